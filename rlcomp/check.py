@@ -1,0 +1,108 @@
+"""Arguments are checked from their annotations: by hand, from yaml, and before torch is imported.
+
+A constructor writes ``clip_low: Fraction = 0.2``; nothing else is needed. ``Component`` checks when it
+is made, the wiring checks every node of a config before the first one is built.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union
+
+from annotated_types import Ge, Gt, Interval, Le, Lt, MinLen
+
+PositiveInt = Annotated[int, Gt(0)]
+NonNegativeInt = Annotated[int, Ge(0)]
+PositiveFloat = Annotated[float, Gt(0)]
+NonNegativeFloat = Annotated[float, Ge(0)]
+Fraction = Annotated[float, Interval(ge=0, lt=1)]
+Probability = Annotated[float, Interval(ge=0, le=1)]
+NonEmptyText = Annotated[str, MinLen(1)]
+
+# Names an annotation may use; any other name stands for "not checked here".
+VOCABULARY: dict[str, Any] = {
+    name: value
+    for name, value in globals().items()
+    if name[0].isupper() and name not in {"VOCABULARY", "Any"}
+} | {"int": int, "float": float, "str": str, "bool": bool, "list": list, "dict": dict}
+VOCABULARY |= {"tuple": tuple, "None": None, "Any": Any, "Literal": Literal, "object": Any}
+
+_BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "gt": ("greater than", lambda value, bound: value > bound),
+    "ge": ("at least", lambda value, bound: value >= bound),
+    "lt": ("less than", lambda value, bound: value < bound),
+    "le": ("at most", lambda value, bound: value <= bound),
+}
+
+
+def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
+    """What is wrong with a value, or None.
+
+    Examples:
+        >>> problem(Fraction, 1.5)
+        'must be less than 1'
+        >>> problem(PositiveInt, "abc")
+        'must be an integer'
+        >>> problem(Literal["k1", "k3"], "k2")
+        "must be one of 'k1', 'k3'"
+        >>> problem(float, 3) is None
+        True
+    """
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        return _problem_annotated(annotation, value)
+    if origin is Literal:
+        options = typing.get_args(annotation)
+        return None if value in options else f"must be one of {', '.join(map(repr, options))}"
+    if origin in (Union, types.UnionType):
+        faults = [problem(option, value) for option in typing.get_args(annotation)]
+        return None if None in faults else " or ".join(dict.fromkeys(f for f in faults if f))
+    if origin in (list, Sequence, tuple, dict, Mapping):
+        return _problem_container(origin, typing.get_args(annotation), value)
+    return _problem_plain(annotation, value)
+
+
+def _problem_annotated(annotation: Any, value: object) -> str | None:  # noqa: ANN401
+    kind, *limits = typing.get_args(annotation)
+    fault = problem(kind, value)
+    if fault or not isinstance(value, (int, float, str)):
+        return fault
+    for limit in limits:
+        if isinstance(limit, MinLen) and len(str(value)) < limit.min_length:
+            return "must not be empty"
+        for name, (words, holds) in _BOUNDS.items():
+            bound = getattr(limit, name, None)
+            if bound is not None and isinstance(value, (int, float)) and not holds(value, bound):
+                return f"must be {words} {bound}"
+    return None
+
+
+def _problem_container(origin: Any, kinds: tuple[Any, ...], value: object) -> str | None:  # noqa: ANN401
+    if origin in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            return "must be a mapping"
+        return next((f for v in value.values() if kinds and (f := problem(kinds[-1], v))), None)
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return "must be a list"
+    return next((f for v in value if kinds and (f := problem(kinds[0], v))), None)
+
+
+def _problem_plain(annotation: Any, value: object) -> str | None:  # noqa: ANN401
+    if annotation in (None, type(None)):
+        return None if value is None else "must be null"
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    plain: dict[Any, tuple[bool, str]] = {
+        int: (number and isinstance(value, int), "must be an integer"),
+        float: (number, "must be a number"),
+        bool: (isinstance(value, bool), "must be true or false"),
+        str: (isinstance(value, str), "must be a text"),
+        dict: (isinstance(value, Mapping), "must be a mapping"),
+        list: (isinstance(value, Sequence) and not isinstance(value, str), "must be a list"),
+    }
+    fits, words = plain.get(annotation, (True, ""))
+    return None if fits else words
+
+
+__all__ = ["VOCABULARY", "Ge", "Gt", "Interval", "Le", "Lt", "MinLen", "problem"]

@@ -1,0 +1,160 @@
+"""What every part is: a TensorDict module that declares the keys it reads and writes."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import inspect
+import typing
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+
+from rlcomp import check
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.keys import SCHEMA, Key, check_key
+
+
+class Component(TensorDictModuleBase):  # type: ignore[misc]
+    """A TensorDict -> TensorDict map with declared keys.
+
+    Class attributes (plain literals, so that they can be read without importing the module):
+        reads, writes: keys of :data:`rlcomp.keys.SCHEMA`.
+        fresh: it starts a new batch; what an earlier stage wrote is gone afterwards, unless it reads it
+            and lists it among ``writes`` again.
+        runs: constructor arguments that hold components this one calls, in that order.
+        contained: what those children write stays inside.
+        min_group_size: smallest ``group_size`` of the collector before it that makes sense.
+
+    ``forward`` speaks the schema's names. ``set_keys(reward="shaped")`` (in yaml ``_keys_: {reward:
+    shaped}``) renames per instance. A component never writes in place into a tensor it did not make.
+    """
+
+    reads: ClassVar[tuple[Key, ...]] = ()
+    writes: ClassVar[tuple[Key, ...]] = ()
+    fresh: ClassVar[bool] = False
+    runs: ClassVar[tuple[str, ...]] = ()
+    contained: ClassVar[bool] = False
+    min_group_size: ClassVar[int] = 1
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        for key in (*cls.reads, *cls.writes):
+            check_key(cls.__name__, key)
+
+    def __new__(cls, *args: object, **kwargs: object) -> Component:  # noqa: D102
+        check_arguments(cls, args, kwargs)
+        return typing.cast("Component", super().__new__(cls))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renames: dict[Key, str] = {}
+        self.in_keys = list(self.reads)
+        self.out_keys = list(self.writes)
+
+    def set_keys(self, **renames: str) -> Component:
+        """Read and write other keys than the schema's: ``set_keys(reward="shaped")``.
+
+        Raises:
+            ConfigError: this component neither reads nor writes such a key.
+        """
+        own = {*self.reads, *self.writes}
+        for key in renames:
+            if key not in own:
+                raise ConfigError(f"{type(self).__name__} has no key '{key}'{nearest(key, own)}")
+        self.renames.update(renames)
+        self.in_keys = [self.renames.get(key, key) for key in self.reads]
+        self.out_keys = [self.renames.get(key, key) for key in self.writes]
+        return self
+
+    def __call__(self, batch: TensorDict | None = None) -> TensorDict:
+        """Run on a batch; without one, on an empty one (``fresh`` components).
+
+        Raises:
+            KeyError: the batch lacks a key that this component reads.
+        """
+        batch = TensorDict({}, batch_size=[]) if batch is None else batch
+        missing = [key for key in self.in_keys if key not in batch.keys()]
+        if missing:
+            raise KeyError(
+                f"{type(self).__name__} reads {missing[0]!r}, the batch has {sorted(batch.keys())}"
+            )
+        if not self.renames:
+            return typing.cast("TensorDict", super().__call__(batch))
+        return self._renamed(batch)
+
+    def _renamed(self, batch: TensorDict) -> TensorDict:
+        """Run on a view in which the instance's names stand under the schema's."""
+        hidden = {*self.renames, *self.renames.values()}
+        view = batch.exclude(*hidden)
+        for key, name in self.renames.items():
+            if key in self.reads:
+                view[key] = batch[name]
+        result = super().__call__(view)
+        if result is not view:
+            return typing.cast("TensorDict", result)
+        for key in result.keys():
+            if key in self.renames and key in self.writes:
+                batch[self.renames[key]] = result[key]
+            elif key not in self.renames:
+                batch[key] = result[key]
+        return batch
+
+
+@lru_cache(maxsize=None)
+def _parameters(cls: type) -> tuple[inspect.Signature, dict[str, Any]]:
+    init = cls.__init__  # type: ignore[misc]
+    return inspect.signature(init), typing.get_type_hints(init, include_extras=True)
+
+
+def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Hold constructor arguments against their annotations.
+
+    Raises:
+        ConfigError: an argument has the wrong type or is out of range.
+    """
+    signature, hints = _parameters(cls)
+    try:
+        bound = signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise ConfigError(f"{cls.__name__}: {error}") from None
+    for name, value in bound.arguments.items():
+        fault = check.problem(hints[name], value) if name in hints else None
+        if fault:
+            raise ConfigError(f"{cls.__name__}: {name} is {value!r}: {fault}")
+
+
+_asked: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(
+    "asked", default=None
+)
+
+
+@contextlib.contextmanager
+def asking(keys: typing.Iterable[str]) -> Iterator[None]:
+    """Inside, a model computes with gradient only the keys named here (the learner's losses')."""
+    token = _asked.set(frozenset(keys))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def asked(key: str) -> bool:
+    """Whether someone wants this key with its gradient; outside a learner, always."""
+    keys = _asked.get()
+    return keys is None or key in keys
+
+
+def per_token(batch: TensorDict) -> list[str]:
+    """The ``[B, T]`` keys a batch holds."""
+    return [key for key in batch.keys() if key in SCHEMA and SCHEMA[key].per_token]
+
+
+def masked(values: Tensor, mask: Tensor) -> Tensor:
+    """Values inside the mask, exact 0 outside, whatever stands there (NaN included)."""
+    return torch.where(mask, values, torch.zeros((), dtype=values.dtype, device=values.device))

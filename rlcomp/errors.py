@@ -1,0 +1,104 @@
+"""Every error a user can cause, drawn as a tree.
+
+::
+
+    RlcompError
+    ├── UserError (ValueError)        a mistake in a config or a call; the command line exits with 2
+    │   ├── ConfigError               a config path, its value and what to write instead
+    │   ├── FlowError                 a stage reads a key that nobody wrote, or in the wrong order
+    │   ├── DataError                 a file is missing, empty or malformed (names file and line)
+    │   ├── ShapeError                two tensors do not fit together
+    │   ├── MissingExtra              an optional dependency is not installed (names the extra)
+    │   └── CheckpointError           nothing to resume from, or the checkpoint does not fit the run
+    ├── NumericalError                a loss or gradient is not finite
+    ├── ContractError                 a component breaks the component contract (``rlcomp.testing``)
+    └── Interrupted                   stopped on request, resumable; the command line exits with 75
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+
+
+class RlcompError(Exception):
+    """Whatever this project raises on purpose."""
+
+
+class UserError(RlcompError, ValueError):
+    """A mistake of the user's: the message names place, value and remedy."""
+
+
+class ConfigError(UserError):
+    """A config path holds a value that cannot work."""
+
+
+class FlowError(UserError):
+    """The stages of a phase do not fit together."""
+
+
+class DataError(UserError):
+    """A data file is missing, empty or malformed."""
+
+
+class ShapeError(UserError):
+    """Two tensors do not fit together."""
+
+
+class CheckpointError(UserError):
+    """There is nothing to resume from, or it does not belong to this run."""
+
+
+class MissingExtra(UserError):
+    """An optional dependency is not installed."""
+
+
+class NumericalError(RlcompError):
+    """A loss or a gradient is not finite."""
+
+
+class ContractError(RlcompError, AssertionError):
+    """A component breaks the contract that every component keeps."""
+
+
+class Interrupted(RlcompError):
+    """The run was stopped on request and can be resumed."""
+
+
+class ConfigErrors(ConfigError):
+    """All independent mistakes of one config, told at once."""
+
+    def __init__(self, messages: Sequence[str]) -> None:
+        self.messages = list(dict.fromkeys(messages))
+        super().__init__("\n".join(self.messages))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The remedy half of an "unknown name" message.
+
+    Examples:
+        >>> nearest("polcy", ["policy", "task"])
+        "; did you mean 'policy'? (known: policy, task)"
+    """
+    options = sorted(str(option) for option in known)
+    close = difflib.get_close_matches(name, options, n=1)
+    guess = f"; did you mean '{close[0]}'?" if close else ""
+    return f"{guess} (known: {', '.join(options) or 'none'})"
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which extra brings it.
+
+    Raises:
+        MissingExtra: the module is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise
+        raise MissingExtra(
+            f"'{module}' is not installed: pip install 'rlcomp[{extra}]'"
+        ) from error

@@ -1,0 +1,1 @@
+"""Stages, phases, wiring and the loop."""

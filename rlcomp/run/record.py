@@ -1,0 +1,111 @@
+"""Metrics: ``record("concept/name", value, where=mask)`` from anywhere, flushed once a step."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor
+
+
+class Ledger:
+    """Sums and counts by name, the samples shown, and where in the phase the run stands."""
+
+    def __init__(self, progress: float = 0.0, version: int = 0) -> None:
+        self.sums: dict[str, float] = {}
+        self.counts: dict[str, float] = {}
+        self.samples: list[dict[str, object]] = []
+        self.progress = progress
+        self.version = version
+
+    def add(self, name: str, total: float, count: float) -> None:
+        """Add ``count`` observations whose sum is ``total``."""
+        self.sums[name] = self.sums.get(name, 0.0) + total
+        self.counts[name] = self.counts.get(name, 0.0) + count
+
+    def means(self) -> dict[str, float]:
+        """Mean of every metric that was seen at least once."""
+        return {name: self.sums[name] / n for name, n in self.counts.items() if n > 0}
+
+
+_ledger: contextvars.ContextVar[Ledger | None] = contextvars.ContextVar("ledger", default=None)
+
+
+def record(name: str, value: Tensor | float, where: Tensor | None = None) -> None:
+    """Note observations of a metric; the step's mean is logged. A no-op outside a run.
+
+    Args:
+        name: ``<concept>/<name>``, e.g. ``"trust_region/clip_fraction"``.
+        value: one number, or a tensor of observations of any shape.
+        where: bool, same shape: which observations count. Nothing seen, nothing logged.
+
+    Examples:
+        >>> import torch
+        >>> with recording() as ledger:
+        ...     seen = torch.tensor([True, True, False])
+        ...     record("reward/mean", torch.tensor([1.0, 3.0, 8.0]), where=seen)
+        >>> ledger.means()
+        {'reward/mean': 2.0}
+    """
+    ledger = _ledger.get()
+    if ledger is None:
+        return
+    if not isinstance(value, Tensor):
+        ledger.add(name, float(value), 1.0)
+        return
+    seen = value.detach().double()
+    if where is not None:
+        seen = seen[where]
+    ledger.add(name, float(seen.sum()), float(seen.numel()))
+
+
+def record_sample(**columns: object) -> None:
+    """Keep one sample (prompt, response, reward, ...) for ``samples.jsonl`` and the trackers."""
+    ledger = _ledger.get()
+    if ledger is not None:
+        ledger.samples.append(columns)
+
+
+def progress() -> float:
+    """How far the current phase is, in (0, 1); 0 outside a run.
+
+    Step ``i`` of ``n`` is at ``(i + 1) / (n + 1)``: never exactly 0 or 1, so that a warm-up does not
+    waste the first step nor a decay the last.
+    """
+    ledger = _ledger.get()
+    return ledger.progress if ledger is not None else 0.0
+
+
+def version() -> int:
+    """How many steps the run has finished: the version of the policy that samples now."""
+    ledger = _ledger.get()
+    return ledger.version if ledger is not None else 0
+
+
+@contextlib.contextmanager
+def recording(prefix: str = "", progress: float | None = None, version: int = 0) -> Iterator[Ledger]:
+    """Collect what is recorded inside; with a prefix, hand it on to the ledger outside as well."""
+    outer = _ledger.get()
+    if progress is None:
+        progress = outer.progress if outer is not None else 0.0
+    inner = Ledger(progress, outer.version if outer is not None else version)
+    token = _ledger.set(inner)
+    try:
+        yield inner
+    finally:
+        _ledger.reset(token)
+    if outer is not None and prefix:
+        for name, total in inner.sums.items():
+            outer.add(prefix + name, total, inner.counts[name])
+        outer.samples.extend(inner.samples)
+
+
+def record_all(metrics: Mapping[str, Tensor | float]) -> None:
+    """Record several metrics."""
+    for name, value in metrics.items():
+        record(name, value)
+
+
+__all__ = ["Ledger", "progress", "record", "record_all", "record_sample", "recording", "version"]
+
