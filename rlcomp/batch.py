@@ -87,12 +87,16 @@ def _distinct(parts: list[Tensor]) -> list[Tensor]:
 
 
 def trim(batch: TensorDict) -> TensorDict:
-    """Cut the columns in which every row is padding."""
+    """Cut the columns in which every row is padding, in nested entries as well."""
     mask = batch["attention_mask"]
     width = int(mask.any(0).nonzero().max()) + 1 if bool(mask.any()) else 1
     cut = {
         key: value[:, :width]
-        for key, value in batch.items()
-        if key in SCHEMA and SCHEMA[key].per_token
+        for key, value in batch.items(include_nested=True, leaves_only=True)
+        if _schema_key(key) in SCHEMA and SCHEMA[_schema_key(key)].per_token
     }
-    return batch.exclude(*cut).update(cut)
+    return batch.copy().update(cut) if width < mask.shape[1] else batch
+
+
+def _schema_key(key: str | tuple[str, ...]) -> str:
+    return key if isinstance(key, str) else key[-1]

@@ -30,6 +30,7 @@ class Component(TensorDictModuleBase):  # type: ignore[misc]
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         min_group_size: smallest ``group_size`` of the collector before it that makes sense.
+        exclusive: a name that at most one component of a phase may carry ("kl": counted once).
 
     ``forward`` speaks the schema's names. ``set_keys(reward="shaped")`` (in yaml ``_keys_: {reward:
     shaped}``) renames per instance. A component never writes in place into a tensor it did not make.
@@ -41,6 +42,7 @@ class Component(TensorDictModuleBase):  # type: ignore[misc]
     runs: ClassVar[tuple[str, ...]] = ()
     contained: ClassVar[bool] = False
     min_group_size: ClassVar[int] = 1
+    exclusive: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -71,6 +73,9 @@ class Component(TensorDictModuleBase):  # type: ignore[misc]
         self.in_keys = [self.renames.get(key, key) for key in self.reads]
         self.out_keys = [self.renames.get(key, key) for key in self.writes]
         return self
+
+    def begin_phase(self) -> None:
+        """Called when a phase that runs this component starts; never on resume."""
 
     def __call__(self, batch: TensorDict | None = None) -> TensorDict:
         """Run on a batch; without one, on an empty one (``fresh`` components).

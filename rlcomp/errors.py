@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
@@ -86,6 +87,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, options, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else ""
     return f"{guess} (known: {', '.join(options) or 'none'})"
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Say where an exception came from, below its message."""
+    if sys.version_info >= (3, 11):
+        error.add_note(note)
+    else:
+        error.args = ("\n".join([*map(str, error.args[:1]), note]), *error.args[1:])
 
 
 def require(module: str, extra: str) -> ModuleType:

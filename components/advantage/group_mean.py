@@ -1,0 +1,32 @@
+"""The reward above the mean of its group."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.advantage import broadcast
+from rlcomp.component import Component
+from rlcomp.functional.group import group_centred
+
+
+class GroupMean(Component):
+    """``R - mean_g(R)``.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid rewards.
+
+    Source:
+        Liu et al. 2025, arXiv:2503.20783 (Dr. GRPO), section 3.2.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    min_group_size = 2
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        advantage = group_centred(
+            batch["reward"], batch["group_id"], batch["reward_valid"]
+        )
+        return broadcast(batch, advantage)

@@ -1,0 +1,40 @@
+"""The reward above the mean of its group, in standard deviations."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.check import PositiveFloat
+from rlcomp.advantage import broadcast
+from rlcomp.component import Component
+from rlcomp.functional.group import group_standardised
+
+
+class GroupMeanStd(Component):
+    """``(R - mean_g(R)) / (std_g(R) + epsilon)``, unbiased std.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid rewards.
+
+    Args:
+        epsilon: added to the standard deviation, in reward units; 1e-6 in verl, 1e-4 in TRL.
+
+    Source:
+        Shao et al. 2024, arXiv:2402.03300, eq. 3.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    min_group_size = 2
+
+    def __init__(self, *, epsilon: PositiveFloat) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        advantage = group_standardised(
+            batch["reward"], batch["group_id"], batch["reward_valid"], self.epsilon
+        )
+        return broadcast(batch, advantage)

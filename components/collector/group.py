@@ -1,0 +1,65 @@
+"""Several answers to each prompt."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.batch import decode_texts
+from rlcomp.check import PositiveInt
+from rlcomp.component import Component
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.run.record import record
+from rlcomp.run.seed import new_generator
+
+
+class GroupCollector(Component):
+    """Samples ``group_size`` answers to every prompt with the policy's own sampling settings.
+
+    Reads ``prompt``, ``answer`` ``[P, W]``. Writes a new batch of ``B = P * group_size`` rows: the tokens,
+    masks and log-probs of the rollout, its texts, ``group_id`` and ``truncated``.
+
+    Args:
+        policy: the model that answers.
+        group_size: answers per prompt.
+        max_new_tokens: longest answer, in tokens.
+    """
+
+    reads = ("prompt", "answer")
+    writes = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "rollout_log_probs",
+        "group_id",
+        "truncated",
+        "prompt",
+        "response",
+        "answer",
+        "policy_version",
+    )
+    fresh = True
+
+    def __init__(
+        self, *, policy: LanguageModel, group_size: PositiveInt, max_new_tokens: PositiveInt
+    ) -> None:
+        super().__init__()
+        self.policy = policy
+        self.group_size = group_size
+        self.max_new_tokens = max_new_tokens
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Roll out."""
+        rollout = self.policy.generate(
+            decode_texts(batch["prompt"]),
+            group_size=self.group_size,
+            max_new_tokens=self.max_new_tokens,
+            generator=self.generator,
+        )
+        rollout["answer"] = batch["answer"].repeat_interleave(self.group_size, 0)
+        lengths = rollout["response_mask"].sum(1)
+        record("rollout/length", lengths)
+        record("rollout/truncated", rollout["truncated"])
+        record("rollout/tokens", float(lengths.sum()))
+        return rollout

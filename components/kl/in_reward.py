@@ -1,0 +1,48 @@
+"""KL to the reference, taken off the reward before the baseline."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat
+from rlcomp.component import Component
+from rlcomp.functional.kl import Estimator, kl_estimate
+from rlcomp.run.record import record
+
+
+class KLInReward(Component):
+    """``reward - kl_coef * sum_t kl_t``, so that the advantage estimator sees the price.
+
+    Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``. Writes
+    ``reward``.
+
+    Args:
+        kl_coef: price of one nat, in reward units.
+        estimator: k1 makes the policy gradient that of KL(pi || ref).
+
+    Source:
+        Ahmadian et al. 2024, arXiv:2402.14740, eq. 3.
+    """
+
+    reads = (
+        "reward",
+        "response_mask",
+        "old_log_probs",
+        "ref_log_probs",
+    )
+    writes = ("reward",)
+    exclusive = "kl"
+
+    def __init__(self, *, kl_coef: NonNegativeFloat, estimator: Estimator) -> None:
+        super().__init__()
+        self.kl_coef = kl_coef
+        self.estimator: Estimator = estimator
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the shaped reward."""
+        mask = batch["response_mask"]
+        kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
+        record("kl/in_reward", kl, where=mask)
+        batch["reward"] = batch["reward"] - self.kl_coef * kl.sum(1)
+        return batch

@@ -1,0 +1,143 @@
+"""The stage that learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+
+from rlcomp.check import PositiveFloat, PositiveInt
+from rlcomp.component import Component, asking
+from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.loss import Loss
+from rlcomp.minibatch import micro_batches, minibatches
+from rlcomp.run.record import progress, record
+from rlcomp.run.seed import new_generator
+
+
+class Learner(Component):
+    """Gradient steps on a batch: one model forward per micro-batch, then every loss on it.
+
+    Reads what the model and the losses read. Writes nothing into the batch.
+
+    Args:
+        model: writes ``log_probs``, ``entropy``, ...; null when the losses hold their own (torchrl's).
+        losses: by objective name; every entry they return whose name starts with ``loss`` is summed.
+        optimizer: called with the parameters, e.g. a partial of ``torch.optim.AdamW``.
+        schedule: learning-rate multiplier as a function of the phase's progress in (0, 1).
+        num_minibatches: optimiser steps per pass over the batch.
+        epochs: passes over the batch.
+        micro_batch_tokens: padded tokens per forward; null for no split. Changes memory, not numbers.
+        max_grad_norm: gradients are scaled down to this norm; null for no clipping.
+
+    Raises:
+        ConfigError: micro-batches with a loss that averages over what it is given.
+        NumericalError: the gradient is not finite.
+    """
+
+    runs = ("model", "losses")
+    contained = True
+
+    def __init__(
+        self,
+        *,
+        model: TensorDictModuleBase | None,
+        losses: dict[str, TensorDictModuleBase],
+        optimizer: Callable[[Iterable[Tensor]], torch.optim.Optimizer],
+        schedule: Callable[[float], float],
+        num_minibatches: PositiveInt,
+        epochs: PositiveInt,
+        micro_batch_tokens: PositiveInt | None,
+        max_grad_norm: PositiveFloat | None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.losses = torch.nn.ModuleDict(losses)
+        self.schedule = schedule
+        self.num_minibatches = num_minibatches
+        self.epochs = epochs
+        self.micro_batch_tokens = micro_batch_tokens
+        self.max_grad_norm = max_grad_norm
+        self.generator = new_generator()
+        foreign = [name for name, loss in losses.items() if not isinstance(loss, Loss)]
+        if foreign and micro_batch_tokens is not None:
+            raise ConfigError(
+                f"learner.micro_batch_tokens is {micro_batch_tokens}, but loss '{foreign[0]}' averages "
+                "over the rows it is given, so splitting them would change it; set it to null"
+            )
+        self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
+        self.unit_rows = max((loss.unit_rows for loss in self.own.values()), default=1)
+        self.trained = [p for p in self.parameters() if p.requires_grad]
+        self.optimizer = optimizer(self.trained)
+        self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
+        self.wanted = {key for loss in losses.values() for key in loss.in_keys}
+        self.wanted |= {
+            key for part in self.losses.modules() if isinstance(part, Component) for key in part.reads
+        }
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Take ``epochs * num_minibatches`` optimiser steps."""
+        rows = self._needed(batch)
+        for _ in range(self.epochs):
+            for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
+                self._step(part)
+        return batch
+
+    def _needed(self, batch: TensorDict) -> TensorDict:
+        if len(self.own) < len(self.losses) or self.model is None:
+            return batch.reshape(-1)
+        needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
+        return batch.select(*needed, strict=False)
+
+    def _step(self, batch: TensorDict) -> None:
+        self.optimizer.zero_grad()
+        fixed = {name: loss.prepare(batch) for name, loss in self.own.items()}
+        rows = batch.copy().update({("prepared", name): entry for name, entry in fixed.items()})
+        totals: dict[str, float] = {}
+        for micro in micro_batches(rows, self.micro_batch_tokens, self.unit_rows):
+            for name, value in self._backward(micro).items():
+                totals[name] = totals.get(name, 0.0) + value
+        for name, value in totals.items():
+            record(f"loss/{name}", value)
+        self._update()
+
+    def _backward(self, micro: TensorDict) -> dict[str, float]:
+        prepared = micro.pop("prepared") if "prepared" in micro.keys() else TensorDict({})
+        total, values = torch.zeros(()), {}
+        with torch.enable_grad(), asking(self.wanted):
+            seen = micro if self.model is None else self.model(micro.copy())
+            for name, loss in self.losses.items():
+                view = seen.copy().update(prepared[name]) if name in self.own else seen
+                result = loss(view)
+                value = sum(v for key, v in result.items() if key.startswith("loss"))
+                total = total + value
+                values[name] = float(value.detach())
+            total.backward()
+        if "entropy" in seen.keys() and "response_mask" in seen.keys():
+            record("policy/entropy", seen["entropy"], where=seen["response_mask"])
+        return values
+
+    def _update(self) -> None:
+        limit = self.max_grad_norm or float("inf")
+        norm = float(torch.nn.utils.clip_grad_norm_(self.trained, limit))
+        if not norm < float("inf"):
+            bad = [name for name, p in self.named_parameters() if p.grad is not None
+                   and not bool(p.grad.isfinite().all())]
+            raise NumericalError(f"the gradient is not finite ({norm}), first in {bad[:1]}")
+        multiplier = self.schedule(progress())
+        for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
+            group["lr"] = base * multiplier
+        self.optimizer.step()
+        record("learner/grad_norm", norm)
+        record("learner/lr", self.base_lr[0] * multiplier)
+
+    def run_state(self) -> dict[str, object]:
+        """The optimiser's state."""
+        return {"optimizer": self.optimizer.state_dict()}
+
+    def load_run_state(self, state: dict[str, object]) -> None:
+        """Continue with a saved optimiser state."""
+        self.optimizer.load_state_dict(state["optimizer"])  # type: ignore[arg-type]

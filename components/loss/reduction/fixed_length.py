@@ -1,0 +1,35 @@
+"""The sum over tokens, divided by a constant length."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.check import PositiveInt
+from rlcomp.component import Component
+from rlcomp.functional.reduction import fixed_length
+
+
+class FixedLength(Component):
+    """``1 / (S length)``: no bias by the length of the response.
+
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B, T]``.
+
+    Args:
+        length: the constant, in tokens; usually the longest response allowed.
+
+    Source:
+        Liu et al. 2025, arXiv:2503.20783, section 3.2.
+    """
+
+    reads = ("response_mask",)
+    writes = ("loss_weight",)
+
+    def __init__(self, *, length: PositiveInt) -> None:
+        super().__init__()
+        self.length = length
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        batch["loss_weight"] = fixed_length(batch["response_mask"], self.length)
+        return batch

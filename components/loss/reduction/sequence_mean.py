@@ -1,0 +1,27 @@
+"""Every response weighs the same."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.functional.reduction import sequence_mean
+
+
+class SequenceMean(Component):
+    """``1 / (S n_i)``: the mean over responses of the mean over their tokens.
+
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B, T]``.
+
+    Source:
+        Shao et al. 2024, arXiv:2402.03300, eq. 3.
+    """
+
+    reads = ("response_mask",)
+    writes = ("loss_weight",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        batch["loss_weight"] = sequence_mean(batch["response_mask"])
+        return batch

@@ -1,0 +1,27 @@
+"""The mean over responses of the sum over their tokens."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.functional.reduction import sequence_sum
+
+
+class SequenceSum(Component):
+    """``1 / S``: the exact policy gradient of the mean return.
+
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B, T]``.
+
+    Source:
+        Sutton & Barto 2018, section 13.3.
+    """
+
+    reads = ("response_mask",)
+    writes = ("loss_weight",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        batch["loss_weight"] = sequence_sum(batch["response_mask"])
+        return batch

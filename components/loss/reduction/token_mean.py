@@ -1,0 +1,27 @@
+"""Every token weighs the same."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.functional.reduction import token_mean
+
+
+class TokenMean(Component):
+    """``1 / N``: long responses count more than short ones.
+
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B, T]``.
+
+    Source:
+        Yu et al. 2025, arXiv:2503.14476, eq. 8.
+    """
+
+    reads = ("response_mask",)
+    writes = ("loss_weight",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        batch["loss_weight"] = token_mean(batch["response_mask"])
+        return batch

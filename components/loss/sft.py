@@ -1,0 +1,32 @@
+"""Supervised fine-tuning: negative log-likelihood of the response tokens."""
+
+from __future__ import annotations
+
+
+from tensordict import TensorDict
+
+from rlcomp.component import Component, masked
+from rlcomp.loss import Loss, scalars
+
+
+class SFTLoss(Loss):
+    """``loss = -sum_t loss_weight_t * log_probs_t``.
+
+    Reads ``response_mask``, ``log_probs`` ``[B, T]``. Writes the scalar ``loss``, in nats.
+
+    Args:
+        reduction: writes ``loss_weight``; ``token_mean`` is the usual cross-entropy.
+    """
+
+    reads = ("response_mask", "log_probs")
+    runs = ("reduction",)
+    contained = True
+
+    def __init__(self, *, reduction: Component) -> None:
+        super().__init__(reduction=reduction)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalar loss of these rows."""
+        batch = self.weighted(batch)
+        log_probs = masked(batch["log_probs"], batch["response_mask"])
+        return scalars(loss=-(log_probs * batch["loss_weight"]).sum())

@@ -1,0 +1,51 @@
+"""The base model under the policy's adapters."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.model.adapters import adapters_off, has_adapters
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.run.record import record
+
+
+class AdapterOff(Component):
+    """The policy with its adapters switched off: a reference that holds no tensor at all.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+
+    Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
+
+    Records ``kl/reference``: mean of ``rollout_log_probs - ref_log_probs``, nats a token (the
+    estimator k1).
+
+    Args:
+        policy: a model with adapters.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask", "rollout_log_probs")
+    writes = ("ref_log_probs",)
+
+    policy: LanguageModel
+
+    def __init__(self, *, policy: LanguageModel) -> None:
+        super().__init__()
+        if not has_adapters(policy.model):
+            raise ConfigError(
+                "reference: the policy has no adapters to switch off: use model=tiny_lora or "
+                "reference=frozen"
+            )
+        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        object.__setattr__(self, "policy", policy)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score the response tokens with the base model."""
+        with torch.no_grad(), adapters_off(self.policy.model):
+            ref_log_probs = self.policy.log_probs(batch)
+        batch["ref_log_probs"] = ref_log_probs
+        distance = batch["rollout_log_probs"] - ref_log_probs
+        record("kl/reference", distance, where=batch["response_mask"])
+        return batch

@@ -1,0 +1,85 @@
+"""1 for an expression that reaches the target with the given numbers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from fractions import Fraction
+
+from rlcomp.errors import DataError
+from rlcomp.reward import TextReward
+
+# Nothing but these characters is parsed: no names, no calls, no powers of powers of powers.
+_EXPRESSION = re.compile(r"[0-9+\-*/() ]{1,200}")
+_PUZZLE = re.compile(r"(?<![0-9])(?<![0-9] )([0-9]+(?: [0-9]+)*):([0-9]+)=\s*\Z")
+
+
+class Countdown(TextReward):
+    """1 if the response is an expression that makes the target from the prompt's numbers, else 0.
+
+    The whole response must be the expression: integers, ``+ - * /``, parentheses and spaces, at
+    most 200 characters, each given number exactly once, evaluated exactly. There are no signs:
+    ``-3+5`` is refused.
+
+    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``countdown``.
+    """
+
+    name = "countdown"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def score(self, prompt: str, response: str, answer: str) -> float:
+        """Whether the expression is right, as 1 or 0.
+
+        Raises:
+            DataError: the prompt is no puzzle ``3 7 2:13=``.
+        """
+        puzzle = _PUZZLE.search(prompt)
+        if puzzle is None:
+            raise DataError(
+                "the countdown reward needs prompts that end in '3 7 2:13=', not "
+                f"{prompt[-60:]!r}; use task=countdown or another reward"
+            )
+        tree = _parsed(response.strip())
+        if tree is None or not _uses(tree, [int(number) for number in puzzle[1].split()]):
+            return 0.0
+        return float(_value(tree) == int(puzzle[2]))
+
+
+def _parsed(text: str) -> ast.expr | None:
+    """The expression's tree; None if the text is no expression of the allowed kind."""
+    if not _EXPRESSION.fullmatch(text) or "**" in text or "//" in text:
+        return None
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+
+
+def _uses(tree: ast.expr, numbers: list[int]) -> bool:
+    """Whether the tree combines exactly these numbers, with binary operators only."""
+    nodes = list(ast.walk(tree))
+    allowed = (ast.Constant, ast.BinOp, ast.operator)
+    if not all(isinstance(node, allowed) for node in nodes):
+        return False
+    used = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    return sorted(map(str, used)) == sorted(map(str, numbers))
+
+
+def _value(tree: ast.expr) -> Fraction | None:
+    """The exact value; None where something is divided by 0."""
+    if isinstance(tree, ast.Constant):
+        return Fraction(str(tree.value))
+    assert isinstance(tree, ast.BinOp)
+    left, right = _value(tree.left), _value(tree.right)
+    if left is None or right is None:
+        return None
+    match tree.op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+    return left / right if right else None

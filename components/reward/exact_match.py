@@ -1,0 +1,27 @@
+"""1 for exactly the gold answer."""
+
+from __future__ import annotations
+
+from rlcomp.reward import TextReward
+
+
+class ExactMatch(TextReward):
+    """1 if the response is the answer, character for character, else 0.
+
+    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``exact_match``.
+
+    Args:
+        strip: ignore white space around both texts.
+    """
+
+    name = "exact_match"
+
+    def __init__(self, *, strip: bool = True) -> None:
+        super().__init__()
+        self.strip = strip
+
+    def score(self, prompt: str, response: str, answer: str) -> float:
+        """Whether both texts are equal, as 1 or 0."""
+        if self.strip:
+            response, answer = response.strip(), answer.strip()
+        return float(response == answer)

@@ -1,0 +1,53 @@
+"""1 where a pattern is found."""
+
+from __future__ import annotations
+
+import re
+
+from rlcomp.check import NonEmptyText, NonNegativeInt
+from rlcomp.errors import ConfigError
+from rlcomp.reward import TextReward
+
+
+class Regex(TextReward):
+    r"""1 if a pattern is found in the response (and what it found is the answer), else 0.
+
+    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``regex``.
+
+    Args:
+        pattern: regular expression; its first match anywhere in the response counts. ``\A...\Z``
+            demands the whole response.
+        group: the group that is compared; 0 is the whole match.
+        compare: also demand that the group equals the answer, white space around both ignored.
+
+    Raises:
+        ConfigError: the pattern is no regular expression or has no such group.
+    """
+
+    name = "regex"
+
+    def __init__(
+        self, *, pattern: NonEmptyText, group: NonNegativeInt = 0, compare: bool = False
+    ) -> None:
+        super().__init__()
+        self.pattern = pattern
+        self.group = group
+        self.compare = compare
+        try:
+            self._compiled = re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(
+                f"Regex: pattern {pattern!r} is no regular expression: {error}"
+            ) from None
+        if group > self._compiled.groups:
+            raise ConfigError(
+                f"Regex: group is {group}, but pattern {pattern!r} has {self._compiled.groups}"
+            )
+
+    def score(self, prompt: str, response: str, answer: str) -> float:
+        """Whether the pattern is found, as 1 or 0."""
+        match = self._compiled.search(response)
+        if match is None or not self.compare:
+            return float(match is not None)
+        found: str | None = match[self.group]
+        return float(found is not None and found.strip() == answer.strip())

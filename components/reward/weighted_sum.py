@@ -1,0 +1,76 @@
+"""Several rewards as one."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import nn
+
+from rlcomp.check import NonEmptyText
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.reward import put_reward
+from rlcomp.run.record import record, recording
+
+
+class WeightedSum(Component):
+    """The weighted sum of several rewards; each part stays readable under its name in ``rewards``.
+
+    A row is valid only where every part is. Runs its parts, each on a copy of the batch. Writes
+    ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and
+    ``reward_valid`` (``[B]`` bool). Records ``reward/<part>`` beside the metrics of the sum.
+
+    Args:
+        parts: rewards by name.
+        weights: a number for each part.
+        correct_by: the part that decides ``correct``; null: all must agree.
+
+    Raises:
+        ConfigError: no parts, weights for other names, or ``correct_by`` names no part.
+    """
+
+    reads = ()
+    writes = ("reward", "rewards", "correct", "reward_valid")
+    runs = ("parts",)
+    contained = True
+
+    def __init__(
+        self,
+        *,
+        parts: dict[str, Component],
+        weights: dict[str, float],
+        correct_by: NonEmptyText | None = None,
+    ) -> None:
+        super().__init__()
+        _check_names(list(parts), list(weights), correct_by)
+        self.parts = nn.ModuleDict(parts)
+        self.weights = dict(weights)
+        self.correct_by = correct_by
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run every part and add up."""
+        with recording():
+            results = {name: part(batch.copy()) for name, part in self.parts.items()}
+        rewards = {name: result["reward"] for name, result in results.items()}
+        correct = {name: result["correct"] for name, result in results.items()}
+        for name, result in results.items():
+            record(f"reward/{name}", rewards[name], where=result["reward_valid"])
+        total = sum(self.weights[name] * reward for name, reward in rewards.items())
+        judges = list(correct.values()) if self.correct_by is None else [correct[self.correct_by]]
+        valid = torch.stack([result["reward_valid"] for result in results.values()]).all(0)
+        return put_reward(batch, total, rewards, torch.stack(judges).all(0), valid)
+
+
+def _check_names(parts: list[str], weights: list[str], correct_by: str | None) -> None:
+    if not parts:
+        raise ConfigError("WeightedSum: parts is empty: name at least one reward")
+    for name in weights:
+        if name not in parts:
+            raise ConfigError(f"WeightedSum: weights names {name!r}{nearest(name, parts)}")
+    for name in parts:
+        if name not in weights:
+            raise ConfigError(
+                f"WeightedSum: the part {name!r} has no weight{nearest(name, weights)}"
+            )
+    if correct_by is not None and correct_by not in parts:
+        raise ConfigError(f"WeightedSum: correct_by is {correct_by!r}{nearest(correct_by, parts)}")

@@ -1,0 +1,80 @@
+"""Reach a target by combining numbers with + - *."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from rlcomp.check import Fraction, PositiveInt
+from rlcomp.data import Example
+from rlcomp.run.seed import named_seed
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A partial expression, its value, and whether it is a sum or difference at the top."""
+
+    text: str
+    value: int
+    additive: bool = False
+
+
+class Countdown:
+    """``"3 7 2:13="`` asks for an expression of value 13 that uses 3, 7 and 2 once each.
+
+    Every puzzle is made from its index alone, by combining the numbers at random: it is solvable by
+    construction. Targets are never negative. The demonstration is the expression it was made from,
+    the answer is the target.
+
+    Args:
+        numbers: how many numbers a puzzle gives.
+        largest: they run from 1 to this.
+        size: how many puzzles there are; none is stored.
+        held_out: share of the prompts that only evaluators see.
+
+    Examples:
+        >>> Countdown().example(0)
+        Example(prompt='16 12 15:207=', answer='207', demonstration='16*12+15')
+    """
+
+    def __init__(
+        self,
+        *,
+        numbers: PositiveInt = 3,
+        largest: PositiveInt = 20,
+        size: PositiveInt = 10_000,
+        held_out: Fraction = 0.1,
+    ) -> None:
+        self.numbers = numbers
+        self.largest = largest
+        self.size = size
+        self.held_out = held_out
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return self.size
+
+    def example(self, index: int) -> Example:
+        """The puzzle made from the index."""
+        draw = random.Random(named_seed(index, "countdown"))
+        numbers = [draw.randint(1, self.largest) for _ in range(self.numbers)]
+        terms = [_Term(str(number), number) for number in numbers]
+        while len(terms) > 1:
+            draw.shuffle(terms)
+            terms.append(_combine(terms.pop(), draw.choice("+-*"), terms.pop()))
+        prompt = f"{' '.join(map(str, numbers))}:{terms[0].value}="
+        return Example(prompt, answer=str(terms[0].value), demonstration=terms[0].text)
+
+
+def _combine(left: _Term, operator: str, right: _Term) -> _Term:
+    if operator == "+":
+        return _Term(f"{left.text}+{right.text}", left.value + right.value, additive=True)
+    if operator == "*":
+        return _Term(f"{_factor(left)}*{_factor(right)}", left.value * right.value)
+    if left.value < right.value:
+        left, right = right, left
+    return _Term(f"{left.text}-{_factor(right)}", left.value - right.value, additive=True)
+
+
+def _factor(term: _Term) -> str:
+    return f"({term.text})" if term.additive else term.text

@@ -1,0 +1,5 @@
+"""``python -m rlcomp``."""
+
+from rlcomp.cli import main
+
+main()

@@ -1,0 +1,122 @@
+"""pass@k, and how sure a mean over problems is."""
+
+from __future__ import annotations
+
+from math import comb, sqrt
+from statistics import NormalDist
+
+import torch
+from torch import Tensor
+
+from rlcomp.errors import ConfigError
+
+
+def pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
+    """Chance that k answers, drawn from the n given without replacement, hold a right one.
+
+    ``1 - C(n-c, k) / C(n, k)`` for each problem, in whole numbers and rounded once: exact to the
+    last bit of a float64.
+
+    Args:
+        n: answers per problem, int64, shape ``[P]``.
+        c: how many of them are right, int64, shape ``[P]``.
+        k: answers drawn.
+
+    Returns:
+        Shape ``[P]``, float64, in [0, 1].
+
+    Raises:
+        ConfigError: not 1 <= k <= n for every problem, or not 0 <= c <= n.
+
+    Source:
+        Chen et al. 2021, arXiv:2107.03374, eq. 1.
+
+    Examples:
+        >>> pass_at_k(torch.tensor([10, 10]), torch.tensor([3, 0]), 2)
+        tensor([0.5333, 0.0000], dtype=torch.float64)
+    """
+    pairs = list(zip(n.tolist(), c.tolist(), strict=True))
+    for answers, right in pairs:
+        if not 1 <= k <= answers:
+            raise ConfigError(
+                f"pass@{k} needs 1 <= k <= n, but a problem has n = {answers} answers; sample at "
+                "least k answers per problem or lower k"
+            )
+        if not 0 <= right <= answers:
+            raise ConfigError(
+                f"{right} right answers of {answers}: must be between 0 and {answers}"
+            )
+    known = {pair: _exact(*pair, k) for pair in set(pairs)}
+    return torch.tensor([known[pair] for pair in pairs], dtype=torch.float64)
+
+
+def _exact(answers: int, right: int, k: int) -> float:
+    draws = comb(answers, k)
+    return (draws - comb(answers - right, k)) / draws
+
+
+def bootstrap_interval(
+    values: Tensor, level: float, generator: torch.Generator, resamples: int = 2000
+) -> tuple[float, float]:
+    """Where the mean over problems lies, by resampling problems (percentile bootstrap).
+
+    Args:
+        values: one number per problem, shape ``[P]``, any unit.
+        level: coverage, in (0, 1), such as 0.95.
+        generator: draws the problems; on the CPU.
+        resamples: means drawn.
+
+    Returns:
+        Lower and upper bound, in the unit of the values.
+
+    Raises:
+        ConfigError: no values, or a level outside (0, 1).
+
+    Source:
+        Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7(1).
+    """
+    _check_level(level)
+    size = len(values)
+    if size == 0:
+        raise ConfigError("bootstrap_interval needs the value of at least one problem")
+    values = values.detach().cpu().double()
+    means = torch.stack(
+        [values[torch.randint(size, (size,), generator=generator)].mean() for _ in range(resamples)]
+    )
+    tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
+    low, high = torch.quantile(means, tails).tolist()
+    return low, high
+
+
+def wilson_interval(successes: int, trials: int, level: float) -> tuple[float, float]:
+    """Where a success rate lies, from so many successes in so many independent trials.
+
+    Args:
+        successes: between 0 and ``trials``.
+        trials: at least 1.
+        level: coverage, in (0, 1), such as 0.95.
+
+    Returns:
+        Lower and upper bound, in [0, 1].
+
+    Raises:
+        ConfigError: counts or level are out of range.
+
+    Source:
+        Wilson 1927, "Probable inference, the law of succession, and statistical inference",
+        Journal of the American Statistical Association 22(158).
+    """
+    _check_level(level)
+    if not 0 <= successes <= trials or trials < 1:
+        raise ConfigError(f"{successes} successes in {trials} trials: must be 0 <= s <= n, n >= 1")
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    rate = successes / trials
+    centre = rate + z * z / (2 * trials)
+    half = z * sqrt(rate * (1 - rate) / trials + (z / (2 * trials)) ** 2)
+    scale = 1 + z * z / trials
+    return max((centre - half) / scale, 0.0), min((centre + half) / scale, 1.0)
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ConfigError(f"level is {level}: must be between 0 and 1, such as 0.95")

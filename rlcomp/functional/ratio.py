@@ -1,0 +1,35 @@
+"""Importance ratios."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcomp.errors import ShapeError
+
+LOG_RATIO_BOUND = 20.0
+
+
+def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
+    """``log pi - log pi_old`` inside the mask, exact 0 outside, clamped to +-20.
+
+    Args:
+        log_probs: shape ``[B, T]``, nats, with gradient.
+        old_log_probs: shape ``[B, T]``, nats.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Shape ``[B, T]``, nats.
+
+    Raises:
+        ShapeError: the tensors differ in shape.
+    """
+    if log_probs.shape != old_log_probs.shape or log_probs.shape != mask.shape:
+        raise ShapeError(
+            f"'log_probs' has shape {list(log_probs.shape)}, 'old_log_probs' "
+            f"{list(old_log_probs.shape)}, 'mask' {list(mask.shape)}"
+        )
+    # Both sides are emptied before the subtraction: NaN outside the mask must not reach the gradient.
+    zero = log_probs.new_zeros(())
+    new, old = torch.where(mask, log_probs, zero), torch.where(mask, old_log_probs.detach(), zero)
+    return (new - old).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)

@@ -1,0 +1,260 @@
+"""Checkpoints: one directory a step, safetensors and JSON, written atomically, resumed bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.errors import CheckpointError
+from rlcomp.io.tree import join_tree, split_tree
+
+FORMAT = 1
+
+
+@runtime_checkable
+class HasRunState(Protocol):
+    """A node with state that is neither parameter nor buffer."""
+
+    def run_state(self) -> dict[str, Any]:
+        """The state, as a tree of plain values and tensors."""
+        ...
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Continue from such a state."""
+        ...
+
+
+class Checkpoint(Component):
+    """Saves the run under ``directory/step-NNNNNNNN``; only the newest ``keep`` stay.
+
+    Args:
+        directory: made when the first checkpoint is written.
+        keep: how many to keep.
+        config: text of the run's config, stored beside the tensors.
+    """
+
+    def __init__(
+        self, *, directory: NonEmptyText, keep: PositiveInt, config: str | None = None
+    ) -> None:
+        super().__init__()
+        self.directory = Path(directory)
+        self.keep = keep
+        self.config = config
+
+    def save(self, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
+        """Write one checkpoint; a reader sees all of it or nothing."""
+        tensors, state = collect(nodes)
+        state["place"] = place
+        final = self.directory / f"step-{place['total']:08d}"
+        draft = self.directory / f".tmp-{final.name}-{os.getpid()}"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        save_file(tensors, draft / "tensors.safetensors")
+        (draft / "state.json").write_text(json.dumps(state))
+        if self.config is not None:
+            (draft / "config.yaml").write_text(self.config)
+        _seal(draft, final)
+        self._prune()
+        return final
+
+    def _prune(self) -> None:
+        for old in sorted(self.directory.glob("step-*"))[: -self.keep]:
+            shutil.rmtree(old)
+        for stale in self.directory.glob(".tmp-*"):
+            shutil.rmtree(stale)
+
+    def newest(self) -> Saved | None:
+        """The newest checkpoint that is whole; broken ones are passed over with a warning."""
+        for path in sorted(self.directory.glob("step-*"), reverse=True):
+            try:
+                return open_checkpoint(path)
+            except CheckpointError as error:
+                warnings.warn(f"passed over: {error}", stacklevel=2)
+        return None
+
+
+def _seal(draft: Path, final: Path) -> None:
+    files = sorted(path for path in draft.iterdir())
+    manifest = {
+        "format": FORMAT,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "files": {path.name: [path.stat().st_size, _digest(path)] for path in files},
+    }
+    (draft / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    for path in draft.iterdir():
+        with path.open("rb") as handle:
+            os.fsync(handle.fileno())
+    _sync(draft)
+    if final.exists():
+        shutil.rmtree(final)
+    os.rename(draft, final)
+    _sync(final.parent)
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint whose files are whole."""
+
+    path: Path
+
+    def restore(self, nodes: Mapping[str, object]) -> dict[str, Any]:
+        """Put everything back; returns where the run stood.
+
+        Raises:
+            CheckpointError: the checkpoint belongs to a run of other nodes.
+        """
+        tensors = load_file(self.path / "tensors.safetensors")
+        state = json.loads((self.path / "state.json").read_text())
+        _put_back(self.path, nodes, tensors, state)
+        place: dict[str, Any] = state["place"]
+        return place
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every saved tensor, by ``node:name``."""
+        return load_file(self.path / "tensors.safetensors")
+
+
+def open_checkpoint(path: Path) -> Saved:
+    """A checkpoint by its directory, or the newest whole one of a run's directory.
+
+    Raises:
+        CheckpointError: there is none, or a file is missing, cut short or changed.
+    """
+    if not (path / "manifest.json").is_file():
+        inside = sorted([*path.glob("step-*"), *path.glob("checkpoints/step-*")])
+        if not inside:
+            raise CheckpointError(f"{path}: no checkpoint there (no manifest.json, no step-*)")
+        return open_checkpoint(inside[-1])
+    manifest = json.loads((path / "manifest.json").read_text())
+    for name, (size, digest) in manifest["files"].items():
+        file = path / name
+        if not file.is_file():
+            raise CheckpointError(f"{file} is missing")
+        if file.stat().st_size != size or _digest(file) != digest:
+            raise CheckpointError(f"{file} is not what was written: size or checksum differ")
+    return Saved(path)
+
+
+def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Every module of every node once, by ``node:place in it.``; and the nodes that are no modules.
+
+    A tensor belongs to the node that owns it: the walk does not descend into other nodes.
+    """
+    own = {id(node) for node in nodes.values()}
+    for path, node in nodes.items():
+        if isinstance(node, nn.Module):
+            yield from _descend(f"{path}:", node, own)
+        else:
+            yield f"{path}:", node
+
+
+def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
+    """Every parameter and buffer once, by name; tied weights under their first."""
+    found: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for prefix, module in parts(nodes):
+        if isinstance(module, nn.Module):
+            named = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+            for name, tensor in named:
+                if id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    found[f"{prefix}{name}"] = tensor
+    return found
+
+
+def generators(nodes: Mapping[str, object]) -> dict[str, torch.Generator]:
+    """Every component's own generator, by name."""
+    found = {f"{prefix}generator": vars(part).get("generator") for prefix, part in parts(nodes)
+             if isinstance(part, nn.Module)}
+    return {name: value for name, value in found.items() if isinstance(value, torch.Generator)}
+
+
+def _descend(prefix: str, module: nn.Module, own: set[int]) -> Iterator[tuple[str, nn.Module]]:
+    yield prefix, module
+    for name, child in module.named_children():
+        if id(child) not in own:
+            yield from _descend(f"{prefix}{name}.", child, own)
+
+
+def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All tensors and all other state of a run."""
+    tensors = {key: tensor.detach().clone().contiguous() for key, tensor in owned(nodes).items()}
+    tensors |= {key: generator.get_state() for key, generator in generators(nodes).items()}
+    state: dict[str, Any] = {}
+    for prefix, part in parts(nodes):
+        if isinstance(part, HasRunState):
+            state[prefix], found = split_tree(part.run_state(), f"state/{prefix}")
+            tensors |= found
+    tree, found = split_tree(_random_state(), "state/random")
+    return tensors | found, {"nodes": state, "random": tree}
+
+
+def _put_back(
+    where: Path, nodes: Mapping[str, object], tensors: dict[str, Tensor], state: dict[str, Any]
+) -> None:
+    here, drawn = owned(nodes), generators(nodes)
+    saved = {key for key in tensors if not key.startswith("state/")}
+    stateful = {prefix: part for prefix, part in parts(nodes) if isinstance(part, HasRunState)}
+    differing = sorted((here.keys() | drawn.keys()) ^ saved) + sorted(stateful.keys() ^ state["nodes"].keys())
+    if differing:
+        raise CheckpointError(f"{where} is of another run: it and the config differ in '{differing[0]}'")
+    with torch.no_grad():
+        for key, tensor in here.items():
+            if tensor.shape != tensors[key].shape:
+                raise CheckpointError(
+                    f"{where}: '{key}' has shape {list(tensors[key].shape)} there, "
+                    f"{list(tensor.shape)} in this run"
+                )
+            tensor.copy_(tensors[key])
+    for key, generator in drawn.items():
+        generator.set_state(tensors[key])
+    for prefix, part in stateful.items():
+        part.load_run_state(join_tree(state["nodes"][prefix], tensors))
+    _set_random_state(join_tree(state["random"], tensors))
+
+
+def _random_state() -> dict[str, Any]:
+    name, keys, *rest = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": list(torch.cuda.get_rng_state_all()) if torch.cuda.is_available() else [],
+        "python": random.getstate(),
+        "numpy": [name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
+    }
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["torch"])
+    if torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    random.setstate(state["python"])
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))

@@ -1,0 +1,250 @@
+"""Where metrics and samples go: JSON lines always, Weights & Biases or TensorBoard as a choice."""
+
+from __future__ import annotations
+
+import json
+import netrc
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from rlcomp.errors import require
+
+Sample = Mapping[str, object]
+
+
+class Tracker(Protocol):
+    """Receives every step of a run."""
+
+    name: str
+
+    def start(self, phases: Mapping[str, int], done: int) -> None:
+        """The run begins: the phases with their steps, and how many steps are done already."""
+
+    def log(
+        self,
+        total: int,
+        phase: str,
+        step: int,
+        metrics: Mapping[str, float],
+        samples: Sequence[Sample],
+    ) -> None:
+        """One step is over: ``total`` counts over the run, ``step`` within the phase, both from 1."""
+
+    def place(self) -> dict[str, Any]:
+        """Where this tracker stands, for the checkpoint."""
+
+    def rewind(self, place: dict[str, Any]) -> None:
+        """Go back to where it stood when the checkpoint was written."""
+
+    def finish(self) -> None:
+        """The run is over, by whatever cause."""
+
+
+class JsonLines:
+    """``metrics.jsonl`` and ``samples.jsonl``: the record of a run, one object a line.
+
+    Args:
+        directory: the run's directory.
+    """
+
+    name = "json_lines"
+
+    def __init__(self, *, directory: str) -> None:
+        self.metrics = Path(directory) / "metrics.jsonl"
+        self.samples = Path(directory) / "samples.jsonl"
+        self.resumed = False
+
+    def start(self, phases: Mapping[str, int], done: int) -> None:
+        """Start empty files; a resumed run goes on behind what it had."""
+        del phases, done
+        self.metrics.parent.mkdir(parents=True, exist_ok=True)
+        if not self.resumed:
+            self.metrics.write_text("")
+            self.samples.write_text("")
+
+    def log(
+        self,
+        total: int,
+        phase: str,
+        step: int,
+        metrics: Mapping[str, float],
+        samples: Sequence[Sample],
+    ) -> None:
+        """Append one line of metrics, and the samples if there are any."""
+        place = {"total": total, "phase": phase, "step": step}
+        with self.metrics.open("a") as file:
+            file.write(json.dumps({**place, **metrics}) + "\n")
+        if samples:
+            with self.samples.open("a") as file:
+                file.writelines(json.dumps({**place, **sample}) + "\n" for sample in samples)
+
+    def place(self) -> dict[str, Any]:
+        """Both files' lengths."""
+        return {"metrics": self.metrics.stat().st_size, "samples": self.samples.stat().st_size}
+
+    def rewind(self, place: dict[str, Any]) -> None:
+        """Cut both files back to the checkpoint."""
+        self.resumed = True
+        for file, size in ((self.metrics, place["metrics"]), (self.samples, place["samples"])):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("ab") as handle:
+                handle.truncate(size)
+
+    def finish(self) -> None:
+        """Every line is on disk already."""
+
+
+class WandB:
+    """Weights & Biases; offline when there is no key.
+
+    Args:
+        directory: the run's directory.
+        project: W&B project.
+        group: runs that belong together, usually a sweep.
+        job_type: what is varied within the group.
+        tags: choices of this run.
+        config: the run's config, shown with it.
+    """
+
+    name = "wandb"
+
+    def __init__(
+        self,
+        *,
+        directory: str,
+        project: str,
+        group: str | None,
+        job_type: str | None,
+        tags: list[str],
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.project = project
+        self.group = group
+        self.job_type = job_type
+        self.tags = tags
+        self.config = config
+        self.run: Any = None
+        self.id: str | None = None
+
+    def start(self, phases: Mapping[str, int], done: int) -> None:
+        """Open the run; a resumed one keeps its id."""
+        del phases, done
+        import wandb
+
+        self.id = self.id or wandb.util.generate_id()
+        self.run = wandb.init(
+            dir=self.directory,
+            project=self.project,
+            group=self.group,
+            job_type=self.job_type,
+            tags=self.tags,
+            config=dict(self.config or {}),
+            mode=self._mode(),
+            id=self.id,
+            resume="allow",
+        )
+
+    @staticmethod
+    def _mode() -> str:
+        """What the user set, else online with a key and offline without."""
+        chosen = os.environ.get("WANDB_MODE")
+        if chosen:
+            return chosen
+        key = os.environ.get("WANDB_API_KEY") or _netrc_key()
+        return "online" if key else "offline"
+
+    def log(
+        self,
+        total: int,
+        phase: str,
+        step: int,
+        metrics: Mapping[str, float],
+        samples: Sequence[Sample],
+    ) -> None:
+        """Log one step; samples become a table."""
+        import wandb
+
+        row: dict[str, Any] = {**metrics, "phase/step": step}
+        if samples:
+            columns = list(samples[0])
+            table = wandb.Table(columns=columns, data=[list(s.values()) for s in samples])
+            row["samples"] = table
+        self.run.log(row, step=total)
+        self.run.summary["phase"] = phase
+
+    def place(self) -> dict[str, Any]:
+        """The run's id."""
+        return {"id": self.id}
+
+    def rewind(self, place: dict[str, Any]) -> None:
+        """Continue the same run; steps are passed explicitly, metrics.jsonl stays the truth."""
+        self.id = place.get("id")
+
+    def finish(self) -> None:
+        """Close the run and say how an offline one is uploaded."""
+        if self.run is not None:
+            offline, folder = self.run.settings._offline, self.run.dir
+            self.run.finish()
+            if offline:
+                print(f"W&B offline; upload with: wandb sync {Path(folder).parent}")
+
+
+def _netrc_key() -> bool:
+    """Whether ``wandb login`` left a key."""
+    try:
+        return netrc.netrc().authenticators("api.wandb.ai") is not None
+    except (FileNotFoundError, netrc.NetrcParseError):
+        return False
+
+
+class TensorBoard:
+    """TensorBoard event files under ``directory/tensorboard`` (extra ``plots``).
+
+    Args:
+        directory: the run's directory.
+    """
+
+    name = "tensorboard"
+
+    def __init__(self, *, directory: str) -> None:
+        self.directory = directory
+        require("tensorboard", "plots")
+        self.writer: Any = None
+
+    def start(self, phases: Mapping[str, int], done: int) -> None:
+        """Open the event file; a resumed run purges what came after its checkpoint."""
+        del phases
+        from torch.utils.tensorboard import SummaryWriter
+
+        where = str(Path(self.directory) / "tensorboard")
+        self.writer = SummaryWriter(where, purge_step=done + 1 if done else None)
+
+    def log(
+        self,
+        total: int,
+        phase: str,
+        step: int,
+        metrics: Mapping[str, float],
+        samples: Sequence[Sample],
+    ) -> None:
+        """Log one step."""
+        del phase, step
+        for name, value in metrics.items():
+            self.writer.add_scalar(name, value, total)
+        if samples:
+            self.writer.add_text("samples", json.dumps([dict(s) for s in samples], indent=1), total)
+
+    def place(self) -> dict[str, Any]:
+        """Nothing: steps say it all."""
+        return {}
+
+    def rewind(self, place: dict[str, Any]) -> None:
+        """Nothing to do: ``start`` purges."""
+
+    def finish(self) -> None:
+        """Flush and close."""
+        if self.writer is not None:
+            self.writer.close()

@@ -1,0 +1,56 @@
+"""Splitting a batch: minibatches by rows, micro-batches by a budget of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.batch import trim
+from rlcomp.errors import ConfigError
+
+
+def minibatches(
+    batch: TensorDict, number: int, unit_rows: int, generator: torch.Generator
+) -> Iterator[TensorDict]:
+    """Shuffled parts of nearly equal size; rows of a unit (a pair) stay together.
+
+    Raises:
+        ConfigError: there are fewer units than minibatches.
+    """
+    if number == 1:
+        yield batch
+        return
+    units = batch.shape[0] // unit_rows
+    if units < number:
+        raise ConfigError(f"num_minibatches is {number}, the batch has only {units} units to share")
+    order = torch.randperm(units, generator=generator)
+    for part in torch.tensor_split(order, number):
+        yield batch[_rows(part, unit_rows)]
+
+
+def micro_batches(batch: TensorDict, budget: int | None, unit_rows: int) -> Iterator[TensorDict]:
+    """Parts whose padded size stays within a budget of tokens; longest rows together.
+
+    Args:
+        batch: with ``attention_mask`` ``[B, T]`` when there is a budget.
+        budget: tokens, padding included; None for no split. A single unit may exceed it.
+        unit_rows: rows that stay together.
+    """
+    if budget is None or batch["attention_mask"].numel() <= budget:
+        yield batch
+        return
+    lengths = batch["attention_mask"].sum(1).view(-1, unit_rows).amax(1)
+    order = torch.argsort(lengths, descending=True, stable=True)
+    start = 0
+    while start < len(order):
+        width = max(int(lengths[order[start]]), 1)
+        count = max(1, budget // (width * unit_rows))
+        yield trim(batch[_rows(order[start : start + count], unit_rows)])
+        start += count
+
+
+def _rows(units: Tensor, unit_rows: int) -> Tensor:
+    return (units[:, None] * unit_rows + torch.arange(unit_rows)[None, :]).flatten()

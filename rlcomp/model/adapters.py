@@ -1,0 +1,83 @@
+"""Low-rank adapters (the extra ``peft``)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from rlcomp.check import PositiveFloat, PositiveInt
+from rlcomp.errors import ConfigError, require
+
+
+def lora(
+    *,
+    model: PreTrainedModel,
+    rank: PositiveInt,
+    alpha: PositiveFloat,
+    target_modules: list[str] | str = "all-linear",
+) -> PreTrainedModel:
+    """Freeze a model and give it trainable low-rank adapters, which start as the identity.
+
+    There is no adapter dropout: a policy stays in eval mode (see ``LanguageModel``).
+
+    Args:
+        model: changed in place, and returned.
+        rank: ``r``, columns of each low-rank factor.
+        alpha: the adapter's output is scaled by ``alpha / rank``.
+        target_modules: names of linear layers, or ``"all-linear"`` for all but the output head.
+
+    Raises:
+        ConfigError: no layer has such a name, or the model already has adapters.
+        MissingExtra: peft is not installed.
+
+    Source:
+        Hu et al. 2021, arXiv:2106.09685, eq. 3.
+    """
+    peft = require("peft", "peft")
+    if has_adapters(model):
+        raise ConfigError("model: it has adapters already; wrap it in lora once")
+    config = peft.LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        target_modules=target_modules,
+        # GPT-2 stores its linear weights transposed.
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
+        task_type="CAUSAL_LM",
+    )
+    try:
+        model.add_adapter(config)
+    except ValueError as error:
+        linear = {
+            name.rsplit(".", 1)[-1]
+            for name, module in model.named_modules()
+            if isinstance(module, (nn.Linear, Conv1D))
+        }
+        raise ConfigError(
+            f"model: lora cannot adapt target_modules {target_modules!r}: write 'all-linear' or "
+            f"names of linear layers ({', '.join(sorted(linear))})"
+        ) from error
+    return model
+
+
+def has_adapters(model: PreTrainedModel) -> bool:
+    """Whether a model carries adapters.
+
+    Raises:
+        MissingExtra: peft is not installed.
+    """
+    layer = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
+    return any(isinstance(module, layer) for module in model.modules())
+
+
+@contextlib.contextmanager
+def adapters_off(model: PreTrainedModel) -> Iterator[None]:
+    """Inside, the model is the base model that its adapters were put on."""
+    model.disable_adapters()
+    try:
+        yield
+    finally:
+        model.enable_adapters()

@@ -1,0 +1,125 @@
+"""Tokenizers: a small alphabet, bytes, or a pretrained one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from rlcomp.check import NonEmptyText
+from rlcomp.errors import ConfigError, DataError
+
+_SPECIAL = {"<pad>": 0, "<eos>": 1}
+
+
+def character_tokenizer(*, characters: NonEmptyText) -> PreTrainedTokenizerFast:
+    """One token per character, for tasks with a small alphabet.
+
+    Args:
+        characters: the alphabet; the ids follow ``<pad>`` 0 and ``<eos>`` 1.
+
+    Raises:
+        ConfigError: a character occurs twice.
+
+    Examples:
+        >>> encode_text(character_tokenizer(characters="ab"), "abba")
+        [2, 3, 3, 2]
+    """
+    twice = [char for char in characters if characters.count(char) > 1]
+    if twice:
+        raise ConfigError(f"tokenizer: characters holds {twice[0]!r} more than once")
+    vocabulary = _SPECIAL | {char: 2 + index for index, char in enumerate(characters)}
+    # No <unk>: a character outside the alphabet is an error, and <unk> would be one more action.
+    backend = Tokenizer(models.WordLevel(vocabulary))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    backend.decoder = decoders.Fuse()
+    return _wrapped(backend)
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """One token per UTF-8 byte: every text can be written and comes back unchanged."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = _SPECIAL | {char: 2 + index for index, char in enumerate(alphabet)}
+    backend = Tokenizer(models.BPE(vocabulary, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    return _wrapped(backend)
+
+
+def _wrapped(backend: Tokenizer) -> PreTrainedTokenizerFast:
+    # split_special_tokens: a text that spells "<eos>" is text, not the end of a response.
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        split_special_tokens=True,
+    )
+
+
+def local_only(path: str) -> bool:
+    """Whether files must be on this machine: a folder is named, or Hugging Face is set offline.
+
+    Raises:
+        DataError: the path can only be a folder, and there is none.
+    """
+    if Path(path).is_dir():
+        return True
+    if path.startswith(("/", ".", "~")):
+        raise DataError(f"'{path}' is not a folder: write the path of one, or a hub name")
+    offline = (os.environ.get(name, "") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline)
+
+
+def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
+    """A pretrained tokenizer; without a pad token, EOS pads.
+
+    Args:
+        path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
+
+    Raises:
+        DataError: there is no tokenizer at the path, or the hub cannot be reached.
+    """
+    local = local_only(path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"no tokenizer at '{path}' ({'local files only' if local else 'hub'}): it needs "
+            f"tokenizer.json; save one with tokenizer.save_pretrained('{path}'), or go online"
+        ) from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def encode_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of several texts, no special token added.
+
+    Raises:
+        DataError: a text holds a character the tokenizer cannot write; the message names it.
+    """
+    try:
+        ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+    except Exception as error:  # the Rust tokenizers raise bare Exception
+        vocabulary = tokenizer.get_vocab()
+        for text in texts:
+            unknown = [char for char in text if char not in vocabulary]
+            if unknown:
+                raise DataError(
+                    f"the tokenizer has no token for {unknown[0]!r} in {text!r}: add it to "
+                    "tokenizer.characters, or use tokenizer=byte"
+                ) from error
+        raise
+    return ids
+
+
+def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Token ids of a text, no special token added.
+
+    Raises:
+        DataError: a character the tokenizer cannot write; the message names it.
+    """
+    return encode_all(tokenizer, [text])[0]

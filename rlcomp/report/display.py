@@ -1,0 +1,103 @@
+"""The live display: phase, step, reward, accuracies, KL, tokens per second, time left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+# What is shown, under which name; a metric that a run does not record is left out.
+SHOWN = {
+    "reward/mean": "reward",
+    "evaluation/sampled": "sampled",
+    "evaluation/greedy": "greedy",
+    "kl/reference": "KL",
+    "loss/sft": "loss",
+    "episode/return": "return",
+}
+# Without a terminal: one line every so many seconds.
+QUIET_SECONDS = 10.0
+
+
+class Display:
+    """Shows a run while it runs: a live bar on a terminal, a line now and then elsewhere.
+
+    Args:
+        seed: shown once, at the start.
+    """
+
+    name = "display"
+
+    def __init__(self, *, seed: int, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self.seed = seed
+        self.latest: dict[str, float] = {}
+        self.bar: Progress | None = None
+        self.tasks: dict[str, TaskID] = {}
+        self.said = 0.0
+
+    def start(self, phases: Mapping[str, int], done: int) -> None:
+        """Show every phase, with what is done already."""
+        self.phases = dict(phases)
+        plan = ", then ".join(f"{name} for {steps} steps" for name, steps in phases.items())
+        again = f", continued after step {done}" if done else ""
+        self.console.print(f"seed {self.seed}: {plan}{again}", highlight=False)
+        if not self.console.is_terminal:
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[shown]}"),
+        )
+        self.bar = Progress(*columns, console=self.console)
+        for name, steps in phases.items():
+            before = min(done, steps)
+            done -= before
+            self.tasks[name] = self.bar.add_task(
+                name, total=steps, completed=before, shown="", start=False
+            )
+        self.bar.start()
+
+    def log(
+        self,
+        total: int,
+        phase: str,
+        step: int,
+        metrics: Mapping[str, float],
+        samples: Sequence[Mapping[str, object]],
+    ) -> None:
+        """Show one step."""
+        del total, samples
+        self.latest |= {name: metrics[name] for name in SHOWN if name in metrics}
+        shown = self._shown(metrics)
+        if self.bar is not None:
+            self.bar.start_task(self.tasks[phase])
+            self.bar.update(self.tasks[phase], completed=step, shown=shown)
+        elif time.monotonic() - self.said > QUIET_SECONDS or step == self.phases[phase]:
+            self.said = time.monotonic()
+            line = f"{phase} {step}/{self.phases[phase]}  {shown}"
+            self.console.print(line, highlight=False, soft_wrap=True)
+
+    def _shown(self, metrics: Mapping[str, float]) -> str:
+        words = [f"{word} {self.latest[name]:.3f}" for name, word in SHOWN.items() if name in self.latest]
+        if "rollout/tokens" in metrics:
+            words.append(f"{metrics['rollout/tokens'] / metrics['time/step']:,.0f} tok/s")
+        return "  ".join(words)
+
+    def place(self) -> dict[str, Any]:
+        """The latest values."""
+        return {"latest": self.latest}
+
+    def rewind(self, place: dict[str, Any]) -> None:
+        """Show them again."""
+        self.latest = dict(place.get("latest", {}))
+
+    def finish(self) -> None:
+        """Leave the terminal as it was."""
+        if self.bar is not None:
+            self.bar.stop()

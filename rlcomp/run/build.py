@@ -1,0 +1,122 @@
+"""From a plan to objects: each node built once, children first, seeded by its path."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from hydra.errors import HydraException, InstantiationException
+from hydra.utils import instantiate
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.run.seed import seeded
+from rlcomp.run.wiring import Node, Plan, children
+
+
+class Builder:
+    """Builds the nodes of a plan, each once.
+
+    Args:
+        plan: what :func:`rlcomp.run.wiring.read` returned, already checked.
+        seed: the run's seed.
+    """
+
+    def __init__(self, plan: Plan, seed: int) -> None:
+        self.plan = plan
+        self.seed = seed
+        self.built: dict[str, object] = {}
+
+    def all(self) -> dict[str, object]:
+        """Every node, models last: what is cheap to check is checked before what is dear to build."""
+        cheap = [node for node in self.plan.nodes.values() if not builds_model(node)]
+        for node in (*cheap, *self.plan.nodes.values()):
+            self.build(node)
+        return self.built
+
+    def build(self, node: Node) -> object:
+        """The object of one node.
+
+        Raises:
+            ConfigError: the constructor refused its arguments; names the node.
+        """
+        if node.path not in self.built:
+            arguments = {name: self.value(value) for name, value in node.arguments.items()}
+            self.built[node.path] = make(node, arguments, self.seed)
+        return self.built[node.path]
+
+    def value(self, value: Any) -> Any:  # noqa: ANN401
+        """A finished argument: nodes become objects, containers stay plain Python."""
+        if isinstance(value, Node):
+            return self.build(value)
+        if isinstance(value, dict):
+            return {key: self.value(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        return value
+
+
+def builds_model(node: Node) -> bool:
+    """Whether building a node builds a model, by itself or through its arguments."""
+    if node.target.startswith(("rlcomp.model.build.", "rlcomp.model.adapters.")):
+        return True
+    return any(builds_model(child) for child in children(node))
+
+
+def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
+    """Call a node's target with finished Python arguments.
+
+    Hydra looks the bare target up (its errors, its block-list); the arguments are passed in the call, so
+    that they never turn into configs.
+    """
+    try:
+        target = instantiate({"_target_": node.target, "_partial_": True})
+    except (HydraException, InstantiationException) as error:
+        raise ConfigError(f"{node.path}._target_ is {node.target}: {error}") from error
+    if node.partial:
+        return functools.partial(target, **arguments)
+    try:
+        with seeded(seed, node.path):
+            made = target(**arguments)
+    except (RlcompError, TypeError) as error:
+        if isinstance(error, RlcompError):
+            error.args = (f"{node.path}: {error}",)
+            raise
+        raise ConfigError(f"{node.path} ({node.target}): {error}") from error
+    if node.keys and isinstance(made, Component):
+        made.set_keys(**node.keys)
+    return made
+
+
+class Make:
+    """Compose by hand what a config composes: ``make("policy", LanguageModel, model=model, ...)``.
+
+    The name is the node's config path: it seeds the construction, names the node in checkpoints, timings
+    and errors, and makes the numbers those of the config.
+
+    Args:
+        seed: the run's seed.
+
+    Examples:
+        >>> from rlcomp.run.stages import Nothing
+        >>> make = Make(seed=0)
+        >>> nothing = make("kl", Nothing)
+        >>> list(make.nodes)
+        ['kl']
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.nodes: dict[str, object] = {}
+
+    def __call__(self, path: str, target: Any, **arguments: Any) -> Any:  # noqa: ANN401
+        """Build one named node.
+
+        Raises:
+            ConfigError: the name is taken.
+        """
+        if path in self.nodes:
+            raise ConfigError(f"there is already a node '{path}': give this one another name")
+        with seeded(self.seed, path):
+            self.nodes[path] = target(**arguments)
+        return self.nodes[path]

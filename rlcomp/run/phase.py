@@ -1,0 +1,39 @@
+"""A phase: so many steps of a list of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from rlcomp.errors import ConfigError
+
+
+@dataclass
+class Phase:
+    """``steps`` times all ``stages``; ``every`` runs beside the batch, every so many steps and at the end.
+
+    Attributes:
+        steps: how many.
+        stages: components or foreign TensorDict modules.
+        every: by name, (period in steps, stage); the stage sees a copy of the batch.
+    """
+
+    steps: int
+    stages: Sequence[nn.Module]
+    every: Mapping[str, tuple[int, nn.Module]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise ConfigError(f"a phase has steps={self.steps}: must be at least 0")
+        for stage in self.stages:
+            if not isinstance(stage, nn.Module):
+                raise ConfigError(f"a stage is a {type(stage).__name__}: must be a TensorDict module")
+
+    def due(self, step: int) -> list[tuple[str, nn.Module]]:
+        """What runs after the ``step``-th step, counted from 1."""
+        last = step == self.steps
+        return [
+            (name, stage) for name, (period, stage) in self.every.items() if last or not step % period
+        ]

@@ -1,0 +1,200 @@
+"""The loop: stages, metrics, checkpoints. It knows nothing about reinforcement learning."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+from torch import nn
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, Interrupted, add_note
+from rlcomp.io.checkpoint import Checkpoint, Saved
+from rlcomp.io.tracking import Tracker
+from rlcomp.run.phase import Phase
+from rlcomp.run.record import Ledger, recording
+from rlcomp.run.seed import named_seed
+from rlcomp.run.stages import empty_batch
+
+
+class Program:
+    """Runs phases to their end.
+
+    Args:
+        phases: by name, in order.
+        nodes: every named object of the run; what they own is saved.
+        seed: the run's seed.
+        trackers: where metrics and samples go.
+        checkpoint: saves the run; when a phase's ``every`` names it, then and at the end of the phase.
+    """
+
+    def __init__(
+        self,
+        phases: Mapping[str, Phase],
+        *,
+        nodes: Mapping[str, object],
+        seed: int,
+        trackers: Sequence[Tracker] = (),
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        if not phases:
+            raise ConfigError("phases is empty: a run needs at least one phase")
+        self.phases = dict(phases)
+        self.nodes = dict(nodes)
+        self.names = {id(node): path for path, node in self.nodes.items()}
+        self.seed = seed
+        self.trackers = list(trackers)
+        self.checkpoint = checkpoint
+        self.phase, self.step, self.total = 0, 0, 0
+        self.stop_asked = False
+
+    def run(self, saved: Saved | None = None) -> None:
+        """Run what is left.
+
+        Raises:
+            Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
+        """
+        self._seed()
+        if saved is not None:
+            self._resume(saved)
+        for tracker in self.trackers:
+            tracker.start({name: phase.steps for name, phase in self.phases.items()}, self.total)
+        try:
+            with self._stoppable():
+                for index, (name, phase) in enumerate(self.phases.items()):
+                    if index >= self.phase:
+                        self._run_phase(name, phase)
+        finally:
+            for tracker in self.trackers:
+                tracker.finish()
+
+    def _seed(self) -> None:
+        """The global generators too: the numbers must not depend on which node was built last."""
+        start = named_seed(self.seed, "run")
+        torch.manual_seed(start)
+        random.seed(start)
+        np.random.seed(start % 2**32)
+
+    def _resume(self, saved: Saved) -> None:
+        place = saved.restore(self.nodes)
+        self.phase, self.step, self.total = place["phase"], place["step"], place["total"]
+        for tracker in self.trackers:
+            tracker.rewind(place["trackers"].get(tracker.name, {}))
+
+    def _run_phase(self, name: str, phase: Phase) -> None:
+        if self.step == 0:
+            for component in self._components(phase):
+                component.begin_phase()
+        while self.step < phase.steps:
+            self._one_step(name, phase)
+            if self.stop_asked:
+                self._interrupt(name)
+        self.phase, self.step = self.phase + 1, 0
+
+    def _components(self, phase: Phase) -> Iterator[Component]:
+        stages = [*phase.stages, *(stage for _, stage in phase.every.values())]
+        modules = {id(m): m for stage in stages for m in stage.modules()}
+        return (module for module in modules.values() if isinstance(module, Component))
+
+    def _one_step(self, name: str, phase: Phase) -> None:
+        progress = (self.step + 1) / (phase.steps + 1)
+        with recording(progress=progress, version=self.total) as ledger, torch.no_grad():
+            batch = self._stages(name, phase, ledger)
+            due = phase.due(self.step + 1)
+            for node, stage in due:
+                if not isinstance(stage, Checkpoint):
+                    self._call(name, node, stage, batch.copy(), ledger)
+        self.step, self.total = self.step + 1, self.total + 1
+        for tracker in self.trackers:
+            tracker.log(self.total, name, self.step, ledger.means(), ledger.samples)
+        if any(stage is self.checkpoint for _, stage in due):
+            self._save()
+
+    def _stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> TensorDict:
+        batch, start = empty_batch(), time.perf_counter()
+        for index, stage in enumerate(phase.stages):
+            node = self.names.get(id(stage), f"{index}")
+            batch = self._call(phase_name, node, stage, batch, ledger)
+        ledger.add("time/step", time.perf_counter() - start, 1)
+        return batch
+
+    def _call(
+        self, phase: str, node: str, stage: nn.Module, batch: TensorDict, ledger: Ledger
+    ) -> TensorDict:
+        start = time.perf_counter()
+        try:
+            result: TensorDict = stage(batch)
+        except Exception as error:
+            add_note(
+                error,
+                f"in stage '{node}' ({type(stage).__name__}), phase '{phase}', step {self.step + 1}; "
+                f"batch {tuple(batch.batch_size)} with keys {sorted(map(str, batch.keys()))}",
+            )
+            raise
+        ledger.add(f"time/{node}", time.perf_counter() - start, 1)
+        return result
+
+    def _save(self) -> None:
+        if self.checkpoint is not None:
+            trackers = {tracker.name: tracker.place() for tracker in self.trackers}
+            place = {"phase": self.phase, "step": self.step, "total": self.total}
+            self.checkpoint.save(self.nodes, {**place, "trackers": trackers})
+
+    def _interrupt(self, name: str) -> None:
+        self._save()
+        kept = "saved" if self.checkpoint is not None else "not saved: the run has no checkpoint"
+        raise Interrupted(f"stopped in phase {name} after step {self.step}, {kept}")
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """The first signal ends the run after the current step, a second one at once."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            del frame
+            if self.stop_asked:
+                raise KeyboardInterrupt(f"second signal {number}")
+            self.stop_asked = True
+
+        try:
+            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not the main thread: signals are somebody else's
+            yield
+            return
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def run_phases(
+    phases: Mapping[str, Phase],
+    *,
+    nodes: Mapping[str, object],
+    seed: int,
+    trackers: Sequence[Tracker] = (),
+    checkpoint: Checkpoint | None = None,
+    saved: Saved | None = None,
+) -> None:
+    """Run phases of stages: the whole of what the command line does once a config is built.
+
+    Args:
+        phases: by name, in order.
+        nodes: named objects (``Make.nodes``); what they own is saved, and they name stages in errors.
+        seed: the run's seed.
+        trackers: where metrics and samples go.
+        checkpoint: saves the run; name it in a phase's ``every`` as well.
+        saved: a checkpoint to continue from, bit-identically.
+
+    Raises:
+        Interrupted: stopped on request after a whole step.
+    """
+    program = Program(phases, nodes=nodes, seed=seed, trackers=trackers, checkpoint=checkpoint)
+    program.run(saved)

@@ -1,0 +1,160 @@
+"""The algebra of stages: a stage maps a TensorDict to a TensorDict, and so does every composition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import nn
+
+from rlcomp.batch import cat
+from rlcomp.check import PositiveInt
+from rlcomp.component import Component
+from rlcomp.errors import FlowError
+from rlcomp.run.record import record
+
+
+def run_stages(stages: Iterable[nn.Module], batch: TensorDict) -> TensorDict:
+    """Pass a batch through stages in order."""
+    for stage in stages:
+        batch = stage(batch)
+    return batch
+
+
+def empty_batch() -> TensorDict:
+    """What the first stage of a step receives."""
+    return TensorDict({}, batch_size=[])
+
+
+class Nothing(Component):
+    """The empty slot: hands its batch on. Every optional group has a ``none.yaml`` with it."""
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The batch as it is."""
+        return batch
+
+
+class Sequence(Component):
+    """Stages one after the other.
+
+    Args:
+        stages: components or foreign TensorDict modules; in yaml, names of nodes.
+    """
+
+    runs = ("stages",)
+
+    def __init__(self, *, stages: list[TensorDictModuleBase]) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(stages)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run every stage once."""
+        return run_stages(self.stages, batch)
+
+
+class Repeat(Sequence):
+    """The same stages several times: PPO's epochs over one batch.
+
+    Args:
+        times: how often.
+        stages: what is repeated.
+    """
+
+    def __init__(self, *, times: PositiveInt, stages: list[TensorDictModuleBase]) -> None:
+        super().__init__(stages=stages)
+        self.times = times
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run all stages ``times`` times."""
+        for _ in range(self.times):
+            batch = run_stages(self.stages, batch)
+        return batch
+
+
+class Every(Sequence):
+    """Stages that run on every k-th call only.
+
+    What they write counts as written for the flow check, so let nothing after them depend on it.
+
+    Args:
+        k: the stages run on calls k, 2k, 3k, ...
+        stages: what runs then.
+    """
+
+    calls: torch.Tensor
+    contained = True
+
+    def __init__(self, *, k: PositiveInt, stages: list[TensorDictModuleBase]) -> None:
+        super().__init__(stages=stages)
+        self.k = k
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Count the call; run the stages beside the main flow when it is due."""
+        self.calls += 1
+        if int(self.calls) % self.k == 0:
+            run_stages(self.stages, batch.copy())
+        return batch
+
+
+class Branch(Sequence):
+    """Stages beside the main flow: they see the batch, the batch does not see them.
+
+    Args:
+        stages: what runs on a shallow copy.
+    """
+
+    contained = True
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run the stages on a copy and hand on the original."""
+        run_stages(self.stages, batch.copy())
+        return batch
+
+
+class Refill(Sequence):
+    """Run stages again and again until enough rows are there: dynamic sampling.
+
+    Args:
+        rows: how many rows the batch must have; whole groups only.
+        stages: make rows (and throw some away); the first of them starts a new batch.
+        max_tries: give up after so many rounds.
+
+    Raises:
+        FlowError: too few rows after ``max_tries`` rounds, or ``rows`` would cut a group in two.
+
+    Source:
+        Yu et al. 2025, arXiv:2503.14476, section 3.2.
+    """
+
+    fresh = True
+
+    def __init__(
+        self, *, rows: PositiveInt, stages: list[TensorDictModuleBase], max_tries: PositiveInt = 10
+    ) -> None:
+        super().__init__(stages=stages)
+        self.rows = rows
+        self.max_tries = max_tries
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """A new batch of exactly ``rows`` rows."""
+        kept: list[TensorDict] = []
+        for tries in range(1, self.max_tries + 1):
+            found = run_stages(self.stages, empty_batch())
+            if found.shape[0]:
+                kept.append(found)
+            if sum(part.shape[0] for part in kept) >= self.rows:
+                record("refill/tries", tries)
+                return self._cut(cat(kept))
+        raise FlowError(
+            f"Refill: {sum(part.shape[0] for part in kept)} of {self.rows} rows after "
+            f"max_tries={self.max_tries} rounds; raise max_tries, lower rows or loosen the filter"
+        )
+
+    def _cut(self, batch: TensorDict) -> TensorDict:
+        whole = "group_id" not in batch.keys() or batch.shape[0] == self.rows
+        if not whole and bool(batch["group_id"][self.rows - 1] == batch["group_id"][self.rows]):
+            raise FlowError(f"Refill: rows={self.rows} cuts a group in two; use a multiple of group_size")
+        return batch[: self.rows]

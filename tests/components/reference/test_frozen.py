@@ -1,0 +1,144 @@
+import copy
+
+import pytest
+import torch
+
+from components.reference.frozen import Frozen
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.adapters import lora
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.run.record import recording
+
+
+def make_policy(*, tie=False, adapters=False):
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="abc")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+        tie_word_embeddings=tie,
+    )
+    model = lora(model=model, rank=2, alpha=4.0) if adapters else model
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=0.8))
+
+
+def change(policy):
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn(parameter.shape))
+
+
+def rollout(policy):
+    generator = torch.Generator().manual_seed(0)
+    return policy.generate(["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
+
+
+@pytest.mark.parametrize("tie", [False, True])
+@pytest.mark.parametrize("adapters", [False, True])
+def test_reference_is_the_policy_at_the_start_of_the_phase(tie, adapters):
+    policy = make_policy(tie=tie, adapters=adapters)
+    reference = Frozen(policy=policy)
+    change(policy)
+
+    reference.begin_phase()
+    batch = rollout(policy)
+
+    torch.testing.assert_close(
+        reference(batch)["ref_log_probs"], batch["rollout_log_probs"], atol=1e-5, rtol=0
+    )
+
+
+@pytest.mark.parametrize("tie", [False, True])
+@pytest.mark.parametrize("adapters", [False, True])
+def test_reference_stays_when_the_policy_changes(tie, adapters):
+    policy = make_policy(tie=tie, adapters=adapters)
+    reference = Frozen(policy=policy)
+    twin = LanguageModel(
+        model=copy.deepcopy(policy.model), tokenizer=policy.tokenizer, sampling=policy.sampling
+    )
+    change(policy)
+    batch = rollout(policy)
+
+    result = reference(batch)["ref_log_probs"]
+
+    torch.testing.assert_close(result, twin.log_probs(batch), atol=1e-5, rtol=0)
+    assert (result - policy.log_probs(batch)).abs().max() > 0.1
+
+
+def test_policy_keeps_its_own_weights():
+    policy = make_policy()
+    reference = Frozen(policy=policy)
+    change(policy)
+    batch = rollout(policy)
+    before = policy.log_probs(batch)
+
+    reference(batch)
+
+    assert torch.equal(policy.log_probs(batch), before)
+
+
+def test_distance_is_recorded_over_response_tokens():
+    policy = make_policy()
+    reference = Frozen(policy=policy)
+    change(policy)
+    batch = rollout(policy)
+
+    with recording() as ledger:
+        result = reference(batch)
+
+    mask = batch["response_mask"]
+    expected = (batch["rollout_log_probs"] - result["ref_log_probs"])[mask].mean()
+    assert ledger.means()["kl/reference"] == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_reference_gives_no_gradient():
+    policy = make_policy()
+
+    assert not Frozen(policy=policy)(rollout(policy))["ref_log_probs"].requires_grad
+
+
+def test_policy_is_not_part_of_the_reference():
+    reference = Frozen(policy=make_policy())
+
+    assert not list(reference.parameters())
+    assert not list(reference.children())
+    assert all("/" in name for name in reference.state_dict())
+
+
+def test_with_adapters_only_they_are_copied():
+    policy = make_policy(adapters=True)
+    reference = Frozen(policy=policy)
+
+    trainable = sum(v.numel() for v in policy.model.parameters() if v.requires_grad)
+    assert sum(buffer.numel() for buffer in reference.buffers()) == trainable
+    assert trainable < sum(v.numel() for v in policy.model.parameters()) / 2
+
+
+def test_tied_weights_are_copied_once():
+    policy = make_policy(tie=True)
+
+    copied = sum(buffer.numel() for buffer in Frozen(policy=policy).buffers())
+
+    assert copied == sum(value.numel() for value in policy.model.parameters())
+
+
+def test_state_travels_in_a_checkpoint():
+    policy = make_policy()
+    reference = Frozen(policy=policy)
+    state = copy.deepcopy(reference.state_dict())
+    batch = rollout(policy)
+    expected = reference(batch)["ref_log_probs"]
+    change(policy)
+    restored = Frozen(policy=policy)
+
+    restored.load_state_dict(state)
+
+    torch.testing.assert_close(restored(batch)["ref_log_probs"], expected)

@@ -1,0 +1,63 @@
+import torch
+from tensordict import TensorDict
+
+from components.reward.function import Function
+from components.reward.shuffled import Shuffled
+from rlcomp.batch import encode_texts
+
+
+def number(response: str) -> float | None:
+    return None if response == "?" else float(response)
+
+
+def batch(*responses: str) -> TensorDict:
+    texts = encode_texts(responses)
+    entries = {"prompt": texts, "response": texts, "answer": texts}
+    return TensorDict(entries, batch_size=[len(responses)])
+
+
+def shuffled(seed: int = 0) -> Shuffled:
+    torch.manual_seed(seed)
+    return Shuffled(reward=Function(function=number))
+
+
+def test_the_values_are_the_same_but_on_other_rows():
+    responses = [str(n) for n in range(50)]
+
+    dealt = shuffled()(batch(*responses))["reward"].tolist()
+
+    assert sorted(dealt) == [float(n) for n in range(50)]
+    assert dealt != [float(n) for n in range(50)]
+
+
+def test_everything_but_the_reward_stays_true_to_its_row():
+    result = shuffled()(batch("0", "1", "2", "?"))
+
+    assert result["rewards", "function"].tolist() == [0.0, 1.0, 2.0, 0.0]
+    assert result["correct"].tolist() == [False, True, True, False]
+    assert result["reward_valid"].tolist() == [True, True, True, False]
+
+
+def test_an_invalid_row_takes_part_in_nothing():
+    for seed in range(20):
+        dealt = shuffled(seed)(batch("1", "?", "2"))["reward"].tolist()
+
+        assert dealt[1] == 0.0
+        assert sorted(dealt) == [0.0, 1.0, 2.0]
+
+
+def test_over_many_batches_each_row_gets_the_mean():
+    # 400 deals of 0 or 1 to each row: mean 0.5, standard error 0.025.
+    deal = shuffled()
+
+    dealt = torch.stack([deal(batch("0", "1"))["reward"] for _ in range(400)])
+
+    assert torch.all((dealt.mean(0) - 0.5).abs() < 5 * 0.025)
+
+
+def test_the_deal_follows_the_seed_of_the_construction():
+    responses = [str(n) for n in range(20)]
+    first, again, other = (shuffled(seed)(batch(*responses))["reward"] for seed in (0, 0, 1))
+
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)

@@ -1,0 +1,47 @@
+import json
+
+import pytest
+
+from components.task.file import File
+from rlcomp.data import Example
+from rlcomp.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def path(tmp_path) -> str:
+    rows = [{"question": f"{n}+1?", "answer": f"It is\n#### {n + 1}", "level": n} for n in (1, 2)]
+    file = tmp_path / "sums.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def test_each_row_is_an_example(path):
+    task = File(
+        path=path,
+        demonstration_field="answer",
+        answer_pattern=r"####\s*(.+)$",
+        prompt_template="Question: {prompt}\nAnswer: ",
+    )
+
+    assert len(task) == 2
+    assert task.example(1) == Example("Question: 2+1?\nAnswer: ", "3", "It is\n#### 3")
+
+
+def test_a_wrong_column_is_found_when_the_task_is_made(path):
+    with pytest.raises(DataError, match=r"sums.jsonl:1: .*'prompt'"):
+        File(path=path, prompt_field="prompt")
+
+
+def test_a_wrong_template_is_found_when_the_task_is_made(path):
+    with pytest.raises(ConfigError, match="{lvl}"):
+        File(path=path, prompt_template="{lvl} {prompt}")
+
+
+def test_gsm8k_is_read_whole_and_its_answers_are_the_final_numbers(shared_data):
+    file = shared_data / "math" / "gsm8k_test.jsonl.gz"
+    task = File(path=str(file), demonstration_field="answer", answer_pattern=r"####\s*(.+)$")
+    final = File(path=str(file), answer_field="final")
+
+    assert len(task) == 260
+    assert all(task.example(n).answer == final.example(n).answer for n in range(260))
+    assert all("####" in task.example(n).demonstration for n in range(260))

@@ -1,0 +1,67 @@
+import json
+
+import pytest
+
+from components.task.hub import Hub
+from rlcomp.data import Example
+from rlcomp.errors import DataError
+
+
+def write(file, count: int) -> None:
+    rows = [{"question": f"{n}?", "answer": str(n)} for n in range(count)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A Hugging Face cache of the test's own."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    datasets.disable_progress_bars()
+
+
+def test_a_local_file_is_read_whole(tmp_path):
+    write(tmp_path / "a.jsonl", 3)
+
+    task = Hub(name=str(tmp_path / "a.jsonl"))
+
+    assert len(task) == 3
+    assert task.example(2) == Example("2?", "2", "2")
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_local_folder_has_splits(tmp_path):
+    folder = tmp_path / "sums"
+    folder.mkdir()
+    write(folder / "train.jsonl", 3)
+    write(folder / "test.jsonl", 2)
+
+    assert len(Hub(name=str(folder))) == 3
+    assert len(Hub(name=str(folder), split="test")) == 2
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_split_that_is_not_there_is_named(tmp_path):
+    folder = tmp_path / "sums"
+    folder.mkdir()
+    write(folder / "train.jsonl", 3)
+
+    with pytest.raises(DataError, match="split 'dev' cannot be loaded"):
+        Hub(name=str(folder), split="dev")
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_row_that_does_not_fit_is_named(tmp_path):
+    folder = tmp_path / "sums"
+    folder.mkdir()
+    write(folder / "train.jsonl", 3)
+
+    with pytest.raises(DataError, match=r"sums\[train\] row 1: .*'q'"):
+        Hub(name=str(folder), prompt_field="q")
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_data_set_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(DataError, match="'.*nowhere', split 'train' cannot be loaded"):
+        Hub(name=str(tmp_path / "nowhere"))

@@ -1,0 +1,26 @@
+"""What every test shares: one thread, one hypothesis profile, the optional folder of public data."""
+
+import os
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+
+# No deadline: a busy machine is not a bug. No database: a run leaves nothing behind.
+settings.register_profile("rlcomp", deadline=None, database=None)
+settings.load_profile("rlcomp")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder ``data`` of public data sets: $RLCOMP_SHARED/data, else ../shared/data."""
+    root = Path(__file__).resolve().parents[1]
+    folder = Path(os.environ.get("RLCOMP_SHARED", root.parent / "shared")) / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no public data sets in {folder}: set RLCOMP_SHARED")
+    return folder

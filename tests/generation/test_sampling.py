@@ -1,0 +1,141 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from rlcomp.errors import ConfigError
+from rlcomp.generation.sampling import Sampling, kept, sample, sampling_log_probs
+
+SETTINGS = [
+    Sampling(),
+    Sampling(temperature=0.3),
+    Sampling(temperature=2.0, top_k=5),
+    Sampling(top_p=0.7),
+    Sampling(min_p=0.1),
+    Sampling(temperature=0.8, top_k=20, top_p=0.9, min_p=0.05),
+]
+
+
+def by_transformers(logits, sampling):
+    """The same filters from the library, in the order of its `generate`."""
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(float(sampling.temperature))])
+    if sampling.top_k:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        warpers.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        warpers.append(MinPLogitsWarper(sampling.min_p))
+    return warpers(torch.zeros(len(logits), 1, dtype=torch.int64), logits)
+
+
+@pytest.mark.parametrize("sampling", SETTINGS)
+@pytest.mark.parametrize("ties", [False, True])
+def test_filtered_distribution_is_that_of_transformers(sampling, ties):
+    logits = 3 * torch.randn(50, 64, generator=torch.Generator().manual_seed(1))
+    logits = logits.round() if ties else logits
+
+    expected = by_transformers(logits.clone(), sampling).log_softmax(-1)
+
+    torch.testing.assert_close(sampling_log_probs(logits, sampling), expected)
+
+
+@pytest.mark.parametrize("sampling", SETTINGS)
+def test_draws_follow_the_distribution(sampling):
+    draws = 20_000
+    logits = 2 * torch.randn(1, 64, generator=torch.Generator().manual_seed(2))
+    expected = draws * by_transformers(logits.clone(), sampling).double().softmax(-1)[0]
+
+    log_probs = sampling_log_probs(logits, sampling).expand(draws, -1)
+    drawn = sample(log_probs, torch.Generator().manual_seed(3)).bincount(minlength=64)
+
+    assert not drawn[expected == 0].any()
+    # Cells below 5 expected draws go into one, or the test's distribution is not chi-square.
+    rare = expected < 5
+    seen = [*drawn[~rare].tolist(), int(drawn[rare].sum())]
+    model = [*expected[~rare].tolist(), float(expected[rare].sum())]
+    pairs = [(s, m) for s, m in zip(seen, model, strict=True) if m > 0]
+    assert chisquare(*zip(*pairs, strict=True)).pvalue > 1e-3
+
+
+def test_greedy_is_a_point_mass_on_the_likeliest_token():
+    logits = torch.tensor([[0.0, 2.0, 1.0]])
+
+    log_probs = sampling_log_probs(logits, Sampling(temperature=0))
+
+    assert log_probs.tolist() == [[-torch.inf, 0.0, -torch.inf]]
+    assert sample(log_probs, torch.Generator()).tolist() == [1]
+
+
+def test_ties_with_the_last_of_top_k_stay():
+    # The two likeliest of (3, 2, 2, 1) are 3 and one of the 2s; the other 2 is as likely.
+    logits = torch.tensor([[3.0, 2.0, 2.0, 1.0]])
+
+    assert kept(logits, Sampling(top_k=2)).tolist() == [[True, True, True, False]]
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_it():
+    # Probabilities 0.5, 0.3, 0.2: the first two reach 0.7, the first alone does not.
+    logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+
+    assert kept(logits, Sampling(top_p=0.7)).tolist() == [[True, True, False]]
+
+
+def test_min_p_is_relative_to_the_likeliest_token():
+    # 0.3 >= 0.5 * 0.5 > 0.2
+    logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+
+    assert kept(logits, Sampling(min_p=0.5)).tolist() == [[True, True, False]]
+
+
+def test_tiny_top_p_keeps_the_likeliest_token():
+    assert kept(torch.tensor([[1.0, 2.0]]), Sampling(top_p=1e-9)).tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.5, 1 - 2**-53])
+def test_tokens_of_probability_zero_are_not_drawn_at_the_ends_of_the_interval(monkeypatch, uniform):
+    log_probs = torch.tensor([[-torch.inf, 0.5, -torch.inf, 0.5, -torch.inf]])
+    monkeypatch.setattr(
+        torch, "rand", lambda *size, **_: torch.full(size, uniform, dtype=torch.float64)
+    )
+
+    assert sample(log_probs, torch.Generator()).item() in {1, 3}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 30), st.floats(0.05, 1.0))
+def test_tokens_of_probability_zero_are_never_drawn(seed, vocabulary, share):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 5 * torch.randn(200, vocabulary, generator=generator)
+    gone = torch.rand(200, vocabulary, generator=generator) > share
+    gone[:, 0] = False
+    log_probs = logits.masked_fill(gone, -torch.inf).log_softmax(-1)
+
+    drawn = sample(log_probs, generator)
+
+    assert log_probs.gather(1, drawn[:, None]).isfinite().all()
+
+
+def test_half_precision_logits_are_handled_in_float32():
+    logits = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
+
+    log_probs = sampling_log_probs(logits, Sampling(temperature=0.7, top_p=0.9))
+
+    expected = sampling_log_probs(logits.float(), Sampling(temperature=0.7, top_p=0.9))
+    torch.testing.assert_close(log_probs, expected)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("temperature", -0.1), ("top_k", -1), ("top_p", 0.0), ("top_p", 1.1), ("min_p", 1.0)],
+)
+def test_values_out_of_range_are_refused(argument, value):
+    with pytest.raises(ConfigError, match=argument):
+        Sampling(**{argument: value})

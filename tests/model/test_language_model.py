@@ -1,0 +1,483 @@
+import copy
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
+
+from rlcomp.batch import decode_texts
+from rlcomp.component import asking
+from rlcomp.errors import ConfigError, DataError, NumericalError
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import byte_tokenizer, character_tokenizer
+from rlcomp.run.record import recording
+
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]
+PAD, EOS = 0, 1
+
+
+def make_policy(
+    characters="abc", *, architecture="qwen2", tie=False, sampling=None, tokenizer=None
+):
+    """A tiny policy whose distributions are far from uniform."""
+    tokenizer = tokenizer or character_tokenizer(characters=characters)
+    torch.manual_seed(5)
+    model = causal_lm(
+        tokenizer=tokenizer,
+        architecture=architecture,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        intermediate_size=48,
+        context_length=24,
+        tie_word_embeddings=tie,
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(8.0)
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=sampling or Sampling())
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def rows(policy, seed=0, count=6, width=9):
+    """Random ragged rows whose response masks have holes; the last row has no response."""
+    draw = generator(seed)
+    tokens = torch.randint(len(policy.tokenizer), (count, width), generator=draw)
+    lengths = torch.randint(4, width + 1, (count, 1), generator=draw)
+    filled = torch.arange(width) < lengths
+    mask = filled & (torch.arange(width) >= 2)
+    mask &= torch.rand(count, width, generator=draw) < 0.7
+    mask[-1] = False
+    return TensorDict(
+        {"tokens": tokens, "attention_mask": filled, "response_mask": mask}, batch_size=[count]
+    )
+
+
+def one_by_one(policy, batch, temperature=1.0):
+    """Log-probs by the textbook: each row alone, unpadded, plain forward and log_softmax."""
+    result = torch.zeros(batch["tokens"].shape)
+    for row in range(len(batch["tokens"])):
+        length = int(batch["attention_mask"][row].sum())
+        ids = batch["tokens"][row, :length]
+        logits = policy.model(input_ids=ids[None]).logits[0] / temperature
+        log_probs = logits.log_softmax(-1)
+        for t in range(1, length):
+            if batch["response_mask"][row, t]:
+                result[row, t] = log_probs[t - 1, ids[t]]
+    return result
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_log_probs_are_those_of_a_plain_forward(architecture, temperature):
+    policy = make_policy(
+        "abcdefgh", architecture=architecture, sampling=Sampling(temperature=temperature)
+    )
+    batch = rows(policy)
+
+    expected = one_by_one(policy, batch, temperature)
+
+    torch.testing.assert_close(policy(batch)["log_probs"], expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(policy.log_probs(batch), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("tie", [False, True])
+def test_gradients_are_those_of_a_plain_forward(architecture, tie):
+    policy = make_policy("abcdefgh", architecture=architecture, tie=tie)
+    batch = rows(policy)
+    weights = torch.randn(batch["tokens"].shape, generator=generator(1))
+    parameters = list(policy.model.parameters())
+
+    ours = torch.autograd.grad((policy.log_probs(batch) * weights).sum(), parameters)
+    plain = torch.autograd.grad((one_by_one(policy, batch) * weights).sum(), parameters)
+
+    for left, right in zip(ours, plain, strict=True):
+        # Relative to the largest entry: single entries cancel down to rounding.
+        assert (left - right).abs().max() <= 1e-5 * right.abs().max()
+
+
+def test_a_model_without_logits_to_keep_is_scored_alike():
+    policy = make_policy()
+    batch = rows(policy)
+    expected = policy.log_probs(batch)
+
+    forward = policy.model.forward
+    policy.model.forward = lambda input_ids, use_cache: forward(
+        input_ids=input_ids, use_cache=use_cache
+    )
+    plain = LanguageModel(model=policy.model, tokenizer=policy.tokenizer, sampling=Sampling())
+
+    torch.testing.assert_close(plain.log_probs(batch), expected)
+
+
+def test_garbage_in_padding_changes_nothing():
+    policy = make_policy()
+    batch = rows(policy)
+    expected = policy.log_probs(batch)
+
+    garbage = torch.where(batch["attention_mask"], batch["tokens"], -12345)
+    batch["tokens"] = garbage
+
+    assert torch.equal(policy.log_probs(batch), expected)
+
+
+def test_log_probs_and_entropy_are_zero_outside_the_response():
+    policy = make_policy()
+    result = policy(rows(policy))
+
+    outside = ~result["response_mask"]
+    assert (result["log_probs"][outside] == 0).all()
+    assert (result["entropy"][outside] == 0).all()
+    assert (result["entropy"][~outside] > 0).all()
+
+
+def test_entropy_is_that_of_the_tempered_distribution():
+    policy = make_policy(sampling=Sampling(temperature=2.0, top_k=2))
+    batch = TensorDict(
+        {
+            "tokens": torch.tensor([[2, 3, 4]]),
+            "attention_mask": torch.ones(1, 3, dtype=torch.bool),
+            "response_mask": torch.tensor([[False, False, True]]),
+        },
+        batch_size=[1],
+    )
+    logits = policy.model(input_ids=batch["tokens"]).logits[0, 1] / 2.0
+    expected = torch.distributions.Categorical(logits=logits).entropy()
+
+    torch.testing.assert_close(policy(batch)["entropy"][0, 2], expected)
+
+
+def test_a_batch_without_response_scores_zero_with_a_zero_gradient():
+    policy = make_policy()
+    batch = rows(policy)
+    batch["response_mask"] = torch.zeros_like(batch["response_mask"])
+
+    log_probs = policy.log_probs(batch)
+    log_probs.sum().backward()
+
+    assert not log_probs.any()
+    assert all(not parameter.grad.any() for parameter in policy.model.parameters())
+
+
+def test_the_first_token_has_no_log_prob():
+    policy = make_policy()
+    batch = rows(policy)
+    expected = policy.log_probs(batch)
+    batch["response_mask"] = batch["response_mask"].clone()
+    batch["response_mask"][:, 0] = True
+
+    assert torch.equal(policy.log_probs(batch), expected)
+
+
+def test_entropy_carries_a_graph_only_when_asked_for():
+    policy = make_policy()
+
+    with asking(["log_probs"]):
+        silent = policy(rows(policy))
+    with asking(["log_probs", "entropy"]):
+        asked_for = policy(rows(policy))
+
+    assert (silent["entropy"].requires_grad, silent["log_probs"].requires_grad) == (False, True)
+    assert asked_for["entropy"].requires_grad
+    assert torch.equal(silent["entropy"], asked_for["entropy"])
+
+
+def test_weights_handed_over_replace_the_models_own():
+    policy, other = make_policy(), make_policy()
+    with torch.no_grad():
+        for parameter in other.model.parameters():
+            parameter.add_(0.1)
+    batch = rows(policy)
+
+    swapped = policy.log_probs(batch, dict(other.model.named_parameters()))
+
+    torch.testing.assert_close(swapped, other.log_probs(batch))
+
+
+def test_the_model_stays_in_eval_mode():
+    policy = make_policy()
+
+    torch.nn.ModuleList([policy]).train()
+
+    assert policy.training
+    assert not policy.model.training
+
+
+def test_a_greedy_policy_is_not_trained_in_silence():
+    policy = make_policy(sampling=Sampling(temperature=0))
+    batch = rows(policy)
+
+    with pytest.raises(ConfigError, match=r"sampling\.temperature is 0"):
+        policy(batch)
+    with torch.no_grad():
+        assert not policy(batch)["log_probs"].any()
+
+
+def test_rows_stand_prompt_by_prompt():
+    policy = make_policy()
+
+    batch = policy.generate(["a", "bc"], group_size=3, max_new_tokens=4, generator=generator())
+
+    assert batch.batch_size == torch.Size([6])
+    assert batch["group_id"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert decode_texts(batch["prompt"]) == ["a"] * 3 + ["bc"] * 3
+    assert batch["tokens"][:3, 0].tolist() == [2, 2, 2]
+    assert batch["tokens"][3:, :2].tolist() == [[3, 4]] * 3
+
+
+def test_masks_mark_prompt_response_and_padding():
+    policy = make_policy()
+
+    batch = policy.generate(["a", "bcb"], group_size=8, max_new_tokens=6, generator=generator())
+    lengths = batch["attention_mask"].sum(1)
+    starts = torch.tensor([1] * 8 + [3] * 8)
+    column = torch.arange(batch["tokens"].shape[1])
+
+    assert torch.equal(batch["attention_mask"], column < lengths[:, None])
+    assert torch.equal(
+        batch["response_mask"], batch["attention_mask"] & (column >= starts[:, None])
+    )
+    assert (batch["tokens"][~batch["attention_mask"]] == PAD).all()
+
+
+@pytest.mark.parametrize("pad_is_eos", [False, True])
+def test_eos_is_a_sampled_action_and_nothing_follows_it(pad_is_eos):
+    policy = make_policy("a")
+    if pad_is_eos:
+        policy.tokenizer.pad_token = policy.tokenizer.eos_token
+
+    batch = policy.generate(["a"], group_size=64, max_new_tokens=5, generator=generator())
+    ended = ~batch["truncated"]
+    last = batch["attention_mask"].sum(1) - 1
+    at_end = torch.arange(64), last
+
+    assert 0 < ended.sum() < 64
+    assert torch.equal(batch["tokens"][at_end] == EOS, ended)
+    assert batch["response_mask"][at_end].all()
+    assert (batch["rollout_log_probs"][at_end][ended] < 0).all()
+    before = batch["response_mask"].clone()
+    before[at_end] = False
+    assert (batch["tokens"][before] != EOS).all()
+    assert (batch["response_mask"].sum(1)[~ended] == 5).all()
+
+
+def test_the_first_sampled_token_has_its_log_prob():
+    policy = make_policy()
+
+    batch = policy.generate(["ab"], group_size=4, max_new_tokens=3, generator=generator())
+
+    logits = policy.model(input_ids=torch.tensor([[2, 3]])).logits[0, -1]
+    expected = logits.log_softmax(-1)[batch["tokens"][:, 2]]
+    torch.testing.assert_close(batch["rollout_log_probs"][:, 2], expected)
+
+
+def test_recorded_log_probs_know_the_temperature():
+    policy = make_policy(sampling=Sampling(temperature=0.3))
+
+    batch = policy.generate(["ab"], group_size=8, max_new_tokens=4, generator=generator())
+
+    cold = one_by_one(policy, batch, 0.3)
+    torch.testing.assert_close(batch["rollout_log_probs"], cold, atol=1e-5, rtol=1e-5)
+    assert (cold - one_by_one(policy, batch, 1.0)).abs().max() > 0.1
+
+
+def test_a_sampled_pad_token_is_part_of_the_response():
+    policy = make_policy("a")
+
+    batch = policy.generate(["a"], group_size=64, max_new_tokens=5, generator=generator())
+
+    inside = batch["tokens"][batch["response_mask"]]
+    assert (inside == PAD).any()
+    texts = decode_texts(batch["response"])
+    plain = batch["response_mask"] & (batch["tokens"] == 2)
+    assert [len(text) for text in texts] == plain.sum(1).tolist()
+
+
+def test_responses_are_texts_without_special_tokens():
+    policy = make_policy("ab")
+
+    batch = policy.generate(["a"], group_size=16, max_new_tokens=4, generator=generator())
+
+    for row, text in enumerate(decode_texts(batch["response"])):
+        ids = batch["tokens"][row][batch["response_mask"][row]].tolist()
+        assert text == "".join("ab"[i - 2] for i in ids if i > EOS)
+
+
+def test_the_same_generator_gives_the_same_rows():
+    policy = make_policy()
+    ask = {"group_size": 5, "max_new_tokens": 4}
+
+    first = policy.generate(["a"], generator=generator(3), **ask)
+    second = policy.generate(["a"], generator=generator(3), **ask)
+
+    assert torch.equal(first["tokens"], second["tokens"])
+
+
+def test_sampling_can_be_overridden_per_call():
+    policy = make_policy()
+
+    batch = policy.generate(
+        ["a"],
+        group_size=8,
+        max_new_tokens=3,
+        sampling=Sampling(temperature=0),
+        generator=generator(),
+    )
+
+    assert (batch["tokens"] == batch["tokens"][0]).all()
+    assert not batch["rollout_log_probs"].any()
+
+
+def test_a_prompt_is_read_once_per_group():
+    policy = make_policy()
+    seen = []
+    policy.model.register_forward_pre_hook(
+        lambda _, __, arguments: seen.append(tuple(arguments["input_ids"].shape)), with_kwargs=True
+    )
+
+    policy.generate(["ab", "bc"], group_size=8, max_new_tokens=3, generator=generator())
+
+    assert seen == [(2, 2), (16, 1), (16, 1)]
+
+
+def test_generation_stops_when_every_row_has_ended():
+    policy = make_policy("a")
+    forwards = []
+    policy.model.register_forward_pre_hook(lambda *_: forwards.append(1))
+
+    batch = policy.generate(["a"], group_size=1, max_new_tokens=20, generator=generator(1))
+
+    assert not batch["truncated"].item()
+    assert len(forwards) == int(batch["response_mask"].sum()) < 20
+
+
+def test_the_version_of_the_policy_is_noted_at_its_tokens():
+    policy = make_policy()
+
+    with recording(version=7):
+        batch = policy.generate(["a"], group_size=4, max_new_tokens=3, generator=generator())
+
+    assert torch.equal(batch["policy_version"], 7 * batch["response_mask"].long())
+
+
+def test_generation_has_no_gradient():
+    policy = make_policy()
+
+    batch = policy.generate(["a"], group_size=2, max_new_tokens=3, generator=generator())
+
+    assert not batch["rollout_log_probs"].requires_grad
+    policy.log_probs(batch).sum().backward()
+
+
+def test_an_empty_prompt_starts_from_eos():
+    policy = make_policy()
+
+    batch = policy.generate(["", "ab"], group_size=2, max_new_tokens=2, generator=generator())
+
+    assert batch["tokens"][:2, 0].tolist() == [EOS, EOS]
+    assert batch["response_mask"][:, 0].tolist() == [False] * 4
+
+
+def test_a_prompt_beyond_the_context_is_named():
+    policy = make_policy()
+
+    with pytest.raises(DataError, match=r"prompt 'abab.*' has 20 tokens; with 5 more that is 25"):
+        policy.generate(["a", "ab" * 10], group_size=1, max_new_tokens=5, generator=generator())
+
+
+def test_the_whole_context_can_be_used():
+    policy = make_policy()
+
+    batch = policy.generate(["ab" * 10], group_size=2, max_new_tokens=4, generator=generator())
+
+    assert policy.log_probs(batch).isfinite().all()
+
+
+def test_characters_outside_the_alphabet_are_named():
+    policy = make_policy()
+
+    with pytest.raises(DataError, match="no token for 'z'"):
+        policy.generate(["az"], group_size=1, max_new_tokens=1, generator=generator())
+    with pytest.raises(DataError, match="no token for 'z'"):
+        policy.encode(["a"], ["z"])
+
+
+def test_no_prompts_are_refused():
+    with pytest.raises(DataError, match="no prompts"):
+        make_policy().generate([], group_size=1, max_new_tokens=1, generator=generator())
+
+
+def test_a_tokenizer_without_eos_is_refused():
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0})))
+    policy = make_policy()
+
+    with pytest.raises(ConfigError, match="no EOS token"):
+        LanguageModel(model=policy.model, tokenizer=tokenizer, sampling=Sampling())
+
+
+def test_a_model_that_is_not_finite_stops_the_run():
+    policy = make_policy()
+    with torch.no_grad():
+        policy.model.lm_head.weight.fill_(torch.nan)
+
+    with pytest.raises(NumericalError, match="not finite"):
+        policy.generate(["a"], group_size=1, max_new_tokens=2, generator=generator())
+
+
+def test_given_answers_become_rows_that_end_in_eos():
+    policy = make_policy()
+
+    batch = policy.encode(["a", "abc"], ["bc", ""])
+
+    assert batch["tokens"].tolist() == [[2, 3, 4, EOS], [2, 3, 4, EOS]]
+    assert batch["attention_mask"].all()
+    assert batch["response_mask"].int().tolist() == [[0, 1, 1, 1], [0, 0, 0, 1]]
+
+
+def test_given_answers_of_unequal_length_are_padded():
+    policy = make_policy(tokenizer=byte_tokenizer())
+
+    batch = policy.encode(["a", ""], ["é", "b"])
+
+    assert batch["attention_mask"].sum(1).tolist() == [4, 3]
+    assert batch["response_mask"].sum(1).tolist() == [3, 2]
+    assert batch["tokens"][1, 0] == EOS
+
+
+def test_a_given_answer_beyond_the_context_is_refused():
+    with pytest.raises(DataError, match="the model holds 24"):
+        make_policy().encode(["a"], ["b" * 23])
+
+
+def test_an_encoded_response_scores_as_it_was_sampled():
+    policy = make_policy("abcdefgh")
+    sampled = policy.generate(["ab"], group_size=32, max_new_tokens=6, generator=generator())
+    whole = ~sampled["truncated"] & ~((sampled["tokens"] == PAD) & sampled["response_mask"]).any(1)
+    assert whole.any()
+    sampled = sampled[whole]
+
+    batch = policy.encode(decode_texts(sampled["prompt"]), decode_texts(sampled["response"]))
+
+    width = batch["tokens"].shape[1]
+    torch.testing.assert_close(
+        policy.log_probs(batch), sampled["rollout_log_probs"][:, :width], atol=1e-5, rtol=1e-5
+    )
+
+
+def test_scoring_leaves_the_inputs_alone():
+    policy = make_policy()
+    batch = rows(policy)
+    before = copy.deepcopy(batch)
+
+    policy(batch)
+
+    assert all(torch.equal(batch[key], before[key]) for key in before.sorted_keys)

@@ -1,0 +1,48 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.errors import ConfigError
+from rlcomp.model.schedule import Schedule
+
+
+def test_linear_schedule_rises_then_falls_to_its_final_value():
+    schedule = Schedule(name="linear", warmup=0.2, final=0.1)
+
+    # Half of the warm-up; its end; half of the fall: (1 + 0.1) / 2; the end.
+    values = [schedule(progress) for progress in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    assert values == pytest.approx([0.0, 0.5, 1.0, 0.55, 0.1])
+
+
+def test_cosine_schedule_follows_half_a_wave():
+    schedule = Schedule(name="cosine", final=0.2)
+
+    # 0.2 + 0.8 (1 + cos(pi / 4)) / 2 a quarter of the way.
+    quarter = 0.2 + 0.4 * (1 + math.cos(math.pi / 4))
+    values = [schedule(progress) for progress in (0.0, 0.25, 0.5, 1.0)]
+    assert values == pytest.approx([1.0, quarter, 0.6, 0.2])
+
+
+def test_constant_schedule_stays_after_its_warmup():
+    schedule = Schedule(name="constant", warmup=0.5)
+
+    assert [schedule(progress) for progress in (0.25, 0.5, 1.0)] == pytest.approx([0.5, 1.0, 1.0])
+
+
+@given(
+    st.sampled_from(["constant", "linear", "cosine"]),
+    st.floats(0, 0.99),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_multiplier_stays_between_zero_and_one(name, warmup, final, progress):
+    value = Schedule(name=name, warmup=warmup, final=final)(progress)
+
+    assert -1e-9 <= value <= 1 + 1e-9
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ConfigError, match="name is 'cosin'"):
+        Schedule(name="cosin")

@@ -1,0 +1,99 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.model.tokenizer import (
+    byte_tokenizer,
+    character_tokenizer,
+    encode_all,
+    encode_text,
+    load_tokenizer,
+)
+
+TEXTS = ["", " a ", "\n\t a\n", "naïve 🎉", "<eos> is text", "it 's , here"]
+BYTES = byte_tokenizer()
+
+
+def test_characters_follow_the_special_tokens_in_order():
+    assert encode_text(character_tokenizer(characters="ab +"), "b a+") == [3, 4, 2, 5]
+
+
+def test_character_text_comes_back_unchanged():
+    tokenizer = character_tokenizer(characters="ab +\n")
+
+    assert tokenizer.decode(encode_text(tokenizer, " a\n+ b ")) == " a\n+ b "
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_bytes_write_any_text(text):
+    assert BYTES.decode(encode_text(BYTES, text), skip_special_tokens=True) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_bytes_round_trip(text):
+    ids = encode_text(BYTES, text)
+
+    assert len(ids) == len(text.encode())
+    assert BYTES.decode(ids, skip_special_tokens=True) == text
+
+
+@pytest.mark.parametrize("tokenizer", [character_tokenizer(characters="ab"), BYTES])
+def test_pad_and_eos_differ(tokenizer):
+    assert (tokenizer.pad_token_id, tokenizer.eos_token_id) == (0, 1)
+
+
+@pytest.mark.parametrize("load", [AutoTokenizer.from_pretrained, None])
+def test_a_saved_tokenizer_gives_the_same_ids(tmp_path, load):
+    for name, tokenizer in (("a", character_tokenizer(characters="ab ")), ("b", BYTES)):
+        tokenizer.save_pretrained(tmp_path / name)
+        path = str(tmp_path / name)
+        loaded = load(path) if load else load_tokenizer(path=path)
+
+        assert encode_text(loaded, " ab") == encode_text(tokenizer, " ab")
+        assert (loaded.pad_token_id, loaded.eos_token_id) == (0, 1)
+        assert len(loaded) == len(tokenizer)
+
+
+def test_a_character_outside_the_alphabet_is_named():
+    with pytest.raises(DataError, match=r"no token for 'x' in 'a x'"):
+        encode_all(character_tokenizer(characters="a "), ["a", "a x"])
+
+
+def test_a_loaded_character_tokenizer_still_names_it(tmp_path):
+    character_tokenizer(characters="a ").save_pretrained(tmp_path)
+
+    with pytest.raises(DataError, match="no token for '<'"):
+        encode_text(load_tokenizer(path=str(tmp_path)), "a<eos>")
+
+
+def test_a_repeated_character_is_refused():
+    with pytest.raises(ConfigError, match="'a' more than once"):
+        character_tokenizer(characters="aba")
+
+
+def test_without_a_pad_token_eos_pads(tmp_path):
+    backend = Tokenizer(models.WordLevel({"a": 0, "<end>": 1}))
+    PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>").save_pretrained(tmp_path)
+
+    assert load_tokenizer(path=str(tmp_path)).pad_token_id == 1
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"tokenizer\.json"):
+        load_tokenizer(path=str(tmp_path))
+
+
+def test_a_folder_that_is_not_there_is_refused():
+    with pytest.raises(DataError, match=r"'./nowhere' is not a folder"):
+        load_tokenizer(path="./nowhere")
+
+
+def test_offline_a_hub_name_is_looked_for_on_this_machine_only(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    with pytest.raises(DataError, match="local files only"):
+        load_tokenizer(path="nobody/has-this-model")

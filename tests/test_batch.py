@@ -1,0 +1,113 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from rlcomp.batch import cat, decode_texts, encode_texts, trim
+from rlcomp.errors import ShapeError
+
+
+def rows(widths: list[int], start: int = 1) -> TensorDict:
+    """Rows of 1, 2, 3, ... with the given numbers of tokens, right-padded."""
+    width = max(widths)
+    tokens = torch.arange(start, start + len(widths))[:, None].expand(-1, width)
+    mask = torch.arange(width)[None, :] < torch.tensor(widths)[:, None]
+    return TensorDict(
+        {
+            "tokens": torch.where(mask, tokens, 0),
+            "attention_mask": mask,
+            "group_id": torch.arange(len(widths)),
+            "prompt": encode_texts([str(n) * n for n in widths]),
+        },
+        batch_size=[len(widths)],
+    )
+
+
+@given(st.lists(st.text(), max_size=5))
+def test_texts_survive_the_round_trip(texts):
+    expected = [text.encode("utf-8", "replace").decode() for text in texts]
+
+    assert decode_texts(encode_texts(texts)) == expected
+
+
+def test_texts_are_ended_and_filled_with_0xff():
+    # "né" is 6e c3 a9 in UTF-8; the longest row still has its end mark.
+    assert encode_texts(["né", ""]).tolist() == [[0x6E, 0xC3, 0xA9, 255], [255] * 4]
+
+
+def test_a_lone_surrogate_becomes_a_question_mark():
+    assert decode_texts(encode_texts(["a\udcffb"])) == ["a?b"]
+
+
+def test_a_text_with_zero_bytes_keeps_them():
+    assert decode_texts(encode_texts(["a\0", "\0"])) == ["a\0", "\0"]
+
+
+def test_no_texts_make_an_empty_table():
+    table = encode_texts([])
+
+    assert table.shape[0] == 0
+    assert decode_texts(table) == []
+
+
+@given(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_cat_keeps_every_row_in_order(shapes):
+    parts = [rows(widths) for widths in shapes]
+
+    joined = cat(parts)
+
+    kept = [row["tokens"][row["attention_mask"]].tolist() for row in joined]
+    given_rows = [row["tokens"][row["attention_mask"]].tolist() for part in parts for row in part]
+    assert kept == given_rows
+    texts = [text for part in parts for text in decode_texts(part["prompt"])]
+    assert decode_texts(joined["prompt"]) == texts
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=4))
+def test_cat_keeps_groups_together_and_apart(groups):
+    parts = [
+        TensorDict({"group_id": torch.tensor(ids)}, batch_size=[len(ids)]) for ids in groups
+    ]
+
+    joined = cat(parts)["group_id"].tolist()
+
+    # The true group of a row is (which batch, its id there): same groups, same ids, and only those.
+    true = [(batch, group) for batch, ids in enumerate(groups) for group in ids]
+    for a, first in enumerate(true):
+        for b, second in enumerate(true):
+            assert (joined[a] == joined[b]) == (first == second)
+
+
+def test_cat_pads_with_zero_and_false():
+    joined = cat([rows([1]), rows([3])])
+
+    assert joined["tokens"].tolist() == [[1, 0, 0], [1, 1, 1]]
+    assert joined["attention_mask"].tolist() == [[True, False, False], [True] * 3]
+
+
+def test_cat_of_nothing_is_refused():
+    with pytest.raises(ShapeError, match="at least one batch"):
+        cat([])
+
+
+def test_cat_names_the_key_only_one_batch_has():
+    with pytest.raises(ShapeError, match="group_id"):
+        cat([rows([1]), rows([1]).exclude("group_id")])
+
+
+def test_trim_cuts_the_columns_that_are_padding_everywhere():
+    wide = cat([rows([1, 2]), rows([5])])[:2]
+
+    cut = trim(wide)
+
+    assert cut["tokens"].tolist() == [[1, 0], [2, 2]]
+    assert cut["attention_mask"].shape == (2, 2)
+    assert decode_texts(cut["prompt"]) == ["1", "22"]
+
+
+def test_trim_leaves_one_column_of_a_batch_without_tokens():
+    empty = rows([2])
+    empty["attention_mask"] = torch.zeros(1, 2, dtype=torch.bool)
+
+    assert trim(empty)["tokens"].shape == (1, 1)

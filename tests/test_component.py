@@ -1,0 +1,128 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from rlcomp.check import PositiveFloat
+from rlcomp.component import Component, asked, asking, masked, per_token
+from rlcomp.errors import ConfigError
+
+
+class Double(Component):
+    """Advantage = factor x reward."""
+
+    reads = ("reward",)
+    writes = ("advantage",)
+
+    def __init__(self, *, factor: PositiveFloat = 2.0) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        batch["advantage"] = self.factor * batch["reward"]
+        return batch
+
+
+def rewards(**more: torch.Tensor) -> TensorDict:
+    return TensorDict({"reward": torch.tensor([1.0, 3.0]), **more}, batch_size=[2])
+
+
+def test_a_component_writes_its_key():
+    assert Double()(rewards())["advantage"].tolist() == [2.0, 6.0]
+
+
+def test_declared_keys_are_the_modules_keys():
+    double = Double()
+
+    assert (double.in_keys, double.out_keys) == (["reward"], ["advantage"])
+
+
+def test_an_unknown_key_is_refused_when_the_class_is_made():
+    with pytest.raises(ConfigError, match=r"Wrong: 'rewrad' .* did you mean 'reward'"):
+        type("Wrong", (Component,), {"reads": ("rewrad",)})
+
+
+def test_a_missing_key_is_named_with_what_there_is():
+    batch = TensorDict({"value": torch.zeros(2)}, batch_size=[2])
+
+    with pytest.raises(KeyError, match=r"Double reads 'reward', the batch has \['value'\]"):
+        Double()(batch)
+
+
+def test_an_argument_out_of_range_is_refused():
+    with pytest.raises(ConfigError, match=r"Double: factor is -1: must be greater than 0"):
+        Double(factor=-1)
+
+
+def test_an_argument_of_another_type_is_refused():
+    with pytest.raises(ConfigError, match="Double: factor is 'two': must be a number"):
+        Double(factor="two")
+
+
+def test_an_unknown_argument_is_refused():
+    with pytest.raises(ConfigError, match="Double: .*'facto'"):
+        Double(facto=2.0)
+
+
+def test_an_argument_by_position_is_refused():
+    with pytest.raises(ConfigError, match="Double: too many positional arguments"):
+        Double(2.0)
+
+
+def test_a_renamed_key_is_read_and_written_under_its_new_name():
+    double = Double().set_keys(reward="shaped", advantage="gain")
+
+    batch = double(rewards(shaped=torch.tensor([5.0, 7.0])))
+
+    assert batch["gain"].tolist() == [10.0, 14.0]
+    assert batch["reward"].tolist() == [1.0, 3.0]
+    assert "advantage" not in batch.keys()
+
+
+def test_a_renamed_key_shows_among_the_modules_keys():
+    double = Double().set_keys(reward="shaped")
+
+    assert (double.in_keys, double.out_keys) == (["shaped"], ["advantage"])
+
+
+def test_a_missing_renamed_key_is_named_by_its_new_name():
+    with pytest.raises(KeyError, match="'shaped'"):
+        Double().set_keys(reward="shaped")(rewards())
+
+
+def test_a_key_the_component_does_not_have_cannot_be_renamed():
+    with pytest.raises(ConfigError, match=r"Double has no key 'rewards'; did you mean 'reward'"):
+        Double().set_keys(rewards="shaped")
+
+
+def test_a_component_that_reads_nothing_needs_no_batch():
+    class Start(Component):
+        writes = ("reward",)
+        fresh = True
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            return TensorDict({"reward": torch.ones(3)}, batch_size=[3])
+
+    assert Start()()["reward"].tolist() == [1.0] * 3
+
+
+def test_outside_a_learner_every_key_is_asked_for():
+    assert asked("entropy")
+
+
+def test_inside_a_learner_only_the_losses_keys_are_asked_for():
+    with asking(["log_probs"]):
+        assert asked("log_probs")
+        assert not asked("entropy")
+    assert asked("entropy")
+
+
+def test_masked_values_are_exactly_0_outside_whatever_stands_there():
+    values = torch.tensor([1.0, float("nan"), float("inf")])
+
+    assert masked(values, torch.tensor([True, False, False])).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_per_token_keys_are_those_of_shape_b_t():
+    batch = rewards(value=torch.zeros(2, 3), tokens=torch.zeros(2, 3, dtype=torch.long))
+
+    assert sorted(per_token(batch)) == ["tokens", "value"]
