@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,18 +12,16 @@ from pathlib import Path
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import Interrupted, UserError, nearest
+from rlcomp.run.options import config_directory
+from rlcomp.run.resolve import plan_of
+from rlcomp.run.sweep import labels
 
 EXIT_USER, EXIT_INTERRUPTED = 2, 75
-
-
-def config_directory() -> Path:
-    """Where the configs are: in the wheel, or beside the packages in a checkout."""
-    inside = Path(__file__).parent / "conf"
-    return inside if inside.is_dir() else Path(__file__).parents[1] / "conf"
 
 
 def main() -> None:
@@ -48,26 +47,51 @@ def guard(app: Callable[[], None]) -> None:
 
 
 def explain(error: Exception) -> str:
-    """One message for an error: Hydra's own, with the nearest key where it names none."""
-    text = str(error)
-    if error.__cause__ is not None and str(error.__cause__) not in text:
-        text += f"\n{error.__cause__}"
+    """One message for an error; Hydra's and OmegaConf's are given what, where and the nearest name."""
+    if isinstance(error, UserError):
+        return str(error)
+    text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(("full_key:", "object_type=", "reference_"))]
-    key = next((line for line in lines if "is not in struct" in line), None)
-    full = next((line.removeprefix("full_key:").strip() for line in lines if "full_key:" in line), "")
-    if key is None:
-        return "\n".join(kept)
-    return f"{full or key.split(chr(39))[1]} is not in the config{_siblings(full)}; + adds a new key"
+    missing = re.search(r"Could not find '([^']+)'", text)
+    if missing:
+        group, _, option = missing.group(1).rpartition("/")
+        return f"{group}={option}: there is no such option{nearest(option, _options(group))}"
+    key = next((line.split()[-1] for line in lines if line.startswith("full_key:")), None)
+    if key and "is not in struct" in text:
+        parent, _, name = key.rpartition(".")
+        return f"{key} is not in the config{nearest(name, _keys(parent))}; a + before it adds a new key"
+    noise = ("full_key:", "object_type=", "reference_", "See https")
+    return "\n".join(line for line in lines if not line.startswith(noise))
 
 
-def _siblings(full_key: str) -> str:
-    parent, _, name = full_key.rpartition(".")
-    known = _last_keys.get(parent)
-    return nearest(name, known) if known else ""
+def _options(group: str) -> list[str]:
+    """The options of a group, of ours and of the user's config directory."""
+    places = [config_directory(), *map(Path, _user_directories())]
+    return [file.stem for place in places for file in (place / group).glob("*.yaml")]
 
 
-_last_keys: dict[str, list[str]] = {}
+def _user_directories() -> list[str]:
+    given = sys.argv[1:]
+    return [given[i + 1] for i, text in enumerate(given[:-1]) if text in ("-cd", "--config-dir")]
+
+
+def _keys(parent: str) -> list[str]:
+    """The keys beside a mistyped one: of the config that the other words of the command line give."""
+    from rlcomp.describe import compose_config
+
+    sound = [text for text in sys.argv[1:] if "=" in text and not text.startswith("-")]
+    choices = [text for text in sound if "." not in text.split("=")[0] and "," not in text]
+    while choices:
+        try:
+            config = compose_config(choices, _user_directories())
+            break
+        except (HydraException, OmegaConfBaseException):
+            choices.pop()
+    else:
+        config = compose_config([], _user_directories())
+    node = OmegaConf.select(config, parent, throw_on_missing=False) if parent else config
+    groups = [entry.name for entry in config_directory().iterdir() if entry.is_dir()]
+    return [str(key) for key in node or []] + (groups if not parent else [])
 
 
 def check_packages() -> None:
@@ -88,16 +112,26 @@ def check_packages() -> None:
 
 
 def _app() -> None:
+    """Hydra reports what a job raises in its own way; ours are kept and raised when it is done."""
+    failed: list[Exception] = []
+
+    def job(config: DictConfig) -> None:
+        try:
+            run_job(config)
+        except (UserError, OmegaConfBaseException, Interrupted) as error:
+            failed.append(error)
+            if HydraConfig.get().mode == RunMode.MULTIRUN and not isinstance(error, Interrupted):
+                print(f"rlcomp: job {HydraConfig.get().job.num}: {explain(error)}", file=sys.stderr)
+
     hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")(job)()
+    if failed:
+        raise failed[0]
 
 
-def job(config: DictConfig) -> None:
+def run_job(config: DictConfig) -> None:
     """One run, or one job of a sweep."""
-    from rlcomp.run.resolve import plan_of
-
-    hydra_config = HydraConfig.get()
     OmegaConf.set_struct(config, False)
-    config.directory = str(Path(hydra_config.runtime.output_dir).resolve())
+    config.directory = str(Path(HydraConfig.get().runtime.output_dir).resolve())
     _label(config)
     plan = plan_of(config)
     from rlcomp.run.launch import launch
@@ -107,8 +141,6 @@ def job(config: DictConfig) -> None:
 
 def _label(config: DictConfig) -> None:
     """W&B's group, job type and tags from the sweep, where the config does not set them."""
-    from rlcomp.run.sweep import labels
-
     tracker = config.get("tracker")
     if not tracker or "job_type" not in tracker:
         return

@@ -83,7 +83,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
         >>> nearest("polcy", ["policy", "task"])
         "; did you mean 'policy'? (known: policy, task)"
     """
-    options = sorted(str(option) for option in known)
+    options = sorted({str(option) for option in known})
     close = difflib.get_close_matches(name, options, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else ""
     return f"{guess} (known: {', '.join(options) or 'none'})"

@@ -51,7 +51,7 @@ SCHEMA: dict[Key, Spec] = {
     "surrogate": Spec("B T", _F, "per-token objective, to be maximised"),
     "loss_weight": Spec("B T", _F, "share of the token in the loss of the whole optimiser step"),
     "reward": Spec("B", _F, "scalar outcome"),
-    "rewards": Spec("B, by name", _F, "each named part of the reward"),
+    "rewards": Spec("B K", _F, "each named part of the reward"),
     "token_reward": Spec("B T", _F, "dense rewards"),
     "truncated": Spec("B", _M, "length limit hit before EOS"),
     "correct": Spec("B", _M, "the verifier says right"),

@@ -1,4 +1,4 @@
-"""What every test shares: one thread, one hypothesis profile, the optional folder of public data."""
+"""What every test shares: one thread, one hypothesis profile, the folder of public data."""
 
 import os
 from pathlib import Path

@@ -66,9 +66,7 @@ def test_cat_keeps_every_row_in_order(shapes):
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=4))
 def test_cat_keeps_groups_together_and_apart(groups):
-    parts = [
-        TensorDict({"group_id": torch.tensor(ids)}, batch_size=[len(ids)]) for ids in groups
-    ]
+    parts = [TensorDict({"group_id": torch.tensor(ids)}, batch_size=[len(ids)]) for ids in groups]
 
     joined = cat(parts)["group_id"].tolist()
 

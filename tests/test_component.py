@@ -59,7 +59,7 @@ def test_an_argument_of_another_type_is_refused():
 
 
 def test_an_unknown_argument_is_refused():
-    with pytest.raises(ConfigError, match="Double: .*'facto'"):
+    with pytest.raises(ConfigError, match=r"Double: .*'facto'"):
         Double(facto=2.0)
 
 
@@ -75,7 +75,7 @@ def test_a_renamed_key_is_read_and_written_under_its_new_name():
 
     assert batch["gain"].tolist() == [10.0, 14.0]
     assert batch["reward"].tolist() == [1.0, 3.0]
-    assert "advantage" not in batch.keys()
+    assert "advantage" not in set(batch.keys())
 
 
 def test_a_renamed_key_shows_among_the_modules_keys():

@@ -28,7 +28,7 @@ class GroupMeanStd(Component):
     writes = ("advantage",)
     min_group_size = 2
 
-    def __init__(self, *, epsilon: PositiveFloat) -> None:
+    def __init__(self, *, epsilon: PositiveFloat = 1e-6) -> None:
         super().__init__()
         self.epsilon = epsilon
 

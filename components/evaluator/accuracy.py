@@ -40,10 +40,10 @@ class Accuracy(Component):
         policy: LanguageModel,
         task: Task,
         reward: Component,
-        num_prompts: PositiveInt,
-        samples_per_prompt: PositiveInt,
+        num_prompts: PositiveInt = 256,
+        samples_per_prompt: PositiveInt = 4,
         max_new_tokens: PositiveInt,
-        num_shown: NonNegativeInt,
+        num_shown: NonNegativeInt = 8,
     ) -> None:
         super().__init__()
         self.policy = policy

@@ -18,6 +18,12 @@ from rlcomp.run.record import progress, record
 from rlcomp.run.seed import new_generator
 
 
+def constant(progress: float) -> float:
+    """The learning rate as it is."""
+    del progress
+    return 1.0
+
+
 class Learner(Component):
     """Gradient steps on a batch: one model forward per micro-batch, then every loss on it.
 
@@ -47,11 +53,11 @@ class Learner(Component):
         model: TensorDictModuleBase | None,
         losses: dict[str, TensorDictModuleBase],
         optimizer: Callable[[Iterable[Tensor]], torch.optim.Optimizer],
-        schedule: Callable[[float], float],
-        num_minibatches: PositiveInt,
-        epochs: PositiveInt,
-        micro_batch_tokens: PositiveInt | None,
-        max_grad_norm: PositiveFloat | None,
+        schedule: Callable[[float], float] = constant,
+        num_minibatches: PositiveInt = 1,
+        epochs: PositiveInt = 1,
+        micro_batch_tokens: PositiveInt | None = None,
+        max_grad_norm: PositiveFloat | None = 1.0,
     ) -> None:
         super().__init__()
         self.model = model

@@ -37,6 +37,8 @@ class PolicyLoss(Loss):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """The scalar loss of these rows."""
-        view = self.trust_region(self.ratio(self.weighted(batch).copy()))
+        view = self.weighted(batch).copy()
+        view["advantage"] = view["advantage"].detach()
+        view = self.trust_region(self.ratio(view))
         surrogate = masked(view["surrogate"], view["response_mask"])
         return scalars(loss=-(surrogate * view["loss_weight"]).sum())

@@ -31,7 +31,7 @@ def causal_lm(  # noqa: PLR0913
     num_key_value_heads: PositiveInt,
     intermediate_size: PositiveInt,
     context_length: PositiveInt,
-    tie_word_embeddings: bool,
+    tie_word_embeddings: bool = False,
     vocab_size: PositiveInt | None = None,
 ) -> PreTrainedModel:
     """A model with random weights (from the global generator), float32, without dropout.

@@ -26,13 +26,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def summarise(directory: Path) -> str:
+def summarise(directory: str | Path) -> str:
     """Draw ``curve.png`` and put the run into words.
 
     Returns:
         The text a run ends with; its last line is ``held-out accuracy: sampled 0.93 greedy 0.99`` where
         the run measured that.
     """
+    directory = Path(directory)
     rows = read_lines(directory / "metrics.jsonl")
     if not rows:
         return f"{directory}: nothing was run"

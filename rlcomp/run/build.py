@@ -74,18 +74,27 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     except (HydraException, InstantiationException) as error:
         raise ConfigError(f"{node.path}._target_ is {node.target}: {error}") from error
     if node.partial:
-        return functools.partial(target, **arguments)
+        return functools.partial(_deferred, node, target, **arguments)
     try:
         with seeded(seed, node.path):
             made = target(**arguments)
-    except (RlcompError, TypeError) as error:
-        if isinstance(error, RlcompError):
+    except RlcompError as error:
+        if not str(error).startswith(f"{node.path}:"):
             error.args = (f"{node.path}: {error}",)
-            raise
+        raise
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"{node.path} ({node.target}): {error}") from error
     if node.keys and isinstance(made, Component):
         made.set_keys(**node.keys)
     return made
+
+
+def _deferred(node: Node, target: Any, *given: Any, **arguments: Any) -> object:  # noqa: ANN401
+    """A ``_partial_`` node, finally called: its mistakes name the node as well."""
+    try:
+        return target(*given, **arguments)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{node.path} ({node.target}): {error}") from error
 
 
 class Make:

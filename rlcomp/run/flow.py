@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from rlcomp.errors import ConfigError
+from rlcomp.check import problem
+from rlcomp.errors import ConfigError, nearest
 from rlcomp.run.declare import Declaration, declare
-from rlcomp.run.wiring import Node, PhasePlan, Plan, children
+from rlcomp.run.options import options_writing
+from rlcomp.run.wiring import BROKEN, Node, PhasePlan, Plan, children
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ def check_phase(
     name: str, phase: PhasePlan, plan: Plan, flow: Callable[[Any], Flow] = flow_of
 ) -> list[str]:
     """The mistakes of one phase."""
+    if any(stage is BROKEN for stage in phase.stages):
+        return []  # a name is wrong: told already, and what follows from it is no news
     stages = [stage for stage in phase.stages if isinstance(stage, Node)]
     beside = [stage for _, stage in phase.every.values() if isinstance(stage, Node)]
     try:
@@ -91,34 +95,32 @@ def check_phase(
         aside = place >= len(stages)
         part = flows[place]
         if not before.opaque:
-            lacking = sorted(part.reads - before.writes)
-            errors += [_missing(name, stage, key, stages, flows, place, plan) for key in lacking]
+            remedies: dict[str, list[str]] = {}
+            for key in sorted(part.reads - before.writes):
+                told = _remedy(stage, key, stages, flows, place, plan)
+                remedies.setdefault(told, []).append(f"'{key}'")
+            start = f"phases.{name}.stages: stage {stage.path} ({declare(stage.target).name}) reads "
+            errors += [f"{start}{', '.join(keys)}{told}" for told, keys in remedies.items()]
         if not aside:
             before = before.then(part)
     return errors + _group_size(name, stages) + _exclusive(name, stages)
 
 
-def _missing(
-    phase: str, stage: Node, key: str, stages: list[Node], flows: list[Flow], place: int, plan: Plan
+def _remedy(
+    stage: Node, key: str, stages: list[Node], flows: list[Flow], place: int, plan: Plan
 ) -> str:
-    line = f"phases.{phase}.stages"
-    start = f"{line}: stage {stage.path} ({declare(stage.target).name}) reads '{key}'"
     for later, flow in zip(stages[place + 1 :], flows[place + 1 : len(stages)], strict=True):
         if key in flow.writes:
-            return f"{start}; {later.path} writes it, but later: move {later.path} before {stage.path}"
+            return f"; {later.path} writes that, but later: move {later.path} before {stage.path}"
     used = {other.path for other in stages}
-    could = [
-        node.path
-        for node in plan.nodes.values()
-        if node.path not in used and "." not in node.path and key in _writes(node)
-    ]
     written = sorted(fold(flows[:place]).writes) or ["nothing"]
-    remedy = (
-        f"add {could[0]} to {line} before {stage.path}"
-        if could
-        else f"add a stage that writes '{key}' before {stage.path}, or choose another {stage.path}"
-    )
-    return f"{start}, which no earlier stage writes (written so far: {', '.join(written)}): {remedy}"
+    start = f", which no earlier stage writes (written so far: {', '.join(written)}): "
+    for node in plan.nodes.values():
+        if node.path not in used and "." not in node.path and key in _writes(node):
+            return f"{start}add {node.path} to the list before {stage.path}"
+    options = options_writing(key)
+    choose = f"choose {' or '.join(options)}" if options else "add a stage that writes it"
+    return f"{start}{choose}, or take another {stage.path}"
 
 
 def _writes(node: Node) -> frozenset[str]:
@@ -167,9 +169,6 @@ def check_arguments(plan: Plan) -> list[str]:
 
 
 def _check_node(node: Node) -> list[str]:
-    from rlcomp.check import problem
-    from rlcomp.errors import nearest
-
     try:
         declaration = declare(node.target)
     except ConfigError as error:
@@ -200,8 +199,6 @@ def _shown(value: object) -> str:
 
 
 def _has_broken(value: object) -> bool:
-    from rlcomp.run.wiring import BROKEN
-
     if isinstance(value, dict):
         return any(map(_has_broken, value.values()))
     return value is BROKEN or (isinstance(value, list) and any(map(_has_broken, value)))

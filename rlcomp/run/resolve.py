@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
+from rlcomp.check import NonEmptyText, NonNegativeInt, problem
 from rlcomp.errors import ConfigErrors
 from rlcomp.run.flow import check_arguments, check_flow
 from rlcomp.run.wiring import Plan, read
@@ -16,8 +17,29 @@ def plan_of(config: DictConfig) -> Plan:
         ConfigErrors: everything that is wrong with it.
     """
     plan, errors = read(config)
-    errors += check_arguments(plan)
-    errors += check_flow(plan)
+    errors += check_plan(plan)
     if errors:
         raise ConfigErrors(errors)
     return plan
+
+
+def check_plan(plan: Plan) -> list[str]:
+    """Everything that is wrong with a plan that could be read."""
+    return check_settings(plan) + check_arguments(plan) + check_flow(plan)
+
+
+SETTINGS = {
+    "seed": NonNegativeInt,
+    "device": NonEmptyText,
+    "directory": NonEmptyText,
+    "resume": NonEmptyText,
+}
+
+
+def check_settings(plan: Plan) -> list[str]:
+    """The plain values that every run has."""
+    return [
+        f"{name} is {plan.tree[name]!r}: {fault}; set {name}=..."
+        for name, kind in SETTINGS.items()
+        if name in plan.tree and (fault := problem(kind, plan.tree[name]))
+    ]

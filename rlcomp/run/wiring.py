@@ -146,6 +146,8 @@ class Reader:
         if text.startswith("${") and name.isidentifier() and name not in self.config:
             return f"{dotted(path)}: no node '{name}'{nearest(name, map(str, self.config))}"
         first = str(error).splitlines()[0]
+        if "parent node" in first:
+            return f"circular: {dotted(path)} -> {name} -> {dotted(path)}"
         return f"{dotted(path)} is {text}: {first}"
 
     def _mapping(self, node: DictConfig, path: Path) -> Any:  # noqa: ANN401
@@ -220,6 +222,8 @@ def _phases(reader: Reader) -> dict[str, PhasePlan]:
     if not isinstance(given, dict) or not isinstance(given.get("phases"), dict):
         reader.fail("phases: a run needs phases; choose a recipe: recipe=grpo")
         return {}
+    if not given["phases"]:
+        reader.fail("phases is empty: a run needs at least one phase; choose a recipe: recipe=grpo")
     return {str(name): _phase(reader, str(name)) for name in given["phases"]}
 
 

@@ -203,8 +203,10 @@ def test_weights_handed_over_replace_the_models_own():
     torch.testing.assert_close(swapped, other.log_probs(batch))
 
 
-def test_the_model_stays_in_eval_mode():
-    policy = make_policy()
+def test_the_model_is_and_stays_in_eval_mode():
+    made = make_policy()
+    policy = LanguageModel(model=made.model.train(), tokenizer=made.tokenizer, sampling=Sampling())
+    assert not policy.model.training
 
     torch.nn.ModuleList([policy]).train()
 

@@ -48,19 +48,17 @@ def test_a_metric_never_seen_is_not_logged():
 
 
 def test_recording_with_a_prefix_hands_on_to_the_run():
-    with recording() as outer:
-        with recording("eval/"):
-            record("x/y", 2.0)
-            record_sample(prompt="a")
+    with recording() as outer, recording("eval/"):
+        record("x/y", 2.0)
+        record_sample(prompt="a")
 
     assert outer.means() == {"eval/x/y": 2.0}
     assert outer.samples == [{"prompt": "a"}]
 
 
 def test_recording_without_a_prefix_keeps_to_itself():
-    with recording() as outer:
-        with recording() as inner:
-            record_all({"x/y": 2.0, "x/z": torch.tensor(3.0)})
+    with recording() as outer, recording() as inner:
+        record_all({"x/y": 2.0, "x/z": torch.tensor(3.0)})
 
     assert outer.means() == {}
     assert inner.means() == {"x/y": 2.0, "x/z": 3.0}

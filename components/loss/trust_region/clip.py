@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 
+import torch
 from tensordict import TensorDict
 
 from rlcomp.check import Fraction, NonNegativeFloat
-from rlcomp.component import Component
+from rlcomp.component import Component, masked
 from rlcomp.functional.surrogate import clipped_surrogate
 from rlcomp.run.record import record
 
@@ -27,14 +28,17 @@ class Clip(Component):
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)
 
-    def __init__(self, *, clip_low: Fraction, clip_high: NonNegativeFloat) -> None:
+    def __init__(self, *, clip_low: Fraction = 0.2, clip_high: NonNegativeFloat = 0.2) -> None:
         super().__init__()
         self.clip_low = clip_low
         self.clip_high = clip_high
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
-        ratio, advantage, mask = batch["ratio"], batch["advantage"], batch["response_mask"]
+        mask = batch["response_mask"]
+        # Both are emptied before they meet: NaN outside the mask must not reach the gradient.
+        ratio = torch.where(mask, batch["ratio"], torch.ones_like(batch["ratio"]))
+        advantage = masked(batch["advantage"], mask)
         batch["surrogate"] = clipped_surrogate(ratio, advantage, self.clip_low, self.clip_high)
         high = (advantage > 0) & (ratio > 1 + self.clip_high)
         low = (advantage < 0) & (ratio < 1 - self.clip_low)

@@ -40,7 +40,7 @@ def test_an_exception_of_the_function_stops_the_run():
 
 
 def test_an_argument_that_no_reward_has_is_refused():
-    with pytest.raises(ConfigError, match="needs 'completion'; .* prompt, response, answer"):
+    with pytest.raises(ConfigError, match=r"needs 'completion'; .* prompt, response, answer"):
         Function(function=lambda completion: 0.0)
 
 

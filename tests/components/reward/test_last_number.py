@@ -15,7 +15,7 @@ READ = [
     ("1,234.50 dollars", Fraction(2469, 2)),
     ("$1,000,000", 1_000_000),
     ("-3", -3),
-    ("−3", -3),
+    ("\u22123", -3),
     ("-$5", -5),
     ("$-5", -5),
     (".5", Fraction(1, 2)),
@@ -73,6 +73,10 @@ def test_numbers_within_the_tolerance_are_equal(tolerance, score):
     assert LastNumber(tolerance=tolerance).score("", "3.33", "10/3") == score
 
 
+def test_with_tolerance_0_equal_numbers_are_still_equal():
+    assert LastNumber(tolerance=0.0).score("", "5.0", "5") == 1.0
+
+
 def test_large_numbers_are_compared_exactly():
     # 2^53 and 2^53 + 1 are the same float64.
     assert LastNumber().score("", "9007199254740993", "9007199254740992") == 0.0
@@ -102,7 +106,21 @@ def test_the_verdict_on_1040_solutions_is_that_of_their_labels(shared_data):
     assert verdicts == [row["is_correct"] for row in rows]
 
 
-HOSTILE = ["1", "1,", "1,111,", "-", "####", "1/", ".1", "A:", "answer is ", " -", "1.", "A:1 ", "\n"]
+HOSTILE = [
+    "1",
+    "1,",
+    "1,111,",
+    "-",
+    "####",
+    "1/",
+    ".1",
+    "A:",
+    "answer is ",
+    " -",
+    "1.",
+    "A:1 ",
+    "\n",
+]
 
 
 @pytest.mark.parametrize("piece", HOSTILE)

@@ -60,7 +60,7 @@ def test_the_draws_follow_the_seed_of_the_construction():
     drawn = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        drawn.append(decode_texts(sampler(task=Sorting())()["prompt"]))
+        drawn.append(decode_texts(sampler(task=Sorting(length=4))()["prompt"]))
 
     assert drawn[0] == drawn[1] != drawn[2]
 

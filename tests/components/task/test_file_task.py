@@ -33,7 +33,7 @@ def test_a_wrong_column_is_found_when_the_task_is_made(path):
 
 
 def test_a_wrong_template_is_found_when_the_task_is_made(path):
-    with pytest.raises(ConfigError, match="{lvl}"):
+    with pytest.raises(ConfigError, match=r"\{lvl\}"):
         File(path=path, prompt_template="{lvl} {prompt}")
 
 

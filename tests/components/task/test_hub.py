@@ -63,5 +63,5 @@ def test_a_row_that_does_not_fit_is_named(tmp_path):
 
 @pytest.mark.usefixtures("cache")
 def test_a_data_set_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(DataError, match="'.*nowhere', split 'train' cannot be loaded"):
+    with pytest.raises(DataError, match=r"'.*nowhere', split 'train' cannot be loaded"):
         Hub(name=str(tmp_path / "nowhere"))

@@ -1,0 +1,89 @@
+"""Steps in an environment, made by torchrl's own collector."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torchrl.collectors import Collector
+from torchrl.envs import EnvBase
+
+from rlcomp.check import PositiveInt
+from rlcomp.component import check_arguments
+from rlcomp.run.record import record
+from rlcomp.run.seed import named_seed, new_generator
+
+
+class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
+    """Lets the policy act; episodes go on from batch to batch.
+
+    Starts a new batch ``[N, num_steps]`` of ``N`` copies of the environment, under torchrl's keys: those
+    of the environment and of the policy. Records ``episode/return`` and ``episode/length`` over the
+    episodes that ended, and ``collector/frames``, steps of all copies together.
+
+    No environment can be rewound: a resumed run has its weights and optimizer back, starts new episodes
+    and so does not repeat the numbers of an uninterrupted one.
+
+    Args:
+        environment: writes ``episode_reward`` and ``step_count``.
+        policy: draws actions and writes their log-probs.
+        num_steps: steps of each copy per batch.
+    """
+
+    def __init__(
+        self, *, environment: EnvBase, policy: TensorDictModuleBase, num_steps: PositiveInt
+    ) -> None:
+        super().__init__()
+        check_arguments(
+            type(self), (), {"environment": environment, "policy": policy, "num_steps": num_steps}
+        )
+        self.environment = environment
+        self.policy = policy
+        self.num_steps = num_steps
+        self.generator = new_generator()
+        self.seed = torch.initial_seed()
+        self.frames = 0
+        self.collector: Collector | None = None
+        self.in_keys: list[str] = []
+        specified = environment.fake_tensordict().keys(include_nested=True, leaves_only=True)
+        self.out_keys = list(dict.fromkeys([*specified, *policy.out_keys]))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The next ``num_steps`` steps of every copy; the batch before is not looked at."""
+        rollout = self._next()
+        self.frames += rollout.numel()
+        after = rollout["next"]
+        record("episode/return", after["episode_reward"], where=after["done"])
+        record("episode/length", after["step_count"], where=after["done"])
+        record("collector/frames", rollout.numel())
+        return rollout
+
+    def _next(self) -> TensorDict:
+        # The policy draws from the global generator, which is this node's own while it does.
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.generator.get_state())
+            if self.collector is None:  # only now are environment and policy on their device
+                self.collector = self._collector()
+            rollout: TensorDict = self.collector.next()
+            self.generator.set_state(torch.get_rng_state())
+        return rollout
+
+    def _collector(self) -> Collector:
+        frames = self.num_steps * self.environment.batch_size.numel()
+        return Collector(
+            self.environment,
+            self.policy,
+            frames_per_batch=frames,
+            total_frames=-1,
+            auto_register_policy_transforms=False,
+        )
+
+    def run_state(self) -> dict[str, object]:
+        """How many frames were collected."""
+        return {"frames": self.frames}
+
+    def load_run_state(self, state: dict[str, int]) -> None:
+        """Go on with new episodes, not with the very first ones again."""
+        self.frames = state["frames"]
+        start = named_seed(self.seed, f"after {self.frames} frames")
+        self.environment.set_seed(start % 2**31, static_seed=True)  # environments take no more bits

@@ -1,0 +1,43 @@
+"""Gymnasium's environments as torchrl's."""
+
+from __future__ import annotations
+
+import torch
+from torchrl.envs import Compose, EnvBase, GymWrapper, RewardSum, StepCounter, TransformedEnv
+
+from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError, require
+
+
+def gymnasium_environment(*, name: NonEmptyText, num_envs: PositiveInt) -> EnvBase:
+    """``num_envs`` copies of an environment, stepped in this process as one batch.
+
+    Reads ``action`` ``[num_envs]``. Writes ``observation`` and, under ``next``, ``observation``,
+    ``reward``, ``done``, ``terminated``, ``truncated``, ``episode_reward`` (summed since the episode's
+    start, in reward units) and ``step_count``, ``[num_envs, 1]`` each.
+
+    Args:
+        name: as gymnasium registers it, e.g. ``CartPole-v1``.
+        num_envs: how many copies; seeded one after the other from the global generator's seed.
+
+    Raises:
+        MissingExtra: gymnasium is not installed.
+        ConfigError: gymnasium cannot make such an environment.
+    """
+    gymnasium = require("gymnasium", "envs")
+    try:
+        copies = gymnasium.make_vec(
+            name,
+            num_envs=num_envs,
+            vectorization_mode="sync",
+            # torchrl resets what is done itself; the last observation of an episode stays visible.
+            vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED},
+        )
+    except gymnasium.error.Error as error:
+        raise ConfigError(
+            f"environment: name is {name!r}: {error}; set environment.name=..."
+        ) from error
+    wrapped = GymWrapper(copies, categorical_action_encoding=True)
+    environment = TransformedEnv(wrapped, Compose(RewardSum(), StepCounter()))
+    environment.set_seed(torch.initial_seed() % 2**31, static_seed=True)
+    return environment

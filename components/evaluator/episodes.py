@@ -1,0 +1,63 @@
+"""How well the policy does when it takes its most likely actions."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
+
+from rlcomp.check import PositiveInt
+from rlcomp.component import Component
+from rlcomp.run.record import record
+
+
+class Episodes(Component):
+    """Plays one episode in every copy of an environment, greedily; runs beside the training batch.
+
+    Records ``evaluation/return``, the mean over the copies. The episodes start alike at every evaluation.
+
+    Args:
+        environment: its own, not the one training goes on in.
+        policy: plays its most likely actions.
+        max_steps: longer episodes are cut and count with the rewards so far.
+    """
+
+    def __init__(
+        self, *, environment: EnvBase, policy: TensorDictModuleBase, max_steps: PositiveInt
+    ) -> None:
+        super().__init__()
+        self.environment = environment
+        self.policy = policy
+        self.max_steps = max_steps
+        self.seed = torch.initial_seed() % 2**31
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; the batch is not looked at."""
+        self.environment.set_seed(self.seed, static_seed=True)
+        with set_exploration_type(ExplorationType.DETERMINISTIC):
+            played = self.environment.rollout(
+                self.max_steps, self.policy, break_when_any_done=False
+            )["next"]
+        record("evaluation/return", first_return(played["reward"], played["done"]))
+        return batch
+
+
+def first_return(reward: Tensor, done: Tensor) -> Tensor:
+    """Undiscounted return of the first episode in each row.
+
+    Args:
+        reward: shape ``[N, T, 1]``; what follows the first end may be anything.
+        done: bool, same shape: the episode ended with this step.
+
+    Returns:
+        Shape ``[N]``, in reward units.
+
+    Examples:
+        >>> reward = torch.tensor([1.0, 2.0, 4.0]).view(1, 3, 1)
+        >>> first_return(reward, torch.tensor([False, True, True]).view(1, 3, 1))
+        tensor([3.])
+    """
+    earlier = done.cumsum(1) - done.long()
+    return torch.where(earlier == 0, reward, 0.0).sum((1, 2))

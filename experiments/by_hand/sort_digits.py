@@ -1,0 +1,60 @@
+"""The demo without Hydra: ``python sort_digits.py DIRECTORY [SEED] [SFT_STEPS] [RL_STEPS]``."""
+
+import sys
+from functools import partial
+
+from torch.optim import AdamW
+
+from components.advantage.group_mean import GroupMean
+from components.collector.group import GroupCollector
+from components.evaluator.accuracy import Accuracy
+from components.learner.gradient import Learner
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.sft import SFTLoss
+from components.loss.trust_region.clip import Clip
+from components.proximal.rollout import FromRollout
+from components.reference.frozen import Frozen
+from components.reward.exact_match import ExactMatch
+from components.sampler.demonstrations import Demonstrations
+from components.sampler.uniform import Uniform
+from components.task.sorting import Sorting
+from rlcomp import JsonLines, LanguageModel, Make, Phase, Sampling, Schedule
+from rlcomp import causal_lm, character_tokenizer, run_phases, summarise
+
+directory, seed, sft_steps, rl_steps = [*sys.argv[1:], *["0", "75", "150"][len(sys.argv) - 2 :]]
+make = Make(int(seed))
+task = Sorting(length=6, held_out=0.1)
+tokenizer = character_tokenizer(characters="0123456789+-*/=()>: ,?")
+heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "context_length": 32}
+size = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 192, **heads}
+model = make("model", causal_lm, tokenizer=tokenizer, **size)
+policy = make("policy", LanguageModel, model=model, tokenizer=tokenizer, sampling=Sampling())
+reward = make("reward", ExactMatch)
+adamw = partial(AdamW, betas=(0.9, 0.95), weight_decay=0.0)
+evaluation = make("evaluation", Accuracy, policy=policy, task=task, reward=reward, max_new_tokens=8)
+sft = SFTLoss(reduction=TokenMean())
+warm_start = [
+    make("demonstrations", Demonstrations, task=task, policy=policy, batch_size=128),
+    make(
+        "sft_learner", Learner, model=policy, losses={"sft": sft}, optimizer=partial(adamw, lr=2e-3)
+    ),
+]
+loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=TokenMean())
+linear = Schedule(name="linear", warmup=0.0667, final=0.1)
+gradient = {"model": policy, "losses": {"policy": loss}, "schedule": linear}
+room = {"context_length": 32, "max_new_tokens": 8}
+rl = [
+    make("prompts", Uniform, task=task, tokenizer=tokenizer, batch_size=64, **room),
+    make("rollout", GroupCollector, policy=policy, group_size=16, max_new_tokens=8),
+    *(reward, FromRollout(), make("reference", Frozen, policy=policy), GroupMean()),
+    make("learner", Learner, optimizer=partial(adamw, lr=1e-3), **gradient),
+]
+phases = {
+    "warm_start": Phase(int(sft_steps), warm_start, {"evaluation": (75, evaluation)}),
+    "rl": Phase(int(rl_steps), rl, {"evaluation": (25, evaluation)}),
+}
+metrics = JsonLines(directory=directory)
+run_phases(phases, nodes=make.nodes, seed=int(seed), trackers=[metrics])
+print(summarise(directory))

@@ -1,0 +1,151 @@
+"""``rlcomp-describe``: what a recipe is made of, and how two differ. Never imports torch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.utils import setup_globals
+from omegaconf import DictConfig, OmegaConf
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from rlcomp.cli import guard
+from rlcomp.errors import ConfigErrors
+from rlcomp.keys import SCHEMA
+from rlcomp.run.declare import declare
+from rlcomp.run.flow import flow_of, ran
+from rlcomp.run.options import config_directory
+from rlcomp.run.resolve import check_plan
+from rlcomp.run.wiring import Node, PhasePlan, Plan, read
+
+# Set by the running app; a description stands outside one.
+_PLACEHOLDERS = ["directory=runs/..."]
+
+
+def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
+    """The config of a command line, outside the app.
+
+    Args:
+        overrides: as on the command line.
+        config_dirs: directories of the user's own configs.
+    """
+    setup_globals()
+    extra = [f"file://{Path(place).resolve()}" for place in config_dirs]
+    search = [f"hydra.searchpath=[{','.join(extra)}]"] if extra else []
+    placeholders = [
+        text for text in _PLACEHOLDERS if not any(o.startswith("directory=") for o in overrides)
+    ]
+    with initialize_config_dir(str(config_directory()), version_base="1.3", job_name="rlcomp"):
+        return compose("config", overrides=[*placeholders, *overrides, *search])
+
+
+def main() -> None:
+    """Print phases, stages, keys and shapes; with ``--against``, the difference of two recipes."""
+    guard(_app)
+
+
+def _app() -> None:
+    parser = argparse.ArgumentParser(prog="rlcomp-describe", description=main.__doc__)
+    parser.add_argument("overrides", nargs="*", help="as for rlcomp, e.g. recipe=grpo")
+    parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="a second recipe")
+    parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
+    given = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    config = compose_config(given.overrides, given.config_dir)
+    if given.against:
+        other = compose_config(given.against, given.config_dir)
+        names = " ".join(given.overrides) or "default", " ".join(given.against)
+        console.print(difference(config, other, names))
+        return
+    plan, errors = read(config)
+    for line in describe(plan):
+        console.print(line)
+    if errors := errors + check_plan(plan):
+        raise ConfigErrors(errors)
+
+
+def describe(plan: Plan) -> list[Table | str]:
+    """One table a phase."""
+    return [_phase(name, phase) for name, phase in plan.phases.items()]
+
+
+def _phase(name: str, phase: PhasePlan) -> Table:
+    every = ", ".join(f"{node} every {period}" for node, (period, _) in phase.every.items())
+    title = f"phase {name}: {phase.steps} steps" + (f"; {every}" if every else "")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("stage", "part", "reads", "writes"):
+        table.add_column(column, overflow="fold")
+    for stage in (*phase.stages, *(stage for _, stage in phase.every.values())):
+        if isinstance(stage, Node):
+            _rows(table, stage, 0)
+    return table
+
+
+def _rows(table: Table, node: Node, depth: int) -> None:
+    declaration, flow = declare(node.target), flow_of(node)
+    started = "a new batch: " if flow.fresh else ""
+    unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
+    own = frozenset(node.keys.get(key, key) for key in declaration.writes)
+    writes = own if depth or declaration.contained else flow.writes
+    table.add_row(
+        "  " * depth + node.path,
+        declaration.name,
+        unknown or _keys(flow.reads),
+        unknown or started + _keys(writes),
+    )
+    for child in ran(node, declaration):
+        _rows(table, child, depth + 1)
+
+
+def _keys(keys: frozenset[str]) -> str:
+    shown = [f"{key}\\[{','.join(SCHEMA[key].shape.split())}]" for key in sorted(keys & SCHEMA.keys())]
+    shown += sorted(keys - SCHEMA.keys())
+    return ", ".join(shown) or "-"
+
+
+def difference(one: DictConfig, other: DictConfig, names: tuple[str, str]) -> Table | str:
+    """What differs between two configs, as a table of config paths."""
+    left, right = flat(one), flat(other)
+    changed = [key for key in dict.fromkeys([*left, *right]) if left.get(key) != right.get(key)]
+    changed = [key for key in changed if key != "directory"]
+    if not changed:
+        return f"no difference between {names[0]} and {names[1]}"
+    table = Table(title=f"{names[0]} against {names[1]}", title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("config path", *names):
+        table.add_column(column, overflow="fold")
+    for key in changed:
+        table.add_row(key, left.get(key, "-"), right.get(key, "-"))
+    return table
+
+
+def flat(config: DictConfig) -> dict[str, str]:
+    """Every value by its path, interpolations as they are written; a part by its class.
+
+    Examples:
+        >>> flat(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))
+        {'loss': 'Clip', 'loss.low': '0.2'}
+    """
+    found: dict[str, str] = {}
+
+    def walk(value: Any, path: str) -> None:  # noqa: ANN401
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                if key == "_target_":
+                    found[path] = str(item).rpartition(".")[2]
+                else:
+                    walk(item, f"{path}.{key}" if path else str(key))
+        else:
+            found[path] = str(value)
+
+    walk(OmegaConf.to_container(config, resolve=False), "")
+    return found
+
+
+if __name__ == "__main__":
+    main()

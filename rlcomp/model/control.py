@@ -1,0 +1,87 @@
+"""Small actors and critics for environments that observe a vector."""
+
+from __future__ import annotations
+
+import math
+
+from tensordict.nn import TensorDictModule
+from torch import nn
+from torch.distributions import Categorical
+from torchrl.data import Categorical as CategoricalSpec
+from torchrl.envs import EnvBase
+from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
+
+from rlcomp.check import PositiveInt
+from rlcomp.errors import ConfigError
+
+
+def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ProbabilisticActor:
+    """A policy over discrete actions; all actions are nearly equally likely at the start.
+
+    Reads ``observation`` ``[N, D]``. Writes ``logits``, ``action`` ``[N]`` and ``action_log_prob`` ``[N]``.
+
+    Args:
+        environment: says what is observed and which actions there are.
+        num_cells: width of each hidden layer.
+
+    Raises:
+        ConfigError: the actions are not discrete, or what is observed is no vector.
+    """
+    actions = environment.action_spec_unbatched
+    if not isinstance(actions, CategoricalSpec):
+        raise ConfigError(
+            f"actor: the environment's actions are {type(actions).__name__}, this actor chooses among "
+            "numbered ones: choose an environment with discrete actions, or write an actor for it"
+        )
+    network = TensorDictModule(
+        _perceptron(_observed(environment), actions.n, num_cells, gain=0.01),
+        in_keys=["observation"],
+        out_keys=["logits"],
+    )
+    return ProbabilisticActor(
+        network,
+        in_keys=["logits"],
+        spec=actions,
+        distribution_class=Categorical,
+        return_log_prob=True,
+    )
+
+
+def critic(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ValueOperator:
+    """A state value: reads ``observation`` ``[N, D]``, writes ``state_value`` ``[N, 1]``, in reward units.
+
+    Args:
+        environment: says what is observed.
+        num_cells: width of each hidden layer.
+
+    Raises:
+        ConfigError: what is observed is no vector.
+    """
+    return ValueOperator(_perceptron(_observed(environment), 1, num_cells, gain=1.0))
+
+
+def _observed(environment: EnvBase) -> int:
+    seen = environment.observation_spec_unbatched
+    if "observation" not in seen.keys() or len(seen["observation"].shape) != 1:
+        shapes = {str(key): list(seen[key].shape) for key in seen.keys()}
+        raise ConfigError(
+            f"the environment observes {shapes}, not one vector 'observation': choose another "
+            "environment, or write an actor and a critic for it"
+        )
+    return int(seen["observation"].shape[0])
+
+
+def _perceptron(width: int, outputs: int, num_cells: list[int], gain: float) -> nn.Module:
+    """Tanh layers, orthogonal weights, no bias at the start; ``gain`` scales the last layer.
+
+    Source:
+        Andrychowicz et al. 2021, arXiv:2006.05990, section 3.2.
+    """
+    network = MLP(
+        in_features=width, out_features=outputs, num_cells=num_cells, activation_class=nn.Tanh
+    )
+    layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+    for layer in layers:
+        nn.init.orthogonal_(layer.weight, gain if layer is layers[-1] else math.sqrt(2))
+        nn.init.zeros_(layer.bias)
+    return network

@@ -1,0 +1,85 @@
+"""``rlcomp-sample CHECKPOINT "prompt"``: ask a trained policy."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.cli import guard
+from rlcomp.errors import CheckpointError
+
+
+def main() -> None:
+    """Answer prompts with the policy of a checkpoint (or of a run's newest one)."""
+    guard(_app)
+
+
+def _app() -> None:
+    parser = argparse.ArgumentParser(prog="rlcomp-sample", description=main.__doc__)
+    parser.add_argument("checkpoint", type=Path, help="a checkpoint, or a run's directory")
+    parser.add_argument("prompts", nargs="+", metavar="PROMPT")
+    parser.add_argument("-n", type=int, default=1, help="answers per prompt (default 1)")
+    parser.add_argument("--temperature", type=float, help="0 for greedy (default: the run's own)")
+    parser.add_argument("--max-new-tokens", type=int, help="default: the run's own")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
+        for answer in answers:
+            print(f"{prompt}{answer}")
+
+
+def sample(
+    *,
+    checkpoint: Path,
+    prompts: list[str],
+    n: int,
+    temperature: float | None,
+    max_new_tokens: int | None,
+    seed: int,
+) -> list[list[str]]:
+    """``n`` answers to every prompt.
+
+    Raises:
+        CheckpointError: the checkpoint was not written by the command line, so it has no config.
+    """
+    import dataclasses
+
+    import torch
+
+    from rlcomp.batch import decode_texts
+    from rlcomp.io.checkpoint import open_checkpoint, owned
+    from rlcomp.model.language_model import LanguageModel
+    from rlcomp.run.build import Builder
+    from rlcomp.run.wiring import read
+
+    saved = open_checkpoint(checkpoint)
+    if not (saved.path / "config.yaml").is_file():
+        raise CheckpointError(f"{saved.path} has no config.yaml: build the policy and use restore()")
+    config = cast("DictConfig", OmegaConf.load(saved.path / "config.yaml"))
+    plan, _ = read(config)
+    builder = Builder(plan, int(config.seed))
+    policy = builder.build(plan.nodes["policy"])
+    assert isinstance(policy, LanguageModel)
+    tensors = saved.tensors()
+    with torch.no_grad():
+        for name, tensor in owned(builder.built).items():
+            tensor.copy_(tensors[name])
+    sampling = policy.sampling
+    if temperature is not None:
+        sampling = dataclasses.replace(sampling, temperature=temperature)
+    answered = policy.generate(
+        prompts,
+        group_size=n,
+        max_new_tokens=max_new_tokens or int(config.max_new_tokens),
+        sampling=sampling,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    texts = decode_texts(answered["response"])
+    return [texts[start : start + n] for start in range(0, len(texts), n)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The laws of advantage estimators, on top of those of every component."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.component import Component
+from rlcomp.keys import Key
+from rlcomp.testing.example import example_batch
+from rlcomp.testing.subject import Subject, leaves
+
+# Means of these rewards are not exact in float32, whatever the order of summation.
+_EQUAL = ((0.35, 7), (0.7, 12), (0.1, 8))
+_NEARLY = [0.35] * 7 + [0.95]
+_LIMIT = 100.0
+
+
+def check_advantage(component: Component, batch: TensorDict | None = None) -> None:
+    """Check the laws of what writes ``advantage``; :func:`check_component` calls it.
+
+    - the advantage is detached, and 0 outside the mask
+    - it stays bounded in groups of (nearly) equal rewards; for a group baseline
+      (``min_group_size`` of 2 or more) it is 0 where all rewards are equal, although their float32
+      mean is not exact
+    - it is 0 in a group of one (group baselines) and where the reward is not valid, and an invalid
+      reward changes no other row
+    - an empty batch of responses gives no NaN
+
+    Args:
+        component: what is under test.
+        batch: instead of :func:`example_batch` of the keys it reads.
+
+    Raises:
+        ContractError: names the law and the fault.
+    """
+    subject = Subject(component, batch)
+    try:
+        _detached(subject)
+        _zero_outside(subject)
+        if batch is None:
+            _rewards(subject)
+            _empty(subject)
+    finally:
+        subject.restore()
+
+
+def _advantage(subject: Subject, batch: TensorDict) -> Tensor:
+    advantage: Tensor = subject.run(batch)[subject.name("advantage")]
+    return advantage
+
+
+def _detached(subject: Subject) -> None:
+    given = {key: subject.batch[key].clone().requires_grad_() for key in subject.floats()}
+    rows = {
+        key: entry.clone().requires_grad_()
+        for key, entry in subject.batch.items()
+        if isinstance(entry, Tensor) and entry.is_floating_point() and key not in given
+    }
+    subject.restore()
+    with torch.enable_grad():
+        result = subject.component(subject.batch.copy().update(given | rows))
+    if leaves(result)[subject.name("advantage")].requires_grad:
+        subject.refuse("the advantage is detached", "it has a gradient")
+
+
+def _zero_outside(subject: Subject) -> None:
+    advantage = _advantage(subject, subject.batch)
+    outside = torch.where(subject.inside, torch.zeros_like(advantage), advantage)
+    subject.hold_equal(
+        "the advantage is 0 outside the mask", "advantage", outside, torch.zeros_like(outside)
+    )
+
+
+def _rewards(subject: Subject) -> None:
+    if subject.name("reward") not in subject.reads:
+        return
+    equal = _of_groups(subject, [[value] * n for value, n in _EQUAL])
+    advantage = _advantage(subject, equal)
+    grouped = subject.component.min_group_size >= 2
+    _bounded(subject, advantage, "in groups of equal rewards")
+    if grouped:
+        law = "equal rewards give advantage 0"
+        subject.hold_equal(law, "advantage", advantage, torch.zeros_like(advantage))
+    nearly = _of_groups(subject, [_NEARLY])
+    _bounded(subject, _advantage(subject, nearly), "for rewards 0.35 x 7 and 0.95")
+    alone = _of_groups(subject, [[0.7], [0.0, 1.0]])
+    if grouped:
+        first = _advantage(subject, alone)[0]
+        law = "a group of one has advantage 0"
+        subject.hold_equal(law, "advantage", first, torch.zeros_like(first))
+    if subject.name("reward_valid") in subject.reads:
+        _invalid(subject)
+
+
+def _bounded(subject: Subject, advantage: Tensor, where: str) -> None:
+    size = float(advantage.abs().max())
+    if not size <= _LIMIT:
+        subject.refuse("advantages do not explode", f"'advantage' reaches {size:.3g} {where}")
+
+
+def _of_groups(subject: Subject, rewards: list[list[float]]) -> TensorDict:
+    """A batch of groups with the given rewards, all valid."""
+    values = torch.tensor([value for group in rewards for value in group])
+    groups = torch.tensor([index for index, group in enumerate(rewards) for _ in group])
+    keys = {subject.names.get(key, key) for key in subject.reads}
+    batch = example_batch(sorted(keys), rows=len(values))
+    fixed: dict[Key, Tensor] = {
+        "reward": values,
+        "group_id": groups,
+        "reward_valid": torch.ones(len(values), dtype=torch.bool),
+    }
+    entries = {
+        key: fixed.get(subject.names.get(key, key), batch[subject.names.get(key, key)])
+        for key in subject.reads
+    }
+    return TensorDict(entries, batch_size=[len(values)])
+
+
+def _invalid(subject: Subject) -> None:
+    reward, valid = subject.name("reward"), subject.name("reward_valid")
+    batch = _of_groups(subject, [[0.0, 1.0, 0.5], [1.0, 0.0]])
+    batch[valid] = torch.tensor([True, False, True, True, True])
+    want = _advantage(subject, batch)
+    for value in (1e6, float("nan")):
+        other = batch.copy()
+        other[reward] = torch.where(batch[valid], batch[reward], value)
+        law = "an invalid reward changes nothing"
+        subject.hold_equal(law, "advantage", _advantage(subject, other), want)
+    law = "an invalid reward has advantage 0"
+    subject.hold_equal(law, "advantage", want[1], torch.zeros_like(want[1]))
+
+
+def _empty(subject: Subject) -> None:
+    mask = subject.name("response_mask")
+    if mask not in subject.reads:
+        return
+    batch = subject.batch.copy()
+    batch[mask] = torch.zeros_like(batch[mask])
+    if not bool(_advantage(subject, batch).isfinite().all()):
+        subject.refuse("a batch of empty responses is harmless", "'advantage' is not finite")

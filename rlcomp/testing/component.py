@@ -1,0 +1,249 @@
+"""The laws of every component."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.component import Component
+from rlcomp.keys import Key
+from rlcomp.loss import Loss
+from rlcomp.run.stages import empty_batch
+from rlcomp.testing.advantage import check_advantage
+from rlcomp.testing.example import example_batch
+from rlcomp.testing.loss import check_loss
+from rlcomp.testing.spoil import relabelled, shuffled_rows, spoiled
+from rlcomp.testing.subject import Subject, leaves
+
+_DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
+_BYSTANDERS = ("old_value", "truncated", "policy_version")
+_DIFFERENTIABLE = ("entropy", "log_probs", "ratio", "surrogate", "value")
+
+
+def check_component(component: Component, batch: TensorDict | None = None) -> None:
+    """Check that a component keeps the contract of components.
+
+    A loss is checked by :func:`check_loss` and whatever writes ``advantage`` by
+    :func:`check_advantage` as well. The laws, each quoted in the error:
+
+    - every key is one of the schema's
+    - what is written is declared, what is declared is written; nothing else changes
+    - no tensor of the batch is changed in place
+    - what is written has the schema's shape and dtype, and is finite inside the mask
+    - the same state gives the same result (generators and run states are put back)
+    - NaN, other ids and invalid rewards outside the mask change nothing inside it, and leave no NaN
+      outside it where the component reads a mask
+    - the gradient is 0 outside the mask
+    - rows may come in any order, group ids are only labels; not asked of components that draw
+      (a ``torch.Generator`` named ``generator`` in them or in a part) or start a new batch
+    - a fresh component keeps nothing of the batch before; what reads nothing runs on an empty batch
+
+    Args:
+        component: what is under test; it is left in the state it came in.
+        batch: what it is run on, instead of :func:`example_batch` of the keys it reads.
+
+    Raises:
+        ContractError: names the component, the law, the key, the place and the size of the fault.
+    """
+    if isinstance(component, Loss):
+        check_loss(component, batch)
+        return
+    subject = Subject(component, batch)
+    check_laws(subject)
+    if subject.name("advantage") in subject.writes:
+        check_advantage(component, batch)
+
+
+def check_laws(subject: Subject) -> None:
+    """All of them."""
+    try:
+        _keys_and_state(subject)
+        if subject.writes:
+            _written(subject)
+            _deterministic(subject)
+            _masked(subject)
+            _gradient(subject)
+        if subject.writes and not (subject.draws or subject.fresh):
+            _permuted(subject)
+            _labels(subject)
+    finally:
+        subject.restore()
+
+
+def _keys_and_state(subject: Subject) -> None:
+    batch = subject.batch.copy()
+    rows = batch.batch_size[0] if batch.batch_size else 0
+    others = [key for key in _BYSTANDERS if key not in (*subject.reads, *subject.writes)]
+    strangers = example_batch(others, rows=rows or 8)
+    if subject.reads:
+        batch.update(strangers)
+    else:
+        batch = strangers
+    before = dict(batch.items())
+    check_untouched(subject, batch)
+    with torch.no_grad():
+        subject.restore()
+        result = subject.component(batch)
+    expected = set(subject.writes) if subject.fresh else {*before, *subject.writes}
+    undeclared = sorted(set(result.keys()) - expected)
+    if undeclared:
+        law = "a fresh component keeps nothing" if subject.fresh else "what is written is declared"
+        subject.refuse(law, f"'{undeclared[0]}' is in the result")
+    lacking = sorted(expected - set(result.keys()))
+    if lacking:
+        subject.refuse("what is declared is written", f"'{lacking[0]}' is not in the result")
+    for key in sorted(set(before) - set(subject.writes)) if not subject.fresh else ():
+        _hold_same(subject, "nothing else changes", key, result[key], before[key])
+    if not subject.reads:
+        subject.restore()
+        with torch.no_grad():
+            subject.component(empty_batch())
+
+
+def check_untouched(subject: Subject, batch: TensorDict) -> None:
+    """Run on a batch and refuse a change in any tensor it held."""
+    held = leaves(batch)
+    kept = {key: tensor.clone() for key, tensor in held.items()}
+    subject.run(batch)
+    for key, tensor in held.items():
+        subject.hold_equal("no tensor is changed in place", key, tensor, kept[key])
+
+
+def _hold_same(
+    subject: Subject,
+    law: str,
+    key: Key,
+    got: Tensor | TensorDict,
+    want: Tensor | TensorDict,
+    where: Tensor | None = None,
+) -> None:
+    if isinstance(got, Tensor) and isinstance(want, Tensor):
+        subject.hold_equal(law, key, got, want, where)
+    elif isinstance(got, TensorDict) and isinstance(want, TensorDict):
+        for name, part in leaves(want).items():
+            subject.hold_equal(law, f"{key}.{name}", leaves(got)[name], part)
+    else:
+        subject.refuse(law, f"'{key}' is a {type(got).__name__}, not a {type(want).__name__}")
+
+
+def _written(subject: Subject) -> None:
+    result = subject.run(subject.batch)
+    for key in subject.writes:
+        _check_shape(subject, key, result)
+        entry = result[key]
+        for name, part in (
+            leaves(entry).items() if isinstance(entry, TensorDict) else [(key, entry)]
+        ):
+            where = _where(subject, key, part)
+            if part.is_floating_point() and not bool((part.isfinite() | ~where).all()):
+                subject.refuse("what is written is finite", f"'{name}' is not")
+
+
+def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
+    spec, entry, law = subject.spec(key), result[key], "the schema's shape and dtype"
+    if spec.shape == "B, by name":
+        if not isinstance(entry, TensorDict):
+            subject.refuse(law, f"'{key}' is a {type(entry).__name__}, not named parts")
+        return
+    if subject.fresh:
+        rows, width = result.batch_size[0] if result.batch_size else -1, None
+    else:
+        rows, width = subject.batch.batch_size[0], subject.inside.shape[1]
+    shape = list(entry.shape)
+    fits = shape == [rows] if spec.shape == "B" else len(shape) == 2 and shape[0] == rows
+    if spec.per_token and width is not None:
+        fits = shape == [rows, width]
+    if not fits:
+        subject.refuse(law, f"'{key}' has shape {shape}, not [{spec.shape}] with B = {rows}")
+    wanted = _DTYPES.get(spec.dtype)
+    if entry.dtype != wanted if wanted else not entry.is_floating_point():
+        subject.refuse(law, f"'{key}' has dtype {entry.dtype}, not {spec.dtype}")
+
+
+def _where(subject: Subject, key: Key, entry: Tensor) -> Tensor:
+    """Which places of an entry count."""
+    fits = subject.spec(key).per_token and entry.shape == subject.inside.shape
+    return subject.inside if fits else torch.ones_like(entry, dtype=torch.bool)
+
+
+def _compare(subject: Subject, law: str, got: TensorDict, want: TensorDict) -> None:
+    for key in subject.writes:
+        where = None
+        if isinstance(want[key], Tensor):
+            where = _where(subject, key, want[key])
+        valid = subject.name("reward_valid")
+        if where is not None and valid in subject.reads and where.ndim == 1:
+            where = where & subject.batch[valid]
+        _hold_same(subject, law, key, got[key], want[key], where)
+
+
+def _deterministic(subject: Subject) -> None:
+    first, second = subject.run(subject.batch), subject.run(subject.batch)
+    for key in subject.writes:
+        _hold_same(subject, "the same state gives the same result", key, second[key], first[key])
+
+
+def _masked(subject: Subject) -> None:
+    changed = spoiled(subject)
+    want, got = subject.run(subject.batch), subject.run(changed)
+    _compare(subject, "nothing outside the mask matters", got, want)
+    if not {subject.name("response_mask"), subject.name("attention_mask")} & set(subject.reads):
+        return
+    for key in subject.writes:
+        entry = got[key]
+        if isinstance(entry, Tensor) and entry.is_floating_point() and bool(entry.isnan().any()):
+            subject.refuse("no NaN is left outside the mask", f"'{key}' has one")
+
+
+def _gradient(subject: Subject) -> None:
+    inputs = [k for k in subject.floats() if subject.names.get(k, k) in _DIFFERENTIABLE]
+    for batch in (subject.batch, spoiled(subject)) if inputs else ():
+        subject.restore()
+        with torch.enable_grad():
+            given = {key: batch[key].clone().requires_grad_() for key in inputs}
+            result = subject.component(batch.copy().update(given))
+            total = torch.zeros(())
+            for key in subject.writes:
+                entry = result[key]
+                if isinstance(entry, Tensor) and entry.requires_grad:
+                    where = _where(subject, key, entry)
+                    total = total + torch.where(where, entry, torch.zeros_like(entry)).sum()
+        if not total.requires_grad:
+            return
+        torch.autograd.backward(total)
+        for key, leaf in given.items():
+            check_gradient(subject, key, leaf.grad)
+
+
+def check_gradient(subject: Subject, key: Key, gradient: Tensor | None) -> None:
+    """Refuse a gradient that is not finite, or not 0 outside the mask."""
+    if gradient is None:
+        return
+    outside = torch.where(subject.inside, torch.zeros_like(gradient), gradient)
+    subject.hold_equal(
+        "the gradient is 0 outside the mask", key, outside, torch.zeros_like(outside)
+    )
+    if not bool(gradient.isfinite().all()):
+        subject.refuse("the gradient is finite", f"that of '{key}' is not")
+
+
+def _permuted(subject: Subject) -> None:
+    batch = subject.batch
+    order = shuffled_rows(batch.batch_size[0])
+    want, got = subject.run(batch), subject.run(batch[order])
+    inverse = torch.argsort(order)
+    for key in subject.writes:
+        back = got[key][inverse]
+        where = _where(subject, key, back) if isinstance(back, Tensor) else None
+        _hold_same(subject, "rows may come in any order", key, back, want[key], where)
+
+
+def _labels(subject: Subject) -> None:
+    group_id = subject.name("group_id")
+    if group_id not in subject.reads:
+        return
+    other = subject.batch.copy()
+    other[group_id] = relabelled(subject.batch[group_id])
+    result = subject.run(subject.batch)
+    _compare(subject, "group ids are only labels", subject.run(other), result)

@@ -1,0 +1,243 @@
+"""The laws of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.keys import Key
+from rlcomp.loss import Loss
+from rlcomp.testing.spoil import shuffled_rows, spoiled, widened
+from rlcomp.testing.subject import Subject, leaves
+
+# What the model computes; everything else in a batch is data, and no gradient may reach it.
+_OF_THE_MODEL = ("entropy", "log_probs", "value")
+
+
+def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
+    """Check that a loss keeps the contract of losses; in float64, the extremes in float32.
+
+    - it returns scalars, at least one of them named ``loss...``, in a TensorDict of its own, and
+      leaves the batch alone
+    - loss and gradient are finite, also for log-ratios of +-100
+    - the gradient is 0 outside the mask and for everything the model does not compute
+    - NaN and infinities outside the mask, further padding and the order of rows change nothing
+    - prepared on the whole batch and summed over parts, loss and gradient are those of the whole
+    - with no response token the gradient is 0, and so is the loss (pairs: the gradient only); an
+      empty response changes nothing
+    - a zero advantage gives no gradient, and at ratio 1 the gradient is
+      ``-advantage * loss_weight``
+
+    Laws about keys the loss does not read are skipped; the last two also for losses that read
+    ``entropy``, ``value`` or ``ref_log_probs``, which add terms of their own.
+
+    Args:
+        loss: what is under test; it is left in the state it came in.
+        batch: instead of :func:`example_batch` of the keys it reads.
+
+    Raises:
+        ContractError: names the loss, the law and the size of the fault.
+    """
+    subject = Subject(loss, batch, torch.float64)
+    if not subject.floats():
+        subject.refuse("a loss reads what a model computes", f"it reads {subject.reads}")
+    try:
+        _scalars(subject)
+        case = _Case(loss, subject)
+        case.alone()
+        case.gradients()
+        case.unseen()
+        case.order_and_padding()
+        case.micro_batches()
+        case.empty()
+        if case.is_policy_loss():
+            case.policy()
+        if batch is None:
+            _extremes(loss)
+    finally:
+        subject.restore()
+
+
+def _scalars(subject: Subject) -> None:
+    result = subject.run(subject.batch)
+    law = "a loss returns scalars"
+    if result.batch_size != torch.Size([]):
+        subject.refuse(law, f"the result has batch size {list(result.batch_size)}")
+    if not any(key.startswith("loss") for key in list(result.keys())):
+        subject.refuse(law, f"none of {sorted(result.keys())} is named loss...")
+    for key, value in result.items():
+        if value.shape != torch.Size([]):
+            subject.refuse(law, f"'{key}' has shape {list(value.shape)}")
+        if not bool(value.isfinite()):
+            subject.refuse("the loss is finite", f"'{key}' is {value.item()}")
+
+
+class _Case:
+    """One loss on one batch."""
+
+    def __init__(self, loss: Loss, subject: Subject) -> None:
+        self.loss = loss
+        self.subject = subject
+        self.batch = subject.batch
+        self.rows = self.batch.batch_size[0]
+        self.value, self.gradient = self.evaluate(self.batch)
+
+    def evaluate(
+        self, batch: TensorDict, parts: list[Tensor] | None = None
+    ) -> tuple[Tensor, dict[Key, Tensor]]:
+        """Loss and gradient for every per-token float; prepared whole, summed over parts."""
+        self.subject.restore()
+        with torch.enable_grad():
+            given = {k: batch[k].detach().clone().requires_grad_() for k in self.subject.floats()}
+            rows = batch.copy().update(given)
+            if parts is None:
+                total = _total(self.loss(rows))
+            else:
+                rows = rows.update(self.loss.prepare(rows))
+                total = torch.stack([_total(self.loss(rows[part])) for part in parts]).sum()
+            if not total.requires_grad:
+                self.subject.refuse("the loss has a gradient", "it does not depend on the model")
+            torch.autograd.backward(total)
+        zeros = {key: torch.zeros_like(leaf) for key, leaf in given.items()}
+        found = {k: zeros[k] if leaf.grad is None else leaf.grad for k, leaf in given.items()}
+        return total.detach(), found
+
+    def same(
+        self, law: str, got: tuple[Tensor, dict[Key, Tensor]], select: Tensor | None = None
+    ) -> None:
+        """Refuse when loss or gradient are not those of the plain batch (of its selected rows)."""
+        value, gradient = got
+        self.subject.hold_equal(law, "loss", value, self.value)
+        for key, want in self.gradient.items():
+            part = want if select is None else want[select]
+            found = gradient[key][:, : want.shape[1]]
+            self.subject.hold_equal(law, f"gradient of {key}", found, part)
+
+    def alone(self) -> None:
+        """The batch is left alone: no entry more, none changed, no tensor changed in place."""
+        batch = self.batch.copy()
+        held = leaves(batch)
+        kept = {key: tensor.clone() for key, tensor in held.items()}
+        self.subject.restore()
+        with torch.no_grad():
+            self.loss(batch)
+        more = sorted(set(batch.keys()) - set(self.batch.keys()))
+        if more:
+            self.subject.refuse("a loss leaves the batch alone", f"it wrote '{more[0]}' into it")
+        for key, tensor in held.items():
+            self.subject.hold_equal("no tensor is changed in place", key, tensor, kept[key])
+            self.subject.hold_equal(
+                "a loss leaves the batch alone", key, leaves(batch)[key], tensor
+            )
+
+    def gradients(self) -> None:
+        """Finite, 0 outside the mask, none for data."""
+        for key, gradient in self.gradient.items():
+            if not bool(gradient.isfinite().all()):
+                self.subject.refuse("the gradient is finite", f"that of '{key}' is not")
+            zero = torch.zeros_like(gradient)
+            if self.subject.names.get(key, key) not in _OF_THE_MODEL:
+                self.subject.hold_equal("no gradient reaches data", key, gradient, zero)
+            outside = torch.where(self.subject.inside, zero, gradient)
+            self.subject.hold_equal("the gradient is 0 outside the mask", key, outside, zero)
+
+    def unseen(self) -> None:
+        """Whatever stands outside the mask."""
+        for value in (float("nan"), float("-inf"), float("inf")):
+            got = self.evaluate(spoiled(self.subject, value))
+            self.same("nothing outside the mask matters", got)
+
+    def order_and_padding(self) -> None:
+        """Rows in another order, and a wider batch."""
+        order = shuffled_rows(self.rows, self.loss.unit_rows)
+        self.same("rows may come in any order", self.evaluate(self.batch[order]), order)
+        wide = self.evaluate(widened(self.subject, self.batch))
+        self.same("padding on the right changes nothing", wide)
+
+    def micro_batches(self) -> None:
+        """Parts of one unit, and of everything else."""
+        unit = self.loss.unit_rows
+        rows = shuffled_rows(self.rows, unit)
+        parts = [rows[:unit], rows[unit : 3 * unit], rows[3 * unit :]]
+        got = self.evaluate(self.batch, [part for part in parts if len(part)])
+        self.same("micro-batches sum to the whole", got)
+
+    def empty(self) -> None:
+        """No response token at all, and one response without any."""
+        mask = self.subject.name("response_mask")
+        if mask not in self.subject.reads:
+            return
+        nothing = self.batch.copy()
+        nothing[mask] = torch.zeros_like(self.batch[mask])
+        value, gradient = self.evaluate(nothing)
+        law = "an empty batch has loss 0 and gradient 0"
+        for key, found in gradient.items():
+            self.subject.hold_equal(law, f"gradient of {key}", found, torch.zeros_like(found))
+        if self.loss.unit_rows == 1:
+            self.subject.hold_equal(law, "loss", value, torch.zeros_like(value))
+            full = self.batch[mask].any(1).nonzero().flatten()
+            law = "an empty response changes nothing"
+            self.same(law, self.evaluate(self.batch[full]), full)
+
+    def is_policy_loss(self) -> bool:
+        """Whether the only term is that of log-probs weighted by an advantage."""
+        held = {self.subject.names.get(key, key) for key in self.subject.reads}
+        other = {"entropy", "value", "ref_log_probs"}
+        return {"advantage", "log_probs"} <= held and not held & other
+
+    def policy(self) -> None:
+        """What makes a loss the policy gradient's."""
+        advantage, log_probs = self.subject.name("advantage"), self.subject.name("log_probs")
+        none = self.batch.copy()
+        none[advantage] = torch.zeros_like(none[advantage])
+        _, gradient = self.evaluate(none)
+        law = "a zero advantage gives no gradient"
+        zero = torch.zeros_like(gradient[log_probs])
+        self.subject.hold_equal(law, log_probs, gradient[log_probs], zero)
+        held = {self.subject.names.get(key, key) for key in self.subject.reads}
+        if "old_log_probs" in held:
+            self._on_policy(advantage, log_probs)
+
+    def _on_policy(self, advantage: Key, log_probs: Key) -> None:
+        # One advantage per response, so that a ratio shared by its tokens gives the same gradient.
+        response, batch = self.subject.response, self.batch.copy()
+        outcome = torch.linspace(-1.5, 2.0, self.rows, dtype=torch.float64)[:, None]
+        batch[advantage] = torch.where(response, outcome, 0.0)
+        for key in ("old_log_probs", "rollout_log_probs"):
+            if self.subject.name(key) in self.subject.reads:
+                batch[self.subject.name(key)] = batch[log_probs]
+        _, gradient = self.evaluate(batch)
+        want = -batch[advantage] * self.loss.weighted(batch)["loss_weight"]
+        law = "at ratio 1 the gradient is -advantage * loss_weight"
+        self.subject.hold_equal(law, log_probs, gradient[log_probs], want)
+
+
+def _total(result: TensorDict) -> Tensor:
+    losses = [value for key, value in result.items() if key.startswith("loss")]
+    return torch.stack(losses).sum() if losses else torch.zeros(())
+
+
+def _extremes(loss: Loss) -> None:
+    subject = Subject(loss, None, torch.float32)
+    case = _Case(loss, subject)
+    for key, shift in _shifts(case):
+        batch = case.batch.copy()
+        batch[key] = batch[case.subject.name("log_probs")] + shift
+        value, gradient = case.evaluate(batch)
+        finite = bool(value.isfinite()) and all(bool(g.isfinite().all()) for g in gradient.values())
+        if not finite:
+            law = "extreme log-ratios stay finite"
+            subject.refuse(law, f"not for '{key}' at log_probs {shift:+}")
+
+
+def _shifts(case: _Case) -> Iterator[tuple[Key, float]]:
+    for key in ("old_log_probs", "ref_log_probs", "rollout_log_probs"):
+        for shift in (-100.0, 100.0):
+            if (
+                case.subject.name(key) in case.subject.reads
+                and case.subject.name("log_probs") in case.subject.reads
+            ):
+                yield case.subject.name(key), shift

@@ -1,0 +1,67 @@
+"""Batches changed in ways that must not matter."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.testing.example import TOKEN_IDS
+from rlcomp.testing.subject import Subject
+
+
+def spoiled(subject: Subject, value: float = float("nan")) -> TensorDict:
+    """The batch with NaN (or another value) and other ids wherever nobody may look.
+
+    Per-token floats and ``policy_version`` change outside the response (outside the attention mask
+    for a component that reads no ``response_mask`` but that), ``tokens`` in the padding, ``reward``
+    and ``rewards`` of rows whose reward is not valid when the component reads ``reward_valid``.
+    """
+    changed = subject.batch.copy()
+    for key in subject.reads:
+        spec, entry = subject.spec(key), subject.batch[key]
+        if spec.per_token and spec.dtype == "float":
+            changed[key] = torch.where(subject.inside, entry, torch.full_like(entry, value))
+        elif spec.per_token and spec.dtype == "int64":
+            tokens = subject.names.get(key, key) == "tokens"
+            mask = subject.attention if tokens else subject.inside
+            changed[key] = torch.where(mask, entry, (entry + 1) % TOKEN_IDS)
+        elif spec.shape in ("B", "B, by name") and spec.dtype == "float":
+            changed[key] = _invalid(subject, entry, value)
+    return changed
+
+
+def _invalid(subject: Subject, entry: Tensor | TensorDict, value: float) -> Tensor | TensorDict:
+    if subject.name("reward_valid") not in subject.reads:
+        return entry
+    mask: Tensor = subject.batch[subject.name("reward_valid")]
+    if isinstance(entry, Tensor):
+        return torch.where(mask, entry, torch.full_like(entry, value))
+    parts = {
+        key: torch.where(mask, part, torch.full_like(part, value)) for key, part in entry.items()
+    }
+    return TensorDict(parts, batch_size=entry.batch_size)
+
+
+def shuffled_rows(rows: int, unit_rows: int = 1) -> Tensor:
+    """An order of the rows other than the given one; rows of a unit stay together."""
+    draw = torch.Generator().manual_seed(1)
+    units = torch.randperm(rows // unit_rows, generator=draw)
+    return (units[:, None] * unit_rows + torch.arange(unit_rows)).flatten()
+
+
+def relabelled(group_id: Tensor) -> Tensor:
+    """The same groups under other ids, in another order."""
+    _, index = torch.unique(group_id, return_inverse=True)
+    relabelled_id: Tensor = 100 - 7 * index
+    return relabelled_id
+
+
+def widened(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict:
+    """The batch with so many columns of padding on the right."""
+    wide = batch.copy()
+    for key in subject.reads:
+        if subject.spec(key).per_token:
+            wide[key] = F.pad(batch[key], (0, columns))
+    return wide

@@ -1,0 +1,161 @@
+"""What is under test: run it from the same state every time, and say how it differs."""
+
+from __future__ import annotations
+
+import copy
+from typing import NoReturn
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.component import Component
+from rlcomp.errors import ContractError
+from rlcomp.io.checkpoint import HasRunState, generators, owned, parts
+from rlcomp.keys import SCHEMA, Key, Spec
+from rlcomp.run.flow_built import built_flow
+from rlcomp.testing.example import example_batch, masks
+
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
+
+
+class Subject:
+    """A component, the keys it reads and writes, and a batch that holds the former.
+
+    Args:
+        component: what is under test.
+        batch: overrides the example.
+        dtype: of the example's floats.
+    """
+
+    def __init__(
+        self, component: Component, batch: TensorDict | None, dtype: torch.dtype = torch.float32
+    ) -> None:
+        self.component = component
+        flow = built_flow(component)
+        self.reads, self.writes, self.fresh = sorted(flow.reads), sorted(flow.writes), flow.fresh
+        self.draws = bool(generators({"component": component}))
+        self.names = _names(component)
+        self._check_keys()
+        component.begin_phase()
+        self._save()
+        self.batch = self._example(dtype) if batch is None else batch
+        self._masks()
+
+    def _check_keys(self) -> None:
+        for key in (*self.reads, *self.writes):
+            if self.names.get(key, key) not in SCHEMA:
+                self.refuse("every key is one of the schema's", f"'{key}' is not")
+
+    def _example(self, dtype: torch.dtype) -> TensorDict:
+        batch = example_batch(sorted({self.names.get(key, key) for key in self.reads}), dtype=dtype)
+        renamed = {key: batch[self.names.get(key, key)] for key in self.reads}
+        return TensorDict(renamed, batch_size=batch.batch_size)
+
+    def _masks(self) -> None:
+        """Which tokens count: those of the response where the component looks at one."""
+        held, rows = self.batch, self.batch.batch_size[0] if self.batch.batch_size else 0
+        attention, response = masks(rows)
+        self.attention = held.get(self.name("attention_mask"), attention)
+        self.response = held.get(self.name("response_mask"), response)
+        reads = {self.names.get(key, key) for key in self.reads}
+        only_attention = "attention_mask" in reads and "response_mask" not in reads
+        self.inside = self.attention if only_attention else self.response
+
+    def _save(self) -> None:
+        nodes = {"component": self.component}
+        self._tensors = [(tensor, tensor.detach().clone()) for tensor in owned(nodes).values()]
+        self._draws = [(draw, draw.get_state()) for draw in generators(nodes).values()]
+        self._states = [
+            (part, copy.deepcopy(part.run_state()))
+            for _, part in parts(nodes)
+            if isinstance(part, HasRunState)
+        ]
+
+    def restore(self) -> None:
+        """Put tensors, generators and run states back to where they were at first."""
+        with torch.no_grad():
+            for tensor, saved in self._tensors:
+                tensor.copy_(saved)
+        for draw, state in self._draws:
+            draw.set_state(state)
+        for part, kept in self._states:
+            part.load_run_state(copy.deepcopy(kept))
+
+    def run(self, batch: TensorDict) -> TensorDict:
+        """The result on a shallow copy of a batch, from the first state, without gradient."""
+        self.restore()
+        with torch.no_grad():
+            return self.component(batch.copy())
+
+    def name(self, key: Key) -> str:
+        """What this instance calls a key of the schema."""
+        return next((name for name, known in self.names.items() if known == key), key)
+
+    def spec(self, key: Key) -> Spec:
+        """The schema's entry of a key, whatever it is called in this instance."""
+        return SCHEMA[self.names.get(key, key)]
+
+    def floats(self) -> list[Key]:
+        """The per-token float keys among the reads."""
+        return [k for k in self.reads if self.spec(k).per_token and self.spec(k).dtype == "float"]
+
+    def refuse(self, law: str, fault: str) -> NoReturn:
+        """Say which law is broken, and how.
+
+        Raises:
+            ContractError: always.
+        """
+        raise ContractError(f"{type(self.component).__name__} breaks '{law}': {fault}")
+
+    def hold_equal(
+        self, law: str, key: str, got: Tensor, want: Tensor, where: Tensor | None = None
+    ) -> None:
+        """Refuse when two tensors differ, on the selected places, by more than rounding.
+
+        Raises:
+            ContractError: they do.
+        """
+        fault = difference(got, want, where)
+        if fault:
+            self.refuse(law, f"'{key}' {fault}")
+
+
+def _names(component: Component) -> dict[str, Key]:
+    """The schema's key behind each renamed one, in the component and whatever it runs."""
+    inside = [part for part in component.modules() if isinstance(part, Component)]
+    return {name: key for part in inside for key, name in part.renames.items()}
+
+
+def difference(got: Tensor, want: Tensor, where: Tensor | None = None) -> str | None:
+    """How much two tensors differ and where, or None; relative to the largest value wanted.
+
+    Examples:
+        >>> difference(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]))
+        'differs by 0.5 at [1] (2.5, not 2)'
+    """
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"is {_kind(got)}, not {_kind(want)}"
+    if not got.numel():
+        return None
+    gap, size = (got.double() - want.double()).abs(), want.double().abs()
+    gap = torch.where((got == want) | (got.isnan() & want.isnan()), 0.0, gap)
+    gap = torch.where(gap.isnan(), float("inf"), gap)
+    if where is not None:
+        gap, size = torch.where(where, gap, 0.0), torch.where(where, size, 0.0)
+    scale = float(size[size.isfinite()].max()) if bool(size.isfinite().any()) else 0.0
+    if not bool((gap > TOLERANCE.get(got.dtype, 0.0) * (scale or 1.0)).any()):
+        return None
+    index = tuple(int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
+    values = f"{got[index].item():.6g}, not {want[index].item():.6g}"
+    return f"differs by {gap[index].item():.3g} at {list(index)} ({values})"
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def leaves(result: TensorDict) -> dict[str, Tensor]:
+    """Every tensor of a result by dotted name."""
+    found = result.items(include_nested=True, leaves_only=True)
+    return {key if isinstance(key, str) else ".".join(key): value for key, value in found}
