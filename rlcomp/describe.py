@@ -19,7 +19,7 @@ from rlcomp.cli import guard
 from rlcomp.errors import ConfigErrors
 from rlcomp.keys import SCHEMA
 from rlcomp.run.declare import declare
-from rlcomp.run.flow import flow_of, ran
+from rlcomp.run.flow_source import flow_of, ran
 from rlcomp.run.options import config_directory
 from rlcomp.run.resolve import check_plan
 from rlcomp.run.wiring import Node, PhasePlan, Plan, read

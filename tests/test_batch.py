@@ -109,3 +109,9 @@ def test_trim_leaves_one_column_of_a_batch_without_tokens():
     empty["attention_mask"] = torch.zeros(1, 2, dtype=torch.bool)
 
     assert trim(empty)["tokens"].shape == (1, 1)
+
+
+def test_joined_texts_are_the_table_of_all_the_texts():
+    parts = [TensorDict({"prompt": encode_texts([t])}, batch_size=[1]) for t in ("a", "bbbb")]
+
+    assert torch.equal(cat(parts)["prompt"], encode_texts(["a", "bbbb"]))

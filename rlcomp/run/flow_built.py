@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tensordict.nn import TensorDictModuleBase
 from torch import nn
 
 from rlcomp.component import Component
-from rlcomp.run.flow import Flow, fold
+from rlcomp.errors import ConfigErrors
+from rlcomp.run.flow import Flow, Stage, check_stages, fold
+from rlcomp.run.phase import Phase
 
 
 def built_flow(stage: object) -> Flow:
     """What a built stage needs and leaves behind."""
     if not isinstance(stage, Component):
         return _foreign(stage)
-    inner = fold(built_flow(child) for child in _children(stage))
+    inner = fold(built_flow(child) for child in ran(stage))
     left = frozenset() if stage.contained else inner.writes
     return Flow(
         reads=frozenset(stage.in_keys) | inner.reads,
@@ -26,7 +28,8 @@ def built_flow(stage: object) -> Flow:
     )
 
 
-def _children(stage: Component) -> Iterator[object]:
+def ran(stage: Component) -> Iterator[object]:
+    """The children that a composite calls, in calling order."""
     for name in stage.runs:
         child: Any = getattr(stage, name)
         if isinstance(child, (nn.ModuleDict, dict)):
@@ -45,3 +48,39 @@ def _foreign(stage: object) -> Flow:
 
 def _names(keys: list[Any]) -> frozenset[str]:
     return frozenset(key if isinstance(key, str) else ".".join(key) for key in keys)
+
+
+def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> None:
+    """The flow check on built phases, by hand or from a config.
+
+    Raises:
+        ConfigErrors: a stage reads a key that no earlier stage writes, or the like.
+    """
+    names = {id(node): path for path, node in nodes.items()}
+    errors = []
+    for name, phase in phases.items():
+        stages = [_stage(stage, names) for stage in phase.stages]
+        beside = [_stage(stage, names) for _, stage in phase.every.values()]
+        used = {id(stage) for stage in phase.stages}
+        others = {path: built_flow(node) for path, node in nodes.items()
+                  if isinstance(node, Component) and id(node) not in used}
+        errors += check_stages(name, stages, beside, others)
+    if errors:
+        raise ConfigErrors(errors)
+
+
+def _stage(stage: nn.Module, names: Mapping[int, str]) -> Stage:
+    kind = type(stage).__name__
+    path = names.get(id(stage), kind)
+    if not isinstance(stage, Component):
+        return Stage(path, kind, built_flow(stage))
+    size = vars(stage).get("group_size")
+    marks: dict[str, frozenset[str]] = {}
+    for part in stage.modules():
+        if isinstance(part, Component) and part.exclusive:
+            own = names.get(id(part), f"{path}:{type(part).__name__}")
+            marks[part.exclusive] = marks.get(part.exclusive, frozenset()) | {own}
+    return Stage(
+        path, kind, built_flow(stage), size if isinstance(size, int) else None,
+        stage.min_group_size, marks,
+    )

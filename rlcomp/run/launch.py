@@ -11,17 +11,15 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from rlcomp.errors import CheckpointError, ConfigError, ConfigErrors, Interrupted
+from rlcomp.errors import CheckpointError, ConfigError, Interrupted
 from rlcomp.io.checkpoint import Checkpoint, Saved, open_checkpoint
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
 from rlcomp.report.display import Display
 from rlcomp.report.summary import summarise
 from rlcomp.run.build import Builder
-from rlcomp.run.flow import check_phase
-from rlcomp.run.flow_built import built_flow
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
-from rlcomp.run.wiring import Node, PhasePlan, Plan
+from rlcomp.run.wiring import PhasePlan, Plan
 
 
 def launch(config: DictConfig, plan: Plan) -> None:
@@ -33,7 +31,6 @@ def launch(config: DictConfig, plan: Plan) -> None:
     directory = Path(config.directory)
     builder = Builder(plan, int(config.seed))
     nodes = builder.all()
-    check_built(plan, builder)
     place_on(device(str(config.get("device", "auto"))), nodes)
     checkpoint = next((node for node in nodes.values() if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
@@ -82,25 +79,6 @@ def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
     """The phase with its stages built."""
     every = {name: (period, builder.value(stage)) for name, (period, stage) in plan.every.items()}
     return Phase(plan.steps, builder.value(plan.stages), every)
-
-
-def check_built(plan: Plan, builder: Builder) -> None:
-    """The flow check once more, now that foreign modules can say what they read.
-
-    Raises:
-        ConfigErrors: a stage reads a key that no earlier stage writes.
-    """
-
-    def flow(node: Node) -> Any:  # noqa: ANN401
-        return built_flow(builder.build(node))
-
-    errors = [
-        error
-        for name, phase in plan.phases.items()
-        for error in check_phase(name, phase, plan, flow)
-    ]
-    if errors:
-        raise ConfigErrors(errors)
 
 
 def saved_run(resume: str, checkpoint: Checkpoint | None) -> Saved | None:

@@ -18,6 +18,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError, Interrupted, add_note
 from rlcomp.io.checkpoint import Checkpoint, Saved
 from rlcomp.io.tracking import Tracker
+from rlcomp.run.flow_built import check_built
 from rlcomp.run.phase import Phase
 from rlcomp.run.record import Ledger, recording
 from rlcomp.run.seed import named_seed
@@ -46,6 +47,7 @@ class Program:
     ) -> None:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
+        check_built(phases, nodes)
         self.phases = dict(phases)
         self.nodes = dict(nodes)
         self.names = {id(node): path for path, node in self.nodes.items()}

@@ -6,7 +6,8 @@ from omegaconf import DictConfig
 
 from rlcomp.check import NonEmptyText, NonNegativeInt, problem
 from rlcomp.errors import ConfigErrors
-from rlcomp.run.flow import check_arguments, check_flow
+from rlcomp.run.arguments import check_arguments
+from rlcomp.run.flow_source import check_flow
 from rlcomp.run.wiring import Plan, read
 
 

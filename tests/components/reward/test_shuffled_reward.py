@@ -61,3 +61,12 @@ def test_the_deal_follows_the_seed_of_the_construction():
 
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+def test_the_deal_does_not_touch_the_global_generator():
+    deal = shuffled()
+    before = torch.get_rng_state()
+
+    deal(batch("0", "1", "2"))
+
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,77 @@
+"""The flow of a plan, from what the classes declare in their sources; nothing is imported or built."""
+
+from __future__ import annotations
+
+from rlcomp.errors import ConfigError
+from rlcomp.run.declare import Declaration, declare
+from rlcomp.run.flow import Flow, Stage, check_stages, fold
+from rlcomp.run.wiring import BROKEN, Node, PhasePlan, Plan, children
+
+
+def ran(node: Node, declaration: Declaration) -> list[Node]:
+    """The children that a composite calls, in calling order."""
+    order: list[Node] = []
+    for name in declaration.runs:
+        order += children(Node(node.path, node.target, {name: node.arguments.get(name)}))
+    return order
+
+
+def flow_of(node: Node) -> Flow:
+    """The flow of a node, from its declaration and its children's."""
+    declaration = declare(node.target)
+    inner = fold(flow_of(child) for child in ran(node, declaration))
+    left = frozenset() if declaration.contained else inner.writes
+    return Flow(
+        reads=frozenset(node.keys.get(key, key) for key in declaration.reads) | inner.reads,
+        writes=frozenset(node.keys.get(key, key) for key in declaration.writes) | left,
+        fresh=declaration.fresh or (inner.fresh and not declaration.contained),
+        opaque=declaration.opaque or (inner.opaque and not declaration.contained),
+    )
+
+
+def stage_of(node: Node) -> Stage:
+    """What the flow check needs to know of a node."""
+    declaration, size = declare(node.target), node.arguments.get("group_size")
+    return Stage(
+        path=node.path,
+        kind=declaration.name,
+        flow=flow_of(node),
+        group_size=size if isinstance(size, int) else None,
+        min_group_size=declaration.min_group_size,
+        marks=_marks(node),
+    )
+
+
+def _marks(node: Node) -> dict[str, frozenset[str]]:
+    mark = declare(node.target).exclusive
+    found = {mark: frozenset({node.path})} if mark else {}
+    for child in children(node):
+        for name, paths in _marks(child).items():
+            found[name] = found.get(name, frozenset()) | paths
+    return found
+
+
+def check_flow(plan: Plan) -> list[str]:
+    """Every mistake in how the stages of the phases fit together."""
+    return [error for name, phase in plan.phases.items() for error in _check(name, phase, plan)]
+
+
+def _check(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
+    listed = [*phase.stages, *(stage for _, stage in phase.every.values())]
+    if any(stage is BROKEN for stage in listed):
+        return []  # a name is wrong: told already, and what follows from it is no news
+    try:
+        stages = [stage_of(stage) for stage in phase.stages if isinstance(stage, Node)]
+        beside = [stage_of(s) for _, s in phase.every.values() if isinstance(s, Node)]
+    except ConfigError:
+        return []  # a target is wrong: told by the check of arguments
+    used = {stage.path for stage in stages}
+    top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
+    return check_stages(name, stages, beside, {node.path: _quiet_flow(node) for node in top})
+
+
+def _quiet_flow(node: Node) -> Flow:
+    try:
+        return flow_of(node)
+    except ConfigError:
+        return Flow()

@@ -1,0 +1,245 @@
+"""Every option under ``conf`` composes, builds and keeps the contract.
+
+Nothing is listed here by hand but the values a user has to give (:data:`GIVEN`): a new yaml or a
+new component is found by itself.
+"""
+
+import importlib
+import inspect
+import json
+import pkgutil
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.utils import setup_globals
+from omegaconf import OmegaConf, open_dict
+from tensordict import TensorDict
+
+import components
+from rlcomp.batch import encode_texts
+from rlcomp.component import Component
+from rlcomp.errors import MissingExtra
+from rlcomp.run.build import Builder
+from rlcomp.run.declare import declare
+from rlcomp.run.arguments import check_arguments
+from rlcomp.run.resolve import plan_of
+from rlcomp.run.wiring import read
+from rlcomp.testing import check_component
+
+setup_globals()
+
+CONF = Path(__file__).resolve().parents[1] / "conf"
+OPTIONS = sorted(
+    file.relative_to(CONF).with_suffix("").as_posix()
+    for file in CONF.glob("**/*.yaml")
+    if file.parent != CONF
+)
+RECIPES = [option.split("/")[1] for option in OPTIONS if option.startswith("recipe/")]
+
+# What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
+GIVEN = {
+    "collector/group": ["probe.group_size=2"],
+    "evaluator/accuracy": ["probe.num_prompts=4"],
+    "learner/gradient": ["probe.losses={policy: '${loss}'}"],
+    "model/pretrained": ["probe.path=FOLDER/model"],
+    "reference/adapter_off": ["model=tiny_lora"],
+    "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
+    "reward/regex": ["probe.pattern=5"],
+    "reward/shuffled": ["probe.reward=${reward}"],
+    "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
+    "sampler/demonstrations": ["probe.batch_size=4"],
+    "task/file": ["probe.path=FOLDER/rows.jsonl"],
+    "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
+    "task/hub": ["probe.name=FOLDER/rows.jsonl"],
+    "tokenizer/pretrained": ["probe.path=FOLDER/model"],
+}
+
+# Texts for what cannot read those of an example batch (sums of two digits).
+TEXTS = {
+    "reward/countdown": {
+        "prompt": ["3 7 2:13=", "3 7 2:13=", "1 2:3="],
+        "response": ["3*2+7", "3+7+2", ""],
+        "answer": ["7+3*2", "7+3*2", "1+2"],
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A pretrained model, the rows of a task, and a module with a reward function."""
+    from rlcomp.model.build import causal_lm
+    from rlcomp.model.tokenizer import character_tokenizer
+
+    where = tmp_path_factory.mktemp("given")
+    rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]
+    (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
+    tokenizer = character_tokenizer(characters="0123456789+=")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        architecture="qwen2",
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=32,
+        tie_word_embeddings=False,
+        vocab_size=None,
+    )
+    model.save_pretrained(where / "model")
+    tokenizer.save_pretrained(where / "model")
+    sys.path.append(str(where))
+    yield where
+    sys.path.remove(str(where))
+
+
+@cache
+def config(*overrides):
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        return compose("config", overrides=[*overrides, "directory=x"], return_hydra_config=True)
+
+
+def composed(*overrides):
+    found = OmegaConf.create(OmegaConf.to_container(config(*overrides), resolve=False))
+    with open_dict(found):
+        del found["hydra"]
+    return found
+
+
+def choices(recipe):
+    """Group (without its package) -> the options a recipe chooses from it."""
+    found = {}
+    for group, name in config(f"recipe={recipe}").hydra.runtime.choices.items():
+        found.setdefault(group.split("@")[0], []).append(name)
+    return found
+
+
+def recipes_for(group, name):
+    """Recipes, those first that choose the option, then those that choose from its group."""
+    made = {recipe: choices(recipe) for recipe in RECIPES}
+    return sorted(
+        RECIPES,
+        key=lambda r: (name not in made[r].get(group, ()), group not in made[r], r != "grpo"),
+    )
+
+
+def is_global(option):
+    return "@package _global_" in (CONF / f"{option}.yaml").read_text()
+
+
+def plans(option, folder):
+    """The plan of the first recipe the option fits into, the errors, and the option's own nodes."""
+    group, name = option.rpartition("/")[::2]
+    given = [text.replace("FOLDER", str(folder)) for text in GIVEN.get(option, [])]
+    first = None
+    for recipe in [name] if group == "recipe" else recipes_for(group, name):
+        if group == "recipe":
+            own = [f"recipe={name}"]
+        elif is_global(option):
+            chosen = group in choices(recipe)
+            own = [f"recipe={recipe}", f"{'' if chosen else '+'}{group}={name}"]
+        else:
+            own = [f"recipe={recipe}", f"+{group}@probe={name}"]
+        plan, errors = read(composed(*own, *given))
+        mine = nodes_of(option, plan, own[0])
+        errors += [fault for fault in check_arguments(plan) if fault not in errors]
+        first = first or (plan, errors, mine)
+        if not errors:
+            return plan, errors, mine
+    return first
+
+
+def nodes_of(option, plan, recipe):
+    if option.startswith("recipe/"):
+        return plan.nodes
+    if not is_global(option):
+        return {p: n for p, n in plan.nodes.items() if p == "probe" or p.startswith("probe.")}
+    base, _ = read(composed(recipe))
+    return {
+        path: node
+        for path, node in plan.nodes.items()
+        if path not in base.nodes or base.nodes[path].target != node.target
+    }
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_composes_and_lists_exactly_its_constructors_arguments(option, folder):
+    _, errors, mine = plans(option, folder)
+
+    assert errors == [], "a value for ??? belongs into GIVEN"
+    for path, node in mine.items():
+        declaration = declare(node.target)
+        ours = node.target.startswith(("rlcomp.", "components."))
+        if ours and not declaration.open_ended:
+            assert set(node.arguments) == set(declaration.parameters), path
+        elif not declaration.open_ended:
+            assert set(node.arguments) <= set(declaration.parameters), path
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_builds_and_keeps_the_contract(option, folder, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    plan, _, mine = plans(option, folder)
+    builder = Builder(plan, seed=0)
+
+    try:
+        built = [builder.build(node) for node in mine.values()]
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+    # A recipe's parts are checked as the options they are.
+    for part in built if not option.startswith("recipe/") else ():
+        if isinstance(part, Component):
+            check_component(part, texts(option))
+
+
+def texts(option):
+    if option not in TEXTS:
+        return None
+    entries = {key: encode_texts(column) for key, column in TEXTS[option].items()}
+    return TensorDict(entries, batch_size=[len(TEXTS[option]["prompt"])])
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_is_sound(recipe):
+    given = GIVEN.get(f"recipe/{recipe}", [])
+
+    assert plan_of(composed(f"recipe={recipe}", *given)).phases
+
+
+def component_classes():
+    """Every public component under ``components``, as a dotted target."""
+    for module in pkgutil.walk_packages(components.__path__, "components."):
+        if module.ispkg:
+            continue
+        for name, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            own = cls.__module__ == module.name and not name.startswith("_")
+            if own and issubclass(cls, torch.nn.Module) and not inspect.isabstract(cls):
+                yield f"{cls.__module__}.{name}"
+
+
+@pytest.mark.parametrize("target", component_classes())
+def test_every_component_is_named_by_a_yaml_of_its_concept(target):
+    concept = target.split(".")[1]
+
+    named = [file for file in (CONF / concept).glob("**/*.yaml") if target in file.read_text()]
+
+    assert named, f"no yaml under conf/{concept} has _target_: {target}"
+
+
+def test_every_component_folder_has_a_folder_of_options():
+    parts = {Path(p.name.replace(".", "/")) for p in pkgutil.walk_packages(components.__path__, "")}
+    folders = {p.name for p in pkgutil.iter_modules(components.__path__) if p.ispkg}
+
+    assert parts
+    assert folders <= {file.name for file in CONF.iterdir() if file.is_dir()}
+
+
+@pytest.mark.parametrize("option", GIVEN)
+def test_what_is_given_here_is_still_asked_for(option):
+    assert option in OPTIONS
