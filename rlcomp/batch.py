@@ -65,7 +65,9 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
     keys = set(batches[0].keys())
     for batch in batches[1:]:
         if set(batch.keys()) != keys:
-            raise ShapeError(f"cannot join batches: only one has {sorted(keys ^ set(batch.keys()))}")
+            raise ShapeError(
+                f"cannot join batches: only one has {sorted(keys ^ set(batch.keys()))}"
+            )
     joined: dict[str, Tensor | TensorDict] = {}
     for key in batches[0].keys():
         parts = [batch[key] for batch in batches]

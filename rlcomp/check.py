@@ -1,7 +1,7 @@
 """Arguments are checked from their annotations: by hand, from yaml, and before torch is imported.
 
-A constructor writes ``clip_low: Fraction = 0.2``; nothing else is needed. ``Component`` checks when it
-is made, the wiring checks every node of a config before the first one is built.
+A constructor writes ``clip_low: Fraction = 0.2``; nothing else is needed. ``Component`` checks
+when it is made, the wiring checks every node of a config before the first one is built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line: a Hydra app. Nothing here imports torch before the config is known to be sound."""
+"""The command line: a Hydra app. torch is imported only once the config is known to be sound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def guard(app: Callable[[], None]) -> None:
-    """Run an app; a user's mistake ends with one message and exit code 2, an interruption with 75."""
+    """Run an app; a user's mistake ends with one message and code 2, an interruption with 75."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if os.getcwd() not in sys.path:
@@ -47,7 +47,7 @@ def guard(app: Callable[[], None]) -> None:
 
 
 def explain(error: Exception) -> str:
-    """One message for an error; Hydra's and OmegaConf's are given what, where and the nearest name."""
+    """One message for an error; Hydra's and OmegaConf's get what, where and the nearest name."""
     if isinstance(error, UserError):
         return str(error)
     text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
@@ -59,7 +59,8 @@ def explain(error: Exception) -> str:
     key = next((line.split()[-1] for line in lines if line.startswith("full_key:")), None)
     if key and "is not in struct" in text:
         parent, _, name = key.rpartition(".")
-        return f"{key} is not in the config{nearest(name, _keys(parent))}; a + before it adds a new key"
+        known = nearest(name, _keys(parent))
+        return f"{key} is not in the config{known}; a + before it adds a new key"
     noise = ("full_key:", "object_type=", "reference_", "See https")
     return "\n".join(line for line in lines if not line.startswith(noise))
 
@@ -76,7 +77,7 @@ def _user_directories() -> list[str]:
 
 
 def _keys(parent: str) -> list[str]:
-    """The keys beside a mistyped one: of the config that the other words of the command line give."""
+    """The keys beside a mistyped one, in the config that the rest of the command line gives."""
     from rlcomp.describe import compose_config
 
     sound = [text for text in sys.argv[1:] if "=" in text and not text.startswith("-")]
@@ -106,8 +107,8 @@ def check_packages() -> None:
     if home / "components" not in found[:1]:
         where = spec.origin or (found[0] if found else "nowhere") if spec else "nowhere"
         raise UserError(
-            f"'components' is {where}, which shadows rlcomp's own {home / 'components'}: rename your "
-            "folder (or file), or run from another directory"
+            f"'components' is {where}, which shadows rlcomp's own {home / 'components'}: rename "
+            "your folder (or file), or run from another directory"
         )
 
 

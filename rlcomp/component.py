@@ -7,7 +7,7 @@ import contextvars
 import inspect
 import typing
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any, ClassVar
 
 import torch
@@ -20,20 +20,29 @@ from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import SCHEMA, Key, check_key
 
 
-class Component(TensorDictModuleBase):  # type: ignore[misc]
+class _Checked(type(TensorDictModuleBase)):  # type: ignore[misc]
+    """Checks arguments when a class is called, not when a copy or a pickle makes an instance."""
+
+    def __call__(cls, *args: object, **kwargs: object) -> object:
+        check_arguments(cls, args, kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     """A TensorDict -> TensorDict map with declared keys.
 
     Class attributes (plain literals, so that they can be read without importing the module):
         reads, writes: keys of :data:`rlcomp.keys.SCHEMA`.
-        fresh: it starts a new batch; what an earlier stage wrote is gone afterwards, unless it reads it
-            and lists it among ``writes`` again.
+        fresh: it starts a new batch; what an earlier stage wrote is gone afterwards, unless it
+            reads it and lists it among ``writes`` again.
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         min_group_size: smallest ``group_size`` of the collector before it that makes sense.
         exclusive: a name that at most one component of a phase may carry ("kl": counted once).
 
     ``forward`` speaks the schema's names. ``set_keys(reward="shaped")`` (in yaml ``_keys_: {reward:
-    shaped}``) renames per instance. A component never writes in place into a tensor it did not make.
+    shaped}``) renames per instance. A component never writes in place into a tensor it did not
+    make.
     """
 
     reads: ClassVar[tuple[Key, ...]] = ()
@@ -48,10 +57,6 @@ class Component(TensorDictModuleBase):  # type: ignore[misc]
         super().__init_subclass__(**kwargs)
         for key in (*cls.reads, *cls.writes):
             check_key(cls.__name__, key)
-
-    def __new__(cls, *args: object, **kwargs: object) -> Component:  # noqa: D102
-        check_arguments(cls, args, kwargs)
-        return typing.cast("Component", super().__new__(cls))
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +116,7 @@ class Component(TensorDictModuleBase):  # type: ignore[misc]
         return batch
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parameters(cls: type) -> tuple[inspect.Signature, dict[str, Any]]:
     init = cls.__init__  # type: ignore[misc]
     return inspect.signature(init), typing.get_type_hints(init, include_extras=True)

@@ -104,7 +104,9 @@ def _rows(table: Table, node: Node, depth: int) -> None:
 
 
 def _keys(keys: frozenset[str]) -> str:
-    shown = [f"{key}\\[{','.join(SCHEMA[key].shape.split())}]" for key in sorted(keys & SCHEMA.keys())]
+    shown = [
+        f"{key}\\[{','.join(SCHEMA[key].shape.split())}]" for key in sorted(keys & SCHEMA.keys())
+    ]
     shown += sorted(keys - SCHEMA.keys())
     return ", ".join(shown) or "-"
 

@@ -108,6 +108,4 @@ def require(module: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             raise
-        raise MissingExtra(
-            f"'{module}' is not installed: pip install 'rlcomp[{extra}]'"
-        ) from error
+        raise MissingExtra(f"'{module}' is not installed: pip install 'rlcomp[{extra}]'") from error

@@ -1,8 +1,8 @@
 """The batch: every key with its shape, dtype and meaning (docs: the key schema).
 
 ``B`` rows (= prompts x group_size), ``T`` tokens of prompt and response, ``W`` bytes of the longest
-text. Position ``t`` of any ``[B, T]`` tensor speaks of ``tokens[:, t]``. No torch here: the schema is
-read by ``rlcomp-describe`` before anything heavy is imported.
+text. Position ``t`` of any ``[B, T]`` tensor speaks of ``tokens[:, t]``. No torch here: the schema
+is read by ``rlcomp-describe`` before anything heavy is imported.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SCHEMA: dict[Key, Spec] = {
     "surrogate": Spec("B T", _F, "per-token objective, to be maximised"),
     "loss_weight": Spec("B T", _F, "share of the token in the loss of the whole optimiser step"),
     "reward": Spec("B", _F, "scalar outcome"),
-    "rewards": Spec("B K", _F, "each named part of the reward"),
+    "rewards": Spec("B", "nested", "each named part of the reward, [B] by name"),
     "token_reward": Spec("B T", _F, "dense rewards"),
     "truncated": Spec("B", _M, "length limit hit before EOS"),
     "correct": Spec("B", _M, "the verifier says right"),

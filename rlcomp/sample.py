@@ -57,7 +57,9 @@ def sample(
 
     saved = open_checkpoint(checkpoint)
     if not (saved.path / "config.yaml").is_file():
-        raise CheckpointError(f"{saved.path} has no config.yaml: build the policy and use restore()")
+        raise CheckpointError(
+            f"{saved.path} has no config.yaml: build the policy and use restore()"
+        )
     config = cast("DictConfig", OmegaConf.load(saved.path / "config.yaml"))
     plan, _ = read(config)
     builder = Builder(plan, int(config.seed))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.advantage import broadcast
@@ -14,7 +13,8 @@ class GroupMean(Component):
     """``R - mean_g(R)``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
-    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid rewards.
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
+    rewards.
 
     Source:
         Liu et al. 2025, arXiv:2503.20783 (Dr. GRPO), section 3.2.
@@ -26,7 +26,5 @@ class GroupMean(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = group_centred(
-            batch["reward"], batch["group_id"], batch["reward_valid"]
-        )
+        advantage = group_centred(batch["reward"], batch["group_id"], batch["reward_valid"])
         return broadcast(batch, advantage)

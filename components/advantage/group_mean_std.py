@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
-from rlcomp.check import PositiveFloat
 from rlcomp.advantage import broadcast
+from rlcomp.check import PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.group import group_standardised
 
@@ -15,7 +14,8 @@ class GroupMeanStd(Component):
     """``(R - mean_g(R)) / (std_g(R) + epsilon)``, unbiased std.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
-    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid rewards.
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
+    rewards.
 
     Args:
         epsilon: added to the standard deviation, in reward units; 1e-6 in verl, 1e-4 in TRL.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts
@@ -16,8 +15,8 @@ from rlcomp.run.seed import new_generator
 class GroupCollector(Component):
     """Samples ``group_size`` answers to every prompt with the policy's own sampling settings.
 
-    Reads ``prompt``, ``answer`` ``[P, W]``. Writes a new batch of ``B = P * group_size`` rows: the tokens,
-    masks and log-probs of the rollout, its texts, ``group_id`` and ``truncated``.
+    Reads ``prompt``, ``answer`` ``[P, W]``. Writes a new batch of ``B = P * group_size`` rows: the
+    tokens, masks and log-probs of the rollout, its texts, ``group_id`` and ``truncated``.
 
     Args:
         policy: the model that answers.

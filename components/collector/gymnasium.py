@@ -17,12 +17,12 @@ from rlcomp.run.seed import named_seed, new_generator
 class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
     """Lets the policy act; episodes go on from batch to batch.
 
-    Starts a new batch ``[N, num_steps]`` of ``N`` copies of the environment, under torchrl's keys: those
-    of the environment and of the policy. Records ``episode/return`` and ``episode/length`` over the
-    episodes that ended, and ``collector/frames``, steps of all copies together.
+    Starts a new batch ``[N, num_steps]`` of ``N`` copies of the environment, under torchrl's keys:
+    those of the environment and of the policy. Records ``episode/return`` and ``episode/length``
+    over the episodes that ended, and ``collector/frames``, steps of all copies together.
 
-    No environment can be rewound: a resumed run has its weights and optimizer back, starts new episodes
-    and so does not repeat the numbers of an uninterrupted one.
+    No environment can be rewound: a resumed run has its weights and optimizer back, but starts new
+    episodes, so it does not repeat the numbers of an uninterrupted one.
 
     Args:
         environment: writes ``episode_reward`` and ``step_count``.

@@ -12,9 +12,9 @@ from rlcomp.errors import ConfigError, require
 def gymnasium_environment(*, name: NonEmptyText, num_envs: PositiveInt) -> EnvBase:
     """``num_envs`` copies of an environment, stepped in this process as one batch.
 
-    Reads ``action`` ``[num_envs]``. Writes ``observation`` and, under ``next``, ``observation``,
-    ``reward``, ``done``, ``terminated``, ``truncated``, ``episode_reward`` (summed since the episode's
-    start, in reward units) and ``step_count``, ``[num_envs, 1]`` each.
+    Reads ``action`` ``[num_envs]``. Writes ``observation`` and, under ``next``, ``observation`` and
+    ``[num_envs, 1]`` each of ``reward``, ``done``, ``terminated``, ``truncated``, ``step_count``
+    and ``episode_reward`` (the rewards since the episode's start, summed).
 
     Args:
         name: as gymnasium registers it, e.g. ``CartPole-v1``.
@@ -34,9 +34,7 @@ def gymnasium_environment(*, name: NonEmptyText, num_envs: PositiveInt) -> EnvBa
             vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED},
         )
     except gymnasium.error.Error as error:
-        raise ConfigError(
-            f"environment: name is {name!r}: {error}; set environment.name=..."
-        ) from error
+        raise ConfigError(f"name is {name!r}: {error}; set environment.name=...") from error
     wrapped = GymWrapper(copies, categorical_action_encoding=True)
     environment = TransformedEnv(wrapped, Compose(RewardSum(), StepCounter()))
     environment.set_seed(torch.initial_seed() % 2**31, static_seed=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import torch
 from tensordict import TensorDict
 
@@ -20,7 +19,8 @@ from rlcomp.sampling import held_out_examples
 class Accuracy(Component):
     """Sampled and greedy accuracy and pass@k on held-out prompts; runs beside the training batch.
 
-    Records ``evaluation/sampled``, ``evaluation/greedy``, ``evaluation/pass@k`` for k = 1, 2, 4, ... up to
+    Records ``evaluation/sampled``, ``evaluation/greedy``, ``evaluation/pass@k`` for k = 1, 2, 4,
+    ... up to
     ``samples_per_prompt``, each with a 95 % bootstrap interval over prompts, and the first
     ``num_shown`` greedy answers as samples.
 
@@ -97,5 +97,3 @@ class Accuracy(Component):
             record_sample(
                 prompt=example.prompt, response=response, answer=example.answer, correct=right
             )
-
-

@@ -16,7 +16,7 @@ from rlcomp.run.record import record
 class Episodes(Component):
     """Plays one episode in every copy of an environment, greedily; runs beside the training batch.
 
-    Records ``evaluation/return``, the mean over the copies. The episodes start alike at every evaluation.
+    Records ``evaluation/return``, the mean over the copies. Every evaluation has the same starts.
 
     Args:
         environment: its own, not the one training goes on in.

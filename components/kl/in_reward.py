@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.check import NonNegativeFloat
@@ -14,8 +13,8 @@ from rlcomp.run.record import record
 class KLInReward(Component):
     """``reward - kl_coef * sum_t kl_t``, so that the advantage estimator sees the price.
 
-    Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``. Writes
-    ``reward``.
+    Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``.
+    Writes ``reward``.
 
     Args:
         kl_coef: price of one nat, in reward units.

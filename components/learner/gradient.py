@@ -30,13 +30,16 @@ class Learner(Component):
     Reads what the model and the losses read. Writes nothing into the batch.
 
     Args:
-        model: writes ``log_probs``, ``entropy``, ...; null when the losses hold their own (torchrl's).
-        losses: by objective name; every entry they return whose name starts with ``loss`` is summed.
+        model: writes ``log_probs``, ``entropy``, ...; null when the losses hold their own
+            (torchrl's).
+        losses: by objective name; every entry they return whose name starts with ``loss`` is
+            summed.
         optimizer: called with the parameters, e.g. a partial of ``torch.optim.AdamW``.
         schedule: learning-rate multiplier as a function of the phase's progress in (0, 1).
         num_minibatches: optimiser steps per pass over the batch.
         epochs: passes over the batch.
-        micro_batch_tokens: padded tokens per forward; null for no split. Changes memory, not numbers.
+        micro_batch_tokens: padded tokens per forward; null for no split. Changes memory, not
+            numbers.
         max_grad_norm: gradients are scaled down to this norm; null for no clipping.
 
     Raises:
@@ -71,8 +74,8 @@ class Learner(Component):
         foreign = [name for name, loss in losses.items() if not isinstance(loss, Loss)]
         if foreign and micro_batch_tokens is not None:
             raise ConfigError(
-                f"learner.micro_batch_tokens is {micro_batch_tokens}, but loss '{foreign[0]}' averages "
-                "over the rows it is given, so splitting them would change it; set it to null"
+                f"learner.micro_batch_tokens is {micro_batch_tokens}, but loss '{foreign[0]}' "
+                "averages over the rows it is given: splitting would change it; set it to null"
             )
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
         self.unit_rows = max((loss.unit_rows for loss in self.own.values()), default=1)
@@ -81,7 +84,10 @@ class Learner(Component):
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.wanted = {key for loss in losses.values() for key in loss.in_keys}
         self.wanted |= {
-            key for part in self.losses.modules() if isinstance(part, Component) for key in part.reads
+            key
+            for part in self.losses.modules()
+            if isinstance(part, Component)
+            for key in part.reads
         }
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -121,7 +127,7 @@ class Learner(Component):
                 value = sum(v for key, v in result.items() if key.startswith("loss"))
                 total = total + value
                 values[name] = float(value.detach())
-            total.backward()
+            total.backward()  # type: ignore[no-untyped-call]
         if "entropy" in seen.keys() and "response_mask" in seen.keys():
             record("policy/entropy", seen["entropy"], where=seen["response_mask"])
         return values
@@ -130,8 +136,11 @@ class Learner(Component):
         limit = self.max_grad_norm or float("inf")
         norm = float(torch.nn.utils.clip_grad_norm_(self.trained, limit))
         if not norm < float("inf"):
-            bad = [name for name, p in self.named_parameters() if p.grad is not None
-                   and not bool(p.grad.isfinite().all())]
+            bad = [
+                name
+                for name, parameter in self.named_parameters()
+                if parameter.grad is not None and not bool(parameter.grad.isfinite().all())
+            ]
             raise NumericalError(f"the gradient is not finite ({norm}), first in {bad[:1]}")
         multiplier = self.schedule(progress())
         for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):

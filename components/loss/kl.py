@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.check import NonNegativeFloat
@@ -15,7 +14,8 @@ from rlcomp.run.record import record
 class KLLoss(Loss):
     """``loss = kl_coef * sum_t loss_weight_t * kl_t``.
 
-    Reads ``response_mask``, ``log_probs``, ``ref_log_probs`` ``[B, T]``. Writes the scalar ``loss``.
+    Reads ``response_mask``, ``log_probs``, ``ref_log_probs`` ``[B, T]``. Writes the scalar
+    ``loss``.
 
     Args:
         kl_coef: weight of the term; 0 keeps the metric only.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.component import Component, masked
@@ -10,10 +9,10 @@ from rlcomp.loss import Loss, scalars
 
 
 class PolicyLoss(Loss):
-    """``loss = -sum_t loss_weight_t * surrogate_t``: every named algorithm is a choice of three parts.
+    """``loss = -sum_t loss_weight_t * surrogate_t``: a named algorithm is a choice of three parts.
 
-    Reads ``response_mask``, ``advantage`` and what the parts read, all ``[B, T]``. Writes the scalar
-    ``loss``.
+    Reads ``response_mask``, ``advantage`` and what the parts read, all ``[B, T]``. Writes the
+    scalar ``loss``.
 
     Args:
         ratio: writes ``ratio`` from ``log_probs`` and ``old_log_probs``.
@@ -28,9 +27,7 @@ class PolicyLoss(Loss):
     runs = ("reduction", "ratio", "trust_region")
     contained = True
 
-    def __init__(
-        self, *, ratio: Component, trust_region: Component, reduction: Component
-    ) -> None:
+    def __init__(self, *, ratio: Component, trust_region: Component, reduction: Component) -> None:
         super().__init__(reduction=reduction)
         self.ratio = ratio
         self.trust_region = trust_region

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.component import Component, masked

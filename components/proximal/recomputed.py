@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -13,8 +12,8 @@ from rlcomp.run.record import record
 class Recomputed(Component):
     """``old_log_probs`` by the trainer's own forward; needed when the sampler is another engine.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``. Writes
-    ``old_log_probs`` ``[B, T]``; records how far the sampler was off.
+    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+    Writes ``old_log_probs`` ``[B, T]``; records how far the sampler was off.
 
     Args:
         policy: the model that is trained.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Rewards closer than this are equal: a float32 mean of equal rewards leaves a residue, which division
+# Rewards closer than this are equal: a float32 mean of equal rewards leaves a residue, which
+# division
 # by a standard deviation of the same size would blow up (0.35 x 7 gives |A| = 0.056 in float32).
 _SAME = 1e-8
 

@@ -17,8 +17,8 @@ def kl_estimate(
 ) -> Tensor:
     """KL per token: ``d = log pi - log ref``; k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d.
 
-    As a loss only k2's gradient is that of KL(pi || ref); k1's is zero in expectation and k3's is that of
-    KL(ref || pi). As a reward any of them is an estimate of the value.
+    As a loss only k2's gradient is that of KL(pi || ref); k1's is zero in expectation and k3's is
+    that of KL(ref || pi). As a reward any of them is an estimate of the value.
 
     Args:
         log_probs: shape ``[B, T]``, nats.

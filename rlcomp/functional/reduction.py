@@ -44,5 +44,3 @@ def fixed_length(mask: Tensor, length: int) -> Tensor:
         length: the constant that stands for a response's length, in tokens.
     """
     return sequence_sum(mask) / length
-
-

@@ -1,4 +1,4 @@
-"""Checkpoints: one directory a step, safetensors and JSON, written atomically, resumed bit for bit."""
+"""Checkpoints: a directory a step, safetensors and JSON, written atomically, resumed exactly."""
 
 from __future__ import annotations
 
@@ -139,7 +139,8 @@ class Saved:
 
     def tensors(self) -> dict[str, Tensor]:
         """Every saved tensor, by ``node:name``."""
-        return load_file(self.path / "tensors.safetensors")
+        tensors: dict[str, Tensor] = load_file(self.path / "tensors.safetensors")
+        return tensors
 
 
 def open_checkpoint(path: Path) -> Saved:
@@ -192,8 +193,11 @@ def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
 
 def generators(nodes: Mapping[str, object]) -> dict[str, torch.Generator]:
     """Every component's own generator, by name."""
-    found = {f"{prefix}generator": vars(part).get("generator") for prefix, part in parts(nodes)
-             if isinstance(part, nn.Module)}
+    found = {
+        f"{prefix}generator": vars(part).get("generator")
+        for prefix, part in parts(nodes)
+        if isinstance(part, nn.Module)
+    }
     return {name: value for name, value in found.items() if isinstance(value, torch.Generator)}
 
 
@@ -223,9 +227,13 @@ def _put_back(
     here, drawn = owned(nodes), generators(nodes)
     saved = {key for key in tensors if not key.startswith("state/")}
     stateful = {prefix: part for prefix, part in parts(nodes) if isinstance(part, HasRunState)}
-    differing = sorted((here.keys() | drawn.keys()) ^ saved) + sorted(stateful.keys() ^ state["nodes"].keys())
+    differing = sorted((here.keys() | drawn.keys()) ^ saved) + sorted(
+        stateful.keys() ^ state["nodes"].keys()
+    )
     if differing:
-        raise CheckpointError(f"{where} is of another run: it and the config differ in '{differing[0]}'")
+        raise CheckpointError(
+            f"{where} is of another run: it and the config differ in '{differing[0]}'"
+        )
     with torch.no_grad():
         for key, tensor in here.items():
             if tensor.shape != tensors[key].shape:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import netrc
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ class Tracker(Protocol):
         metrics: Mapping[str, float],
         samples: Sequence[Sample],
     ) -> None:
-        """One step is over: ``total`` counts over the run, ``step`` within the phase, both from 1."""
+        """One step is over: ``total`` counts over the run, ``step`` in the phase, both from 1."""
 
     def place(self) -> dict[str, Any]:
         """Where this tracker stands, for the checkpoint."""
@@ -134,7 +135,7 @@ class WandB:
         del phases, done
         import wandb
 
-        self.id = self.id or wandb.util.generate_id()
+        self.id = self.id or secrets.token_hex(4)
         self.run = wandb.init(
             dir=self.directory,
             project=self.project,
@@ -148,7 +149,7 @@ class WandB:
         )
 
     @staticmethod
-    def _mode() -> str:
+    def _mode() -> Any:  # noqa: ANN401
         """What the user set, else online with a key and offline without."""
         chosen = os.environ.get("WANDB_MODE")
         if chosen:

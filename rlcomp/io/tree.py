@@ -33,7 +33,9 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
         if isinstance(value, (list, tuple)):
             kind = "tuple" if isinstance(value, tuple) else "list"
             return {kind: [encode(item, f"{place}.{index}") for index, item in enumerate(value)]}
-        raise CheckpointError(f"{place} is a {type(value).__name__}: cannot be saved; use plain values")
+        raise CheckpointError(
+            f"{place} is a {type(value).__name__}: cannot be saved; use plain values"
+        )
 
     return encode(tree, path), tensors
 

@@ -18,7 +18,8 @@ from rlcomp.errors import ConfigError
 def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ProbabilisticActor:
     """A policy over discrete actions; all actions are nearly equally likely at the start.
 
-    Reads ``observation`` ``[N, D]``. Writes ``logits``, ``action`` ``[N]`` and ``action_log_prob`` ``[N]``.
+    Reads ``observation`` ``[N, D]``. Writes ``logits`` ``[N, actions]``, ``action`` and
+    ``action_log_prob``, ``[N]`` each.
 
     Args:
         environment: says what is observed and which actions there are.
@@ -30,7 +31,7 @@ def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> Probabilisti
     actions = environment.action_spec_unbatched
     if not isinstance(actions, CategoricalSpec):
         raise ConfigError(
-            f"actor: the environment's actions are {type(actions).__name__}, this actor chooses among "
+            f"the environment's actions are {type(actions).__name__}, this actor chooses among "
             "numbered ones: choose an environment with discrete actions, or write an actor for it"
         )
     network = TensorDictModule(
@@ -48,7 +49,9 @@ def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> Probabilisti
 
 
 def critic(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ValueOperator:
-    """A state value: reads ``observation`` ``[N, D]``, writes ``state_value`` ``[N, 1]``, in reward units.
+    """A state value.
+
+    Reads ``observation`` ``[N, D]``. Writes ``state_value`` ``[N, 1]``, in reward units.
 
     Args:
         environment: says what is observed.
@@ -62,8 +65,8 @@ def critic(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ValueOperat
 
 def _observed(environment: EnvBase) -> int:
     seen = environment.observation_spec_unbatched
-    if "observation" not in seen.keys() or len(seen["observation"].shape) != 1:
-        shapes = {str(key): list(seen[key].shape) for key in seen.keys()}
+    if "observation" not in seen or len(seen["observation"].shape) != 1:
+        shapes = {str(key): list(seen[key].shape) for key in seen}
         raise ConfigError(
             f"the environment observes {shapes}, not one vector 'observation': choose another "
             "environment, or write an actor and a critic for it"
@@ -71,7 +74,7 @@ def _observed(environment: EnvBase) -> int:
     return int(seen["observation"].shape[0])
 
 
-def _perceptron(width: int, outputs: int, num_cells: list[int], gain: float) -> nn.Module:
+def _perceptron(width: int, outputs: int, num_cells: list[int], gain: float) -> MLP:
     """Tanh layers, orthogonal weights, no bias at the start; ``gain`` scales the last layer.
 
     Source:

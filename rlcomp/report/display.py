@@ -84,7 +84,9 @@ class Display:
             self.console.print(line, highlight=False, soft_wrap=True)
 
     def _shown(self, metrics: Mapping[str, float]) -> str:
-        words = [f"{word} {self.latest[name]:.3f}" for name, word in SHOWN.items() if name in self.latest]
+        words = [
+            f"{word} {self.latest[name]:.3f}" for name, word in SHOWN.items() if name in self.latest
+        ]
         if "rollout/tokens" in metrics:
             words.append(f"{metrics['rollout/tokens'] / metrics['time/step']:,.0f} tok/s")
         return "  ".join(words)

@@ -30,8 +30,8 @@ def summarise(directory: str | Path) -> str:
     """Draw ``curve.png`` and put the run into words.
 
     Returns:
-        The text a run ends with; its last line is ``held-out accuracy: sampled 0.93 greedy 0.99`` where
-        the run measured that.
+        The text a run ends with; its last line is ``held-out accuracy: sampled 0.93 greedy 0.99``
+        where the run measured that.
     """
     directory = Path(directory)
     rows = read_lines(directory / "metrics.jsonl")
@@ -58,7 +58,8 @@ def _words(rows: list[dict[str, Any]]) -> str:
     if len(evaluated) > 1:
         first, last = evaluated[0], evaluated[-1]
         text += (
-            f" Held-out accuracy: sampled {first['evaluation/sampled']:.2f} after {first['phase']}, "
+            f" Held-out accuracy: sampled {first['evaluation/sampled']:.2f} after "
+            f"{first['phase']}, "
             f"{last['evaluation/sampled']:.2f} now (95 % interval "
             f"{last['evaluation/sampled_low']:.2f}-{last['evaluation/sampled_high']:.2f}); greedy "
             f"{first['evaluation/greedy']:.2f}, {last['evaluation/greedy']:.2f} now."
@@ -83,7 +84,7 @@ def _table(samples: list[dict[str, Any]]) -> str:
     after = [row for row in samples if row["total"] == last]
     table = Table(title="held-out prompts, answered greedily", box=box.SIMPLE)
     for column in ("prompt", f"after step {first}", f"after step {last}", "right answer"):
-        table.add_column(column, overflow="ellipsis", no_wrap=True, max_width=40)
+        table.add_column(column, overflow="ellipsis", no_wrap=True, min_width=12, max_width=36)
     for row in after:
         was = before.get(row["prompt"], row)
         table.add_row(repr(row["prompt"])[1:-1], _marked(was), _marked(row), row["answer"])

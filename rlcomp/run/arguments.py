@@ -23,7 +23,9 @@ def _check_node(node: Node) -> list[str]:
         known = declaration.parameters.get(name)
         where = f"{node.path}.{name}"
         if known is None and not declaration.open_ended:
-            errors.append(f"{where}: {kind} takes no such argument{nearest(name, declaration.parameters)}")
+            errors.append(
+                f"{where}: {kind} takes no such argument{nearest(name, declaration.parameters)}"
+            )
         fault = problem(known.annotation, value) if known else None
         if fault and not _has_broken(value):
             errors.append(f"{where} is {_shown(value)}: {fault}; set {where}=...")

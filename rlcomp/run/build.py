@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from hydra.errors import HydraException, InstantiationException
@@ -28,7 +29,7 @@ class Builder:
         self.built: dict[str, object] = {}
 
     def all(self) -> dict[str, object]:
-        """Every node, models last: what is cheap to check is checked before what is dear to build."""
+        """Every node, models last: what is cheap to check comes before what is dear to build."""
         cheap = [node for node in self.plan.nodes.values() if not builds_model(node)]
         for node in (*cheap, *self.plan.nodes.values()):
             self.build(node)
@@ -66,15 +67,15 @@ def builds_model(node: Node) -> bool:
 def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     """Call a node's target with finished Python arguments.
 
-    Hydra looks the bare target up (its errors, its block-list); the arguments are passed in the call, so
-    that they never turn into configs.
+    Hydra looks the bare target up (its errors, its block-list); the arguments are passed in the
+    call, so that they never turn into configs.
     """
     try:
         target = instantiate({"_target_": node.target, "_partial_": True})
     except (HydraException, InstantiationException) as error:
         raise ConfigError(f"{node.path}._target_ is {node.target}: {error}") from error
     if node.partial:
-        return functools.partial(_deferred, node, target, **arguments)
+        return _deferred(node, functools.partial(target, **arguments))
     try:
         with seeded(seed, node.path):
             made = target(**arguments)
@@ -89,19 +90,24 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     return made
 
 
-def _deferred(node: Node, target: Any, *given: Any, **arguments: Any) -> object:  # noqa: ANN401
-    """A ``_partial_`` node, finally called: its mistakes name the node as well."""
-    try:
-        return target(*given, **arguments)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{node.path} ({node.target}): {error}") from error
+def _deferred(node: Node, target: Callable[..., object]) -> Callable[..., object]:
+    """A ``_partial_`` node: when it is finally called, its mistakes name the node as well."""
+
+    @functools.wraps(target)  # whoever asks for its parameters sees the target's
+    def call(*given: object, **arguments: object) -> object:
+        try:
+            return target(*given, **arguments)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{node.path} ({node.target}): {error}") from error
+
+    return call
 
 
 class Make:
     """Compose by hand what a config composes: ``make("policy", LanguageModel, model=model, ...)``.
 
-    The name is the node's config path: it seeds the construction, names the node in checkpoints, timings
-    and errors, and makes the numbers those of the config.
+    The name is the node's config path: it seeds the construction, names the node in checkpoints,
+    timings and errors, and makes the numbers those of the config.
 
     Args:
         seed: the run's seed.

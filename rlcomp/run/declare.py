@@ -1,8 +1,8 @@
 """What a target declares, read from its source: no import of it, so no torch.
 
 A class's constructor is its schema; ``reads``, ``writes`` and the other declarations of
-:class:`rlcomp.component.Component` are literals. A target whose source cannot be followed (a C type, a
-lazily exported name) is *opaque*: it is looked at once it is built.
+:class:`rlcomp.component.Component` are literals. A target whose source cannot be followed (a C
+type, a lazily exported name) is *opaque*: it is looked at once it is built.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib.util
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class Declaration:
         return self.target.rpartition(".")[2]
 
 
-@lru_cache(maxsize=None)
+@cache
 def declare(target: str) -> Declaration:
     """The declaration of a dotted target.
 
@@ -100,11 +100,11 @@ def _literals(cls: ast.ClassDef) -> Iterator[tuple[str, Any]]:
                 yield name, ast.literal_eval(value)
             except ValueError:
                 raise ConfigError(
-                    f"{cls.name}.{name} is not a literal: write the tuple out, it is read from source"
+                    f"{cls.name}.{name} is not a literal: write it out, it is read from source"
                 ) from None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _source(module: str) -> tuple[Path, ast.Module] | None:
     """Path and syntax tree of a module, found without importing it or its parents."""
     top, *rest = module.split(".")
@@ -137,7 +137,9 @@ def _step(module: str, name: str, places: list[Path]) -> tuple[Path | None, list
     known = {
         entry.stem for place in places for entry in place.iterdir() if entry.stem[0] not in "._"
     }
-    raise ConfigError(f"there is no module '{name}' in '{module}'{nearest(name, known - {'__init__'})}")
+    raise ConfigError(
+        f"there is no module '{name}' in '{module}'{nearest(name, known - {'__init__'})}"
+    )
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
@@ -158,19 +160,21 @@ def _find(module: str, name: str, depth: int = 0) -> tuple[str, Definition] | No
     if found is None:
         return None
     path, tree = found
-    dynamic = False
     for line in _statements(tree):
         if isinstance(line, (ast.ClassDef, ast.FunctionDef)) and line.name == name:
             return module, line
-        if isinstance(line, ast.ImportFrom):
-            for alias in line.names:
-                dynamic |= alias.name == "*"
-                if (alias.asname or alias.name) == name:
-                    return _find(_absolute(module, path, line), alias.name, depth + 1)
-        dynamic |= isinstance(line, ast.FunctionDef) and line.name == "__getattr__"
+        original = _imported(line, name)
+        if original is not None and isinstance(line, ast.ImportFrom):
+            return _find(_absolute(module, path, line), original, depth + 1)
         if name in _assigned(line):
             return None
-    if dynamic or depth or any(isinstance(line, ast.Assign) and "sys" in ast.dump(line) for line in tree.body):
+    if depth or any(map(_dynamic, _statements(tree))):
+        return None
+    if (
+        dynamic
+        or depth
+        or any(isinstance(line, ast.Assign) and "sys" in ast.dump(line) for line in tree.body)
+    ):
         return None
     known = {line.name for line in tree.body if isinstance(line, (ast.ClassDef, ast.FunctionDef))}
     public = {known_name for known_name in known if not known_name.startswith("_")}

@@ -1,7 +1,7 @@
 """The flow of keys through the stages of a phase.
 
-Every key a stage reads must have been written by an earlier stage of the same step. What a stage reads
-and writes comes from source (``flow_source``, before anything is built) or from built objects
+Every key a stage reads must have been written by an earlier stage of the same step. What a stage
+reads and writes comes from source (``flow_source``, before anything is built) or from built objects
 (``flow_built``, which knows foreign modules too); the check is the same.
 """
 
@@ -122,8 +122,8 @@ def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:
             path, size = stage.path, stage.group_size
         if path and size < stage.min_group_size:
             errors.append(
-                f"{path}.group_size is {size}: {stage.path} ({stage.kind}) in phase {phase} compares "
-                f"at least {stage.min_group_size} answers per prompt; set {path}.group_size="
+                f"{path}.group_size is {size}: {stage.path} ({stage.kind}) in phase {phase} "
+                f"compares at least {stage.min_group_size} answers per prompt; set {path}.group_size="
                 f"{max(stage.min_group_size, 8)} or choose another {stage.path}"
             )
     return errors
@@ -136,7 +136,7 @@ def _exclusive(phase: str, stages: Sequence[Stage]) -> list[str]:
             known = seen.setdefault(mark, [])
             known += [path for path in sorted(paths) if path not in known]
     return [
-        f"phases.{phase}: '{mark}' is counted by {' and by '.join(paths)}: keep one, e.g. ~{paths[-1]}"
+        f"phases.{phase}: '{mark}' is counted by {' and by '.join(paths)}: keep one (~{paths[-1]})"
         for mark, paths in seen.items()
         if len(paths) > 1
     ]

@@ -1,4 +1,4 @@
-"""The flow of built objects: our declarations, or a foreign module's ``in_keys`` and ``out_keys``."""
+"""The flow of built objects: declarations, or a foreign module's ``in_keys``, ``out_keys``."""
 
 from __future__ import annotations
 
@@ -62,8 +62,11 @@ def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> Non
         stages = [_stage(stage, names) for stage in phase.stages]
         beside = [_stage(stage, names) for _, stage in phase.every.values()]
         used = {id(stage) for stage in phase.stages}
-        others = {path: built_flow(node) for path, node in nodes.items()
-                  if isinstance(node, Component) and id(node) not in used}
+        others = {
+            path: built_flow(node)
+            for path, node in nodes.items()
+            if isinstance(node, Component) and id(node) not in used
+        }
         errors += check_stages(name, stages, beside, others)
     if errors:
         raise ConfigErrors(errors)
@@ -81,6 +84,10 @@ def _stage(stage: nn.Module, names: Mapping[int, str]) -> Stage:
             own = names.get(id(part), f"{path}:{type(part).__name__}")
             marks[part.exclusive] = marks.get(part.exclusive, frozenset()) | {own}
     return Stage(
-        path, kind, built_flow(stage), size if isinstance(size, int) else None,
-        stage.min_group_size, marks,
+        path,
+        kind,
+        built_flow(stage),
+        size if isinstance(size, int) else None,
+        stage.min_group_size,
+        marks,
     )

@@ -1,4 +1,4 @@
-"""The flow of a plan, from what the classes declare in their sources; nothing is imported or built."""
+"""The flow of a plan, from what classes declare in their sources; nothing is imported."""
 
 from __future__ import annotations
 

@@ -97,7 +97,9 @@ def saved_run(resume: str, checkpoint: Checkpoint | None) -> Saved | None:
         return open_checkpoint(Path(resume))
     found = checkpoint.newest() if checkpoint is not None else None
     if found is None and resume == "must":
-        where = checkpoint.directory if checkpoint is not None else "a run without a checkpoint node"
+        where = (
+            checkpoint.directory if checkpoint is not None else "a run without a checkpoint node"
+        )
         raise CheckpointError(f"resume is must, but there is no whole checkpoint in {where}")
     return found
 

@@ -12,7 +12,7 @@ from rlcomp.errors import ConfigError
 
 @dataclass
 class Phase:
-    """``steps`` times all ``stages``; ``every`` runs beside the batch, every so many steps and at the end.
+    """``steps`` times all ``stages``; ``every`` runs beside the batch now and then and at the end.
 
     Attributes:
         steps: how many.
@@ -29,11 +29,15 @@ class Phase:
             raise ConfigError(f"a phase has steps={self.steps}: must be at least 0")
         for stage in self.stages:
             if not isinstance(stage, nn.Module):
-                raise ConfigError(f"a stage is a {type(stage).__name__}: must be a TensorDict module")
+                raise ConfigError(
+                    f"a stage is a {type(stage).__name__}: must be a TensorDict module"
+                )
 
     def due(self, step: int) -> list[tuple[str, nn.Module]]:
         """What runs after the ``step``-th step, counted from 1."""
         last = step == self.steps
         return [
-            (name, stage) for name, (period, stage) in self.every.items() if last or not step % period
+            (name, stage)
+            for name, (period, stage) in self.every.items()
+            if last or not step % period
         ]

@@ -33,7 +33,8 @@ class Program:
         nodes: every named object of the run; what they own is saved.
         seed: the run's seed.
         trackers: where metrics and samples go.
-        checkpoint: saves the run; when a phase's ``every`` names it, then and at the end of the phase.
+        checkpoint: saves the run; when a phase's ``every`` names it, then and at the end of the
+            phase.
     """
 
     def __init__(
@@ -136,7 +137,8 @@ class Program:
         except Exception as error:
             add_note(
                 error,
-                f"in stage '{node}' ({type(stage).__name__}), phase '{phase}', step {self.step + 1}; "
+                f"in stage '{node}' ({type(stage).__name__}), phase '{phase}', "
+                f"step {self.step + 1}; "
                 f"batch {tuple(batch.batch_size)} with keys {sorted(map(str, batch.keys()))}",
             )
             raise
@@ -165,7 +167,9 @@ class Program:
             self.stop_asked = True
 
         try:
-            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+            before = {
+                number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)
+            }
         except ValueError:  # not the main thread: signals are somebody else's
             yield
             return
@@ -189,7 +193,8 @@ def run_phases(
 
     Args:
         phases: by name, in order.
-        nodes: named objects (``Make.nodes``); what they own is saved, and they name stages in errors.
+        nodes: named objects (``Make.nodes``); what they own is saved, and they name stages in
+            errors.
         seed: the run's seed.
         trackers: where metrics and samples go.
         checkpoint: saves the run; name it in a phase's ``every`` as well.

@@ -70,8 +70,8 @@ def record_sample(**columns: object) -> None:
 def progress() -> float:
     """How far the current phase is, in (0, 1); 0 outside a run.
 
-    Step ``i`` of ``n`` is at ``(i + 1) / (n + 1)``: never exactly 0 or 1, so that a warm-up does not
-    waste the first step nor a decay the last.
+    Step ``i`` of ``n`` is at ``(i + 1) / (n + 1)``: never exactly 0 or 1, so that a warm-up does
+    not waste the first step nor a decay the last.
     """
     ledger = _ledger.get()
     return ledger.progress if ledger is not None else 0.0
@@ -84,7 +84,9 @@ def version() -> int:
 
 
 @contextlib.contextmanager
-def recording(prefix: str = "", progress: float | None = None, version: int = 0) -> Iterator[Ledger]:
+def recording(
+    prefix: str = "", progress: float | None = None, version: int = 0
+) -> Iterator[Ledger]:
     """Collect what is recorded inside; with a prefix, hand it on to the ledger outside as well."""
     outer = _ledger.get()
     if progress is None:
@@ -108,4 +110,3 @@ def record_all(metrics: Mapping[str, Tensor | float]) -> None:
 
 
 __all__ = ["Ledger", "progress", "record", "record_all", "record_sample", "recording", "version"]
-

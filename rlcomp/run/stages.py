@@ -1,4 +1,4 @@
-"""The algebra of stages: a stage maps a TensorDict to a TensorDict, and so does every composition."""
+"""The algebra of stages: a stage maps TensorDict to TensorDict, and so does a composition."""
 
 from __future__ import annotations
 
@@ -156,5 +156,7 @@ class Refill(Sequence):
     def _cut(self, batch: TensorDict) -> TensorDict:
         whole = "group_id" not in batch.keys() or batch.shape[0] == self.rows
         if not whole and bool(batch["group_id"][self.rows - 1] == batch["group_id"][self.rows]):
-            raise FlowError(f"Refill: rows={self.rows} cuts a group in two; use a multiple of group_size")
+            raise FlowError(
+                f"Refill: rows={self.rows} cuts a group in two; use a multiple of group_size"
+            )
         return batch[: self.rows]

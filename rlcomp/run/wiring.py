@@ -1,6 +1,7 @@
 """Reading a config: an interpolation that dereferences to a node of the tree *is* that node.
 
-No torch and no imports of targets here: :func:`read` turns an OmegaConf tree into plain Python values
+No torch and no imports of targets here: :func:`read` turns an OmegaConf tree into plain Python
+values
 in which each ``{_target_: ...}`` became one :class:`Node`, shared wherever the config refers to it.
 ``rlcomp.run.build`` makes the objects.
 """
@@ -12,8 +13,9 @@ from typing import Any
 
 from omegaconf import Container, DictConfig, ListConfig, OmegaConf
 from omegaconf import Node as ConfigNode
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
+from rlcomp.check import NonNegativeInt, problem
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 
 Path = tuple[Any, ...]
@@ -66,7 +68,7 @@ class Reader:
         self.errors.append(message)
         return BROKEN
 
-    def _at(self, path: Path) -> ConfigNode | None:
+    def _at(self, path: Path) -> Any:  # noqa: ANN401
         node: Any = self.config
         for key in path:
             if not isinstance(node, Container) or node._is_none() or node._is_missing():
@@ -84,7 +86,14 @@ class Reader:
         if self._at(path) is None:
             known = [key for key in self.config if key != "phases"]
             return self.fail(f"{where}: no node '{name}'{nearest(name, map(str, known))}")
-        return self.value(path)
+        return self._part(self.value(path), name, where)
+
+    def _part(self, found: object, name: str, where: str) -> object:
+        if isinstance(found, Node) or found is BROKEN:
+            return found
+        return self.fail(
+            f"{where}: {name!r} is {found!r}, no part with a _target_: name a node, or delete it here"
+        )
 
     def value(self, path: Path) -> Any:  # noqa: ANN401
         """What stands at a path, read once."""
@@ -119,13 +128,16 @@ class Reader:
 
     def _item(self, path: Path, index: int) -> Any:  # noqa: ANN401
         item = self.value((*path, index))
-        if path[-1] == "stages" and isinstance(item, str):
-            return self.named(item, f"{dotted(path)}[{index}]")
-        return item
+        if path[-1] != "stages":
+            return item
+        where = f"{dotted(path)}[{index}]"
+        return self.named(item, where) if isinstance(item, str) else self._part(item, "it", where)
 
     def _reference(self, node: ConfigNode, path: Path) -> Any:  # noqa: ANN401
         try:
             found = node._dereference_node()
+        except InterpolationToMissingValueError:
+            return BROKEN  # told where the ??? stands
         except OmegaConfBaseException as error:
             return self.fail(self._explain(node, path, error))
         if not isinstance(found, ConfigNode):
@@ -146,8 +158,9 @@ class Reader:
         if text.startswith("${") and name.isidentifier() and name not in self.config:
             return f"{dotted(path)}: no node '{name}'{nearest(name, map(str, self.config))}"
         first = str(error).splitlines()[0]
-        if "parent node" in first:
-            return f"circular: {dotted(path)} -> {name} -> {dotted(path)}"
+        if "parent node" in first or "Recursive" in first:
+            through = "" if name == dotted(path) else f" -> {name}"
+            return f"circular: {dotted(path)}{through} -> {dotted(path)}"
         return f"{dotted(path)} is {text}: {first}"
 
     def _mapping(self, node: DictConfig, path: Path) -> Any:  # noqa: ANN401
@@ -239,15 +252,13 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
         if key not in known:
             reader.fail(f"{where}.{key}: unknown{nearest(str(key), known)}")
     steps, stages = body.get("steps"), body.get("stages")
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 0:
-        if steps is not BROKEN:
-            reader.fail(f"{where}.steps is {steps!r}: must be an integer of at least 0")
-        steps = 0
-    if not isinstance(stages, list) or not stages:
-        if stages is not BROKEN:
-            reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
-        stages = []
-    return PhasePlan(steps, stages, _every(reader, where, body.get("every")))
+    fault = problem(NonNegativeInt, steps)
+    if fault and steps is not BROKEN:
+        reader.fail(f"{where}.steps is {steps!r}: {fault}")
+    if stages is not BROKEN and (not isinstance(stages, list) or not stages):
+        reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
+    listed = stages if isinstance(stages, list) else []
+    return PhasePlan(0 if fault else steps, listed, _every(reader, where, body.get("every")))
 
 
 def _every(reader: Reader, where: str, body: object) -> dict[str, tuple[int, Any]]:

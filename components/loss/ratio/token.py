@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -14,8 +13,8 @@ from rlcomp.run.record import record
 class TokenRatio(Component):
     """``ratio_t = pi(a_t) / pi_old(a_t)``.
 
-    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B, T]``, 1
-    outside the mask.
+    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
+    T]``, 1 outside the mask.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347, section 3.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.check import PositiveInt
@@ -13,7 +12,8 @@ from rlcomp.functional.reduction import fixed_length
 class FixedLength(Component):
     """``1 / (S length)``: no bias by the length of the response.
 
-    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B, T]``.
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
+    T]``.
 
     Args:
         length: the constant, in tokens; usually the longest response allowed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -12,7 +11,8 @@ from rlcomp.functional.reduction import sequence_mean
 class SequenceMean(Component):
     """``1 / (S n_i)``: the mean over responses of the mean over their tokens.
 
-    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B, T]``.
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
+    T]``.
 
     Source:
         Shao et al. 2024, arXiv:2402.03300, eq. 3.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -12,7 +11,8 @@ from rlcomp.functional.reduction import sequence_sum
 class SequenceSum(Component):
     """``1 / S``: the exact policy gradient of the mean return.
 
-    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B, T]``.
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
+    T]``.
 
     Source:
         Sutton & Barto 2018, section 13.3.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -12,7 +11,8 @@ from rlcomp.functional.reduction import token_mean
 class TokenMean(Component):
     """``1 / N``: long responses count more than short ones.
 
-    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B, T]``.
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
+    T]``.
 
     Source:
         Yu et al. 2025, arXiv:2503.14476, eq. 8.

@@ -1,0 +1,46 @@
+# make demo | make test | make check. Each makes the virtual environment it needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Two threads on a busy machine can be slower than one.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test test-slow lint format check clean
+
+demo: $(VENV)/.run
+	$(BIN)/rlcomp
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow -n 2
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: lint test
+
+clean:
+	rm -rf $(VENV) dist build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# torch first, by itself: the version this project takes, not whatever a dependency would pull.
+$(VENV)/.run: pyproject.toml $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet "torch>=2.11,<2.14"
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
