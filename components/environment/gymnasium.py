@@ -13,8 +13,8 @@ def gymnasium_environment(*, name: NonEmptyText, num_envs: PositiveInt) -> EnvBa
     """``num_envs`` copies of an environment, stepped in this process as one batch.
 
     Reads ``action`` ``[num_envs]``. Writes ``observation`` and, under ``next``, ``observation`` and
-    ``[num_envs, 1]`` each of ``reward``, ``done``, ``terminated``, ``truncated``, ``step_count``
-    and ``episode_reward`` (the rewards since the episode's start, summed).
+    ``[num_envs, 1]`` each ``reward``, ``done``, ``terminated``, ``truncated``, ``step_count`` and
+    ``episode_reward`` (the rewards since the episode's start, summed).
 
     Args:
         name: as gymnasium registers it, e.g. ``CartPole-v1``.

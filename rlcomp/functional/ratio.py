@@ -30,6 +30,7 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
             f"{list(old_log_probs.shape)}, 'mask' {list(mask.shape)}"
         )
     # Both sides are emptied before the subtraction: NaN outside the mask must not reach the
-    # gradient. zero = log_probs.new_zeros(())
+    # gradient.
+    zero = log_probs.new_zeros(())
     new, old = torch.where(mask, log_probs, zero), torch.where(mask, old_log_probs.detach(), zero)
     return (new - old).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)

@@ -154,9 +154,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
 
 def _find(module: str, name: str, depth: int = 0) -> tuple[str, Definition] | None:
     """Where a name is really defined; None when the trail is lost."""
-    if module == "builtins" or depth > 8:
-        return None
-    found = _source(module)
+    found = None if module == "builtins" or depth > 8 else _source(module)
     if found is None:
         return None
     path, tree = found
@@ -170,15 +168,24 @@ def _find(module: str, name: str, depth: int = 0) -> tuple[str, Definition] | No
             return None
     if depth or any(map(_dynamic, _statements(tree))):
         return None
-    if (
-        dynamic
-        or depth
-        or any(isinstance(line, ast.Assign) and "sys" in ast.dump(line) for line in tree.body)
-    ):
-        return None
     known = {line.name for line in tree.body if isinstance(line, (ast.ClassDef, ast.FunctionDef))}
     public = {known_name for known_name in known if not known_name.startswith("_")}
     raise ConfigError(f"'{module}' has no '{name}'{nearest(name, public)}")
+
+
+def _imported(line: ast.stmt, name: str) -> str | None:
+    """Under which name a statement imports ``name`` from elsewhere, if it does."""
+    if not isinstance(line, ast.ImportFrom):
+        return None
+    return next((alias.name for alias in line.names if (alias.asname or alias.name) == name), None)
+
+
+def _dynamic(line: ast.stmt) -> bool:
+    """Whether a statement can make names that are not written down."""
+    if isinstance(line, ast.ImportFrom):
+        return any(alias.name == "*" for alias in line.names)
+    named = isinstance(line, ast.FunctionDef) and line.name == "__getattr__"
+    return named or (isinstance(line, ast.Assign) and "sys" in ast.dump(line))
 
 
 def _assigned(line: ast.stmt) -> list[str]:

@@ -123,8 +123,8 @@ def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:
         if path and size < stage.min_group_size:
             errors.append(
                 f"{path}.group_size is {size}: {stage.path} ({stage.kind}) in phase {phase} "
-                f"compares at least {stage.min_group_size} answers per prompt; set {path}.group_size="
-                f"{max(stage.min_group_size, 8)} or choose another {stage.path}"
+                f"compares at least {stage.min_group_size} answers per prompt; set "
+                f"{path}.group_size={max(stage.min_group_size, 8)} or choose another {stage.path}"
             )
     return errors
 

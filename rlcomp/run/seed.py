@@ -1,12 +1,17 @@
-"""Randomness by name: what a node draws depends on the run's seed and its config path only."""
+"""Randomness by name: what a node draws depends on the run's seed and its config path only.
+
+torch is imported late: tasks use :func:`named_seed` before anything heavy is needed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 def named_seed(seed: int, path: str) -> int:
@@ -23,6 +28,8 @@ def named_seed(seed: int, path: str) -> int:
 @contextlib.contextmanager
 def seeded(seed: int, path: str) -> Iterator[None]:
     """Construct a node inside: the global generator is seeded by name and restored afterwards."""
+    import torch
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(named_seed(seed, path))
         yield
@@ -30,4 +37,6 @@ def seeded(seed: int, path: str) -> Iterator[None]:
 
 def new_generator() -> torch.Generator:
     """A component's own generator, seeded by the construction in progress."""
+    import torch
+
     return torch.Generator().manual_seed(torch.initial_seed())

@@ -92,7 +92,7 @@ class Reader:
         if isinstance(found, Node) or found is BROKEN:
             return found
         return self.fail(
-            f"{where}: {name!r} is {found!r}, no part with a _target_: name a node, or delete it here"
+            f"{where}: {name!r} is {found!r}, no part with a _target_: name a node, or delete it"
         )
 
     def value(self, path: Path) -> Any:  # noqa: ANN401
@@ -258,7 +258,8 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
     if stages is not BROKEN and (not isinstance(stages, list) or not stages):
         reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
     listed = stages if isinstance(stages, list) else []
-    return PhasePlan(0 if fault else steps, listed, _every(reader, where, body.get("every")))
+    count = steps if isinstance(steps, int) and not fault else 0
+    return PhasePlan(count, listed, _every(reader, where, body.get("every")))
 
 
 def _every(reader: Reader, where: str, body: object) -> dict[str, tuple[int, Any]]:
