@@ -1,6 +1,7 @@
 """What every test shares: one thread, one hypothesis profile, the folder of public data."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -24,3 +25,22 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no public data sets in {folder}: set RLCOMP_SHARED")
     return folder
+
+
+@pytest.fixture
+def rlcomp(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command line in this process: ``rlcomp("recipe=grpo", ...)`` gives the exit code."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    from rlcomp.cli import main
+
+    def run(*words: str) -> int:
+        GlobalHydra.instance().clear()
+        monkeypatch.setattr("sys.argv", ["rlcomp", *words])
+        try:
+            main()
+        except SystemExit as leaving:
+            return int(leaving.code or 0)
+        return 0
+
+    return run

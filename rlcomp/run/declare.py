@@ -122,7 +122,10 @@ def _source(module: str) -> tuple[Path, ast.Module] | None:
         path, places = _step(module, name, places)
     if path is None or path.suffix != ".py":
         return None
-    return path, ast.parse(path.read_text(encoding="utf-8"))
+    try:
+        return path, ast.parse(path.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        raise ConfigError(f"{path}, line {error.lineno}: {error.msg}") from None
 
 
 def _step(module: str, name: str, places: list[Path]) -> tuple[Path | None, list[Path]]:

@@ -7,7 +7,7 @@ reads and writes comes from source (``flow_source``, before anything is built) o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlcomp.run.options import options_writing
@@ -15,12 +15,21 @@ from rlcomp.run.options import options_writing
 
 @dataclass(frozen=True)
 class Flow:
-    """What a stage needs from before it and leaves behind it."""
+    """What a stage needs from before it and leaves behind it.
+
+    Attributes:
+        reads: keys that must be there before it.
+        writes: keys that are there behind it.
+        fresh: it starts a new batch.
+        opaque: nothing is known of it.
+        lacks: keys read inside it, behind a fresh stage, that nobody wrote: no stage before can help.
+    """
 
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     fresh: bool = False
     opaque: bool = False
+    lacks: frozenset[str] = frozenset()
 
     def then(self, after: Flow) -> Flow:
         """This, then that."""
@@ -30,6 +39,7 @@ class Flow:
             writes=after.writes if after.fresh else self.writes | after.writes,
             fresh=self.fresh or after.fresh,
             opaque=(self.opaque and not after.fresh) or after.opaque,
+            lacks=self.lacks | after.lacks | (missing if self.fresh else frozenset()),
         )
 
 
@@ -59,6 +69,7 @@ class Stage:
         group_size: answers per prompt that it makes, if it makes any.
         min_group_size: answers per prompt that it needs.
         marks: what at most one component of a phase may do, and who inside this stage does it.
+        parts: the stages that this one runs in the main flow, in order.
     """
 
     path: str
@@ -67,6 +78,7 @@ class Stage:
     group_size: int | None = None
     min_group_size: int = 1
     marks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    parts: Sequence[Stage] = ()
 
 
 def check_stages(
@@ -82,11 +94,21 @@ def check_stages(
     """
     errors, before = [], Flow()
     for place, stage in enumerate((*stages, *beside)):
+        if stage.flow.lacks:
+            errors.append(_lacking_inside(phase, stage))
         if not before.opaque:
             errors += _lacking(phase, stage, stages[place + 1 :], before, others)
         if place < len(stages):
             before = before.then(stage.flow)
     return errors + _group_sizes(phase, stages) + _exclusive(phase, stages)
+
+
+def _lacking_inside(phase: str, stage: Stage) -> str:
+    keys = ", ".join(f"'{key}'" for key in sorted(stage.flow.lacks))
+    return (
+        f"phases.{phase}.stages: inside {stage.path} ({stage.kind}) {keys} is read, which no earlier "
+        f"stage of it writes since its new batch: add one to {stage.path}, or reorder it"
+    )
 
 
 def _lacking(
@@ -117,7 +139,7 @@ def _remedy(
 
 def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:
     errors, path, size = [], "", 0
-    for stage in stages:
+    for stage in _flat(stages):
         if stage.group_size is not None:
             path, size = stage.path, stage.group_size
         if path and size < stage.min_group_size:
@@ -127,6 +149,12 @@ def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:
                 f"{path}.group_size={max(stage.min_group_size, 8)} or choose another {stage.path}"
             )
     return errors
+
+
+def _flat(stages: Iterable[Stage]) -> Iterator[Stage]:
+    for stage in stages:
+        yield from _flat(stage.parts)
+        yield stage
 
 
 def _exclusive(phase: str, stages: Sequence[Stage]) -> list[str]:

@@ -25,6 +25,7 @@ def built_flow(stage: object) -> Flow:
         writes=frozenset(stage.out_keys) | left,
         fresh=stage.fresh or (inner.fresh and not stage.contained),
         opaque=inner.opaque and not stage.contained,
+        lacks=inner.lacks,
     )
 
 
@@ -72,7 +73,7 @@ def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> Non
         raise ConfigErrors(errors)
 
 
-def _stage(stage: nn.Module, names: Mapping[int, str]) -> Stage:
+def _stage(stage: object, names: Mapping[int, str]) -> Stage:
     kind = type(stage).__name__
     path = names.get(id(stage), kind)
     if not isinstance(stage, Component):
@@ -90,4 +91,5 @@ def _stage(stage: nn.Module, names: Mapping[int, str]) -> Stage:
         size if isinstance(size, int) else None,
         stage.min_group_size,
         marks,
+        () if stage.contained else [_stage(part, names) for part in ran(stage)],
     )

@@ -26,6 +26,7 @@ def flow_of(node: Node) -> Flow:
         writes=frozenset(node.keys.get(key, key) for key in declaration.writes) | left,
         fresh=declaration.fresh or (inner.fresh and not declaration.contained),
         opaque=declaration.opaque or (inner.opaque and not declaration.contained),
+        lacks=inner.lacks,
     )
 
 
@@ -39,6 +40,7 @@ def stage_of(node: Node) -> Stage:
         group_size=size if isinstance(size, int) else None,
         min_group_size=declaration.min_group_size,
         marks=_marks(node),
+        parts=() if declaration.contained else [stage_of(c) for c in ran(node, declaration)],
     )
 
 

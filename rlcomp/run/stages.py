@@ -142,7 +142,7 @@ class Refill(Sequence):
         """A new batch of exactly ``rows`` rows."""
         kept: list[TensorDict] = []
         for tries in range(1, self.max_tries + 1):
-            found = run_stages(self.stages, empty_batch())
+            found = run_stages(self.stages, batch.copy())
             if found.shape[0]:
                 kept.append(found)
             if sum(part.shape[0] for part in kept) >= self.rows:

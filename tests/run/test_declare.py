@@ -82,7 +82,7 @@ class Computed(Component):
 
 alias = Base
 '''
-OTHER = '''
+OTHER = """
 class Foreign:
     def __init__(self, x):
         ...
@@ -93,7 +93,7 @@ class Tried:
 
 def remade(z):
     ...
-'''
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -105,6 +105,7 @@ def package(tmp_path_factory):
     (folder / "parts.py").write_text(SOURCE)
     (folder / "other.py").write_text(OTHER)
     (place / "lazy_parts.py").write_text("def __getattr__(name):\n    return int\n")
+    (place / "broken_parts.py").write_text("x = 1\nclass Thing(\n")
     sys.path.append(str(place))
     yield
     sys.path.remove(str(place))
@@ -150,7 +151,10 @@ def test_the_constructor_is_inherited():
 def test_an_own_constructor_hides_the_inherited_one():
     found = of("OwnArguments")
 
-    assert {name: p.required for name, p in found.parameters.items()} == {"first": True, "second": False}
+    assert {name: p.required for name, p in found.parameters.items()} == {
+        "first": True,
+        "second": False,
+    }
     assert not found.open_ended
 
 
@@ -169,7 +173,10 @@ def test_a_class_that_is_no_component_is_opaque_but_its_arguments_are_known():
     found = of("Plain")
 
     assert found.opaque
-    assert {name: p.required for name, p in found.parameters.items()} == {"width": True, "height": False}
+    assert {name: p.required for name, p in found.parameters.items()} == {
+        "width": True,
+        "height": False,
+    }
 
 
 def test_a_class_without_a_constructor_takes_nothing():
@@ -191,7 +198,10 @@ def test_the_fields_of_a_dataclass_are_its_arguments(name, required):
 def test_a_function_is_read_like_a_constructor():
     found = of("build")
 
-    assert {name: p.required for name, p in found.parameters.items()} == {"path": True, "seed": False}
+    assert {name: p.required for name, p in found.parameters.items()} == {
+        "path": True,
+        "seed": False,
+    }
     assert (found.name, found.doc, found.opaque) == ("build", "Build it.", True)
 
 
@@ -219,7 +229,9 @@ def test_a_lazily_exported_name_of_our_own_is_followed_or_opaque_never_refused()
     assert declare("rlcomp.Sampling").name == "Sampling"
 
 
-@pytest.mark.parametrize("target", ["builtins.dict", "math.sqrt", "torch.Tensor", "torch.nn.Linear"])
+@pytest.mark.parametrize(
+    "target", ["builtins.dict", "math.sqrt", "torch.Tensor", "torch.nn.Linear"]
+)
 def test_what_has_no_readable_source_is_no_error(target):
     assert declare(target).opaque
 
@@ -232,13 +244,14 @@ def test_torchs_optimizers_arguments_are_known():
 
 
 def test_keys_that_are_computed_are_refused_by_name():
-    with pytest.raises(ConfigError, match=r"^Computed\.reads is not a literal: write the tuple out"):
+    with pytest.raises(ConfigError, match=r"^Computed\.reads is not a literal: write it out"):
         of("Computed")
 
 
 def test_an_unknown_name_suggests_the_nearest():
     with pytest.raises(
-        ConfigError, match=r"^'declared_parts\.parts' has no 'Bsae'; did you mean 'Base'\? \(known: "
+        ConfigError,
+        match=r"^'declared_parts\.parts' has no 'Bsae'; did you mean 'Base'\? \(known: ",
     ):
         of("Bsae")
 
@@ -251,8 +264,15 @@ def test_an_unknown_module_suggests_the_nearest():
         declare("declared_parts.pats.Base")
 
 
+def test_a_module_that_is_no_python_names_file_and_line():
+    with pytest.raises(ConfigError, match=r"broken_parts\.py, line 2: "):
+        declare("broken_parts.Thing")
+
+
 def test_an_unknown_package_is_named():
-    with pytest.raises(ConfigError, match=r"^there is no package 'nopackage' \(from 'nopackage\.x'\)"):
+    with pytest.raises(
+        ConfigError, match=r"^there is no package 'nopackage' \(from 'nopackage\.x'\)"
+    ):
         declare("nopackage.x.Y")
 
 
@@ -263,7 +283,7 @@ import re, sys
 from rlcomp.run.declare import declare
 from rlcomp.run.options import config_directory, options_writing
 for file in config_directory().glob("**/*.yaml"):
-    for target in re.findall(r"_target_:\\s*(\\S+)", file.read_text()):
+    for target in re.findall(r"(?m)^ *_target_:\\s*(\\S+)", file.read_text()):
         declare(target)
 assert "reference=frozen" in options_writing("ref_log_probs"), options_writing("ref_log_probs")
 assert not {"torch", "tensordict", "transformers", "components.loss"} & set(sys.modules)

@@ -85,7 +85,9 @@ def test_a_reference_inside_a_list_and_a_dict_is_the_same_object():
 
 
 def test_a_reference_to_a_reference_is_the_same_object():
-    made = built(policy={"_target_": KEEP}, alias="${policy}", user={"_target_": KEEP, "m": "${alias}"})
+    made = built(
+        policy={"_target_": KEEP}, alias="${policy}", user={"_target_": KEEP, "m": "${alias}"}
+    )
 
     assert made["user"].m is made["policy"]
 
@@ -98,11 +100,11 @@ def test_a_reference_to_a_nodes_argument_is_its_value():
     assert made["user"].width == 3
 
 
-@pytest.mark.parametrize(
-    "kind", ["size", "table", "row", "pair", "cls", "module", "config"]
-)
+@pytest.mark.parametrize("kind", ["size", "table", "row", "pair", "cls", "module", "config"])
 def test_what_a_node_made_reaches_its_user_unconverted(kind):
-    made = built(part={"_target_": f"wiring_factories.{kind}"}, user={"_target_": KEEP, "part": "${part}"})
+    made = built(
+        part={"_target_": f"wiring_factories.{kind}"}, user={"_target_": KEEP, "part": "${part}"}
+    )
 
     assert made["user"].part is getattr(Given, kind)
 
@@ -148,7 +150,9 @@ def test_a_resolver_that_returns_a_plain_value_is_that_value():
 
 
 def test_a_resolver_that_returns_a_part_of_the_config_is_refused():
-    OmegaConf.register_new_resolver("copied", lambda *, _root_: OmegaConf.create({"a": 1}), replace=True)
+    OmegaConf.register_new_resolver(
+        "copied", lambda *, _root_: OmegaConf.create({"a": 1}), replace=True
+    )
 
     (error,) = errors_of(user={"_target_": KEEP, "part": "${copied:}"})
 
@@ -192,7 +196,9 @@ def test_a_nested_interpolation_chooses_the_node():
 
 
 def test_a_missing_value_says_how_to_set_it():
-    assert errors_of(a={"_target_": KEEP, "n": "???"}) == ["a.n is missing (???): set it with a.n=..."]
+    assert errors_of(a={"_target_": KEEP, "n": "???"}) == [
+        "a.n is missing (???): set it with a.n=..."
+    ]
 
 
 def test_a_missing_value_is_told_once_however_many_refer_to_it():
@@ -250,7 +256,9 @@ def test_a_reserved_key_that_means_nothing_here_is_refused_by_name(key):
 
 
 def test_a_partial_node_is_called_later_with_what_is_left():
-    made = built(base={"_target_": KEEP}, late={"_target_": KEEP, "_partial_": True, "base": "${base}"})
+    made = built(
+        base={"_target_": KEEP}, late={"_target_": KEEP, "_partial_": True, "base": "${base}"}
+    )
 
     finished = made["late"](width=3)
 
@@ -278,7 +286,9 @@ def test_hydras_block_list_holds(target):
 
 
 def test_a_module_that_is_not_there_names_node_and_target():
-    with pytest.raises(ConfigError, match=r"^a\._target_ is no_such_package\.Thing: .*no_such_package"):
+    with pytest.raises(
+        ConfigError, match=r"^a\._target_ is no_such_package\.Thing: .*no_such_package"
+    ):
         built(a={"_target_": "no_such_package.Thing"})
 
 
@@ -290,7 +300,9 @@ def test_a_target_without_a_module_is_refused(target):
 
 
 def test_an_argument_a_constructor_refuses_names_node_and_target():
-    with pytest.raises(ConfigError, match=r"^loss \(wiring_factories.refuse\): low is -1: too low$"):
+    with pytest.raises(
+        ConfigError, match=r"^loss \(wiring_factories.refuse\): low is -1: too low$"
+    ):
         built(loss={"_target_": "wiring_factories.refuse", "low": -1})
 
 
@@ -310,7 +322,13 @@ def test_independent_mistakes_are_told_at_once():
         )
 
     told = caught.value.messages
-    for fragment in ("policy.n is missing", "a.m: no node 'polcy'", "a._recursive_", "'ten'", "'lerner'"):
+    for fragment in (
+        "policy.n is missing",
+        "a.m: no node 'polcy'",
+        "a._recursive_",
+        "'ten'",
+        "'lerner'",
+    ):
         assert sum(fragment in message for message in told) == 1
     assert len(told) == 5
 
@@ -324,9 +342,15 @@ def test_independent_mistakes_are_told_at_once():
         ({"rl": {"steps": -1, "stages": ["kl"]}}, "phases.rl.steps is -1: must be at least 0"),
         ({"rl": {"steps": True, "stages": ["kl"]}}, "phases.rl.steps is True: must be an integer"),
         ({"rl": {"stages": ["kl"]}}, "phases.rl.steps is None: must be an integer"),
-        ({"rl": {"steps": 1, "stages": []}}, "phases.rl.stages is []: must be a list of node names"),
+        (
+            {"rl": {"steps": 1, "stages": []}},
+            "phases.rl.stages is []: must be a list of node names",
+        ),
         ({"rl": {"steps": 1, "stages": "kl"}}, "phases.rl.stages is 'kl': must be a list of node"),
-        ({"rl": {"steps": 1, "stages": ["kl"], "evry": {}}}, "phases.rl.evry: unknown; did you mean"),
+        (
+            {"rl": {"steps": 1, "stages": ["kl"], "evry": {}}},
+            "phases.rl.evry: unknown; did you mean",
+        ),
         (
             {"rl": {"steps": 1, "stages": ["kl"], "every": {"kl": 0}}},
             "phases.rl.every.kl is 0: must be a number of steps, or null",
@@ -353,7 +377,9 @@ def test_an_empty_slot_in_a_stage_list_is_refused():
 
 
 def test_a_period_of_null_switches_off():
-    plan = read_or_raise(config(phases={"m": {"steps": 1, "stages": ["kl"], "every": {"kl": None}}}))
+    plan = read_or_raise(
+        config(phases={"m": {"steps": 1, "stages": ["kl"], "every": {"kl": None}}})
+    )
 
     assert plan.phases["m"].every == {}
 
@@ -376,7 +402,10 @@ def test_strings_in_any_other_list_are_text():
 
 def test_renames_reach_the_component():
     made = built(
-        part={"_target_": "components.advantage.group_mean.GroupMean", "_keys_": {"reward": "shaped"}}
+        part={
+            "_target_": "components.advantage.group_mean.GroupMean",
+            "_keys_": {"reward": "shaped"},
+        }
     )
 
     assert "shaped" in made["part"].in_keys
@@ -419,5 +448,7 @@ def test_by_hand_a_name_is_given_once():
     make = Make(seed=0)
     make("kl", Nothing)
 
-    with pytest.raises(ConfigError, match="there is already a node 'kl': give this one another name"):
+    with pytest.raises(
+        ConfigError, match="there is already a node 'kl': give this one another name"
+    ):
         make("kl", Nothing)

@@ -1,0 +1,110 @@
+"""How much of a demo step is not model mathematics: ``python benchmarks/overhead.py [STEPS]``.
+
+Runs the demo (warm start, then STEPS steps of RL) in this process on one thread and clocks, in CPU
+seconds, every stage and, inside the stages, what is model mathematics: the model's forward and backward
+passes, the optimiser, and the work on its logits (log-probs, entropy, sampling). The rest is overhead:
+texts, rewards, masks, TensorDicts, records, the loop. Prints a table and JSON.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import torch
+from omegaconf import OmegaConf
+
+from rlcomp.describe import compose_config
+from rlcomp.io.tracking import JsonLines
+from rlcomp.run.build import Builder
+from rlcomp.run.launch import build_phase
+from rlcomp.run.program import Program
+from rlcomp.run.resolve import plan_of
+
+GOAL = 0.10
+
+
+class Clock:
+    """CPU seconds by name; only the outermost clocked call counts."""
+
+    def __init__(self):
+        self.seconds = defaultdict(float)
+        self.inside = False
+
+    def wrap(self, owner, attribute, name):
+        """Clock every call of ``owner.attribute``."""
+        original = getattr(owner, attribute)
+
+        def clocked(*args, **kwargs):
+            if self.inside:
+                return original(*args, **kwargs)
+            self.inside, start = True, time.process_time()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.seconds[name] += time.process_time() - start
+                self.inside = False
+
+        setattr(owner, attribute, clocked)
+
+
+def clock_mathematics(clock, nodes):
+    """Put the clock on everything that is model mathematics."""
+    from rlcomp.generation import engine
+    from rlcomp.model import language_model
+
+    clock.wrap(nodes["model"], "forward", "model forward")
+    clock.wrap(torch.Tensor, "backward", "model backward")
+    for path in ("sft_learner", "learner"):
+        clock.wrap(nodes[path].optimizer, "step", "optimiser")
+    clock.wrap(torch.nn.utils, "clip_grad_norm_", "optimiser")
+    for module, names in (
+        (language_model, ("token_log_probs", "entropy")),
+        (engine, ("sampling_log_probs", "sample")),
+    ):
+        for name in names:
+            clock.wrap(module, name, "log-probs, entropy, sampling")
+
+
+def main(steps):
+    """Measure and print."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as directory:
+        settings = [f"directory={directory}", f"phases.rl.steps={steps}"]
+        quiet = ["phases.rl.every=null", "phases.warm_start.every=null"]
+        config = compose_config([*settings, *quiet])
+        plan = plan_of(config)
+        builder = Builder(plan, int(config.seed))
+        nodes = builder.all()
+        phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
+        tracker = JsonLines(directory=directory)
+        warm, rl = phases.values()
+        Program({"warm_start": warm}, nodes=nodes, seed=0, trackers=[tracker]).run()
+        clock = Clock()
+        clock_mathematics(clock, nodes)
+        start = time.process_time()
+        Program({"rl": rl}, nodes=nodes, seed=0, trackers=[tracker]).run()
+        total = time.process_time() - start
+        rows = [json.loads(line) for line in Path(tracker.metrics).read_text().splitlines()]
+    report(clock, total, steps, rows, OmegaConf.select(config, "rollout.group_size"))
+
+
+def report(clock, total, steps, rows, group_size):
+    """Print the table and the JSON line."""
+    share = 1 - sum(clock.seconds.values()) / total
+    for name, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
+        print(f"{name:32s} {1000 * seconds / steps:8.2f} ms a step  {seconds / total:6.1%}")
+    print(f"{'outside model mathematics':32s} {1000 * total / steps * share:8.2f} ms a step  {share:6.1%}")
+    stages = {key: row for row in rows for key in row if key.startswith("time/")}
+    wall = {key: sum(r.get(key, 0.0) for r in rows) / steps for key in stages}
+    print("wall milliseconds a step, by stage:")
+    for key, seconds in sorted(wall.items(), key=lambda item: -item[1]):
+        print(f"  {key.removeprefix('time/'):30s} {1000 * seconds:8.2f}")
+    result = {"overhead": share, "goal": GOAL, "step_cpu_seconds": total / steps, "steps": steps}
+    print(json.dumps({**result, "group_size": group_size, "torch": torch.__version__}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)

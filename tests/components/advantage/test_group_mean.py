@@ -1,0 +1,35 @@
+import torch
+from tensordict import TensorDict
+
+from components.advantage.group_mean import GroupMean
+from rlcomp.run.record import recording
+
+
+def batch() -> TensorDict:
+    return TensorDict(
+        {
+            "reward": torch.tensor([1.0, 0.0, 0.0, 0.5]),
+            "reward_valid": torch.tensor([True, True, False, True]),
+            "group_id": torch.tensor([5, 5, 5, 8]),
+            "response_mask": torch.tensor([[False, True, True]] * 4),
+        },
+        batch_size=[4],
+    )
+
+
+def test_the_advantage_stands_on_every_token_of_the_response():
+    # Group 5 has valid rewards 1 and 0; the third is invalid; group 8 is a group of one.
+    advantage = GroupMean()(batch())["advantage"]
+
+    assert advantage.tolist() == [[0, 0.5, 0.5], [0, -0.5, -0.5], [0, 0, 0], [0, 0, 0]]
+
+
+def test_the_size_of_the_signal_is_recorded():
+    with recording() as ledger:
+        GroupMean()(batch())
+
+    assert ledger.means() == {"advantage/abs": 0.25, "advantage/zero_fraction": 0.5}
+
+
+def test_a_baseline_needs_two_answers():
+    assert GroupMean.min_group_size == 2

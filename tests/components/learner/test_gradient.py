@@ -1,0 +1,309 @@
+import copy
+from functools import partial
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+
+from components.learner.gradient import Learner
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.sequence_mean import SequenceMean
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.sft import SFTLoss
+from components.loss.trust_region.clip import Clip
+from rlcomp.component import Component, asked, masked
+from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.generation.sampling import Sampling
+from rlcomp.loss import Loss, scalars
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.run.record import recording
+
+
+def make_policy() -> LanguageModel:
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="0123456789+=>")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+    )
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=1.0))
+
+
+class Table(Component):
+    """One log-prob per token id: gradients can be had by hand."""
+
+    reads = ("tokens", "response_mask")
+    writes = ("log_probs", "entropy")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
+        self.asked_for: list[bool] = []
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        self.asked_for.append(asked("entropy"))
+        batch["log_probs"] = masked(self.weight[batch["tokens"]], batch["response_mask"])
+        batch["entropy"] = torch.ones_like(batch["log_probs"])
+        return batch
+
+
+def sft(reduction=None) -> SFTLoss:
+    return SFTLoss(reduction=reduction or TokenMean())
+
+
+def learner(model, losses=None, **changed) -> Learner:
+    torch.manual_seed(0)
+    arguments = {
+        "model": model,
+        "losses": losses or {"sft": sft()},
+        "optimizer": partial(torch.optim.SGD, lr=1.0),
+        "schedule": lambda progress: 1.0,
+        "num_minibatches": 1,
+        "epochs": 1,
+        "micro_batch_tokens": None,
+        "max_grad_norm": None,
+    }
+    return Learner(**(arguments | changed))
+
+
+def batch() -> TensorDict:
+    # Response tokens: 1, 1, 2 and 3; id 0 is padding.
+    tokens = torch.tensor([[1, 1, 2], [3, 0, 0]])
+    filled = tokens > 0
+    return TensorDict(
+        {"tokens": tokens, "attention_mask": filled, "response_mask": filled}, batch_size=[2]
+    )
+
+
+def many_rows() -> TensorDict:
+    draw = torch.Generator().manual_seed(0)
+    tokens = torch.randint(2, 10, (9, 12), generator=draw)
+    filled = torch.arange(12)[None, :] < torch.randint(4, 13, (9, 1), generator=draw)
+    response = filled & (torch.arange(12)[None, :] >= 2)
+    log_probs = -2 - torch.rand(9, 12, generator=draw, dtype=torch.float64)
+    return TensorDict(
+        {
+            "tokens": tokens,
+            "attention_mask": filled,
+            "response_mask": response,
+            "old_log_probs": log_probs,
+            "advantage": torch.randn(9, 12, generator=draw, dtype=torch.float64),
+        },
+        batch_size=[9],
+    )
+
+
+def weights(module):
+    return [parameter.detach().clone() for parameter in module.parameters()]
+
+
+def test_a_step_follows_the_gradient_of_the_loss():
+    table = Table()
+
+    learner(table)(batch())
+
+    # loss = -(2 w1 + w2 + w3) / 4, learning rate 1.
+    assert table.weight.tolist() == [0.0, 0.5, 0.25, 0.25]
+
+
+def test_losses_are_added_up():
+    table = Table()
+
+    learner(table, {"one": sft(), "two": sft(SequenceMean())})(batch())
+
+    # The second: -((2 w1 + w2) / 3 + w3) / 2.
+    wanted = [0.0, 0.5 + 1 / 3, 0.25 + 1 / 6, 0.25 + 1 / 2]
+    torch.testing.assert_close(table.weight.tolist(), wanted, atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("reduction", [TokenMean(), SequenceMean()])
+@pytest.mark.parametrize("budget", [1, 12, 40])
+def test_micro_batches_change_no_parameter(reduction, budget):
+    policy = make_policy().double()
+    other = copy.deepcopy(policy)
+    parts = {"ratio": TokenRatio(), "trust_region": Clip(clip_low=0.2, clip_high=0.2)}
+    loss = PolicyLoss(**parts, reduction=reduction)
+
+    learner(policy, {"policy": loss})(many_rows())
+    learner(other, {"policy": loss}, micro_batch_tokens=budget)(many_rows())
+
+    for whole, split in zip(weights(policy), weights(other), strict=True):
+        torch.testing.assert_close(split, whole, rtol=1e-6, atol=1e-12)
+
+
+def test_micro_batches_change_no_recorded_loss():
+    with recording() as whole:
+        learner(Table())(batch())
+    with recording() as split:
+        learner(Table(), micro_batch_tokens=1)(batch())
+
+    assert split.means() == pytest.approx(whole.means())
+    assert whole.counts["loss/sft"] == 1
+
+
+def test_the_gradient_is_scaled_down_to_its_largest_norm():
+    table = Table()
+
+    with recording() as ledger:
+        learner(table, max_grad_norm=0.1)(batch())
+
+    # |(0.5, 0.25, 0.25)| = sqrt(0.375); recorded before it is cut.
+    assert ledger.means()["learner/grad_norm"] == pytest.approx(0.375**0.5)
+    assert table.weight.norm().item() == pytest.approx(0.1, rel=1e-5)
+
+
+def test_a_small_gradient_is_left_as_it_is():
+    table = Table()
+
+    learner(table, max_grad_norm=10.0)(batch())
+
+    assert table.weight.tolist() == [0.0, 0.5, 0.25, 0.25]
+
+
+def test_the_schedule_multiplies_the_learning_rate():
+    table = Table()
+
+    with recording(progress=0.25) as ledger:
+        learner(table, schedule=lambda progress: 2 * progress)(batch())
+
+    assert ledger.means()["learner/lr"] == 0.5
+    assert table.weight.tolist() == [0.0, 0.25, 0.125, 0.125]
+
+
+def test_epochs_times_minibatches_are_the_steps():
+    table = Table()
+
+    with recording() as ledger:
+        learner(table, epochs=3, num_minibatches=2)(batch())
+
+    assert ledger.counts["learner/grad_norm"] == 6
+    # Each row alone is a minibatch: -(2 w1 + w2) / 3 and -w3, three times each.
+    torch.testing.assert_close(table.weight.tolist(), [0.0, 2.0, 1.0, 3.0])
+
+
+def test_minibatches_are_drawn_anew_in_every_epoch_from_the_learners_generator():
+    made = learner(Table(), epochs=2, num_minibatches=2)
+    before = made.generator.get_state()
+
+    made(batch())
+
+    assert not torch.equal(made.generator.get_state(), before)
+
+
+def test_the_batch_is_handed_on_untouched():
+    rows = batch()
+
+    result = learner(Table())(rows)
+
+    assert set(result.keys()) == {"tokens", "attention_mask", "response_mask"}
+
+
+def test_a_foreign_loss_with_micro_batches_is_refused():
+    foreign = TensorDictModule(torch.nn.Linear(1, 1), in_keys=["reward"], out_keys=["loss_x"])
+
+    with pytest.raises(ConfigError, match="micro_batch_tokens is 8, but loss 'theirs' averages"):
+        learner(Table(), {"theirs": foreign}, micro_batch_tokens=8)
+
+
+def test_a_foreign_loss_with_its_own_model_is_trained():
+    linear = torch.nn.Linear(1, 1, bias=False)
+    foreign = TensorDictModule(
+        lambda reward: linear(reward[:, None]).mean(), in_keys=["reward"], out_keys=["loss_x"]
+    )
+    foreign.linear = linear
+    before = linear.weight.item()
+
+    class AsScalar(torch.nn.Module):
+        in_keys = ["reward"]
+        out_keys = ["loss_x"]
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = linear
+
+        def forward(self, rows):
+            return TensorDict({"loss_x": linear(rows["reward"][:, None]).mean()}, batch_size=[])
+
+    rows = TensorDict({"reward": torch.tensor([1.0, 3.0])}, batch_size=[2])
+    learner(None, {"theirs": AsScalar()})(rows)
+
+    assert linear.weight.item() == pytest.approx(before - 2.0)  # mean of the rewards
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
+    table = Table()
+    with torch.no_grad():
+        table.weight[1] = float("nan")
+
+    class Square(Loss):
+        reads = ("response_mask", "log_probs")
+        runs = ("reduction",)
+        contained = True
+
+        def forward(self, rows: TensorDict) -> TensorDict:
+            return scalars(loss=(rows["log_probs"] ** 2 * rows["loss_weight"]).sum())
+
+    with pytest.raises(NumericalError, match=r"the gradient is not finite \(nan\).*'model.weight'"):
+        learner(table, {"square": Square(reduction=TokenMean())})(batch())
+
+
+def test_the_model_is_asked_only_for_what_the_losses_read():
+    table = Table()
+
+    learner(table)(batch())
+
+    assert table.asked_for == [False]
+
+
+def test_the_entropy_of_the_response_is_recorded():
+    with recording() as ledger:
+        learner(Table())(batch())
+
+    assert ledger.means()["policy/entropy"] == 1.0
+    assert ledger.counts["policy/entropy"] == 4
+
+
+def test_the_stage_works_where_gradients_are_off():
+    table = Table()
+
+    with torch.no_grad():
+        learner(table)(batch())
+
+    assert table.weight.tolist() == [0.0, 0.5, 0.25, 0.25]
+
+
+def test_frozen_parameters_stay():
+    table = Table()
+    table.frozen = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+
+    made = learner(table)
+    made(batch())
+
+    assert len(made.trained) == 1
+    assert table.frozen.tolist() == [1.0, 1.0]
+
+
+def test_the_optimisers_state_goes_on_where_it_was_saved():
+    adam = partial(torch.optim.Adam, lr=0.1)
+    table, other = Table(), Table()
+    made = learner(table, optimizer=adam)
+    made(batch())
+    state, at = copy.deepcopy(made.run_state()), table.weight.detach().clone()
+    made(batch())
+
+    resumed = learner(other, optimizer=adam)
+    with torch.no_grad():
+        other.weight.copy_(at)
+    resumed.load_run_state(state)
+    resumed(batch())
+
+    assert other.weight.tolist() == table.weight.tolist()

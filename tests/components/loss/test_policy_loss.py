@@ -1,0 +1,81 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.sequence_mean import SequenceMean
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.trust_region.clip import Clip
+
+
+def loss(reduction=None) -> PolicyLoss:
+    return PolicyLoss(
+        ratio=TokenRatio(),
+        trust_region=Clip(clip_low=0.2, clip_high=0.2),
+        reduction=reduction or TokenMean(),
+    )
+
+
+def batch(advantage: float) -> TensorDict:
+    return TensorDict(
+        {
+            "response_mask": torch.tensor([[False, True, True, True]]),
+            "log_probs": torch.tensor([[9.0, -1.0, -2.0, -0.5]], requires_grad=True),
+            "old_log_probs": torch.tensor([[9.0, -1.2, -1.5, -0.5]]),
+            "advantage": torch.tensor([[9.0, advantage, advantage, advantage]]),
+        },
+        batch_size=[1],
+    )
+
+
+@pytest.mark.parametrize(
+    ("advantage", "value", "gradient"),
+    [
+        # Ratios 1.2214028, 0.6065307, 1 within [0.8, 1.2]: see test_surrogate.
+        (1.0, -0.9355102, [0, 0, -0.2021769, -0.3333333]),
+        (-1.0, 1.0071343, [0, 0.4071343, 0, 0.3333333]),
+    ],
+)
+def test_three_tokens_by_hand(advantage, value, gradient):
+    rows = batch(advantage)
+
+    result = loss()(rows)["loss"]
+    result.backward()
+
+    assert result.item() == pytest.approx(value, abs=1e-6)
+    torch.testing.assert_close(rows["log_probs"].grad[0], torch.tensor(gradient))
+
+
+def test_the_parts_leave_nothing_in_the_batch():
+    rows = batch(1.0)
+
+    loss()(rows)
+
+    assert set(rows.keys()) == {"response_mask", "log_probs", "old_log_probs", "advantage"}
+
+
+def test_the_reduction_weighs_the_tokens():
+    mask = torch.tensor([[True, True], [True, False]])
+    rows = TensorDict(
+        {
+            "response_mask": mask,
+            "log_probs": torch.zeros(2, 2),
+            "old_log_probs": torch.zeros(2, 2),
+            "advantage": torch.tensor([[1.0, 2.0], [6.0, 0.0]]),
+        },
+        batch_size=[2],
+    )
+
+    assert loss(TokenMean())(rows)["loss"].item() == pytest.approx(-3.0)  # (1 + 2 + 6) / 3
+    # (1.5 + 6) / 2
+    assert loss(SequenceMean())(rows)["loss"].item() == pytest.approx(-3.75)
+
+
+def test_no_gradient_reaches_the_advantage():
+    rows = batch(1.0)
+    rows["advantage"].requires_grad_()
+
+    loss()(rows)["loss"].backward()
+
+    assert rows["advantage"].grad is None

@@ -1,0 +1,24 @@
+import torch
+from tensordict import TensorDict
+
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.sft import SFTLoss
+
+
+def test_it_is_the_mean_negative_log_likelihood_of_the_response():
+    rows = TensorDict(
+        {
+            "response_mask": torch.tensor([[False, True, True], [False, True, False]]),
+            "log_probs": torch.tensor([[9.0, -1.0, -2.0], [9.0, -6.0, 9.0]], requires_grad=True),
+        },
+        batch_size=[2],
+    )
+
+    loss = SFTLoss(reduction=TokenMean())(rows)["loss"]
+    loss.backward()
+
+    assert loss.item() == 3.0  # (1 + 2 + 6) / 3
+    third = -1 / 3
+    torch.testing.assert_close(
+        rows["log_probs"].grad, torch.tensor([[0, third, third], [0, third, 0]])
+    )

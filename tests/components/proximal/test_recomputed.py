@@ -1,0 +1,63 @@
+import pytest
+import torch
+
+from components.proximal.recomputed import Recomputed
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.run.record import recording
+
+
+def make_policy() -> LanguageModel:
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="0123456789+=>")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+    )
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=1.0))
+
+
+def rollout(policy):
+    generator = torch.Generator().manual_seed(0)
+    return policy.generate(["1+", "23"], group_size=2, max_new_tokens=4, generator=generator)
+
+
+def test_on_policy_the_trainer_repeats_what_the_sampler_recorded():
+    policy = make_policy()
+    batch = rollout(policy)
+
+    torch.testing.assert_close(
+        Recomputed(policy=policy)(batch)["old_log_probs"], batch["rollout_log_probs"]
+    )
+
+
+def test_it_is_the_policy_as_it_is_now_without_gradient():
+    policy = make_policy()
+    batch = rollout(policy)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.mul_(1.5)
+
+    with torch.enable_grad():
+        old = Recomputed(policy=policy)(batch)["old_log_probs"]
+
+    torch.testing.assert_close(old, policy(batch)["log_probs"].detach())
+    assert not old.requires_grad
+
+
+def test_how_far_the_sampler_was_off_is_recorded():
+    policy = make_policy()
+    batch = rollout(policy)
+    batch["rollout_log_probs"] = batch["rollout_log_probs"] + 0.25
+
+    with recording() as ledger:
+        Recomputed(policy=policy)(batch)
+
+    assert ledger.means()["proximal/sampler_gap"] == pytest.approx(0.25, abs=1e-5)

@@ -1,0 +1,234 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, FlowError
+from rlcomp.run.record import recording
+from rlcomp.run.stages import (
+    Branch,
+    Every,
+    Nothing,
+    Refill,
+    Repeat,
+    Sequence,
+    empty_batch,
+    run_stages,
+)
+
+
+class Add(Component):
+    """Adds to ``reward``, by a new tensor."""
+
+    reads = ("reward",)
+    writes = ("reward",)
+
+    def __init__(self, amount: float = 1.0) -> None:
+        super().__init__()
+        self.amount = amount
+
+    def forward(self, batch):
+        batch["reward"] = batch["reward"] + self.amount
+        return batch
+
+
+class Double(Component):
+    reads = ("reward",)
+    writes = ("reward",)
+
+    def forward(self, batch):
+        batch["reward"] = batch["reward"] * 2
+        return batch
+
+
+class Rows(Component):
+    """A new batch of groups of two rows; one count per call."""
+
+    writes = ("reward", "group_id")
+    fresh = True
+
+    def __init__(self, *counts: int) -> None:
+        super().__init__()
+        self.counts = list(counts)
+        self.calls = 0
+
+    def forward(self, batch):
+        count = self.counts[self.calls]
+        self.calls += 1
+        return TensorDict(
+            {
+                "reward": torch.full((count,), float(self.calls)),
+                "group_id": torch.arange(count) // 2,
+            },
+            batch_size=[count],
+        )
+
+
+def batch(value=1.0):
+    return TensorDict({"reward": torch.tensor([value])}, batch_size=[1])
+
+
+def reward(result):
+    return result["reward"].tolist()
+
+
+def test_a_sequence_runs_its_stages_in_order():
+    assert reward(Sequence(stages=[Add(), Double()])(batch())) == [4.0]  # (1 + 1) * 2
+    assert reward(Sequence(stages=[Double(), Add()])(batch())) == [3.0]  # 1 * 2 + 1
+
+
+def test_run_stages_runs_foreign_modules_too():
+    assert run_stages([torch.nn.Identity(), Add()], batch())["reward"].item() == 2.0
+
+
+def test_repeat_runs_all_its_stages_so_many_times():
+    # ((1 + 1) * 2 + 1) * 2
+    assert reward(Repeat(times=2, stages=[Add(), Double()])(batch())) == [10.0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Repeat(times=0, stages=[]),
+        lambda: Every(k=0, stages=[]),
+        lambda: Refill(rows=0, stages=[]),
+    ],  # fmt: skip
+)
+def test_a_count_of_nothing_is_refused(make):
+    with pytest.raises(ConfigError, match="is 0: must be greater than 0"):
+        make()
+
+
+def test_the_empty_slot_hands_on_the_very_batch():
+    given = batch()
+
+    assert Nothing()(given) is given
+
+
+def test_an_empty_slot_takes_the_empty_batch():
+    assert list(Nothing()(empty_batch()).keys()) == []
+
+
+def test_every_runs_on_each_kth_call_only():
+    rows = Rows(1, 1, 1)
+    every = Every(k=3, stages=[rows])
+
+    for _ in range(8):
+        every(batch())
+
+    assert rows.calls == 2  # calls 3 and 6
+
+
+def test_what_every_runs_leaves_the_batch_alone():
+    given = batch()
+
+    result = Every(k=1, stages=[Add()])(given)
+
+    assert result is given
+    assert reward(result) == [1.0]
+
+
+def test_every_counts_its_calls_in_a_buffer_so_that_a_checkpoint_knows_them():
+    every = Every(k=2, stages=[Rows(1)])
+    every(batch())
+    again = Every(k=2, stages=[rows := Rows(1)])
+
+    again.load_state_dict(every.state_dict())
+    again(batch())
+
+    assert every.state_dict()["calls"].item() == 1
+    assert rows.calls == 1
+
+
+def test_a_branch_leaves_the_batch_alone():
+    given = batch()
+
+    result = Branch(stages=[Add(), Double()])(given)
+
+    assert result is given
+    assert reward(result) == [1.0]
+
+
+def test_the_stages_of_a_branch_see_the_batch_and_one_another():
+    seen = []
+
+    class Look(Component):
+        reads = ("reward",)
+
+        def forward(self, batch):
+            seen.append(batch["reward"].item())
+            return batch
+
+    Branch(stages=[Add(), Look()])(batch())
+
+    assert seen == [2.0]
+
+
+def test_no_component_of_ours_leaks_out_of_a_branch():
+    # A shallow copy shares its tensors: a component that wrote in place into one would be seen here.
+    from components.advantage.group_mean import GroupMean
+    from components.kl.in_reward import KLInReward
+    from components.proximal.rollout import FromRollout
+    from rlcomp.testing.example import example_batch
+
+    stages = [FromRollout(), KLInReward(kl_coef=0.5, estimator="k1"), GroupMean()]
+    keys = {key for stage in stages for key in stage.reads}
+    given = example_batch(sorted(keys))
+    before = given.clone()
+
+    result = Branch(stages=stages)(given)
+
+    assert set(result.keys()) == set(before.keys())
+    for key in before.keys():
+        assert torch.equal(result[key], before[key]), key
+
+
+def test_refill_goes_on_until_there_are_enough_rows():
+    rows = Rows(2, 0, 2, 2)
+
+    result = Refill(rows=4, stages=[rows])(empty_batch())
+
+    assert rows.calls == 3
+    assert reward(result) == [1.0, 1.0, 3.0, 3.0]
+
+
+def test_refill_keeps_groups_apart():
+    result = Refill(rows=4, stages=[Rows(2, 2)])(empty_batch())
+
+    assert result["group_id"].tolist() == [0, 0, 1, 1]
+
+
+def test_refill_cuts_to_exactly_the_rows_asked_for():
+    assert Refill(rows=2, stages=[Rows(6)])(empty_batch()).shape == (2,)
+
+
+def test_refill_never_cuts_a_group_in_two():
+    with pytest.raises(FlowError, match="rows=3 cuts a group in two; use a multiple of group_size"):
+        Refill(rows=3, stages=[Rows(4)])(empty_batch())
+
+
+def test_refill_may_end_with_a_group():
+    assert Refill(rows=4, stages=[Rows(6)])(empty_batch())["group_id"].tolist() == [0, 0, 1, 1]
+
+
+def test_refill_gives_up_and_says_what_to_change():
+    with pytest.raises(
+        FlowError, match="2 of 4 rows after max_tries=3 rounds; raise max_tries, lower"
+    ):
+        Refill(rows=4, stages=[Rows(2, 0, 0, 2)], max_tries=3)(empty_batch())
+
+
+def test_refill_records_how_many_rounds_it_took():
+    with recording() as ledger:
+        Refill(rows=4, stages=[Rows(2, 2)])(empty_batch())
+
+    assert ledger.means() == {"refill/tries": 2.0}
+
+
+def test_refill_gives_every_round_the_batch_it_was_given():
+    assert reward(Refill(rows=2, stages=[Add()])(batch())) == [2.0, 2.0]
+
+
+def test_a_stage_without_its_key_says_what_the_batch_has():
+    with pytest.raises(KeyError, match=r"Add reads 'reward', the batch has \['value'\]"):
+        Sequence(stages=[Add()])(TensorDict({"value": torch.ones(1)}, batch_size=[1]))

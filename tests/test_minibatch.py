@@ -1,0 +1,107 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from rlcomp.errors import ConfigError
+from rlcomp.minibatch import micro_batches, minibatches
+
+
+def batch(*lengths: int) -> TensorDict:
+    """Rows named 0, 1, ... with so many tokens each."""
+    width = max(lengths)
+    filled = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None]
+    row = torch.arange(len(lengths))
+    return TensorDict(
+        {"row": row, "attention_mask": filled, "tokens": filled * (row[:, None] + 1)},
+        batch_size=[len(lengths)],
+    )
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def rows(parts):
+    return [part["row"].tolist() for part in parts]
+
+
+def test_one_minibatch_is_the_batch_itself():
+    whole = batch(1, 2, 3)
+
+    assert next(minibatches(whole, 1, 1, generator())) is whole
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.sampled_from([1, 2]))
+def test_minibatches_share_all_units_as_evenly_as_can_be(units, number, unit_rows):
+    number = min(number, units)
+    parts = rows(minibatches(batch(*[3] * (units * unit_rows)), number, unit_rows, generator()))
+
+    assert sorted(sum(parts, [])) == list(range(units * unit_rows))
+    sizes = [len(part) // unit_rows for part in parts]
+    assert len(sizes) == number
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_rows_are_shuffled_by_the_generator():
+    order = sum(rows(minibatches(batch(*[2] * 20), 2, 1, generator())), [])
+
+    assert order != sorted(order)
+    assert order == sum(rows(minibatches(batch(*[2] * 20), 2, 1, generator())), [])
+
+
+def test_pairs_stay_together_in_order():
+    for part in rows(minibatches(batch(*[2] * 12), 3, 2, generator())):
+        assert part[1::2] == [first + 1 for first in part[::2]]
+        assert all(first % 2 == 0 for first in part[::2])
+
+
+def test_more_minibatches_than_units_are_refused():
+    with pytest.raises(ConfigError, match="num_minibatches is 3, the batch has only 2 units"):
+        list(minibatches(batch(1, 1, 1, 1), 3, 2, generator()))
+
+
+def test_without_a_budget_there_is_one_micro_batch():
+    whole = batch(1, 2, 3)
+
+    assert next(micro_batches(whole, None, 1)) is whole
+
+
+def test_a_batch_within_the_budget_is_not_split():
+    whole = batch(1, 2, 3)
+
+    assert next(micro_batches(whole, 9, 1)) is whole
+
+
+def test_long_rows_share_with_long_rows_and_short_ones_with_short():
+    # Budget 8: one row of 5 (two would take 10), then one of 4 with one of 2 (2 x 4), the rest 2 x 1.
+    parts = list(micro_batches(batch(1, 5, 2, 4, 1), 8, 1))
+
+    assert rows(parts) == [[1], [3, 2], [0, 4]]
+    assert [part["attention_mask"].shape[1] for part in parts] == [5, 4, 1]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=10), st.integers(1, 40))
+def test_every_row_comes_once_with_all_its_tokens_within_the_budget(lengths, budget):
+    parts = list(micro_batches(batch(*lengths), budget, 1))
+
+    assert sorted(sum(rows(parts), [])) == list(range(len(lengths)))
+    for part in parts:
+        assert part["attention_mask"].sum(1).tolist() == [lengths[r] for r in part["row"].tolist()]
+        assert part["attention_mask"].numel() <= budget or part.shape[0] == 1
+
+
+def test_a_pair_shares_a_micro_batch_even_above_the_budget():
+    parts = rows(micro_batches(batch(4, 1, 2, 3), 2, 2))
+
+    assert parts == [[0, 1], [2, 3]]
+
+
+def test_nested_entries_are_split_and_trimmed_alike():
+    whole = batch(1, 5)
+    whole["prepared", "loss", "loss_weight"] = whole["attention_mask"].float()
+
+    short = list(micro_batches(whole, 5, 1))[1]
+
+    assert short["prepared", "loss", "loss_weight"].tolist() == [[1.0]]
