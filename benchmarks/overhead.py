@@ -96,7 +96,9 @@ def report(clock, total, steps, rows, group_size):
     share = 1 - sum(clock.seconds.values()) / total
     for name, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
         print(f"{name:32s} {1000 * seconds / steps:8.2f} ms a step  {seconds / total:6.1%}")
-    print(f"{'outside model mathematics':32s} {1000 * total / steps * share:8.2f} ms a step  {share:6.1%}")
+    print(
+        f"{'outside model mathematics':32s} {1000 * total / steps * share:8.2f} ms a step  {share:6.1%}"
+    )
     stages = {key: row for row in rows for key in row if key.startswith("time/")}
     wall = {key: sum(r.get(key, 0.0) for r in rows) / steps for key in stages}
     print("wall milliseconds a step, by stage:")

@@ -117,6 +117,8 @@ def _app() -> None:
     failed: list[Exception] = []
 
     def job(config: DictConfig) -> None:
+        if any(isinstance(error, Interrupted) for error in failed):
+            return  # the sweep was stopped, not one of its jobs
         try:
             run_job(config)
         except (UserError, OmegaConfBaseException, Interrupted) as error:
@@ -126,7 +128,7 @@ def _app() -> None:
 
     hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")(job)()
     if failed:
-        raise failed[0]
+        raise next((error for error in failed if isinstance(error, Interrupted)), failed[0])
 
 
 def run_job(config: DictConfig) -> None:

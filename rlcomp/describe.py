@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.utils import setup_globals
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +17,7 @@ from rich.table import Table
 from rlcomp.cli import guard
 from rlcomp.errors import ConfigErrors
 from rlcomp.keys import SCHEMA
+from rlcomp.run.compare import changed
 from rlcomp.run.declare import declare
 from rlcomp.run.flow_source import flow_of, ran
 from rlcomp.run.options import config_directory
@@ -113,40 +113,15 @@ def _keys(keys: frozenset[str]) -> str:
 
 def difference(one: DictConfig, other: DictConfig, names: tuple[str, str]) -> Table | str:
     """What differs between two configs, as a table of config paths."""
-    left, right = flat(one), flat(other)
-    changed = [key for key in dict.fromkeys([*left, *right]) if left.get(key) != right.get(key)]
-    changed = [key for key in changed if key != "directory"]
-    if not changed:
+    differing = {path: pair for path, pair in changed(one, other).items() if path != "directory"}
+    if not differing:
         return f"no difference between {names[0]} and {names[1]}"
     table = Table(title=f"{names[0]} against {names[1]}", title_justify="left", box=box.SIMPLE_HEAD)
     for column in ("config path", *names):
         table.add_column(column, overflow="fold")
-    for key in changed:
-        table.add_row(key, left.get(key, "-"), right.get(key, "-"))
+    for path, pair in differing.items():
+        table.add_row(path, *pair)
     return table
-
-
-def flat(config: DictConfig) -> dict[str, str]:
-    """Every value by its path, interpolations as they are written; a part by its class.
-
-    Examples:
-        >>> flat(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))
-        {'loss': 'Clip', 'loss.low': '0.2'}
-    """
-    found: dict[str, str] = {}
-
-    def walk(value: Any, path: str) -> None:  # noqa: ANN401
-        if isinstance(value, Mapping):
-            for key, item in value.items():
-                if key == "_target_":
-                    found[path] = str(item).rpartition(".")[2]
-                else:
-                    walk(item, f"{path}.{key}" if path else str(key))
-        else:
-            found[path] = str(value)
-
-    walk(OmegaConf.to_container(config, resolve=False), "")
-    return found
 
 
 if __name__ == "__main__":

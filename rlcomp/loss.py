@@ -11,9 +11,8 @@ class Loss(Component):
     """Subclasses write every scalar whose name starts with ``loss`` into a new TensorDict.
 
     ``prepare`` sees all rows of an optimiser step before they are split into micro-batches;
-    whatever must
-    not depend on the split (``loss_weight``) is made there. ``forward`` is then a weighted sum, so
-    that micro-batches and ranks change neither loss nor gradient.
+    whatever must not depend on the split (``loss_weight``) is made there. ``forward`` is then a
+    weighted sum, so that micro-batches and ranks change neither loss nor gradient.
 
     Class attributes:
         unit_rows: rows that must share a micro-batch (2 for pairs).

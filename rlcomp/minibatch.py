@@ -53,4 +53,6 @@ def micro_batches(batch: TensorDict, budget: int | None, unit_rows: int) -> Iter
 
 
 def _rows(units: Tensor, unit_rows: int) -> Tensor:
-    return (units[:, None] * unit_rows + torch.arange(unit_rows)[None, :]).flatten()
+    return (
+        units[:, None] * unit_rows + torch.arange(unit_rows, device=units.device)[None, :]
+    ).flatten()

@@ -27,6 +27,10 @@ def rows(parts):
     return [part["row"].tolist() for part in parts]
 
 
+def flat(parts):
+    return [row for part in parts for row in part]
+
+
 def test_one_minibatch_is_the_batch_itself():
     whole = batch(1, 2, 3)
 
@@ -38,17 +42,17 @@ def test_minibatches_share_all_units_as_evenly_as_can_be(units, number, unit_row
     number = min(number, units)
     parts = rows(minibatches(batch(*[3] * (units * unit_rows)), number, unit_rows, generator()))
 
-    assert sorted(sum(parts, [])) == list(range(units * unit_rows))
+    assert sorted(flat(parts)) == list(range(units * unit_rows))
     sizes = [len(part) // unit_rows for part in parts]
     assert len(sizes) == number
     assert max(sizes) - min(sizes) <= 1
 
 
 def test_rows_are_shuffled_by_the_generator():
-    order = sum(rows(minibatches(batch(*[2] * 20), 2, 1, generator())), [])
+    order = flat(rows(minibatches(batch(*[2] * 20), 2, 1, generator())))
 
     assert order != sorted(order)
-    assert order == sum(rows(minibatches(batch(*[2] * 20), 2, 1, generator())), [])
+    assert order == flat(rows(minibatches(batch(*[2] * 20), 2, 1, generator())))
 
 
 def test_pairs_stay_together_in_order():
@@ -75,7 +79,7 @@ def test_a_batch_within_the_budget_is_not_split():
 
 
 def test_long_rows_share_with_long_rows_and_short_ones_with_short():
-    # Budget 8: one row of 5 (two would take 10), then one of 4 with one of 2 (2 x 4), the rest 2 x 1.
+    # Budget 8: one row of 5 (two would take 10), then 4 with 2 (2 x 4), the rest 2 x 1.
     parts = list(micro_batches(batch(1, 5, 2, 4, 1), 8, 1))
 
     assert rows(parts) == [[1], [3, 2], [0, 4]]
@@ -86,7 +90,7 @@ def test_long_rows_share_with_long_rows_and_short_ones_with_short():
 def test_every_row_comes_once_with_all_its_tokens_within_the_budget(lengths, budget):
     parts = list(micro_batches(batch(*lengths), budget, 1))
 
-    assert sorted(sum(rows(parts), [])) == list(range(len(lengths)))
+    assert sorted(flat(rows(parts))) == list(range(len(lengths)))
     for part in parts:
         assert part["attention_mask"].sum(1).tolist() == [lengths[r] for r in part["row"].tolist()]
         assert part["attention_mask"].numel() <= budget or part.shape[0] == 1

@@ -218,6 +218,56 @@ def test_a_broken_loss_is_caught_by_its_law(broken):
     assert str(caught.value).startswith(f"{broken.__name__} breaks '{BROKEN_LOSSES[broken]}'")
 
 
+class ClippedValue(Loss):
+    """Of a critic: reads neither log-probs nor advantage."""
+
+    reads = ("response_mask", "value", "old_value", "returns")
+    runs = ("reduction",)
+    contained = True
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        batch = self.weighted(batch)
+        mask = batch["response_mask"]
+        value, old, returns = (masked(batch[k], mask) for k in ("value", "old_value", "returns"))
+        near = old.detach() + (value - old.detach()).clamp(-0.2, 0.2)
+        worse = torch.maximum((value - returns.detach()) ** 2, (near - returns.detach()) ** 2)
+        return scalars(loss_value=0.5 * (worse * batch["loss_weight"]).sum())
+
+
+class Preference(Loss):
+    """Of pairs: rows 2k and 2k + 1, nonlinear in the sum over a row."""
+
+    reads = ("response_mask", "log_probs", "ref_log_probs")
+    runs = ("reduction",)
+    contained = True
+    unit_rows = 2
+
+    def prepare(self, batch):
+        share = torch.full(batch["response_mask"].shape, 2 / batch.shape[0])
+        return TensorDict({"loss_weight": share}, batch_size=batch.batch_size)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        batch = self.weighted(batch)
+        mask = batch["response_mask"]
+        gain = log_ratio(batch["log_probs"], batch["ref_log_probs"], mask).sum(1)
+        margin = 0.1 * (gain[::2] - gain[1::2])
+        share = batch["loss_weight"][::2, 0]
+        return scalars(loss=-(torch.nn.functional.logsigmoid(margin) * share).sum())
+
+
+@pytest.mark.parametrize("loss", [ClippedValue, Preference])
+def test_sound_losses_of_other_kinds_pass(loss):
+    check_loss(loss(reduction=TokenMean()))
+
+
+def test_a_loss_of_pairs_that_says_nothing_of_pairs_is_caught():
+    class Unpaired(Preference):
+        unit_rows = 1
+
+    with pytest.raises(ContractError, match="rows may come in any order"):
+        check_loss(Unpaired(reduction=TokenMean()))
+
+
 def test_a_denominator_that_counts_empty_responses_is_caught():
     class AllRows(Gradient):
         def prepare(self, batch):

@@ -20,9 +20,8 @@ class Accuracy(Component):
     """Sampled and greedy accuracy and pass@k on held-out prompts; runs beside the training batch.
 
     Records ``evaluation/sampled``, ``evaluation/greedy``, ``evaluation/pass@k`` for k = 1, 2, 4,
-    ... up to
-    ``samples_per_prompt``, each with a 95 % bootstrap interval over prompts, and the first
-    ``num_shown`` greedy answers as samples.
+    ... up to ``samples_per_prompt``, each with a 95 % bootstrap interval over prompts, and the
+    first ``num_shown`` greedy answers as samples.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
@@ -59,8 +58,8 @@ class Accuracy(Component):
         """Evaluate and record; the batch is not looked at."""
         greedy = self._answers(1, Sampling(temperature=0.0))
         sampled = self._answers(self.samples_per_prompt, None)
-        right = sampled["correct"].view(len(self.examples), -1)
-        self._record("greedy", greedy["correct"].double())
+        right = sampled["correct"].cpu().view(len(self.examples), -1)
+        self._record("greedy", greedy["correct"].cpu().double())
         self._record("sampled", right.double().mean(1))
         asked = torch.full((len(right),), right.shape[1])
         k = 1

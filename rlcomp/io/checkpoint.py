@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -67,25 +67,32 @@ class Checkpoint(Component):
         save_file(tensors, draft / "tensors.safetensors")
         (draft / "state.json").write_text(json.dumps(state))
         if self.config is not None:
-            (draft / "config.yaml").write_text(self.config)
+            (draft / "config.yaml").write_text(self.config, encoding="utf-8")
         _seal(draft, final)
-        self._prune()
+        self._prune(final)
         return final
 
-    def _prune(self) -> None:
-        for old in sorted(self.directory.glob("step-*"))[: -self.keep]:
+    def _prune(self, newest: Path) -> None:
+        """Keep the newest; any later one is of a future that this run has left."""
+        found = sorted(self.directory.glob("step-*"))
+        mine = [path for path in found if path <= newest]
+        for old in {*found} - {*mine[-self.keep :]}:
             shutil.rmtree(old)
         for stale in self.directory.glob(".tmp-*"):
             shutil.rmtree(stale)
 
     def newest(self) -> Saved | None:
         """The newest checkpoint that is whole; broken ones are passed over with a warning."""
-        for path in sorted(self.directory.glob("step-*"), reverse=True):
-            try:
-                return open_checkpoint(path)
-            except CheckpointError as error:
-                warnings.warn(f"passed over: {error}", stacklevel=2)
-        return None
+        return _newest_whole(self.directory.glob("step-*"))
+
+
+def _newest_whole(paths: Iterable[Path]) -> Saved | None:
+    for path in sorted(paths, reverse=True):
+        try:
+            return open_checkpoint(path)
+        except CheckpointError as error:
+            warnings.warn(f"passed over: {error}", stacklevel=3)
+    return None
 
 
 def _seal(draft: Path, final: Path) -> None:
@@ -150,18 +157,32 @@ def open_checkpoint(path: Path) -> Saved:
         CheckpointError: there is none, or a file is missing, cut short or changed.
     """
     if not (path / "manifest.json").is_file():
-        inside = sorted([*path.glob("step-*"), *path.glob("checkpoints/step-*")])
-        if not inside:
-            raise CheckpointError(f"{path}: no checkpoint there (no manifest.json, no step-*)")
-        return open_checkpoint(inside[-1])
-    manifest = json.loads((path / "manifest.json").read_text())
-    for name, (size, digest) in manifest["files"].items():
+        found = _newest_whole([*path.glob("step-*"), *path.glob("checkpoints/step-*")])
+        if found is None:
+            raise CheckpointError(
+                f"{path}: no whole checkpoint there: name a run's directory, or one of its "
+                "checkpoints/step-..."
+            )
+        return found
+    for name, (size, digest) in _manifest(path / "manifest.json").items():
         file = path / name
         if not file.is_file():
             raise CheckpointError(f"{file} is missing")
         if file.stat().st_size != size or _digest(file) != digest:
             raise CheckpointError(f"{file} is not what was written: size or checksum differ")
     return Saved(path)
+
+
+def _manifest(file: Path) -> dict[str, tuple[int, str]]:
+    """Size and digest of every file of a checkpoint."""
+    try:
+        manifest = json.loads(file.read_bytes())
+        written, files = manifest["format"], manifest["files"]
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{file} is not what was written") from None
+    if written != FORMAT:
+        raise CheckpointError(f"{file}: format {written}, this version reads format {FORMAT}")
+    return dict(files)
 
 
 def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -232,14 +253,17 @@ def _put_back(
     )
     if differing:
         raise CheckpointError(
-            f"{where} is of another run: it and the config differ in '{differing[0]}'"
+            f"{where} is of another run: it and the config differ in '{differing[0]}'; resume with "
+            "the config it was written with, or choose another directory"
         )
     with torch.no_grad():
         for key, tensor in here.items():
-            if tensor.shape != tensors[key].shape:
+            there = tensors[key]
+            if (tensor.shape, tensor.dtype) != (there.shape, there.dtype):
                 raise CheckpointError(
-                    f"{where}: '{key}' has shape {list(tensors[key].shape)} there, "
-                    f"{list(tensor.shape)} in this run"
+                    f"{where} is of another run: '{key}' is {list(there.shape)} {there.dtype} "
+                    f"there, {list(tensor.shape)} {tensor.dtype} here; resume with the config it "
+                    "was written with, or choose another directory"
                 )
             tensor.copy_(tensors[key])
     for key, generator in drawn.items():

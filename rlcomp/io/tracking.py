@@ -90,8 +90,8 @@ class JsonLines:
         self.resumed = True
         for file, size in ((self.metrics, place["metrics"]), (self.samples, place["samples"])):
             file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("ab") as handle:
-                handle.truncate(size)
+            with file.open("ab") as handle:  # in another directory there is nothing to cut
+                handle.truncate(min(size, handle.tell()))
 
     def finish(self) -> None:
         """Every line is on disk already."""
@@ -146,6 +146,7 @@ class WandB:
             mode=self._mode(),
             id=self.id,
             resume="allow",
+            settings=wandb.Settings(quiet=True),
         )
 
     @staticmethod

@@ -25,8 +25,10 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if isinstance(value, Tensor):
-            tensors[place] = value.detach().clone().contiguous()
-            return {"tensor": place}
+            # Two places may spell the same: {"a.b": x} and {"a": {"b": y}}.
+            name = place if place not in tensors else f"{place}#{len(tensors)}"
+            tensors[name] = value.detach().clone().contiguous()
+            return {"tensor": name}
         if isinstance(value, dict):
             pairs = [[encode(k, place), encode(v, f"{place}.{k}")] for k, v in value.items()]
             return {"dict": pairs}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -84,7 +86,7 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
     """
     local = local_only(path)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
+        tokenizer = _class_of(path).from_pretrained(path, local_files_only=local)
     except (OSError, ValueError) as error:
         raise DataError(
             f"no tokenizer at '{path}' ({'local files only' if local else 'hub'}): it needs "
@@ -93,6 +95,18 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def _class_of(path: str) -> Any:  # noqa: ANN401
+    """Who reads a tokenizer: AutoTokenizer, but for folders that name the generic class.
+
+    Beside a model's config.json AutoTokenizer takes the class of the model's family instead, which
+    adds that family's special tokens to a tokenizer of ours.
+    """
+    file = Path(path) / "tokenizer_config.json"
+    named = json.loads(file.read_text("utf-8")).get("tokenizer_class") if file.is_file() else None
+    generic = ("TokenizersBackend", "PreTrainedTokenizerFast")
+    return PreTrainedTokenizerFast if named in generic else AutoTokenizer
 
 
 def encode_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:

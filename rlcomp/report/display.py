@@ -6,8 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 # What is shown, under which name; a metric that a run does not record is left out.
 SHOWN = {
@@ -35,7 +37,8 @@ class Display:
         self.console = console or Console()
         self.seed = seed
         self.latest: dict[str, float] = {}
-        self.bar: Progress | None = None
+        self.live: Live | None = None
+        self.line = Text()
         self.tasks: dict[str, TaskID] = {}
         self.said = 0.0
 
@@ -50,18 +53,16 @@ class Display:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
-            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("step {task.completed}/{task.total}, left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[shown]}"),
         )
-        self.bar = Progress(*columns, console=self.console)
+        self.bars = Progress(*columns, console=self.console)
         for name, steps in phases.items():
             before = min(done, steps)
             done -= before
-            self.tasks[name] = self.bar.add_task(
-                name, total=steps, completed=before, shown="", start=False
-            )
-        self.bar.start()
+            self.tasks[name] = self.bars.add_task(name, total=steps, completed=before, start=False)
+        self.live = Live(Group(self.bars, self.line), console=self.console)
+        self.live.start()
 
     def log(
         self,
@@ -75,9 +76,10 @@ class Display:
         del total, samples
         self.latest |= {name: metrics[name] for name in SHOWN if name in metrics}
         shown = self._shown(metrics)
-        if self.bar is not None:
-            self.bar.start_task(self.tasks[phase])
-            self.bar.update(self.tasks[phase], completed=step, shown=shown)
+        if self.live is not None:
+            self.bars.start_task(self.tasks[phase])
+            self.bars.update(self.tasks[phase], completed=step)
+            self.line.plain = shown
         elif time.monotonic() - self.said > QUIET_SECONDS or step == self.phases[phase]:
             self.said = time.monotonic()
             line = f"{phase} {step}/{self.phases[phase]}  {shown}"
@@ -101,5 +103,5 @@ class Display:
 
     def finish(self) -> None:
         """Leave the terminal as it was."""
-        if self.bar is not None:
-            self.bar.stop()
+        if self.live is not None:
+            self.live.stop()

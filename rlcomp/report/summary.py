@@ -87,14 +87,20 @@ def _table(samples: list[dict[str, Any]]) -> str:
         table.add_column(column, overflow="ellipsis", no_wrap=True, min_width=12, max_width=36)
     for row in after:
         was = before.get(row["prompt"], row)
-        table.add_row(repr(row["prompt"])[1:-1], _marked(was), _marked(row), row["answer"])
-    console = Console(file=io.StringIO(), width=120)
+        table.add_row(_shown(row["prompt"]), _marked(was), _marked(row), _shown(row["answer"]))
+    # No markup: a model may well answer "[/]".
+    console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)
     console.print(table)
     return console.file.getvalue().strip("\n")  # type: ignore[attr-defined,no-any-return]
 
 
 def _marked(row: dict[str, Any]) -> str:
-    return f"{'✓' if row['correct'] else '✗'} {repr(row['response'])[1:-1]}"
+    return f"{'✓' if row['correct'] else '✗'} {_shown(row['response'])}"
+
+
+def _shown(text: str) -> str:
+    """On one line, whatever the text holds."""
+    return repr(text)[1:-1]
 
 
 def _curve(rows: list[dict[str, Any]], path: Path) -> bool:

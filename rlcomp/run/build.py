@@ -28,10 +28,17 @@ class Builder:
         self.seed = seed
         self.built: dict[str, object] = {}
 
+    def without_models(self) -> dict[str, object]:
+        """The nodes that need none: what is cheap to check comes before what is dear to build."""
+        for node in self.plan.nodes.values():
+            if not builds_model(node):
+                self.build(node)
+        return self.built
+
     def all(self) -> dict[str, object]:
-        """Every node, models last: what is cheap to check comes before what is dear to build."""
-        cheap = [node for node in self.plan.nodes.values() if not builds_model(node)]
-        for node in (*cheap, *self.plan.nodes.values()):
+        """Every node, models last."""
+        self.without_models()
+        for node in self.plan.nodes.values():
             self.build(node)
         return self.built
 

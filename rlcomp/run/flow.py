@@ -22,7 +22,8 @@ class Flow:
         writes: keys that are there behind it.
         fresh: it starts a new batch.
         opaque: nothing is known of it.
-        lacks: keys read inside it, behind a fresh stage, that nobody wrote: no stage before can help.
+        lacks: keys read inside it behind a fresh stage and written by nobody: no stage before it
+            can help.
     """
 
     reads: frozenset[str] = frozenset()
@@ -106,8 +107,8 @@ def check_stages(
 def _lacking_inside(phase: str, stage: Stage) -> str:
     keys = ", ".join(f"'{key}'" for key in sorted(stage.flow.lacks))
     return (
-        f"phases.{phase}.stages: inside {stage.path} ({stage.kind}) {keys} is read, which no earlier "
-        f"stage of it writes since its new batch: add one to {stage.path}, or reorder it"
+        f"phases.{phase}.stages: inside {stage.path} ({stage.kind}) {keys} is read, which no "
+        f"earlier stage of it writes since its new batch: add one to {stage.path}, or reorder it"
     )
 
 

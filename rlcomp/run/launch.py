@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
@@ -17,6 +19,7 @@ from rlcomp.io.tracking import JsonLines, Tracker, WandB
 from rlcomp.report.display import Display
 from rlcomp.report.summary import summarise
 from rlcomp.run.build import Builder
+from rlcomp.run.compare import changed
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.wiring import PhasePlan, Plan
@@ -30,12 +33,14 @@ def launch(config: DictConfig, plan: Plan) -> None:
     """
     directory = Path(config.directory)
     builder = Builder(plan, int(config.seed))
-    nodes = builder.all()
-    place_on(device(str(config.get("device", "auto"))), nodes)
-    checkpoint = next((node for node in nodes.values() if isinstance(node, Checkpoint)), None)
+    where = device(str(config.get("device", "auto")))
+    cheap = builder.without_models().values()
+    checkpoint = next((node for node in cheap if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)
-    saved = saved_run(str(config.resume), checkpoint)
+    saved = saved_run(config, checkpoint)
+    nodes = builder.all()
+    place_on(where, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
     try:
         run_phases(
@@ -81,27 +86,50 @@ def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
     return Phase(plan.steps, builder.value(plan.stages), every)
 
 
-def saved_run(resume: str, checkpoint: Checkpoint | None) -> Saved | None:
-    """What to continue from.
-
-    Args:
-        resume: ``auto`` (the newest, if any), ``must``, ``never``, or a path.
-        checkpoint: the run's own.
+def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
+    """What to continue from, by ``resume``: auto (the newest, if any), must, never, or a path.
 
     Raises:
-        CheckpointError: there is nothing to continue from, but there must be.
+        CheckpointError: there is nothing to continue from, but there must be; or there is something
+            that is not meant.
     """
-    if resume == "never":
-        return None
-    if resume not in ("auto", "must"):
+    resume = str(config.resume)
+    if resume not in ("auto", "must", "never"):
         return open_checkpoint(Path(resume))
     found = checkpoint.newest() if checkpoint is not None else None
     if found is None and resume == "must":
-        where = (
-            checkpoint.directory if checkpoint is not None else "a run without a checkpoint node"
-        )
+        where = checkpoint.directory if checkpoint is not None else "a run without checkpoints"
         raise CheckpointError(f"resume is must, but there is no whole checkpoint in {where}")
+    if found is not None and resume == "never":
+        raise CheckpointError(
+            f"resume is never, but {found.path} is there: choose another directory, or resume=auto"
+        )
+    if found is not None:
+        same_config(found, config)
     return found
+
+
+# What may change between a run and its continuation without changing its numbers.
+FREE = ("directory", "resume", "device", "tracker")
+
+
+def same_config(saved: Saved, config: DictConfig) -> None:
+    """Refuse to continue under another config without being told to.
+
+    Raises:
+        CheckpointError: names every value that changed.
+    """
+    file = saved.path / "config.yaml"
+    if not file.is_file():
+        return
+    old = cast("DictConfig", OmegaConf.load(file))
+    paths = {p: v for p, v in changed(old, config).items() if p.split(".")[0] not in FREE}
+    if paths:
+        told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())
+        raise CheckpointError(
+            f"{saved.path} is of another config ({told}): choose another directory, or continue it "
+            f"on purpose with resume={saved.path}"
+        )
 
 
 def trackers(nodes: dict[str, object], config: DictConfig, directory: Path) -> list[Tracker]:
@@ -116,6 +144,8 @@ def trackers(nodes: dict[str, object], config: DictConfig, directory: Path) -> l
 
 
 def resume_command(directory: Path) -> str:
-    """The command line that continues this run."""
+    """The command line that continues this run, or the sweep it belongs to."""
+    if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+        directory = directory.parent
     given = [text for text in sys.argv[1:] if not text.startswith(("directory=", "resume="))]
     return " ".join(["rlcomp", *map(shlex.quote, given), f"directory={directory}", "resume=auto"])

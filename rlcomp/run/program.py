@@ -56,6 +56,7 @@ class Program:
         self.trackers = list(trackers)
         self.checkpoint = checkpoint
         self.phase, self.step, self.total = 0, 0, 0
+        self.saved = 0  # after how many steps a checkpoint was last written
         self.stop_asked = False
 
     def run(self, saved: Saved | None = None) -> None:
@@ -89,7 +90,8 @@ class Program:
         place = saved.restore(self.nodes)
         self.phase, self.step, self.total = place["phase"], place["step"], place["total"]
         for tracker in self.trackers:
-            tracker.rewind(place["trackers"].get(tracker.name, {}))
+            if tracker.name in place["trackers"]:
+                tracker.rewind(place["trackers"][tracker.name])
 
     def _run_phase(self, name: str, phase: Phase) -> None:
         if self.step == 0:
@@ -146,10 +148,11 @@ class Program:
         return result
 
     def _save(self) -> None:
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.saved != self.total:
             trackers = {tracker.name: tracker.place() for tracker in self.trackers}
             place = {"phase": self.phase, "step": self.step, "total": self.total}
             self.checkpoint.save(self.nodes, {**place, "trackers": trackers})
+            self.saved = self.total
 
     def _interrupt(self, name: str) -> None:
         self._save()

@@ -1,9 +1,8 @@
 """Reading a config: an interpolation that dereferences to a node of the tree *is* that node.
 
 No torch and no imports of targets here: :func:`read` turns an OmegaConf tree into plain Python
-values
-in which each ``{_target_: ...}`` became one :class:`Node`, shared wherever the config refers to it.
-``rlcomp.run.build`` makes the objects.
+values in which each ``{_target_: ...}`` became one :class:`Node`, shared wherever the config refers
+to it. ``rlcomp.run.build`` makes the objects.
 """
 
 from __future__ import annotations

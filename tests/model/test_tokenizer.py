@@ -97,3 +97,15 @@ def test_offline_a_hub_name_is_looked_for_on_this_machine_only(monkeypatch):
 
     with pytest.raises(DataError, match="local files only"):
         load_tokenizer(path="nobody/has-this-model")
+
+
+def test_beside_a_model_it_stays_the_tokenizer_it_was(tmp_path):
+    tokenizer = character_tokenizer(characters="0123456789>")
+    tokenizer.save_pretrained(tmp_path)
+    # AutoTokenizer alone goes by the model's family, whose tokenizer has a token more.
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+
+    loaded = load_tokenizer(path=str(tmp_path))
+
+    assert len(loaded) == len(tokenizer) == 13
+    assert loaded.get_vocab() == tokenizer.get_vocab()

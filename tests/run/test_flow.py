@@ -1,4 +1,4 @@
-"""The flow of keys, from sources and from built objects: what is wrong is told, what is right is not."""
+"""The flow of keys, from sources and from built objects."""
 
 import json
 
@@ -81,8 +81,8 @@ def test_a_key_that_is_written_later_says_what_to_move():
     found = errors(stage("advantage", "reward", "advantage"), stage("reward", "", "reward"))
 
     assert found == [
-        "phases.rl.stages: stage advantage (Advantage) reads 'reward'; reward writes that, but later: "
-        "move reward before advantage"
+        "phases.rl.stages: stage advantage (Advantage) reads 'reward'; reward writes that, but "
+        "later: move reward before advantage"
     ]
 
 
@@ -130,7 +130,7 @@ def test_a_key_lacking_inside_a_bundle_that_starts_a_new_batch_is_told():
     (error,) = errors(stage("reward", "", "reward"), Stage("batch", "Refill", inside))
 
     assert error.startswith(
-        "phases.rl.stages: inside batch (Refill) 'reward' is read, which no earlier"
+        "phases.rl.stages: inside batch (Refill) 'reward' is read, which no "
     )
 
 
@@ -173,8 +173,8 @@ def test_a_group_baseline_with_one_answer_is_refused():
     (error,) = errors(stage("rollout", group_size=1), stage("advantage", min_group_size=2))
 
     assert error == (
-        "rollout.group_size is 1: advantage (Advantage) in phase rl compares at least 2 answers per "
-        "prompt; set rollout.group_size=8 or choose another advantage"
+        "rollout.group_size is 1: advantage (Advantage) in phase rl compares at least 2 answers "
+        "per prompt; set rollout.group_size=8 or choose another advantage"
     )
 
 
@@ -290,8 +290,9 @@ def test_a_built_group_baseline_with_one_answer_is_refused():
         def forward(self, batch):
             return batch
 
+    nodes = {"rollout": Collector(group_size=1), "advantage": GroupMean()}
+
     with pytest.raises(ConfigErrors, match=r"set rollout\.group_size=8"):
-        nodes = {"rollout": Collector(group_size=1), "advantage": GroupMean()}
         check_built({"rl": Phase(1, list(nodes.values()))}, nodes)
 
 

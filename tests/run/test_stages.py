@@ -47,7 +47,7 @@ class Rows(Component):
     writes = ("reward", "group_id")
     fresh = True
 
-    def __init__(self, *counts: int) -> None:
+    def __init__(self, *counts):
         super().__init__()
         self.counts = list(counts)
         self.calls = 0
@@ -92,7 +92,7 @@ def test_repeat_runs_all_its_stages_so_many_times():
         lambda: Repeat(times=0, stages=[]),
         lambda: Every(k=0, stages=[]),
         lambda: Refill(rows=0, stages=[]),
-    ],  # fmt: skip
+    ],
 )
 def test_a_count_of_nothing_is_refused(make):
     with pytest.raises(ConfigError, match="is 0: must be greater than 0"):
@@ -165,7 +165,7 @@ def test_the_stages_of_a_branch_see_the_batch_and_one_another():
 
 
 def test_no_component_of_ours_leaks_out_of_a_branch():
-    # A shallow copy shares its tensors: a component that wrote in place into one would be seen here.
+    # A shallow copy shares its tensors: a component that wrote into one in place would show here.
     from components.advantage.group_mean import GroupMean
     from components.kl.in_reward import KLInReward
     from components.proximal.rollout import FromRollout

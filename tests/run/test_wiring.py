@@ -69,8 +69,11 @@ def built(**tree):
 
 
 def test_a_reference_to_a_node_is_that_object():
-    made = built(policy={"_target_": KEEP}, learner={"_target_": KEEP, "model": "${policy}"},
-                 rollout={"_target_": KEEP, "model": "${policy}"})  # fmt: skip
+    made = built(
+        policy={"_target_": KEEP},
+        learner={"_target_": KEEP, "model": "${policy}"},
+        rollout={"_target_": KEEP, "model": "${policy}"},
+    )
 
     assert made["learner"].model is made["policy"] is made["rollout"].model
 
@@ -93,8 +96,10 @@ def test_a_reference_to_a_reference_is_the_same_object():
 
 
 def test_a_reference_to_a_nodes_argument_is_its_value():
-    made = built(policy={"_target_": KEEP, "part": {"_target_": KEEP}, "width": 3},
-                 user={"_target_": KEEP, "part": "${policy.part}", "width": "${policy.width}"})  # fmt: skip
+    made = built(
+        policy={"_target_": KEEP, "part": {"_target_": KEEP}, "width": 3},
+        user={"_target_": KEEP, "part": "${policy.part}", "width": "${policy.width}"},
+    )
 
     assert made["user"].part is made["policy"].part
     assert made["user"].width == 3
@@ -168,8 +173,10 @@ def test_select_of_a_node_is_that_object():
 
 
 def test_an_item_of_a_list_of_nodes_is_that_object():
-    made = built(l=[{"_target_": KEEP}, {"_target_": KEEP}],
-                 user={"_target_": KEEP, "first": "${l[0]}", "second": "${l.1}"})  # fmt: skip
+    made = built(
+        l=[{"_target_": KEEP}, {"_target_": KEEP}],
+        user={"_target_": KEEP, "first": "${l[0]}", "second": "${l.1}"},
+    )
 
     assert made["user"].first is made["l"][0]
     assert made["user"].second is made["l"][1]
@@ -182,15 +189,21 @@ def test_integer_keys_stay_integers():
 
 
 def test_a_path_through_an_interpolation_reaches_the_node():
-    made = built(models={"big": {"_target_": KEEP}}, chosen="${models}",
-                 user={"_target_": KEEP, "model": "${chosen.big}"})  # fmt: skip
+    made = built(
+        models={"big": {"_target_": KEEP}},
+        chosen="${models}",
+        user={"_target_": KEEP, "model": "${chosen.big}"},
+    )
 
     assert made["user"].model is made["models"]["big"]
 
 
 def test_a_nested_interpolation_chooses_the_node():
-    made = built(models={"big": {"_target_": KEEP}, "small": {"_target_": KEEP}}, which="small",
-                 user={"_target_": KEEP, "model": "${models.${which}}"})  # fmt: skip
+    made = built(
+        models={"big": {"_target_": KEEP}, "small": {"_target_": KEEP}},
+        which="small",
+        user={"_target_": KEEP, "model": "${models.${which}}"},
+    )
 
     assert made["user"].model is made["models"]["small"]
 

@@ -44,9 +44,9 @@ class Table(Component):
     reads = ("tokens", "response_mask")
     writes = ("log_probs", "entropy")
 
-    def __init__(self) -> None:
+    def __init__(self, start: float = 0.0) -> None:
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
+        self.weight = torch.nn.Parameter(torch.full((4,), start, dtype=torch.float64))
         self.asked_for: list[bool] = []
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -142,10 +142,11 @@ def test_micro_batches_change_no_parameter(reduction, budget):
 
 def test_micro_batches_change_no_recorded_loss():
     with recording() as whole:
-        learner(Table())(batch())
+        learner(Table(1.0))(batch())
     with recording() as split:
-        learner(Table(), micro_batch_tokens=1)(batch())
+        learner(Table(1.0), micro_batch_tokens=1)(batch())
 
+    assert whole.means()["loss/sft"] == pytest.approx(-1.0)
     assert split.means() == pytest.approx(whole.means())
     assert whole.counts["loss/sft"] == 1
 
@@ -199,6 +200,22 @@ def test_minibatches_are_drawn_anew_in_every_epoch_from_the_learners_generator()
     assert not torch.equal(made.generator.get_state(), before)
 
 
+def test_rows_that_one_loss_pairs_share_a_micro_batch_for_all_losses():
+    seen = []
+
+    class Pairs(SFTLoss):
+        unit_rows = 2
+
+        def forward(self, rows: TensorDict) -> TensorDict:
+            seen.append(len(rows))
+            return super().forward(rows)
+
+    losses = {"single": sft(), "pairs": Pairs(reduction=TokenMean())}
+    learner(Table(), losses, micro_batch_tokens=1)(torch.cat([batch(), batch()]))
+
+    assert seen == [2, 2]
+
+
 def test_the_batch_is_handed_on_untouched():
     rows = batch()
 
@@ -216,10 +233,6 @@ def test_a_foreign_loss_with_micro_batches_is_refused():
 
 def test_a_foreign_loss_with_its_own_model_is_trained():
     linear = torch.nn.Linear(1, 1, bias=False)
-    foreign = TensorDictModule(
-        lambda reward: linear(reward[:, None]).mean(), in_keys=["reward"], out_keys=["loss_x"]
-    )
-    foreign.linear = linear
     before = linear.weight.item()
 
     class AsScalar(torch.nn.Module):

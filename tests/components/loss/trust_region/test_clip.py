@@ -46,5 +46,5 @@ def test_tokens_without_gradient_are_counted_on_either_side():
 
 
 def test_a_floor_below_0_is_refused():
-    with pytest.raises(ConfigError, match="clip_low is 1.0: must be less than 1"):
+    with pytest.raises(ConfigError, match=r"clip_low is 1\.0: must be less than 1"):
         Clip(clip_low=1.0, clip_high=0.2)

@@ -1,0 +1,44 @@
+"""Two configs, value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+
+def flat(config: DictConfig) -> dict[str, str]:
+    """Every value by its path, interpolations as they are written; a part by its class.
+
+    Examples:
+        >>> flat(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))
+        {'loss': 'Clip', 'loss.low': '0.2'}
+    """
+    found: dict[str, str] = {}
+
+    def walk(value: Any, path: str) -> None:  # noqa: ANN401
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                if key == "_target_":
+                    found[path] = str(item).rpartition(".")[2]
+                else:
+                    walk(item, f"{path}.{key}" if path else str(key))
+        else:
+            found[path] = str(value)
+
+    walk(OmegaConf.to_container(config, resolve=False), "")
+    return found
+
+
+def changed(one: DictConfig, other: DictConfig) -> dict[str, tuple[str, str]]:
+    """The paths at which two configs differ, with both values ("-" for absent).
+
+    Examples:
+        >>> changed(OmegaConf.create({"lr": 1, "seed": 0}), OmegaConf.create({"lr": 2, "seed": 0}))
+        {'lr': ('1', '2')}
+    """
+    left, right = flat(one), flat(other)
+    paths = dict.fromkeys([*left, *right])
+    pairs = {path: (left.get(path, "-"), right.get(path, "-")) for path in paths}
+    return {path: (was, now) for path, (was, now) in pairs.items() if was != now}

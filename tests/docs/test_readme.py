@@ -1,0 +1,210 @@
+"""What the README says is so: code runs, command lines compose, tables are the code's."""
+
+import importlib
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from rich.console import Console
+
+from rlcomp.cli import explain
+from rlcomp.describe import compose_config, describe, difference
+from rlcomp.errors import ConfigErrors
+from rlcomp.run.resolve import plan_of
+from rlcomp.run.wiring import read
+from rlcomp.testing import check_component
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+WIDTH = 98
+
+
+def blocks(kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def command_lines(program):
+    """Those of the shell blocks and those within sentences, as words."""
+    shell = [line for block in blocks("sh") for line in block.splitlines()]
+    inline = re.findall(
+        rf"`({program} [^`]+)`", re.sub(r"^```.*?^```$", "", README, flags=re.M | re.S)
+    )
+    words = [shlex.split(line, comments=True) for line in (*shell, *inline)]
+    return [line for line in words if line[:1] == [program]]
+
+
+def jobs(words):
+    """The override lists of a command line: one, or one for each job of a sweep."""
+    parser, found = OverridesParser.create(), [[]]
+    for word in words:
+        override = parser.parse_override(word)
+        choices = [word]
+        if override.is_sweep_override():
+            key = override.get_key_element()
+            choices = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        found = [[*job, choice] for job in found for choice in choices]
+    return found
+
+
+def without_options(words):
+    """Overrides and config directories; -m, --help and --cfg job have nothing to compose."""
+    overrides, directories, rest = [], [], iter(words)
+    for word in rest:
+        if word == "-cd":
+            directories.append(next(rest))
+        elif word == "--cfg":
+            next(rest)
+        elif not word.startswith("-"):
+            overrides.append(word)
+    return overrides, directories
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """A directory with the files that the README shows, importable."""
+    where = tmp_path_factory.mktemp("readme")
+    for block in (*blocks("python"), *blocks("yaml")):
+        name = re.match(r"# (\S+\.(?:py|yaml))\n", block)
+        if name:
+            (where / name[1]).parent.mkdir(parents=True, exist_ok=True)
+            (where / name[1]).write_text(block)
+    sys.path.insert(0, str(where))
+    yield where
+    sys.path.remove(str(where))
+    sys.modules.pop("my_parts", None)
+
+
+REFUSED = ["rollout.group_size=1"]
+RUNS = [line[1:] for line in command_lines("rlcomp") if line[1:] != REFUSED]
+DESCRIPTIONS = [line[1:] for line in command_lines("rlcomp-describe")]
+
+
+@pytest.mark.parametrize("words", RUNS, ids=" ".join)
+def test_every_command_line_composes_and_flows(words, directory, monkeypatch):
+    monkeypatch.chdir(directory)
+    overrides, directories = without_options(words)
+
+    for job in jobs(overrides):
+        assert plan_of(compose_config(job, directories)).phases
+
+
+def test_the_sweep_has_the_jobs_it_is_said_to_have():
+    words = next(line for line in RUNS if line[:1] == ["-m"])
+
+    assert len(jobs(without_options(words)[0])) == 4
+
+
+@pytest.mark.parametrize("words", DESCRIPTIONS, ids=" ".join)
+def test_every_described_recipe_composes_and_flows(words):
+    one, _, other = " ".join(words).partition(" --against ")
+
+    assert plan_of(compose_config(one.split())).phases
+    assert plan_of(compose_config(other.split())).phases
+
+
+def printed(*renderables):
+    console = Console(width=WIDTH)
+    with console.capture() as captured:
+        for renderable in renderables:
+            console.print(renderable)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def shown(start):
+    block = next(block for block in blocks("text") if block.startswith(start))
+    return [line for line in block.splitlines() if line.strip() != "..."]
+
+
+def test_the_description_shown_is_what_is_printed():
+    plan, _ = read(compose_config(["recipe=grpo"]))
+
+    assert set(shown("phase rl")) <= set(printed(*describe(plan)))
+
+
+def test_the_difference_shown_is_what_is_printed():
+    one, other = ["recipe=grpo"], ["recipe=shuffled_rewards", "advantage=group_mean_std"]
+    table = difference(compose_config(one), compose_config(other), (one[0], " ".join(other)))
+
+    assert set(shown("recipe=grpo against")) <= set(printed(table))
+
+
+def test_the_mistake_shown_is_what_is_said():
+    with pytest.raises(ConfigErrors) as error:
+        plan_of(compose_config(REFUSED))
+
+    assert f"rlcomp: {explain(error.value)}\n" in blocks("text")
+
+
+def test_the_part_of_ones_own_keeps_the_contract(directory):
+    check_component(importlib.import_module("my_parts").BatchMean())
+
+
+@pytest.mark.parametrize(
+    "code", [block for block in blocks("python") if not block.startswith("# my_parts.py")]
+)
+def test_the_code_by_hand_runs(code):
+    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_the_demos_sizes_are_those_of_the_recipe():
+    config = compose_config([])
+
+    assert (config.phases.warm_start.steps, config.phases.rl.steps) == (75, 150)
+    assert (config.prompts.batch_size, config.rollout.group_size) == (64, 16)
+    assert (config.task.length, config.task.held_out) == (6, 0.1)
+
+
+def table_of_parts():
+    """Group -> options, from the README's table."""
+    found = {}
+    for row in re.findall(r"^\| (`\S+`(?:, `\S+`)*) \| [^|]+ \| (.*) \|$", README, re.MULTILINE):
+        groups, options = re.findall(r"`(\S+?)`", row[0]), row[1].split(";")
+        for group, names in zip(groups, options, strict=True):
+            found[group] = re.findall(r"`(\w+)`", names)
+    return found
+
+
+def test_every_option_in_the_table_of_parts_exists():
+    conf = ROOT / "conf"
+
+    lacking = [
+        f"{group}={name}"
+        for group, names in table_of_parts().items()
+        for name in names
+        if not (conf / group / f"{name}.yaml").is_file()
+    ]
+
+    assert lacking == []
+
+
+def test_every_group_has_a_row_in_the_table_of_parts():
+    groups = {f.parent.relative_to(ROOT / "conf").as_posix() for f in ROOT.glob("conf/*/**/*.yaml")}
+
+    assert set(table_of_parts()) == groups
+
+
+def test_the_commands_of_the_makefile_stand_beside_it():
+    makefile = (ROOT / "Makefile").read_text()
+    plain = [
+        line.strip().replace("--quiet ", "").replace("--editable", "-e").replace("$(BIN)/", "")
+        for line in makefile.splitlines()
+        if line.startswith("\t$(BIN)")
+    ]
+
+    for command in plain:
+        if "pip install" in command and "--upgrade" not in command:
+            assert command.removeprefix("python -m ") in README
+    assert next(line for line in plain if "not slow" in line) in README
+
+
+def test_the_extras_are_those_of_the_project():
+    project = (ROOT / "pyproject.toml").read_text()
+    section = project.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
+    paragraph = re.search(r"^Extras:.*?\n\n", README, re.MULTILINE | re.DOTALL)[0]
+
+    assert set(re.findall(r"`(\w+)`", paragraph)) == set(
+        re.findall(r"^(\w+) = ", section, re.MULTILINE)
+    )

@@ -1,0 +1,356 @@
+import json
+import os
+import random
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlcomp.component import Component
+from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.io import checkpoint as io
+from rlcomp.io.checkpoint import Checkpoint, collect, generators, open_checkpoint, owned
+from rlcomp.run.seed import new_generator
+
+
+class Part(Component):
+    """A weight, a buffer, a generator and a count."""
+
+    buffer: torch.Tensor
+
+    def __init__(self, *, inner=None, width=2) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(width))
+        self.register_buffer("buffer", torch.rand(width))
+        self.generator = new_generator()
+        self.inner = inner
+        self.count = 0
+
+    def forward(self, batch):
+        return batch
+
+    def run_state(self):
+        return {"count": self.count}
+
+    def load_run_state(self, state):
+        self.count = state["count"]
+
+
+class Plain:
+    """No module, but with a state."""
+
+    def __init__(self):
+        self.seen = [1.5, (2, None)]
+
+    def run_state(self):
+        return {"seen": self.seen}
+
+    def load_run_state(self, state):
+        self.seen = state["seen"]
+
+
+PLACE = {"phase": 0, "step": 1, "trackers": {}}
+
+
+def place(total):
+    return {**PLACE, "total": total}
+
+
+def saver(tmp_path, keep=3, config=None):
+    return Checkpoint(directory=str(tmp_path), keep=keep, config=config)
+
+
+def test_a_tensor_belongs_to_the_node_that_owns_it():
+    policy = Part()
+    user = Part(inner=policy)
+
+    assert list(owned({"policy": policy, "user": user})) == [
+        "policy:weight", "policy:buffer", "user:weight", "user:buffer"]  # fmt: skip
+
+
+def test_the_owner_does_not_depend_on_the_order_of_the_nodes():
+    policy = Part()
+    user = Part(inner=policy)
+    one, other = {"policy": policy, "user": user}, {"user": user, "policy": policy}
+
+    assert set(owned(one)) == set(owned(other))
+
+
+def test_a_part_inside_a_node_belongs_to_that_node():
+    assert "user:inner.weight" in owned({"user": Part(inner=Part())})
+
+
+def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):
+    model = nn.Module()
+    model.embedding, model.head = nn.Embedding(3, 2), nn.Linear(2, 3, bias=False)
+    model.head.weight = model.embedding.weight
+    before = model.head.weight.detach().clone()
+
+    saved = saver(tmp_path).save({"model": model}, place(1))
+    with torch.no_grad():
+        model.head.weight.zero_()
+    open_checkpoint(saved).restore({"model": model})
+
+    names = open_checkpoint(saved).tensors().keys()
+    assert [n for n in names if not n.startswith("state/")] == ["model:embedding.weight"]
+    assert torch.equal(model.head.weight, before)
+    assert model.head.weight is model.embedding.weight
+
+
+def test_generators_of_nested_components_are_found():
+    assert list(generators({"user": Part(inner=Part())})) == [
+        "user:generator",
+        "user:inner.generator",
+    ]
+
+
+def test_states_of_nested_components_and_of_plain_objects_are_saved():
+    _, state = collect({"user": Part(inner=Part()), "plain": Plain()})
+
+    assert set(state["nodes"]) == {"user:", "user:inner.", "plain:"}
+
+
+def test_a_round_trip_is_bit_identical(tmp_path):
+    torch.manual_seed(1)
+    nodes = {"user": Part(inner=Part()), "plain": Plain()}
+    nodes["user"].count, nodes["plain"].seen = 7, [float("nan"), (-0.0, float("inf")), {3: "x"}]
+    torch.rand(5, generator=nodes["user"].inner.generator)
+    path = saver(tmp_path).save(nodes, place(4))
+    expected = {name: tensor.clone() for name, tensor in owned(nodes).items()}
+    draws = [torch.rand(3, generator=g) for g in generators(nodes).values()]
+
+    fresh = {"user": Part(inner=Part()), "plain": Plain()}
+    found = open_checkpoint(path).restore(fresh)
+
+    assert found == place(4)
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in owned(fresh).items())
+    for drawn, generator in zip(draws, generators(fresh).values(), strict=True):
+        assert torch.equal(torch.rand(3, generator=generator), drawn)
+    assert fresh["user"].count == 7
+    assert repr(fresh["plain"].seen) == "[nan, (-0.0, inf), {3: 'x'}]"
+
+
+def test_the_global_generators_come_back(tmp_path):
+    path = saver(tmp_path).save({}, place(1))
+    expected = torch.rand(2).tolist(), random.random(), np.random.rand()
+    np.random.rand(700)  # past one block of the Mersenne twister
+
+    open_checkpoint(path).restore({})
+
+    assert (torch.rand(2).tolist(), random.random(), np.random.rand()) == expected
+
+
+def test_a_learner_comes_back_with_its_optimizer(tmp_path):
+    class Trained(Part):
+        def __init__(self, **given):
+            super().__init__(**given)
+            self.optimizer = torch.optim.AdamW([self.weight], lr=0.1)
+
+        def step(self):
+            self.optimizer.zero_grad()
+            (self.weight**2).sum().backward()
+            self.optimizer.step()
+
+        def run_state(self):
+            return {"optimizer": self.optimizer.state_dict()}
+
+        def load_run_state(self, state):
+            self.optimizer.load_state_dict(state["optimizer"])
+
+    one, other = Trained(), Trained()
+    one.step()
+    path = saver(tmp_path).save({"learner": one}, place(1))
+    open_checkpoint(path).restore({"learner": other})
+    one.step()
+    other.step()
+
+    assert torch.equal(one.weight, other.weight)
+
+
+def test_only_the_newest_are_kept(tmp_path):
+    checkpoint = saver(tmp_path, keep=2)
+    for total in (9, 10, 11):
+        checkpoint.save({}, place(total))
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000010", "step-00000011"]
+
+
+def test_a_new_checkpoint_is_never_the_one_that_goes(tmp_path):
+    checkpoint = saver(tmp_path, keep=1)
+    checkpoint.save({}, place(9))  # of a future that the resumed run has left
+    checkpoint.save({}, place(4))
+
+    assert [p.name for p in tmp_path.iterdir()] == ["step-00000004"]
+
+
+@pytest.mark.parametrize("keep", [0, -1, "two"])
+def test_keeping_none_is_refused(tmp_path, keep):
+    with pytest.raises(ConfigError, match="keep is"):
+        saver(tmp_path, keep=keep)
+
+
+def test_a_checkpoint_of_the_same_step_replaces_the_other(tmp_path):
+    part = Part()
+    checkpoint = saver(tmp_path)
+    checkpoint.save({"part": part}, place(1))
+    with torch.no_grad():
+        part.weight.fill_(3.0)
+    path = checkpoint.save({"part": part}, place(1))
+
+    assert open_checkpoint(path).tensors()["part:weight"].tolist() == [3.0, 3.0]
+
+
+FILES = ["tensors.safetensors", "state.json", "manifest.json", "config.yaml"]
+
+
+def damage(file, how):
+    content = file.read_bytes()
+    if how == "missing":
+        file.unlink()
+    elif how == "empty":
+        file.write_bytes(b"")
+    elif how == "cut short":
+        file.write_bytes(content[: len(content) // 2])
+    else:
+        changed = bytearray(content)
+        changed[len(changed) // 2] ^= 1
+        file.write_bytes(changed)
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "cut short", "one bit"])
+@pytest.mark.parametrize("file", FILES)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, file, how):
+    checkpoint = saver(tmp_path, config="seed: 0\n" * 20)
+    checkpoint.save({"part": Part()}, place(1))
+    newest = checkpoint.save({"part": Part()}, place(2))
+    damage(newest / file, how)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = checkpoint.newest()
+
+    assert found.path.name == "step-00000001"
+    (warning,) = caught
+    assert str(warning.message).startswith("passed over: ")
+    assert "step-00000002" in str(warning.message)
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path):
+    path = saver(tmp_path).save({}, place(1))
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
+
+    with pytest.raises(CheckpointError, match="format 99, this version reads format 1"):
+        open_checkpoint(path)
+
+
+def test_without_any_whole_checkpoint_there_is_nothing_to_resume(tmp_path):
+    assert saver(tmp_path / "nowhere").newest() is None
+
+
+@pytest.mark.parametrize("inside", ["", "checkpoints"])
+def test_a_runs_directory_stands_for_its_newest_whole_checkpoint(tmp_path, inside):
+    checkpoint = saver(tmp_path / inside)
+    checkpoint.save({}, place(1))
+    (checkpoint.save({}, place(2)) / "state.json").unlink()
+
+    with pytest.warns(UserWarning, match="passed over"):
+        assert open_checkpoint(tmp_path).path.name == "step-00000001"
+
+
+def test_a_place_without_a_checkpoint_says_what_to_name(tmp_path):
+    with pytest.raises(CheckpointError, match="no whole checkpoint there: name a run's directory"):
+        open_checkpoint(tmp_path / "nowhere")
+
+
+def test_a_checkpoint_of_a_run_with_other_nodes_is_refused(tmp_path):
+    path = saver(tmp_path).save({"part": Part()}, place(1))
+
+    with pytest.raises(
+        CheckpointError, match=r"is of another run: .*'other:buffer'; resume with the"
+    ):
+        open_checkpoint(path).restore({"part": Part(), "other": Part()})
+
+
+def test_a_checkpoint_of_a_run_with_fewer_states_is_refused(tmp_path):
+    path = saver(tmp_path).save({}, place(1))
+
+    with pytest.raises(CheckpointError, match=r"is of another run: .*'plain:'"):
+        open_checkpoint(path).restore({"plain": Plain()})
+
+
+def test_a_tensor_of_another_shape_is_refused_with_both(tmp_path):
+    path = saver(tmp_path).save({"part": Part(width=2)}, place(1))
+
+    with pytest.raises(
+        CheckpointError, match=r"'part:weight' is \[2\] torch.float32 there, \[3\] torch"
+    ):
+        open_checkpoint(path).restore({"part": Part(width=3)})
+
+
+def test_a_tensor_of_another_dtype_is_refused(tmp_path):
+    path = saver(tmp_path).save({"layer": nn.Linear(1, 1)}, place(1))
+
+    with pytest.raises(CheckpointError, match=r"'layer:weight' is .*float32 there, .*float64 here"):
+        open_checkpoint(path).restore({"layer": nn.Linear(1, 1).double()})
+
+
+@pytest.mark.parametrize("where", ["save_file", "_seal", "_sync", "_digest"])
+def test_a_run_that_dies_while_saving_leaves_the_older_checkpoint_only(
+    tmp_path, monkeypatch, where
+):
+    checkpoint = saver(tmp_path)
+    checkpoint.save({"part": Part()}, place(1))
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(io, where, die)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save({"part": Part()}, place(2))
+    monkeypatch.undo()
+
+    assert checkpoint.newest().path.name == "step-00000001"
+    assert sorted(p.name for p in tmp_path.glob("step-*")) == ["step-00000001"]
+
+
+def test_what_a_dead_run_left_is_cleared_by_the_next_save(tmp_path):
+    (tmp_path / ".tmp-step-00000001-99").mkdir()
+
+    saver(tmp_path).save({}, place(2))
+
+    assert [p.name for p in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def test_the_files_are_on_disk_before_the_checkpoint_has_its_name(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(io.os, "fsync", lambda handle: done.append("fsync"))
+    rename = os.rename
+    monkeypatch.setattr(io.os, "rename", lambda *a: (done.append("rename"), rename(*a)))
+
+    saver(tmp_path, config="a: 1").save({}, place(1))
+
+    # Four files and their folder before, the folder above after.
+    assert done == ["fsync"] * 5 + ["rename", "fsync"]
+
+
+def test_the_runs_config_is_stored_beside_the_tensors(tmp_path):
+    path = saver(tmp_path, config="name: é\n").save({}, place(1))
+
+    assert (path / "config.yaml").read_text(encoding="utf-8") == "name: é\n"
+
+
+def test_nothing_in_a_checkpoint_is_a_pickle(tmp_path):
+    path = saver(tmp_path, config="a: 1").save({"part": Part(), "plain": Plain()}, place(1))
+
+    assert {file.suffix for file in path.iterdir()} == {".safetensors", ".json", ".yaml"}
+
+
+def test_a_checkpoint_can_be_moved(tmp_path):
+    part = Part()
+    shutil.move(saver(tmp_path / "a").save({"part": part}, place(1)), tmp_path / "b")
+
+    assert torch.equal(open_checkpoint(tmp_path / "b").tensors()["part:weight"], part.weight)

@@ -1,0 +1,210 @@
+import json
+import os
+import sys
+
+import pytest
+
+from rlcomp.errors import MissingExtra
+from rlcomp.io.tracking import JsonLines, TensorBoard, WandB
+
+PHASES = {"rl": 3}
+
+
+def log(tracker, total, samples=(), **metrics):
+    tracker.log(total, "rl", total, metrics or {"reward/mean": total / 2}, samples)
+
+
+def rows(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_every_step_is_one_line_with_its_place(tmp_path):
+    tracker = JsonLines(directory=str(tmp_path / "new"))
+    tracker.start(PHASES, 0)
+    log(tracker, 1)
+    log(tracker, 2, **{"loss/policy": -0.5})
+
+    assert rows(tmp_path / "new" / "metrics.jsonl") == [
+        {"total": 1, "phase": "rl", "step": 1, "reward/mean": 0.5},
+        {"total": 2, "phase": "rl", "step": 2, "loss/policy": -0.5},
+    ]
+
+
+def test_every_line_is_on_disk_at_once(tmp_path):
+    tracker = JsonLines(directory=str(tmp_path))
+    tracker.start(PHASES, 0)
+
+    for total in (1, 2):
+        log(tracker, total)
+        assert len(rows(tmp_path / "metrics.jsonl")) == total
+
+
+def test_samples_have_a_file_of_their_own(tmp_path):
+    tracker = JsonLines(directory=str(tmp_path))
+    tracker.start(PHASES, 0)
+    log(tracker, 1)
+    log(tracker, 2, [{"prompt": "1+1=", "response": "é\n"}, {"prompt": "2+2="}])
+
+    assert rows(tmp_path / "samples.jsonl") == [
+        {"total": 2, "phase": "rl", "step": 2, "prompt": "1+1=", "response": "é\n"},
+        {"total": 2, "phase": "rl", "step": 2, "prompt": "2+2="},
+    ]
+
+
+def test_a_new_run_in_an_old_directory_starts_empty_files(tmp_path):
+    for _ in range(2):
+        tracker = JsonLines(directory=str(tmp_path))
+        tracker.start(PHASES, 0)
+        log(tracker, 1, [{"prompt": "a"}])
+
+    assert len(rows(tmp_path / "metrics.jsonl")) == len(rows(tmp_path / "samples.jsonl")) == 1
+
+
+def test_a_resumed_run_cuts_back_to_its_checkpoint_and_goes_on(tmp_path):
+    tracker = JsonLines(directory=str(tmp_path))
+    tracker.start(PHASES, 0)
+    log(tracker, 1, [{"prompt": "a"}])
+    place = json.loads(json.dumps(tracker.place()))
+    log(tracker, 2, [{"prompt": "lost"}])
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"half a li')
+
+    again = JsonLines(directory=str(tmp_path))
+    again.rewind(place)
+    again.start(PHASES, 1)
+    log(again, 2, [{"prompt": "b"}])
+
+    assert [row["total"] for row in rows(tmp_path / "metrics.jsonl")] == [1, 2]
+    assert [row["prompt"] for row in rows(tmp_path / "samples.jsonl")] == ["a", "b"]
+
+
+def test_a_run_resumed_in_another_directory_starts_files_there(tmp_path):
+    tracker = JsonLines(directory=str(tmp_path / "old"))
+    tracker.start(PHASES, 0)
+    log(tracker, 1)
+
+    again = JsonLines(directory=str(tmp_path / "new"))
+    again.rewind(tracker.place())
+    again.start(PHASES, 1)
+    log(again, 2)
+
+    assert [row["total"] for row in rows(tmp_path / "new" / "metrics.jsonl")] == [2]
+
+
+def test_tensorboard_files_can_be_read_back(tmp_path):
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    tracker = TensorBoard(directory=str(tmp_path))
+    tracker.start(PHASES, 0)
+    for total in (1, 2):
+        log(tracker, total, [{"prompt": "a"}])
+    tracker.finish()
+
+    events = reader.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+
+    assert [(e.step, e.value) for e in events.Scalars("reward/mean")] == [(1, 0.5), (2, 1.0)]
+    assert events.Tags()["tensors"] == ["samples/text_summary"]
+
+
+def test_a_resumed_tensorboard_forgets_what_came_after_its_checkpoint(tmp_path):
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    tracker = TensorBoard(directory=str(tmp_path))
+    tracker.start(PHASES, 0)
+    for total in (1, 2, 3):
+        log(tracker, total, **{"reward/mean": 9.0})
+    tracker.finish()
+    # Two files of one second are read in an order that does not tell which is newer.
+    (old,) = (tmp_path / "tensorboard").iterdir()
+    old.rename(old.with_name("events.out.tfevents.0000000001.host"))
+
+    again = TensorBoard(directory=str(tmp_path))
+    again.rewind(again.place())
+    again.start(PHASES, 1)
+    log(again, 2)
+    again.finish()
+
+    events = reader.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(e.step, e.value) for e in events.Scalars("reward/mean")] == [(1, 9.0), (2, 1.0)]
+
+
+def test_tensorboard_without_its_extra_says_which(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'rlcomp\[plots\]'"):
+        TensorBoard(directory=str(tmp_path))
+
+
+@pytest.fixture
+def nobody(tmp_path, monkeypatch):
+    """A user without any W&B account, in an empty home."""
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("NETRC", raising=False)
+    return tmp_path
+
+
+def test_wandb_is_offline_without_a_key(nobody):
+    assert WandB._mode() == "offline"
+
+
+def test_wandb_is_online_with_a_key_in_the_environment(nobody, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
+
+    assert WandB._mode() == "online"
+
+
+def test_wandb_is_online_with_a_key_that_its_login_left(nobody):
+    (nobody / ".netrc").write_text("machine api.wandb.ai login user password secret\n")
+    (nobody / ".netrc").chmod(0o600)
+
+    assert WandB._mode() == "online"
+
+
+def test_a_netrc_for_others_or_of_nonsense_is_no_key(nobody):
+    (nobody / ".netrc").write_text("machine example.com login user password secret\n")
+    (nobody / ".netrc").chmod(0o600)
+    assert WandB._mode() == "offline"
+
+    (nobody / ".netrc").write_text("nonsense\n")
+    assert WandB._mode() == "offline"
+
+
+def test_the_users_wandb_mode_wins(nobody, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+
+    assert WandB._mode() == "disabled"
+
+
+def test_wandb_offline_keeps_a_run_with_its_sweep_and_says_how_to_upload_it(nobody, capsys):
+    # The one test with the real thing: no key, no network.
+    wandb = pytest.importorskip("wandb")
+    settings = {"project": "p", "group": "2025-01-01", "job_type": "loss", "tags": ["loss=grpo"]}
+    tracker = WandB(directory=str(nobody), config={"seed": 3}, **settings)
+    tracker.start(PHASES, 0)
+    log(tracker, 1, [{"prompt": "a", "correct": True}])
+    kept = (tracker.run.group, tracker.run.job_type, tracker.run.tags, tracker.run.config["seed"])
+    place = json.loads(json.dumps(tracker.place()))
+    tracker.finish()
+    wandb.teardown()  # its own process writes behind our back; now it has
+
+    assert kept == ("2025-01-01", "loss", ("loss=grpo",), 3)
+    (folder,) = (nobody / "wandb").glob("offline-run-*")
+    assert f"W&B offline; upload with: wandb sync {folder}" in capsys.readouterr().out
+    (kept,) = folder.glob("*.wandb")
+    assert b"reward/mean" in kept.read_bytes()
+    assert list(folder.glob("files/media/table/samples_*.table.json"))
+    assert folder.name.endswith(place["id"])
+
+
+def test_a_resumed_wandb_run_keeps_its_id(tmp_path):
+    tracker = WandB(directory=str(tmp_path), project="p", group=None, job_type=None, tags=[])
+    tracker.rewind({"id": "abc"})
+
+    assert tracker.place() == {"id": "abc"}
+
+
+def test_finishing_what_never_started_is_no_error(tmp_path):
+    WandB(directory=str(tmp_path), project="p", group=None, job_type=None, tags=[]).finish()
+    TensorBoard(directory=str(tmp_path)).finish()
+    JsonLines(directory=str(tmp_path)).finish()

@@ -1,0 +1,160 @@
+"""PPO on CartPole through the same loop as the language-model recipes."""
+
+import json
+import sys
+
+import gymnasium
+import pytest
+import torch
+from torchrl.collectors import Collector
+from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives.value import GAE
+
+from rlcomp.describe import compose_config
+from rlcomp.io.checkpoint import open_checkpoint
+from rlcomp.run.build import Builder
+from rlcomp.run.launch import launch
+from rlcomp.run.resolve import plan_of
+
+SHORT = [
+    "recipe=control_ppo",
+    "phases.rl.steps=3",
+    "phases.rl.every.checkpoint=1",
+    "environment.num_envs=4",
+    "collector.num_steps=32",
+    "evaluation_environment.num_envs=2",
+    "evaluation.max_steps=20",
+]
+
+
+def plan(directory, *overrides):
+    config = compose_config([f"directory={directory}", *overrides])
+    return config, plan_of(config)
+
+
+def play(directory, *overrides):
+    launch(*plan(directory, *overrides))
+    return metrics(directory)
+
+
+def metrics(directory):
+    rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
+
+
+def nodes(directory, *overrides):
+    return Builder(plan(directory, *SHORT, *overrides)[1], seed=0).all()
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("control") / "run"
+    play(directory, *SHORT)
+    return directory
+
+
+def test_torchrls_own_parts_are_the_nodes(tmp_path):
+    made = nodes(tmp_path)
+
+    with torch.no_grad():
+        made["collector"](None)
+    kinds = [type(part) for part in (made["collector"].collector, made["advantage"], made["loss"])]
+    assert kinds == [Collector, GAE, ClipPPOLoss]
+
+
+def test_every_metric_is_a_finite_number(short):
+    values = [v for row in metrics(short) for v in row.values() if not isinstance(v, str)]
+
+    assert len(values) > 3
+    assert bool(torch.tensor(values).isfinite().all())
+
+
+def test_returns_of_training_and_of_the_greedy_policy_are_recorded(short):
+    first, *_, last = metrics(short)
+
+    # 4 x 32 steps of a random policy, whose episodes last about 20: some end in the first batch.
+    assert 8 <= first["episode/return"] <= 32
+    assert 8 <= last["evaluation/return"] <= 20
+    assert first["collector/frames"] == 128
+
+
+def test_the_same_seed_gives_the_same_numbers(tmp_path, short):
+    again = play(tmp_path / "again", *SHORT)
+
+    assert again == metrics(short)
+
+
+def test_another_seed_gives_other_numbers(tmp_path, short):
+    other = play(tmp_path / "other", *SHORT, "seed=1")
+
+    assert other[0]["loss/control"] != metrics(short)[0]["loss/control"]
+
+
+def test_the_numbers_do_not_depend_on_evaluations(tmp_path, short):
+    seldom = play(tmp_path / "seldom", *SHORT, "evaluation.max_steps=5")
+
+    for row, other in zip(seldom, metrics(short), strict=True):
+        assert row["loss/control"] == other["loss/control"]
+
+
+def test_a_stopped_run_goes_on_to_its_end(tmp_path):
+    play(tmp_path / "run", *SHORT, "phases.rl.steps=1")
+
+    rows = play(tmp_path / "run", *SHORT, "resume=must")
+
+    assert [row["total"] for row in rows] == [1, 2, 3]
+
+
+def test_weights_come_back_into_the_loss_that_trains_them(tmp_path, short):
+    saved = open_checkpoint(short)
+    made = nodes(tmp_path)
+    saved.restore(made)
+
+    tensors = saved.tensors()
+    trained = dict(made["loss"].actor_network_params.named_parameters())
+    assert len(trained) == 6
+    for name, weight in made["actor"].named_parameters():
+        assert torch.equal(weight, tensors[f"actor:{name}"])
+        assert any(weight is other for other in trained.values())
+
+
+def test_without_gymnasium_the_command_names_the_extra(tmp_path, rlcomp, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+
+    assert rlcomp(*SHORT, f"directory={tmp_path}") == 2
+    assert "pip install 'rlcomp[envs]'" in capsys.readouterr().err
+
+
+def test_a_learner_without_a_collector_names_what_is_missing(tmp_path, rlcomp, capsys):
+    code = rlcomp(*SHORT, f"directory={tmp_path}", "phases.rl.stages=[advantage,learner]")
+
+    assert code == 2
+    assert "reads 'next.done', 'next.observation', 'next.reward'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_cartpole_is_learned(tmp_path, seed):
+    rows = play(tmp_path / "run", "recipe=control_ppo", f"seed={seed}")
+
+    # 195 is where gymnasium's first CartPole counted as solved.
+    returns = [row["episode/return"] for row in rows if "episode/return" in row]
+    assert sum(returns[-10:]) / 10 >= 195
+    assert rows[-1]["evaluation/return"] >= 195
+    made = Builder(plan(tmp_path, "recipe=control_ppo")[1], seed=0).all()
+    open_checkpoint(tmp_path / "run").restore(made)
+    assert mean_return_in_gymnasium(made["actor"].module[0]) >= 195
+
+
+def mean_return_in_gymnasium(logits, episodes=10):
+    """Without any of our parts: gymnasium's single environment, the network's likeliest action."""
+    alone, total = gymnasium.make("CartPole-v1"), 0.0
+    for episode in range(episodes):
+        seen, ended = alone.reset(seed=1000 + episode)[0], False
+        while not ended:
+            with torch.no_grad():
+                action = int(logits(torch.from_numpy(seen)).argmax())
+            seen, reward, terminated, truncated, _ = alone.step(action)
+            total += float(reward)
+            ended = terminated or truncated
+    return total / episodes

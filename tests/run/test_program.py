@@ -1,0 +1,465 @@
+import json
+import os
+import random
+import signal
+
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, ConfigErrors, Interrupted
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.tracking import JsonLines
+from rlcomp.run.phase import Phase
+from rlcomp.run.program import run_phases
+from rlcomp.run.record import progress, record, record_sample, version
+from rlcomp.run.seed import new_generator
+
+
+class Draw(Component):
+    """A new batch of one random reward; notes its phases and where the run stands."""
+
+    writes = ("reward",)
+    fresh = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = new_generator()
+        self.seen = []
+
+    def begin_phase(self) -> None:
+        self.seen.append("begin")
+
+    def forward(self, batch):
+        reward = torch.rand(2, generator=self.generator)
+        record("reward/mean", reward)
+        self.seen.append((round(progress(), 4), version()))
+        return TensorDict({"reward": reward}, batch_size=[2])
+
+
+class Learn(Component):
+    """A weight that follows the reward, an optimiser-like count, and global randomness."""
+
+    reads = ("reward",)
+    weight: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(()))
+        self.count = 0
+
+    def forward(self, batch):
+        self.count += 1
+        noise = torch.rand(()) + random.random() + np.random.rand()
+        self.weight += self.count * batch["reward"].mean() + noise
+        record("learner/weight", self.weight)
+        return batch
+
+    def run_state(self):
+        return {"count": self.count}
+
+    def load_run_state(self, state):
+        self.count = state["count"]
+
+
+class Do(Component):
+    """Calls a function with the batch."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, batch):
+        self.function(batch)
+        return batch
+
+
+class Kept:
+    """A tracker that keeps what it is told."""
+
+    name = "kept"
+
+    def __init__(self):
+        self.rows, self.samples, self.calls = [], [], []
+
+    def start(self, phases, done):
+        self.calls.append(("start", dict(phases), done))
+
+    def log(self, total, phase, step, metrics, samples):
+        self.rows.append({"total": total, "phase": phase, "step": step, **metrics})
+        self.samples += samples
+
+    def place(self):
+        return {"rows": len(self.rows)}
+
+    def rewind(self, place):
+        self.calls.append(("rewind", place))
+
+    def finish(self):
+        self.calls.append(("finish",))
+
+
+def run(phases, nodes=None, **rest):
+    tracker = Kept()
+    run_phases(phases, nodes=nodes or {}, seed=0, trackers=[tracker], **rest)
+    return tracker
+
+
+def steps_of(tracker):
+    return [(row["total"], row["phase"], row["step"]) for row in tracker.rows]
+
+
+def test_every_phase_runs_all_its_steps_in_order():
+    draw = Draw()
+
+    tracker = run({"one": Phase(2, [draw]), "two": Phase(1, [draw])})
+
+    assert steps_of(tracker) == [(1, "one", 1), (2, "one", 2), (3, "two", 1)]
+    assert tracker.calls == [("start", {"one": 2, "two": 1}, 0), ("finish",)]
+
+
+def test_the_first_stage_receives_an_empty_batch():
+    seen = []
+
+    run({"one": Phase(2, [Do(lambda batch: seen.append(list(batch.keys())))])})
+
+    assert seen == [[], []]
+
+
+def test_a_phase_begins_before_its_first_step_for_everything_inside_it():
+    draw, beside = Draw(), Draw()
+
+    run({"one": Phase(1, [draw], {"show": (1, beside)}), "two": Phase(1, [draw])})
+
+    # Step 1 of 1 is at 1 / 2.
+    assert draw.seen == ["begin", (0.5, 0), "begin", (0.5, 1)]
+    assert beside.seen == ["begin", (0.5, 0)]
+
+
+def test_a_part_that_stands_twice_in_a_phase_begins_once():
+    draw = Draw()
+
+    run({"one": Phase(1, [draw, draw])})
+
+    assert draw.seen.count("begin") == 1
+
+
+def test_progress_counts_within_the_phase_and_the_version_over_the_run():
+    draw = Draw()
+
+    run({"one": Phase(3, [draw]), "two": Phase(1, [draw])})
+
+    assert [mark for mark in draw.seen if mark != "begin"] == [
+        (0.25, 0), (0.5, 1), (0.75, 2), (0.5, 3)]  # fmt: skip
+
+
+def test_metrics_are_flushed_once_a_step_and_means_are_exact():
+    tracker = run({"one": Phase(2, [Do(lambda _: record("x/y", torch.tensor([1.0, 2.0, 6.0])))])})
+
+    assert [row["x/y"] for row in tracker.rows] == [
+        3.0,
+        3.0,
+    ]  # (1 + 2 + 6) / 3, nothing carried over
+
+
+def test_every_stage_is_timed_under_its_name():
+    draw, learn = Draw(), Learn()
+
+    (row,) = run({"one": Phase(1, [draw, learn])}, {"prompts": draw}).rows
+
+    assert {"time/prompts", "time/1", "time/step"} <= set(row)
+
+
+def test_samples_reach_the_trackers():
+    tracker = run({"one": Phase(1, [Do(lambda _: record_sample(prompt="a"))])})
+
+    assert tracker.samples == [{"prompt": "a"}]
+
+
+def test_stages_run_without_gradients():
+    seen = []
+
+    run({"one": Phase(1, [Do(lambda _: seen.append(torch.is_grad_enabled()))])})
+
+    assert seen == [False]
+
+
+def test_what_is_due_runs_every_so_many_steps_and_at_the_end_of_the_phase():
+    seen = []
+    beside = Do(lambda _: seen.append(version() + 1))
+
+    run({"one": Phase(5, [Draw()], {"show": (2, beside)})})
+
+    assert seen == [2, 4, 5]
+
+
+def test_what_is_due_sees_the_batch_and_cannot_change_it():
+    def spoil(batch):
+        assert "reward" in batch.keys()
+        batch["value"] = batch["reward"]
+        del batch["reward"]
+
+    after = []
+    phase = Phase(
+        1, [Draw()], {"spoil": (1, Do(spoil)), "look": (1, Do(lambda b: after.extend(b.keys())))}
+    )
+
+    run({"one": phase})
+
+    assert after == ["reward"]
+
+
+def test_what_is_due_records_into_the_step():
+    beside = Do(lambda _: record("evaluation/greedy", 0.5))
+
+    tracker = run({"one": Phase(2, [Draw()], {"show": (2, beside)})})
+
+    assert ["evaluation/greedy" in row for row in tracker.rows] == [False, True]
+
+
+def test_a_run_starts_from_the_seed_whatever_was_drawn_before():
+    weights = []
+    for before in (0, 7):
+        torch.rand(before), np.random.rand(before), [random.random() for _ in range(before)]
+        learn = Learn()
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            draw = Draw()
+        run({"one": Phase(2, [draw, learn])})
+        weights.append(learn.weight.item())
+
+    assert weights[0] == weights[1]
+
+
+def test_a_run_without_phases_is_refused():
+    with pytest.raises(ConfigError, match="phases is empty: a run needs at least one phase"):
+        run({})
+
+
+def test_a_run_whose_stages_do_not_fit_does_not_start():
+    with pytest.raises(ConfigErrors, match=r"stage Learn \(Learn\) reads 'reward'"):
+        run({"one": Phase(1, [Learn()])})
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Phase(-1, []), "a phase has steps=-1: must be at least 0"),
+        (lambda: Phase(1, [3]), "a stage is a int: must be a TensorDict module"),
+    ],
+)
+def test_a_phase_by_hand_is_checked(make, told):
+    with pytest.raises(ConfigError, match=told):
+        make()
+
+
+def fail(batch):
+    raise RuntimeError("no luck")
+
+
+def test_an_exception_says_where_it_came_from_and_trackers_are_closed():
+    tracker, bad = Kept(), Do(fail)
+
+    with pytest.raises(RuntimeError, match="no luck") as caught:
+        run_phases(
+            {"warm": Phase(1, [Draw()]), "rl": Phase(2, [Draw(), bad])},
+            nodes={"learner": bad},
+            seed=0,
+            trackers=[tracker],
+        )
+
+    assert "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])]) == (
+        "no luck\nin stage 'learner' (Do), phase 'rl', step 1; batch (2,) with keys ['reward']"
+    )
+    assert tracker.calls[-1] == ("finish",)
+    assert steps_of(tracker) == [(1, "warm", 1)]
+
+
+def test_an_exception_beside_the_flow_names_its_entry():
+    with pytest.raises(RuntimeError) as caught:
+        run({"rl": Phase(1, [Draw()], {"evaluation": (1, Do(fail))})})
+
+    assert "in stage 'evaluation' (Do), phase 'rl', step 1" in str(
+        [*caught.value.args, *getattr(caught.value, "__notes__", [])]
+    )
+
+
+def saving(tmp_path, keep=9):
+    return Checkpoint(directory=str(tmp_path / "checkpoints"), keep=keep)
+
+
+def scene(tmp_path, every=1):
+    """Two phases that share a sampler and a learner, saved every so many steps."""
+    torch.manual_seed(5)
+    draw, learn, checkpoint = Draw(), Learn(), saving(tmp_path)
+    beside = {"checkpoint": (every, checkpoint)}
+    phases = {"one": Phase(3, [draw, learn], beside), "two": Phase(3, [draw, learn], beside)}
+    nodes = {"draw": draw, "learn": learn, "checkpoint": checkpoint}
+    return phases, nodes, checkpoint
+
+
+def lines(directory):
+    rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
+
+
+def play(directory, phases, nodes, checkpoint, saved=None):
+    run_phases(
+        phases,
+        nodes=nodes,
+        seed=0,
+        trackers=[JsonLines(directory=str(directory))],
+        checkpoint=checkpoint,
+        saved=saved,
+    )
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4, 5, 6])
+def test_a_run_stopped_anywhere_goes_on_bit_identically(tmp_path, stop):
+    whole = scene(tmp_path / "whole")
+    play(tmp_path / "whole", *whole)
+
+    phases, nodes, checkpoint = scene(tmp_path / "cut")
+    nodes["draw"].register_forward_hook(
+        lambda *_: os.kill(os.getpid(), signal.SIGTERM) if version() + 1 == stop else None
+    )
+    with pytest.raises(
+        Interrupted, match=rf"stopped in phase .* after step {(stop - 1) % 3 + 1}, saved"
+    ):
+        play(tmp_path / "cut", phases, nodes, checkpoint)
+    phases, nodes, checkpoint = scene(tmp_path / "cut")
+    play(tmp_path / "cut", phases, nodes, checkpoint, checkpoint.newest())
+
+    assert lines(tmp_path / "cut") == lines(tmp_path / "whole")
+    assert torch.equal(nodes["learn"].weight, whole[1]["learn"].weight)
+
+
+def test_a_resumed_phase_does_not_begin_again(tmp_path):
+    phases, nodes, checkpoint = scene(tmp_path)
+    play(tmp_path, phases, nodes, checkpoint)
+    (tmp_path / "checkpoints" / "step-00000006" / "state.json").unlink()
+
+    phases, nodes, checkpoint = scene(tmp_path)
+    with pytest.warns(UserWarning, match="passed over: .*state.json is missing"):
+        saved = checkpoint.newest()
+    play(tmp_path, phases, nodes, checkpoint, saved)
+
+    assert nodes["draw"].seen == [(0.75, 5)]  # the last step of the second phase
+
+
+def test_a_phase_that_a_resumed_run_reaches_begins(tmp_path):
+    phases, nodes, checkpoint = scene(tmp_path, every=3)
+    play(tmp_path, phases, nodes, checkpoint)
+
+    phases, nodes, checkpoint = scene(tmp_path, every=3)
+    from rlcomp.io.checkpoint import open_checkpoint
+
+    play(
+        tmp_path, phases, nodes, checkpoint, open_checkpoint(tmp_path / "checkpoints/step-00000003")
+    )
+
+    assert nodes["draw"].seen == ["begin", (0.25, 3), (0.5, 4), (0.75, 5)]
+
+
+def test_a_finished_run_resumed_does_nothing(tmp_path):
+    play(tmp_path, *scene(tmp_path))
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+
+    phases, nodes, checkpoint = scene(tmp_path)
+    play(tmp_path, phases, nodes, checkpoint, checkpoint.newest())
+
+    assert nodes["draw"].seen == []
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_resumed_tracker_is_rewound_before_it_starts(tmp_path):
+    phases, nodes, checkpoint = scene(tmp_path)
+    run(phases, nodes, checkpoint=checkpoint)
+
+    tracker = run(phases, nodes, checkpoint=checkpoint, saved=checkpoint.newest())
+
+    assert tracker.calls == [
+        ("rewind", {"rows": 6}),
+        ("start", {"one": 3, "two": 3}, 6),
+        ("finish",),
+    ]
+
+
+def test_a_tracker_that_the_stopped_run_did_not_have_starts_new(tmp_path):
+    play(tmp_path, *scene(tmp_path))
+    phases, nodes, checkpoint = scene(tmp_path)
+
+    tracker = run(phases, nodes, checkpoint=checkpoint, saved=checkpoint.newest())
+
+    assert tracker.calls == [("start", {"one": 3, "two": 3}, 6), ("finish",)]
+
+
+def test_an_interrupted_step_is_finished_first(tmp_path):
+    after = []
+    stop = Do(lambda _: os.kill(os.getpid(), signal.SIGINT))
+    tracker = Kept()
+
+    with pytest.raises(
+        Interrupted, match="stopped in phase one after step 1, not saved: the run has no"
+    ):
+        run_phases(
+            {"one": Phase(3, [Draw(), stop, Do(lambda _: after.append("ran"))])},
+            nodes={},
+            seed=0,
+            trackers=[tracker],
+        )
+
+    assert after == ["ran"]
+    assert steps_of(tracker) == [(1, "one", 1)]
+    assert tracker.calls[-1] == ("finish",)
+
+
+def test_a_second_signal_stops_at_once():
+    def twice(batch):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    after = []
+
+    with pytest.raises(KeyboardInterrupt, match="second signal"):
+        run({"one": Phase(3, [Draw(), Do(twice), Do(lambda _: after.append("ran"))])})
+
+    assert after == []
+
+
+def test_the_handlers_of_before_come_back():
+    before = signal.getsignal(signal.SIGTERM)
+
+    run({"one": Phase(1, [Draw()])})
+
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_in_another_thread_signals_are_somebody_elses():
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        tracker = pool.submit(run, {"one": Phase(1, [Draw()])}).result()
+
+    assert len(tracker.rows) == 1
+
+
+def test_a_checkpoint_is_written_after_the_metrics_of_its_step(tmp_path):
+    phases, nodes, checkpoint = scene(tmp_path, every=2)
+    play(tmp_path, phases, nodes, checkpoint)
+
+    newest = json.loads((checkpoint.newest().path / "state.json").read_text())
+
+    assert newest["place"]["trackers"]["json_lines"] == {
+        "metrics": (tmp_path / "metrics.jsonl").stat().st_size,
+        "samples": 0,
+    }
+
+
+def test_checkpoints_are_written_when_due_and_at_the_end_of_each_phase(tmp_path):
+    play(tmp_path, *scene(tmp_path, every=2))
+
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
+        "step-00000002", "step-00000003", "step-00000005", "step-00000006"]  # fmt: skip
