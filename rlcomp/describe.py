@@ -56,7 +56,8 @@ def _app() -> None:
     parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="a second recipe")
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
     given = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    # No markup: a config may well hold "[/]".
+    console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
     config = compose_config(given.overrides, given.config_dir)
     if given.against:
         other = compose_config(given.against, given.config_dir)
@@ -105,7 +106,7 @@ def _rows(table: Table, node: Node, depth: int) -> None:
 
 def _keys(keys: frozenset[str]) -> str:
     shown = [
-        f"{key}\\[{','.join(SCHEMA[key].shape.split())}]" for key in sorted(keys & SCHEMA.keys())
+        f"{key}[{','.join(SCHEMA[key].shape.split())}]" for key in sorted(keys & SCHEMA.keys())
     ]
     shown += sorted(keys - SCHEMA.keys())
     return ", ".join(shown) or "-"

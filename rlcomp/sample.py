@@ -21,14 +21,20 @@ def _app() -> None:
     parser = argparse.ArgumentParser(prog="rlcomp-sample", description=main.__doc__)
     parser.add_argument("checkpoint", type=Path, help="a checkpoint, or a run's directory")
     parser.add_argument("prompts", nargs="+", metavar="PROMPT")
-    parser.add_argument("-n", type=int, default=1, help="answers per prompt (default 1)")
+    parser.add_argument("-n", type=_positive, default=1, help="answers per prompt (default 1)")
     parser.add_argument("--temperature", type=float, help="0 for greedy (default: the run's own)")
-    parser.add_argument("--max-new-tokens", type=int, help="default: the run's own")
+    parser.add_argument("--max-new-tokens", type=_positive, help="default: the run's own")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
         for answer in answers:
             print(f"{prompt}{answer}")
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be an integer greater than 0")
+    return int(text)
 
 
 def sample(
@@ -43,7 +49,8 @@ def sample(
     """``n`` answers to every prompt.
 
     Raises:
-        CheckpointError: the checkpoint was not written by the command line, so it has no config.
+        CheckpointError: the checkpoint was not written by the command line, so it has no config;
+            or its run has no language model.
     """
     import dataclasses
 
@@ -63,8 +70,9 @@ def sample(
     config = cast("DictConfig", OmegaConf.load(saved.path / "config.yaml"))
     plan, _ = read(config)
     builder = Builder(plan, int(config.seed))
-    policy = builder.build(plan.nodes["policy"])
-    assert isinstance(policy, LanguageModel)
+    policy = builder.build(plan.nodes["policy"]) if "policy" in plan.nodes else None
+    if not isinstance(policy, LanguageModel):
+        raise CheckpointError(f"{saved.path}: its run has no language model named 'policy' to ask")
     tensors = saved.tensors()
     with torch.no_grad():
         for name, tensor in owned(builder.built).items():

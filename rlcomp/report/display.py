@@ -74,6 +74,8 @@ class Display:
     ) -> None:
         """Show one step."""
         del total, samples
+        if step == 1:  # what an earlier phase measured of itself is no news any more
+            self.latest = {k: v for k, v in self.latest.items() if k.startswith("evaluation/")}
         self.latest |= {name: metrics[name] for name in SHOWN if name in metrics}
         shown = self._shown(metrics)
         if self.live is not None:

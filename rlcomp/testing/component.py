@@ -142,7 +142,7 @@ def _written(subject: Subject) -> None:
 
 def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
     spec, entry, law = subject.spec(key), result[key], "the schema's shape and dtype"
-    if spec.shape == "B K":
+    if spec.dtype == "nested":
         if not isinstance(entry, TensorDict):
             subject.refuse(law, f"'{key}' is a {type(entry).__name__}, not named parts")
         return

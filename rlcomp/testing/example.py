@@ -80,7 +80,7 @@ def _entry(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor | Tenso
         return encode_texts([_TEXTS[key](row) for row in range(rows)])
     if key in _ROWS:
         return _ROWS[key](torch.arange(rows))
-    if spec.shape == "B K":
+    if spec.dtype == "nested":
         parts = {name: _entry("reward", rows, seed + n, dtype) for n, name in enumerate("ab", 1)}
         return TensorDict(parts, batch_size=[rows])
     draw = _draw(seed, key)

@@ -27,7 +27,7 @@ def spoiled(subject: Subject, value: float = float("nan")) -> TensorDict:
             tokens = subject.names.get(key, key) == "tokens"
             mask = subject.attention if tokens else subject.inside
             changed[key] = torch.where(mask, entry, (entry + 1) % TOKEN_IDS)
-        elif spec.shape in ("B", "B K") and spec.dtype == "float":
+        elif spec.shape == "B" and spec.dtype == "float":
             changed[key] = _invalid(subject, entry, value)
     return changed
 

@@ -68,5 +68,5 @@ def test_the_code_shown_in_contributing_is_that_of_the_commit():
     shown = re.findall(r"^```(?:python|yaml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
     assert len(files) == 3
-    assert len(shown) == 6
+    assert len(shown) == 5
     assert [block for block in shown if block not in code] == []

@@ -1,6 +1,7 @@
 """PPO on CartPole through the same loop as the language-model recipes."""
 
 import json
+import shutil
 import sys
 
 import gymnasium
@@ -97,12 +98,16 @@ def test_the_numbers_do_not_depend_on_evaluations(tmp_path, short):
         assert row["loss/control"] == other["loss/control"]
 
 
-def test_a_stopped_run_goes_on_to_its_end(tmp_path):
-    play(tmp_path / "run", *SHORT, "phases.rl.steps=1")
+def test_a_stopped_run_goes_on_to_its_end(tmp_path, short):
+    shutil.copytree(short, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000003")
 
     rows = play(tmp_path / "run", *SHORT, "resume=must")
 
+    # Up to the checkpoint the numbers are those of before; after it there are new episodes.
+    assert rows[:2] == metrics(short)[:2]
     assert [row["total"] for row in rows] == [1, 2, 3]
+    assert rows[2]["loss/control"] != metrics(short)[2]["loss/control"]
 
 
 def test_weights_come_back_into_the_loss_that_trains_them(tmp_path, short):

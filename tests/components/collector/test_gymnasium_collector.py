@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -42,7 +44,7 @@ def test_a_batch_has_so_many_steps_of_every_copy():
 def test_episodes_go_on_in_the_next_batch():
     first, second = collected(make(num_steps=3), batches=2)
 
-    # Nobody falls within 6 steps (8 is the least), so the second batch starts where the first ended.
+    # Nobody falls within 6 steps (8 is the least): the second batch starts where the first ended.
     assert torch.equal(first["next", "observation"][:, -1], second["observation"][:, 0])
     assert second["next", "step_count"].squeeze(-1).tolist() == [[4, 5, 6], [4, 5, 6]]
 
@@ -57,7 +59,7 @@ def test_only_ended_episodes_are_recorded():
     lengths = []
     for copy in batch["next", "done"].squeeze(-1):
         ends = [-1, *copy.nonzero().flatten().tolist()]
-        lengths += [after - before for before, after in zip(ends, ends[1:], strict=False)]
+        lengths += [after - before for before, after in pairwise(ends)]
     mean = sum(lengths) / len(lengths)
     expected = {"episode/return": mean, "episode/length": mean, "collector/frames": 120.0}
     assert ledger.means() == pytest.approx(expected)
