@@ -11,12 +11,13 @@ from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.errors import Interrupted, UserError, nearest
+from rlcomp.check import NonEmptyText, problem
+from rlcomp.errors import ConfigError, Interrupted, UserError, nearest
 from rlcomp.run.options import config_directory
 from rlcomp.run.resolve import plan_of
 from rlcomp.run.sweep import labels
@@ -50,6 +51,9 @@ def explain(error: Exception) -> str:
     """One message for an error; Hydra's and OmegaConf's get what, where and the nearest name."""
     if isinstance(error, UserError):
         return str(error)
+    if isinstance(error, OverrideParseException):
+        told = error.message.splitlines()[0]
+        return f"{error.override}: cannot be read ({told}); quote the value: 'key=\"value\"'"
     text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     missing = re.search(r"Could not find '([^']+)'", text)
@@ -115,8 +119,11 @@ def check_packages() -> None:
 def _app() -> None:
     """Hydra reports what a job raises in its own way; ours are kept and raised when it is done."""
     failed: list[Exception] = []
+    started = False
 
     def job(config: DictConfig) -> None:
+        nonlocal started
+        started = True
         if any(isinstance(error, Interrupted) for error in failed):
             return  # the sweep was stopped, not one of its jobs
         try:
@@ -126,7 +133,16 @@ def _app() -> None:
             if HydraConfig.get().mode == RunMode.MULTIRUN and not isinstance(error, Interrupted):
                 print(f"rlcomp: job {HydraConfig.get().job.num}: {explain(error)}", file=sys.stderr)
 
-    hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")(job)()
+    main_of = hydra.main(
+        version_base="1.3", config_path=str(config_directory()), config_name="config"
+    )
+    try:
+        main_of(job)()
+    except ValueError as error:
+        if started or isinstance(error, UserError):
+            raise
+        # Hydra's word for an option that is a number.
+        raise UserError(f"{' '.join(sys.argv[1:])}: {error}; choose an option by name") from error
     if failed:
         raise next((error for error in failed if isinstance(error, Interrupted)), failed[0])
 
@@ -134,6 +150,8 @@ def _app() -> None:
 def run_job(config: DictConfig) -> None:
     """One run, or one job of a sweep."""
     OmegaConf.set_struct(config, False)
+    if fault := problem(NonEmptyText, config.directory):
+        raise ConfigError(f"directory is {config.directory!r}: {fault}; set directory=...")
     config.directory = str(Path(HydraConfig.get().runtime.output_dir).resolve())
     _label(config)
     plan = plan_of(config)

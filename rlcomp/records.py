@@ -55,7 +55,7 @@ def read_rows(path: str) -> list[Row]:
         raise DataError(f"{path!r} is not a file of a known kind ({', '.join(_SUFFIXES)})")
     rows = list(_parquet_rows(file) if file.suffix == ".parquet" else _json_rows(file))
     if not rows:
-        raise DataError(f"{path!r} is empty: it has no rows")
+        raise DataError(f"{path!r} is empty: it has no rows; set another path")
     return rows
 
 
@@ -67,7 +67,7 @@ def _near(file: Path) -> str:
     close = difflib.get_close_matches(file.name, [entry.name for entry in folder.iterdir()], n=1)
     if close:
         return f"; did you mean {str(folder / close[0])!r}?"
-    return f": the folder {str(folder)!r} has nothing of a similar name"
+    return f": the folder {str(folder)!r} has nothing of a similar name; set another path"
 
 
 def _json_rows(file: Path) -> Iterator[Row]:

@@ -126,6 +126,9 @@ class Learner(Component):
                 result = loss(view)
                 value = sum(v for key, v in result.items() if key.startswith("loss"))
                 total = total + value
+                for key, other in result.items():  # what a foreign loss measures beside
+                    if not key.startswith("loss") and other.numel() == 1:
+                        record(f"{name}/{key}", other)
                 values[name] = float(value.detach())
             total.backward()  # type: ignore[no-untyped-call]
         if "entropy" in seen.keys() and "response_mask" in seen.keys():

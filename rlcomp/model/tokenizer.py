@@ -87,6 +87,9 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
     local = local_only(path)
     try:
         tokenizer = _class_of(path).from_pretrained(path, local_files_only=local)
+        if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+            # Beside a model's config.json transformers makes an empty one up.
+            raise ValueError("it has no tokens")
     except (OSError, ValueError) as error:
         raise DataError(
             f"no tokenizer at '{path}' ({'local files only' if local else 'hub'}): it needs "

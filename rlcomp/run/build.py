@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
 
@@ -82,16 +83,19 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     except (HydraException, InstantiationException) as error:
         raise ConfigError(f"{node.path}._target_ is {node.target}: {error}") from error
     if node.partial:
-        return _deferred(node, functools.partial(target, **arguments))
+        deferred = _deferred(node, functools.partial(target, **arguments))
+        if node.target.startswith("torch.optim."):  # its mistakes, before a model is built
+            deferred([torch.zeros(1)])
+        return deferred
     try:
         with seeded(seed, node.path):
             made = target(**arguments)
     except RlcompError as error:
-        if not str(error).startswith(f"{node.path}:"):
+        if not str(error).startswith((f"{node.path}:", f"{node.path}.")):
             error.args = (f"{node.path}: {error}",)
         raise
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{node.path} ({node.target}): {error}") from error
+        raise refused(node, error) from error
     if node.keys and isinstance(made, Component):
         made.set_keys(**node.keys)
     return made
@@ -105,9 +109,19 @@ def _deferred(node: Node, target: Callable[..., object]) -> Callable[..., object
         try:
             return target(*given, **arguments)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"{node.path} ({node.target}): {error}") from error
+            raise refused(node, error) from error
 
     return call
+
+
+def refused(node: Node, error: Exception) -> ConfigError:
+    """What a constructor of somebody else's said, with the values it was given."""
+    plain = {
+        k: v for k, v in node.arguments.items() if isinstance(v, (bool, int, float, str, list))
+    }
+    given = ", ".join(f"{node.path}.{name}={value!r}" for name, value in plain.items())
+    remedy = f"; change one of {given}" if given else ""
+    return ConfigError(f"{node.path} ({node.target}): {error}{remedy}")
 
 
 class Make:

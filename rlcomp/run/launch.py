@@ -67,7 +67,7 @@ def device(name: str) -> torch.device:
     try:
         chosen = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"device is {name!r}: must be auto, cpu or cuda ({error})") from None
+        raise ConfigError(f"device is {name!r}: must be auto, cpu or cuda") from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device is {name!r}, but torch sees no GPU: set device=cpu")
     return chosen
@@ -95,11 +95,17 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
     """
     resume = str(config.resume)
     if resume not in ("auto", "must", "never"):
-        return open_checkpoint(Path(resume))
+        try:
+            return open_checkpoint(Path(resume))
+        except CheckpointError as error:
+            raise CheckpointError(f"resume is {resume}: {error}") from error
     found = checkpoint.newest() if checkpoint is not None else None
     if found is None and resume == "must":
         where = checkpoint.directory if checkpoint is not None else "a run without checkpoints"
-        raise CheckpointError(f"resume is must, but there is no whole checkpoint in {where}")
+        raise CheckpointError(
+            f"resume is must, but there is no whole checkpoint in {where}: name the run to "
+            "continue with directory=..., or start one with resume=auto"
+        )
     if found is not None and resume == "never":
         raise CheckpointError(
             f"resume is never, but {found.path} is there: choose another directory, or resume=auto"

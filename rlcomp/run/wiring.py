@@ -253,7 +253,7 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
     steps, stages = body.get("steps"), body.get("stages")
     fault = problem(NonNegativeInt, steps)
     if fault and steps is not BROKEN:
-        reader.fail(f"{where}.steps is {steps!r}: {fault}")
+        reader.fail(f"{where}.steps is {steps!r}: {fault}; set {where}.steps=...")
     if stages is not BROKEN and (not isinstance(stages, list) or not stages):
         reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
     listed = stages if isinstance(stages, list) else []

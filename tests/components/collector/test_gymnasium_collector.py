@@ -96,6 +96,14 @@ def test_the_same_seed_gives_the_same_steps_whatever_else_is_drawn():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_every_batch_has_draws_of_its_own():
+    first, second, third = (batch["action"] for batch in collected(make(), batches=3))
+
+    # The start policy hardly looks at what it sees: the same draws would be the same actions.
+    assert not torch.equal(first, second)
+    assert not torch.equal(second, third)
+
+
 def test_another_seed_gives_other_steps():
     (first,), (other,) = collected(make(seed=1)), collected(make(seed=2))
 

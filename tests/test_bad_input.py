@@ -1,0 +1,487 @@
+"""Broken command lines: one message with place, value and remedy, exit code 2, and no model built."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+
+import rlcomp.model.build as model_build
+
+
+@dataclass
+class Bad:
+    """A command line, and what its message must name.
+
+    ``late``: the part that is wrong holds the model, so it can only be looked at behind it.
+    """
+
+    line: list[str]
+    path: str
+    value: str
+    remedy: str
+    late: bool = False
+
+
+TABLE = {
+    # Unknown names.
+    "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
+    "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
+    "nested option": Bad(["loss/ratio=tokn"], "loss/ratio", "tokn", "did you mean 'token'?"),
+    "nested group": Bad(["loss/rato=token"], "loss/rato", "rato", "known: "),
+    "key": Bad(
+        ["learner.optimizr.lr=1"], "learner.optimizr", "optimizr", "did you mean 'optimizer'?"
+    ),
+    "argument": Bad(
+        ["+learner.epoch=3"],
+        "learner.epoch",
+        "learner (Learner) takes no",
+        "did you mean 'epochs'?",
+    ),
+    "phase key": Bad(["+phases.rl.evry=3"], "phases.rl.evry", "unknown", "did you mean 'every'?"),
+    "mistyped phase key": Bad(
+        ["phases.rl.step=3"], "phases.rl.step is not in", "step", "did you mean 'steps'?"
+    ),
+    "stage": Bad(
+        ["phases.rl.stages=[promts,rollout]"],
+        "phases.rl.stages[0]",
+        "'promts'",
+        "did you mean 'prompts'?",
+    ),
+    "stage beside": Bad(
+        ["+phases.rl.every.evaluatoin=3"],
+        "phases.rl.every",
+        "'evaluatoin'",
+        "did you mean 'evaluation'?",
+    ),
+    "stage that is no part": Bad(
+        ["phases.rl.stages=[seed]"],
+        "phases.rl.stages[0]",
+        "'seed' is 0",
+        "name a node, or delete it",
+    ),
+    "renamed key": Bad(
+        ["+reward._keys_.rewrd=x"], "reward._keys_.rewrd", "rewrd", "did you mean 'reward'?"
+    ),
+    "module": Bad(
+        ["reward._target_=components.reward.exact_mach.ExactMatch"],
+        "reward._target_",
+        "components.reward.exact_mach",
+        "did you mean 'exact_match'?",
+    ),
+    "class": Bad(
+        ["reward._target_=components.reward.exact_match.ExactMach"],
+        "reward._target_",
+        "'ExactMach'",
+        "did you mean 'ExactMatch'?",
+    ),
+    "package": Bad(
+        ["reward._target_=my_parts.Reward"], "reward._target_", "'my_parts'", "is it installed?"
+    ),
+    "reference to a node": Bad(
+        ["evaluation.reward=${rewrd}"], "evaluation.reward", "'rewrd'", "did you mean 'reward'?"
+    ),
+    "architecture": Bad(
+        ["model.architecture=qwen3.5x"], "model", "'qwen3.5x'", "did you mean 'qwen3"
+    ),
+    # Values.
+    "type": Bad(["prompts.batch_size=2.5"], "prompts.batch_size", "2.5", "must be an integer; set"),
+    "text for a number": Bad(
+        ["loss.trust_region.clip_low=wide"],
+        "loss.trust_region.clip_low",
+        "'wide'",
+        "must be a number; set loss.trust_region.clip_low=...",
+    ),
+    "range": Bad(
+        ["loss.trust_region.clip_low=1.5"],
+        "loss.trust_region.clip_low",
+        "1.5",
+        "must be less than 1",
+    ),
+    "nothing": Bad(
+        ["rollout.group_size=0"], "rollout.group_size", "0", "must be greater than 0; set"
+    ),
+    "choice": Bad(
+        ["kl=in_reward", "kl.estimator=k4"],
+        "kl.estimator",
+        "'k4'",
+        "must be one of 'k1', 'k2', 'k3'",
+    ),
+    "settings of the sampler": Bad(
+        ["sampling.temperature=-1"], "sampling.temperature", "-1", "must be at least 0; set"
+    ),
+    "steps": Bad(["phases.rl.steps=many"], "phases.rl.steps", "'many'", "must be an integer; set"),
+    "steps below nothing": Bad(["phases.rl.steps=-1"], "phases.rl.steps", "-1", "at least 0; set"),
+    "every nothing": Bad(
+        ["phases.rl.every.evaluation=0"],
+        "phases.rl.every.evaluation",
+        "0",
+        "must be a number of steps, or null",
+    ),
+    "seed": Bad(["seed=-1"], "seed", "-1", "must be at least 0; set seed=..."),
+    "directory": Bad(["directory="], "directory", "''", "must not be empty; set directory=..."),
+    "device": Bad(["device=gpu"], "device", "'gpu'", "must be auto, cpu or cuda"),
+    "learning rate": Bad(
+        ["learner.optimizer.lr=-1"],
+        "learner.optimizer (torch.optim.AdamW)",
+        "learner.optimizer.lr=-1",
+        "Invalid learning rate: -1; change one of",
+    ),
+    "learning rate that is no number": Bad(
+        ["learner.optimizer.lr=fast"],
+        "learner.optimizer",
+        "learner.optimizer.lr='fast'",
+        "change one",
+    ),
+    "missing value": Bad(["recipe=gsm8k"], "task.path", "???", "set it with task.path=..."),
+    "missing argument": Bad(
+        ["~prompts.batch_size"], "prompts", "'batch_size'", "set +prompts.batch_size=..."
+    ),
+    "regular expression": Bad(
+        ["reward=regex", "reward.pattern='(a'"], "reward: Regex: pattern", "'(a'", "unterminated"
+    ),
+    "sizes that do not divide": Bad(
+        ["model.num_attention_heads=7"], "model", "num_attention_heads 7", "does not divide"
+    ),
+    "option that is a number": Bad(
+        ["advantage=3"], "advantage=3", "int", "choose an option by name"
+    ),
+    "value that cannot be read": Bad(["loss=a=b"], "loss=a=b", "a=b", "quote the value"),
+    "sweep without -m": Bad(["seed=1,2"], "'seed=1,2'", "1,2", "add --multirun"),
+    # How parts stand together.
+    "cycle": Bad(
+        ["policy.model=${policy}"],
+        "policy.model",
+        "circular: policy.model -> policy",
+        "-> policy.model",
+    ),
+    "reserved key": Bad(
+        ["+reward._recursive_=false"],
+        "reward._recursive_",
+        "False",
+        "_keys_ are understood; delete it",
+    ),
+    "forbidden target": Bad(
+        ["reward._target_=os.system"], "reward._target_", "os.system", "blocklist"
+    ),
+    "key nobody wrote": Bad(
+        ["kl=in_loss", "reference=none"],
+        "phases.rl.stages: stage learner",
+        "'ref_log_probs'",
+        "choose reference=adapter_off or reference=frozen",
+    ),
+    "stage left out": Bad(
+        ["phases.rl.stages=[prompts,rollout,proximal,advantage,learner]"],
+        "phases.rl.stages: stage advantage",
+        "'reward'",
+        "add reward to the list before advantage",
+    ),
+    "wrong order": Bad(
+        ["phases.rl.stages=[prompts,rollout,proximal,advantage,reward,reference,learner]"],
+        "phases.rl.stages: stage advantage",
+        "'reward'",
+        "move reward before advantage",
+    ),
+    "KL counted twice": Bad(
+        ["kl=in_reward", "+loss@learner.losses.kl=kl"],
+        "phases.rl",
+        "kl and by learner.losses.kl",
+        "keep one (~learner.losses.kl)",
+    ),
+    "group of one": Bad(
+        ["rollout.group_size=1"],
+        "rollout.group_size",
+        "1",
+        "set rollout.group_size=8 or choose another advantage",
+    ),
+    "no phases": Bad(["~phases"], "phases", "needs phases", "choose a recipe: recipe=grpo"),
+    "phases of nothing": Bad(
+        ["~phases.rl", "~phases.warm_start"], "phases", "is empty", "choose a recipe: recipe=grpo"
+    ),
+    "stages of nothing": Bad(
+        ["phases.rl.stages=[]"], "phases.rl.stages", "[]", "must be a list of node names"
+    ),
+    # Data, tokenizers, models.
+    "missing file": Bad(
+        ["task=file", "task.path=rowz.jsonl"], "task", "'rowz.jsonl'", "did you mean 'rows.jsonl'?"
+    ),
+    "missing folder": Bad(
+        ["task=file", "task.path=/nowhere/rows.jsonl"],
+        "task",
+        "'/nowhere/rows.jsonl'",
+        "set another",
+    ),
+    "empty file": Bad(
+        ["task=file", "task.path=empty.jsonl"], "task", "'empty.jsonl'", "set another path"
+    ),
+    "malformed line": Bad(
+        ["task=file", "task.path=malformed.jsonl"],
+        "task",
+        "malformed.jsonl:2",
+        "each line must be one object",
+    ),
+    "missing column": Bad(
+        ["task=file", "task.path=rows.jsonl", "task.answer_field=gold"],
+        "task: rows.jsonl:1",
+        "'gold'",
+        "known: answer, question",
+    ),
+    "batch larger than the task": Bad(
+        ["task.length=2", "prompts.batch_size=200"],
+        "prompts",
+        "batch_size is 200",
+        "lower batch_size or task.held_out",
+    ),
+    "demonstrations larger than the task": Bad(
+        ["task.length=2", "demonstrations.batch_size=200"],
+        "demonstrations",
+        "batch_size is 200",
+        "lower batch_size or task.held_out",
+        late=True,
+    ),
+    "no held-out examples": Bad(
+        ["task.length=2", "task.held_out=0", "prompts.batch_size=2", "demonstrations.batch_size=2"],
+        "task.held_out",
+        "0",
+        "raise task.held_out or add examples",
+        late=True,
+    ),
+    "character outside the alphabet": Bad(
+        ["tokenizer.characters='0123>'", "task.length=2", "prompts.batch_size=2"],
+        "tokenizer.characters",
+        "'4'",
+        "use tokenizer=byte",
+    ),
+    "prompt longer than the context": Bad(
+        ["context_length=8"], "context_length 8", "'999999>' has 7 tokens", "raise context_length"
+    ),
+    "tokenizer of another model": Bad(
+        ["model=pretrained", "model.path=misfit"],
+        "model at 'misfit'",
+        "vocab_size is 5, but the tokenizer has 24",
+        "use the tokenizer that belongs to the model",
+    ),
+    "context longer than the model's": Bad(
+        ["model=pretrained", "model.path=small", "context_length=4096"],
+        "context_length",
+        "4096",
+        "set context_length to 64 or less",
+    ),
+    "missing model": Bad(
+        ["model=pretrained", "model.path=/nowhere"], "model", "'/nowhere'", "write the path of one"
+    ),
+    "model of the hub, offline": Bad(
+        ["model=pretrained", "model.path=nobody/nothing"],
+        "model",
+        "'nobody/nothing'",
+        "save one with model.save_pretrained, or go online",
+    ),
+    "missing tokenizer": Bad(
+        ["tokenizer=pretrained", "tokenizer.path=./nowhere"],
+        "tokenizer",
+        "'./nowhere'",
+        "write the path of one",
+    ),
+    "folder without a tokenizer": Bad(
+        ["tokenizer=pretrained", "tokenizer.path=misfit"],
+        "tokenizer",
+        "'misfit'",
+        "save one with tokenizer.save_pretrained",
+    ),
+    "missing extra": Bad(
+        ["recipe=control_ppo"], "environment", "'gymnasium'", "pip install 'rlcomp[envs]'"
+    ),
+    # Going on.
+    "nothing to go on from": Bad(
+        ["resume=must"], "resume is must", "checkpoints", "or start one with resume=auto"
+    ),
+    "no checkpoint at a path": Bad(
+        ["resume=/nowhere"], "resume", "/nowhere", "name a run's directory, or one of its"
+    ),
+    "checkpoint of another run": Bad(
+        ["resume=other"], "other", "differ in '", "choose another directory", late=True
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with the files that the command lines name."""
+    from rlcomp.io.checkpoint import Checkpoint
+
+    folder = tmp_path_factory.mktemp("bad")
+    (folder / "rows.jsonl").write_text('{"question": "1", "answer": "2"}\n')
+    (folder / "empty.jsonl").write_text("")
+    (folder / "malformed.jsonl").write_text('{"question": "1", "answer": "2"}\n{"question": \n')
+    for name, vocabulary in (("misfit", 5), ("small", 24)):
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text(
+            f'{{"model_type": "qwen2", "vocab_size": {vocabulary}, "hidden_size": 8, '
+            '"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, '
+            '"intermediate_size": 8, "max_position_embeddings": 64}'
+        )
+    where = {"phase": 0, "step": 1, "total": 1, "trackers": {}}
+    Checkpoint(directory=str(folder / "other"), keep=1).save({}, where)
+    return folder
+
+
+class Built(Exception):
+    """A model was built although the mistake could be seen before."""
+
+
+@pytest.fixture
+def no_model(monkeypatch):
+    def refuse(*_, **__):
+        raise Built
+
+    for name in ("from_config", "from_pretrained"):
+        monkeypatch.setattr(model_build.AutoModelForCausalLM, name, refuse)
+
+
+@pytest.fixture
+def told(place, tmp_path, monkeypatch, capsys, rlcomp):
+    """Exit code, message and CPU seconds of a command line, run from the folder above."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+
+    def run(*words):
+        directory = (
+            [] if any(w.startswith("directory=") for w in words) else [f"directory={tmp_path}"]
+        )
+        start = time.process_time()
+        code = rlcomp(*words, *directory)
+        return code, capsys.readouterr().err, time.process_time() - start
+
+    return run
+
+
+def early(told, bad):
+    code, message, seconds = told(*bad.line)
+
+    for fragment in (bad.path, bad.value, bad.remedy):
+        assert fragment in message
+    assert message.startswith("rlcomp: ")
+    assert "Traceback" not in message
+    assert code == 2
+    assert seconds < 3
+
+
+@pytest.mark.usefixtures("no_model")
+@pytest.mark.parametrize("name", [name for name, bad in TABLE.items() if not bad.late])
+def test_a_broken_command_line_is_told_before_a_model_is_built(told, name):
+    early(told, TABLE[name])
+
+
+@pytest.mark.parametrize("name", [name for name, bad in TABLE.items() if bad.late])
+def test_what_can_only_be_seen_behind_the_model_is_told_before_the_first_step(told, name, tmp_path):
+    early(told, TABLE[name])
+
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_the_table_is_as_long_as_promised():
+    assert len(TABLE) >= 30
+    assert sum(not bad.late for bad in TABLE.values()) >= 30
+
+
+@pytest.mark.usefixtures("no_model")
+def test_independent_mistakes_are_told_in_one_go(told):
+    _, message, _ = told(
+        "prompts.batch_size=0", "+reward._keys_.rewrd=x", "kl=in_loss", "reference=none", "seed=-1"
+    )
+
+    for fragment in (
+        "prompts.batch_size is 0",
+        "reward._keys_.rewrd",
+        "'ref_log_probs'",
+        "seed is -1",
+    ):
+        assert message.count(fragment) == 1
+
+
+@pytest.mark.usefixtures("no_model")
+def test_one_mistake_is_told_once(told):
+    _, message, _ = told("phases.rl.stages=[prompts,rolout,reward,proximal,advantage,learner]")
+
+    assert len(message.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("no_model")
+def test_a_mistake_in_one_job_of_a_sweep_names_the_job(told, tmp_path):
+    code, message, _ = told("-m", "prompts.batch_size=0,-1", f"directory={tmp_path}")
+
+    assert "rlcomp: job 0: prompts.batch_size is 0" in message
+    assert "rlcomp: job 1: prompts.batch_size is -1" in message
+    assert code == 2
+
+
+def in_subprocess(*words, cwd):
+    """Exit code, message and CPU seconds of a process of its own."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.returncode, done.stderr, spent
+
+
+def environment():
+    from pathlib import Path
+
+    home = str(Path(model_build.__file__).parents[2])
+    return {**os.environ, "PYTHONPATH": home, "OMP_NUM_THREADS": "1"}
+
+
+def test_a_shadowed_components_package_names_the_file_and_the_remedy(tmp_path):
+    (tmp_path / "components").mkdir()
+    (tmp_path / "components" / "__init__.py").write_text("")
+
+    code, message, _ = in_subprocess("-m", "rlcomp", cwd=tmp_path)
+
+    assert code == 2
+    assert f"'components' is {tmp_path / 'components' / '__init__.py'}, which shadows" in message
+    assert "rename your folder (or file), or run from another directory" in message
+
+
+@pytest.mark.parametrize("file", [True, False])
+def test_a_shadowing_file_or_bare_folder_is_named_too(tmp_path, file):
+    if file:
+        (tmp_path / "components.py").write_text("")
+    else:
+        (tmp_path / "components" / "reward").mkdir(parents=True)
+
+    code, message, _ = in_subprocess("-m", "rlcomp", cwd=tmp_path)
+
+    # A folder without __init__.py gives way to ours: Python prefers the regular package.
+    assert code == 2 if file else "shadows" not in message
+    assert ("components.py, which shadows" in message) == file
+
+
+@pytest.fixture(scope="module")
+def import_seconds(tmp_path_factory):
+    """What it costs to import all that a run needs."""
+    code = "import torch, tensordict, transformers, hydra, rlcomp.run.launch"
+    return in_subprocess("-c", code, cwd=tmp_path_factory.mktemp("import"))[2]
+
+
+@pytest.mark.parametrize("name", ["argument", "key nobody wrote", "prompt longer than the context"])
+def test_a_process_of_its_own_says_so_within_three_seconds_of_cpu(tmp_path, import_seconds, name):
+    bad = TABLE[name]
+
+    code, message, spent = in_subprocess(
+        "-m", "rlcomp", f"directory={tmp_path}/run", *bad.line, cwd=tmp_path
+    )
+
+    assert code == 2
+    assert bad.remedy in message
+    assert spent - import_seconds < 3
