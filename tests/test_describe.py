@@ -42,7 +42,11 @@ def test_every_stage_shows_part_and_keys_with_shapes(describe):
     text, _, _ = describe("recipe=grpo")
 
     assert cells(text, "proximal") == [
-        "proximal", "FromRollout", "rollout_log_probs[B,T]", "old_log_probs[B,T]"]  # fmt: skip
+        "proximal",
+        "FromRollout",
+        "rollout_log_probs[B,T]",
+        "old_log_probs[B,T]",
+    ]
     assert cells(text, "kl") == ["kl", "Nothing", "-", "-"]
 
 

@@ -68,7 +68,11 @@ def test_a_tensor_belongs_to_the_node_that_owns_it():
     user = Part(inner=policy)
 
     assert list(owned({"policy": policy, "user": user})) == [
-        "policy:weight", "policy:buffer", "user:weight", "user:buffer"]  # fmt: skip
+        "policy:weight",
+        "policy:buffer",
+        "user:weight",
+        "user:buffer",
+    ]
 
 
 def test_the_owner_does_not_depend_on_the_order_of_the_nodes():

@@ -129,9 +129,7 @@ def test_a_key_lacking_inside_a_bundle_that_starts_a_new_batch_is_told():
 
     (error,) = errors(stage("reward", "", "reward"), Stage("batch", "Refill", inside))
 
-    assert error.startswith(
-        "phases.rl.stages: inside batch (Refill) 'reward' is read, which no "
-    )
+    assert error.startswith("phases.rl.stages: inside batch (Refill) 'reward' is read, which no ")
 
 
 def test_a_fresh_stage_reads_from_the_batch_before_it():

@@ -152,7 +152,11 @@ def test_progress_counts_within_the_phase_and_the_version_over_the_run():
     run({"one": Phase(3, [draw]), "two": Phase(1, [draw])})
 
     assert [mark for mark in draw.seen if mark != "begin"] == [
-        (0.25, 0), (0.5, 1), (0.75, 2), (0.5, 3)]  # fmt: skip
+        (0.25, 0),
+        (0.5, 1),
+        (0.75, 2),
+        (0.5, 3),
+    ]
 
 
 def test_metrics_are_flushed_once_a_step_and_means_are_exact():
@@ -462,4 +466,8 @@ def test_checkpoints_are_written_when_due_and_at_the_end_of_each_phase(tmp_path)
     play(tmp_path, *scene(tmp_path, every=2))
 
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
-        "step-00000002", "step-00000003", "step-00000005", "step-00000006"]  # fmt: skip
+        "step-00000002",
+        "step-00000003",
+        "step-00000005",
+        "step-00000006",
+    ]

@@ -1,0 +1,60 @@
+"""What importing costs, and what is public."""
+
+import subprocess
+import sys
+
+import pytest
+
+import rlcomp
+
+LIGHT = [
+    "rlcomp",
+    "rlcomp.check",
+    "rlcomp.cli",
+    "rlcomp.describe",
+    "rlcomp.errors",
+    "rlcomp.keys",
+    "rlcomp.run.arguments",
+    "rlcomp.run.declare",
+    "rlcomp.run.flow",
+    "rlcomp.run.flow_source",
+    "rlcomp.run.options",
+    "rlcomp.run.resolve",
+    "rlcomp.run.wiring",
+    "rlcomp.sample",
+]
+
+
+def test_what_is_needed_before_a_run_imports_nothing_heavy():
+    code = f"""
+import importlib, sys
+for name in {LIGHT}:
+    importlib.import_module(name)
+    heavy = {{"torch", "tensordict", "transformers", "numpy", "components"}} & set(sys.modules)
+    assert not heavy, (name, heavy)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_run_imports_no_tracker_extra_or_plot_before_it_needs_it():
+    code = """
+import sys
+import rlcomp.run.launch
+heavy = {"wandb", "tensorboard", "matplotlib", "gymnasium", "peft", "datasets", "torchrl"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", rlcomp.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(rlcomp, name).__name__ == name
+
+
+def test_the_public_names_are_those_with_a_home():
+    assert sorted(rlcomp.__all__) == sorted(rlcomp._HOME)
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'rlcomp' has no attribute 'Trainer'"):
+        _ = rlcomp.Trainer
