@@ -95,10 +95,13 @@ def trim(batch: TensorDict) -> TensorDict:
     cut = {
         key: value[:, :width]
         for key, value in batch.items(include_nested=True, leaves_only=True)
-        if _schema_key(key) in SCHEMA and SCHEMA[_schema_key(key)].per_token
+        if _per_token(key if isinstance(key, str) else key[-1], value, mask)
     }
     return batch.copy().update(cut) if width < mask.shape[1] else batch
 
 
-def _schema_key(key: str | tuple[str, ...]) -> str:
-    return key if isinstance(key, str) else key[-1]
+def _per_token(key: str, value: Tensor, mask: Tensor) -> bool:
+    """By the schema; a renamed entry by its shape (texts, whose width is their own, aside)."""
+    if key in SCHEMA:
+        return SCHEMA[key].per_token
+    return value.shape[:2] == mask.shape and value.dtype != torch.uint8

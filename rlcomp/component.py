@@ -106,14 +106,13 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             if key in self.reads:
                 view[key] = batch[name]
         result = super().__call__(view)
-        if result is not view:
-            return typing.cast("TensorDict", result)
+        target = batch if result is view else result.exclude(*self.renames)
         for key in result.keys():
-            if key in self.renames and key in self.writes:
-                batch[self.renames[key]] = result[key]
-            elif key not in self.renames:
-                batch[key] = result[key]
-        return batch
+            if key not in self.renames:
+                target[key] = result[key]
+            elif key in self.writes:
+                target[self.renames[key]] = result[key]
+        return target
 
 
 @cache

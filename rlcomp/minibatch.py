@@ -18,12 +18,16 @@ def minibatches(
     """Shuffled parts of nearly equal size; rows of a unit (a pair) stay together.
 
     Raises:
-        ConfigError: there are fewer units than minibatches.
+        ConfigError: there are fewer units than minibatches, or a unit is incomplete.
     """
     if number == 1:
         yield batch
         return
-    units = batch.shape[0] // unit_rows
+    units, left = divmod(batch.shape[0], unit_rows)
+    if left:
+        raise ConfigError(
+            f"the batch has {batch.shape[0]} rows, no multiple of {unit_rows} (pairs)"
+        )
     if units < number:
         raise ConfigError(f"num_minibatches is {number}, the batch has only {units} units to share")
     order = torch.randperm(units, generator=generator)

@@ -115,3 +115,14 @@ def test_joined_texts_are_the_table_of_all_the_texts():
     parts = [TensorDict({"prompt": encode_texts([t])}, batch_size=[1]) for t in ("a", "bbbb")]
 
     assert torch.equal(cat(parts)["prompt"], encode_texts(["a", "bbbb"]))
+
+
+def test_trim_cuts_a_renamed_entry_by_its_shape_and_leaves_texts_alone():
+    batch = rows([2, 1])
+    batch["attention_mask"] = torch.tensor([[True, False], [True, False]])
+    batch["shaped"], batch["note"] = torch.zeros(2, 2), encode_texts(["a", "b"])
+
+    result = trim(batch)
+
+    assert result["shaped"].shape == (2, 1)
+    assert decode_texts(result["note"]) == ["a", "b"]

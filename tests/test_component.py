@@ -126,3 +126,19 @@ def test_per_token_keys_are_those_of_shape_b_t():
     batch = rewards(value=torch.zeros(2, 3), tokens=torch.zeros(2, 3, dtype=torch.long))
 
     assert sorted(per_token(batch)) == ["tokens", "value"]
+
+
+class Fresh(Component):
+    """Starts a new batch."""
+
+    writes = ("reward",)
+    fresh = True
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        return rewards()
+
+
+def test_a_new_batch_too_is_written_under_its_new_name():
+    result = Fresh().set_keys(reward="shaped")()
+
+    assert sorted(result.keys()) == ["shaped"]

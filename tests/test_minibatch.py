@@ -109,3 +109,8 @@ def test_nested_entries_are_split_and_trimmed_alike():
     short = list(micro_batches(whole, 5, 1))[1]
 
     assert short["prepared", "loss", "loss_weight"].tolist() == [[1.0]]
+
+
+def test_a_row_without_its_partner_is_refused():
+    with pytest.raises(ConfigError, match="3 rows, no multiple of 2"):
+        list(minibatches(batch(1, 1, 1), 2, 2, generator()))

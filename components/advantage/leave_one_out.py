@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from tensordict import TensorDict
 from torch import Tensor
 
@@ -22,13 +23,14 @@ def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
         Shape ``[B]``, in reward units.
 
     Examples:
-        >>> import torch
         >>> group, valid = torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool)
         >>> leave_one_out(torch.tensor([1.0, 0.0, 0.0]), group, valid)
         tensor([ 1.0000, -0.5000, -0.5000])
     """
-    size = ((group_id[:, None] == group_id[None, :]) & valid[None, :]).sum(1)
-    return group_centred(reward, group_id, valid) * size / (size - 1).clamp(min=1)
+    centred = group_centred(reward, group_id, valid)
+    index = torch.unique(group_id, return_inverse=True)[1]
+    size = torch.bincount(index, weights=valid.double())[index].to(centred.dtype)
+    return centred * size / (size - 1).clamp(min=1)
 
 
 class LeaveOneOut(Component):

@@ -56,7 +56,8 @@ class GroupCollector(Component):
             max_new_tokens=self.max_new_tokens,
             generator=self.generator,
         )
-        rollout["answer"] = batch["answer"].repeat_interleave(self.group_size, 0)
+        answers = batch["answer"].to(rollout["tokens"].device)
+        rollout["answer"] = answers.repeat_interleave(self.group_size, 0)
         lengths = rollout["response_mask"].sum(1)
         record("rollout/length", lengths)
         record("rollout/truncated", rollout["truncated"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 import torch
@@ -14,6 +15,7 @@ from rlcomp.component import Component, asking
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.loss import Loss
 from rlcomp.minibatch import micro_batches, minibatches
+from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.record import progress, record
 from rlcomp.run.seed import new_generator
 
@@ -77,8 +79,15 @@ class Learner(Component):
                 f"learner.micro_batch_tokens is {micro_batch_tokens}, but loss '{foreign[0]}' "
                 "averages over the rows it is given: splitting would change it; set it to null"
             )
+        steps = num_minibatches * epochs
+        if steps > 1 and isinstance(model, LanguageModel) and model.sampling.truncates:
+            raise ConfigError(
+                f"sampling is {model.sampling} and learner.num_minibatches * learner.epochs is "
+                f"{steps}: after the first step the policy would keep other tokens than the "
+                "sampler did; use sampling=full, or one optimiser step a batch"
+            )
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
-        self.unit_rows = max((loss.unit_rows for loss in self.own.values()), default=1)
+        self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
         self.trained = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = optimizer(self.trained)
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
@@ -87,7 +96,7 @@ class Learner(Component):
             key
             for part in self.losses.modules()
             if isinstance(part, Component)
-            for key in part.reads
+            for key in part.in_keys
         }
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -124,7 +133,7 @@ class Learner(Component):
             for name, loss in self.losses.items():
                 view = seen.copy().update(prepared[name]) if name in self.own else seen
                 result = loss(view)
-                value = sum(v for key, v in result.items() if key.startswith("loss"))
+                value = self._summed(name, result)
                 total = total + value
                 for key, other in result.items():  # what a foreign loss measures beside
                     if not key.startswith("loss") and other.numel() == 1:
@@ -135,22 +144,36 @@ class Learner(Component):
             record("policy/entropy", seen["entropy"], where=seen["response_mask"])
         return values
 
+    @staticmethod
+    def _summed(name: str, result: TensorDict) -> Tensor:
+        terms = [value for key, value in result.items() if key.startswith("loss")]
+        if not terms:
+            raise ConfigError(
+                f"learner.losses.{name} returned {sorted(result.keys())}: a loss writes at least "
+                "one scalar whose name starts with 'loss'"
+            )
+        return torch.stack(terms).sum()
+
     def _update(self) -> None:
         limit = self.max_grad_norm or float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.trained, limit))
-        if not norm < float("inf"):
-            bad = [
-                name
-                for name, parameter in self.named_parameters()
-                if parameter.grad is not None and not bool(parameter.grad.isfinite().all())
-            ]
-            raise NumericalError(f"the gradient is not finite ({norm}), first in {bad[:1]}")
+        gradients = [p.grad for p in self.trained if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if not bool(norm.isfinite()):
+            raise NumericalError(f"the gradient of {self._first_bad()} is not finite")
+        torch.nn.utils.clip_grads_with_norm_(self.trained, limit, norm)
         multiplier = self.schedule(progress())
         for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
             group["lr"] = base * multiplier
         self.optimizer.step()
         record("learner/grad_norm", norm)
         record("learner/lr", self.base_lr[0] * multiplier)
+
+    def _first_bad(self) -> str:
+        """The first parameter whose gradient is not finite; the norm alone may overflow as well."""
+        for name, parameter in self.named_parameters():
+            if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
+                return str(name)
+        return "all parameters together"
 
     def run_state(self) -> dict[str, object]:
         """The optimiser's state."""

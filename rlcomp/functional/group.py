@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rlcomp.errors import NumericalError
+
 # Rewards closer than this are equal: a float32 mean of equal rewards leaves a residue, which
 # division
 # by a standard deviation of the same size would blow up (0.35 x 7 gives |A| = 0.056 in float32).
@@ -22,6 +24,9 @@ def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     Returns:
         Shape ``[B]``, in reward units.
 
+    Raises:
+        NumericalError: a valid reward is not finite.
+
     Source:
         Shao et al. 2024, arXiv:2402.03300, eq. 3 without the division; Liu et al. 2025 (Dr. GRPO).
 
@@ -30,7 +35,7 @@ def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
         >>> group_centred(reward, group, torch.ones(5, dtype=torch.bool))
         tensor([ 0.6000, -0.4000, -0.4000,  0.6000, -0.4000])
     """
-    return _Groups(reward, group_id, valid).centred()
+    return _Groups(reward, group_id, valid).centred().to(reward.device)
 
 
 def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float) -> Tensor:
@@ -48,13 +53,19 @@ def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon:
     Source:
         Shao et al. 2024, arXiv:2402.03300, eq. 3.
     """
-    return _Groups(reward, group_id, valid).standardised(epsilon)
+    return _Groups(reward, group_id, valid).standardised(epsilon).to(reward.device)
 
 
 class _Groups:
     """Sums over the valid rows of each group, seen from every row."""
 
     def __init__(self, reward: Tensor, group_id: Tensor, valid: Tensor) -> None:
+        # On the CPU, where sums have one order; in float32 at least: integers and bools count too.
+        reward, group_id, valid = reward.cpu(), group_id.cpu(), valid.cpu().bool()
+        reward = reward if reward.dtype == torch.float64 else reward.float()
+        if not bool(reward[valid].isfinite().all()):
+            row = int((valid & ~reward.isfinite()).nonzero()[0])
+            raise NumericalError(f"reward of row {row} is {float(reward[row])}, and it is valid")
         _, self.index = torch.unique(group_id, return_inverse=True)
         self.groups = int(self.index.max()) + 1 if reward.numel() else 0
         self.valid = valid
@@ -71,7 +82,7 @@ class _Groups:
         high = self.reward.masked_fill(~self.valid, float("-inf"))
         low = start.scatter_reduce(0, self.index, low, "amin")[self.index]
         high = (-start).scatter_reduce(0, self.index, high, "amax")[self.index]
-        return ~(high - low > _SAME * self.reward.abs().clamp(min=1))
+        return ~(high - low > _SAME * torch.maximum(low.abs(), high.abs()).clamp(min=1))
 
     def _kept(self, values: Tensor) -> Tensor:
         return torch.where(self.counted, values, torch.zeros_like(values))

@@ -198,6 +198,24 @@ def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
             yield f"{path}:", node
 
 
+def forgotten(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> list[str]:
+    """The classes of stages, or of parts of them, whose state no node would save."""
+    known = {
+        id(m) for node in nodes.values() if isinstance(node, nn.Module) for m in node.modules()
+    }
+    return [
+        type(module).__name__
+        for stage in stages
+        for module in stage.modules()
+        if id(module) not in known and _has_state(module)
+    ]
+
+
+def _has_state(module: nn.Module) -> bool:
+    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    return bool(own) or "generator" in vars(module) or isinstance(module, HasRunState)
+
+
 def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
     """Every parameter and buffer once, by name; tied weights under their first."""
     found: dict[str, Tensor] = {}

@@ -16,7 +16,7 @@ from torch import nn
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, Interrupted, add_note
-from rlcomp.io.checkpoint import Checkpoint, Saved
+from rlcomp.io.checkpoint import Checkpoint, Saved, forgotten
 from rlcomp.io.tracking import Tracker
 from rlcomp.run.flow_built import check_built
 from rlcomp.run.phase import Phase
@@ -49,6 +49,14 @@ class Program:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
         check_built(phases, nodes)
+        if checkpoint is not None:
+            stages = [stage for phase in phases.values() for stage in phase.stages]
+            lost = forgotten(stages, nodes)
+            if lost:
+                raise ConfigError(
+                    f"{lost[0]} has state that no checkpoint would hold: make it a node, "
+                    f'make("a name", {lost[0]}, ...)'
+                )
         self.phases = dict(phases)
         self.nodes = dict(nodes)
         self.names = {id(node): path for path, node in self.nodes.items()}

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 
+from rlcomp.errors import NumericalError
 from rlcomp.functional.group import group_centred, group_standardised
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
@@ -193,3 +194,23 @@ def test_only_who_shares_a_group_matters_not_its_label_or_place(values, ids, ran
     moved = group_standardised(reward[order], labels[group][order], valid, 1e-6)
 
     torch.testing.assert_close(moved, group_standardised(reward, group, valid, 1e-6)[order])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_reward_that_is_not_finite_stops_the_run_unless_it_is_invalid(bad):
+    reward, ids = torch.tensor([1.0, 0.0, bad]), torch.zeros(3, dtype=torch.int64)
+
+    with pytest.raises(NumericalError, match="row 2"):
+        group_centred(reward, ids, torch.tensor([True, True, True]))
+    kept = group_centred(reward, ids, torch.tensor([True, True, False]))
+    assert kept.tolist() == [0.5, -0.5, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.bfloat16])
+def test_statistics_are_taken_in_float32_at_least(dtype):
+    reward, ids = torch.tensor([1, 0, 0]).to(dtype), torch.zeros(3, dtype=torch.int64)
+
+    result = group_centred(reward, ids, torch.ones(3).bool())
+
+    assert result.dtype == torch.float32
+    assert torch.allclose(result, torch.tensor([2 / 3, -1 / 3, -1 / 3]))

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from rlcomp.errors import ShapeError
+from rlcomp.errors import NumericalError, ShapeError
 from rlcomp.functional.ratio import LOG_RATIO_BOUND, log_ratio
 
 NAN, INF = float("nan"), float("inf")
@@ -64,3 +64,14 @@ def test_different_shapes_are_refused_with_all_three():
         ShapeError, match=r"'log_probs' .*\[1, 3\].*'old_log_probs' \[1, 2\].*'mask'"
     ):
         log_ratio(row(0, 0, 0), row(0, 0), ALL)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), -float("inf")])
+def test_a_log_prob_that_is_not_finite_inside_the_mask_is_named(bad):
+    with pytest.raises(NumericalError, match=r"'old_log_probs' is .* at \[0, 1\]"):
+        log_ratio(torch.zeros(1, 2), torch.tensor([[0.0, bad]]), torch.ones(1, 2).bool())
+
+
+def test_any_kind_of_mask_will_do():
+    for mask in (torch.tensor([[1, 0]]), torch.tensor([[1.0, 0.0]])):
+        assert log_ratio(torch.ones(1, 2), torch.zeros(1, 2), mask).tolist() == [[1.0, 0.0]]

@@ -471,3 +471,11 @@ def test_checkpoints_are_written_when_due_and_at_the_end_of_each_phase(tmp_path)
         "step-00000005",
         "step-00000006",
     ]
+
+
+def test_a_stage_whose_state_no_checkpoint_would_hold_is_refused(tmp_path):
+    phases, nodes, checkpoint = scene(tmp_path)
+    del nodes["learn"]
+
+    with pytest.raises(ConfigError, match=r'make\("a name", Learn'):
+        play(tmp_path, phases, nodes, checkpoint)
