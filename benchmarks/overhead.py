@@ -1,9 +1,9 @@
 """How much of a demo step is not model mathematics: ``python benchmarks/overhead.py [STEPS]``.
 
 Runs the demo (warm start, then STEPS steps of RL) in this process on one thread and clocks, in CPU
-seconds, every stage and, inside the stages, what is model mathematics: the model's forward and backward
-passes, the optimiser, and the work on its logits (log-probs, entropy, sampling). The rest is overhead:
-texts, rewards, masks, TensorDicts, records, the loop. Prints a table and JSON.
+seconds, every stage and, inside the stages, what is model mathematics: the model's forward and
+backward passes, the optimiser, and the work on its logits (log-probs, entropy, sampling). The rest
+is overhead: texts, rewards, masks, TensorDicts, records, the loop. Prints a table and JSON.
 """
 
 import json
@@ -97,7 +97,8 @@ def report(clock, total, steps, rows, group_size):
     for name, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
         print(f"{name:32s} {1000 * seconds / steps:8.2f} ms a step  {seconds / total:6.1%}")
     print(
-        f"{'outside model mathematics':32s} {1000 * total / steps * share:8.2f} ms a step  {share:6.1%}"
+        f"{'outside model mathematics':32s} {1000 * total / steps * share:8.2f} ms a step"
+        f"  {share:6.1%}"
     )
     stages = {key: row for row in rows for key in row if key.startswith("time/")}
     wall = {key: sum(r.get(key, 0.0) for r in rows) / steps for key in stages}

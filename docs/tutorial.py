@@ -191,7 +191,14 @@ from components.loss.sft import SFTLoss
 from components.sampler.demonstrations import Demonstrations
 
 adamw = partial(AdamW, lr=2e-3, weight_decay=0.0)
-demonstrations = make("demonstrations", Demonstrations, task=task, policy=policy, batch_size=64)
+demonstrations = make(
+    "demonstrations",
+    Demonstrations,
+    task=task,
+    tokenizer=tokenizer,
+    batch_size=64,
+    context_length=16,
+)
 sft_learner = make(
     "sft_learner",
     Learner,

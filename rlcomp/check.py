@@ -1,17 +1,22 @@
 """Arguments are checked from their annotations: by hand, from yaml, and before torch is imported.
 
 A constructor writes ``clip_low: Fraction = 0.2``; nothing else is needed. ``Component`` checks
-when it is made, the wiring checks every node of a config before the first one is built.
+when it is made, and so does a plain class with the metaclass :class:`Checked`; the wiring checks
+every node of a config before the first one is built.
 """
 
 from __future__ import annotations
 
+import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal, Union
 
 from annotated_types import Ge, Gt, Interval, Le, Lt, MinLen
+
+from rlcomp.errors import ConfigError
 
 PositiveInt = Annotated[int, Gt(0)]
 NonNegativeInt = Annotated[int, Ge(0)]
@@ -25,7 +30,7 @@ NonEmptyText = Annotated[str, MinLen(1)]
 VOCABULARY: dict[str, Any] = {
     name: value
     for name, value in globals().items()
-    if name[0].isupper() and name not in {"VOCABULARY", "Any"}
+    if name[0].isupper() and name not in {"VOCABULARY", "Any", "ConfigError"}
 } | {"int": int, "float": float, "str": str, "bool": bool, "list": list, "dict": dict}
 VOCABULARY |= {"tuple": tuple, "None": None, "Any": Any, "Literal": Literal, "object": Any}
 
@@ -105,4 +110,51 @@ def _problem_plain(annotation: Any, value: object) -> str | None:  # noqa: ANN40
     return None if fits else words
 
 
-__all__ = ["VOCABULARY", "Ge", "Gt", "Interval", "Le", "Lt", "MinLen", "problem"]
+@cache
+def _parameters(cls: type) -> tuple[inspect.Signature, dict[str, Any]]:
+    init = cls.__init__  # type: ignore[misc]
+    return inspect.signature(init), typing.get_type_hints(init, include_extras=True)
+
+
+_MANY, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+
+
+def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Hold constructor arguments against their annotations.
+
+    Raises:
+        ConfigError: an argument has the wrong type or is out of range.
+    """
+    signature, hints = _parameters(cls)
+    try:
+        bound = signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise ConfigError(f"{cls.__name__}: {error}") from None
+    for name, value in bound.arguments.items():
+        many = signature.parameters[name].kind in (_MANY, _NAMED)  # annotated by their elements
+        fault = problem(hints[name], value) if name in hints and not many else None
+        if fault:
+            raise ConfigError(f"{cls.__name__}: {name} is {value!r}: {fault}")
+
+
+class Checked(type):
+    """Metaclass: arguments are checked when the class is called, not when a copy is made."""
+
+    def __call__(cls, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
+        """Check the arguments, then make the instance."""
+        check_arguments(cls, args, kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+__all__ = [
+    "VOCABULARY",
+    "Checked",
+    "Ge",
+    "Gt",
+    "Interval",
+    "Le",
+    "Lt",
+    "MinLen",
+    "check_arguments",
+    "problem",
+]

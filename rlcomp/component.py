@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import inspect
 import typing
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
-from rlcomp import check
+from rlcomp.check import Checked
+from rlcomp.check import check_arguments as check_arguments
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import SCHEMA, Key, check_key
 
 
-class _Checked(type(TensorDictModuleBase)):  # type: ignore[misc]
-    """Checks arguments when a class is called, not when a copy or a pickle makes an instance."""
-
-    def __call__(cls, *args: object, **kwargs: object) -> object:
-        check_arguments(cls, args, kwargs)
-        return super().__call__(*args, **kwargs)
+class _Checked(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
+    """A checked class that is a TensorDict module as well."""
 
 
 class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
@@ -113,29 +108,6 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             elif key in self.writes:
                 target[self.renames[key]] = result[key]
         return target
-
-
-@cache
-def _parameters(cls: type) -> tuple[inspect.Signature, dict[str, Any]]:
-    init = cls.__init__  # type: ignore[misc]
-    return inspect.signature(init), typing.get_type_hints(init, include_extras=True)
-
-
-def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Hold constructor arguments against their annotations.
-
-    Raises:
-        ConfigError: an argument has the wrong type or is out of range.
-    """
-    signature, hints = _parameters(cls)
-    try:
-        bound = signature.bind(None, *args, **kwargs)
-    except TypeError as error:
-        raise ConfigError(f"{cls.__name__}: {error}") from None
-    for name, value in bound.arguments.items():
-        fault = check.problem(hints[name], value) if name in hints else None
-        if fault:
-            raise ConfigError(f"{cls.__name__}: {name} is {value!r}: {fault}")
 
 
 _asked: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(

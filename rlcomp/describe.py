@@ -21,8 +21,9 @@ from rlcomp.run.compare import changed
 from rlcomp.run.declare import declare
 from rlcomp.run.flow_source import flow_of, ran
 from rlcomp.run.options import config_directory
+from rlcomp.run.plan import PhasePlan, Plan, read
 from rlcomp.run.resolve import check_plan
-from rlcomp.run.wiring import Node, PhasePlan, Plan, read
+from rlcomp.run.wiring import Node
 
 # Set by the running app; a description stands outside one.
 _PLACEHOLDERS = ["directory=runs/..."]

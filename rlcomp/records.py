@@ -8,11 +8,14 @@ from __future__ import annotations
 import difflib
 import gzip
 import json
+import math
 import re
 import string
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -41,11 +44,15 @@ class Texts(NamedTuple):
     demonstration: str
 
 
-def read_rows(path: str) -> list[Row]:
-    """Every row of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
+def read_rows(path: str, columns: AbstractSet[str]) -> Iterator[Row]:
+    """Every row of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, one at a time.
+
+    Args:
+        path: the file.
+        columns: those that are needed; of Parquet, no others are read.
 
     Raises:
-        DataError: the file is missing, empty, malformed or of another kind.
+        DataError: the file is missing or of another kind; while iterating: empty or malformed.
         MissingExtra: Parquet, but pyarrow is not installed.
     """
     file = Path(path).expanduser()
@@ -53,10 +60,17 @@ def read_rows(path: str) -> list[Row]:
         raise DataError(f"there is no file {path!r}{_near(file)}")
     if not file.is_file() or not file.name.endswith(_SUFFIXES):
         raise DataError(f"{path!r} is not a file of a known kind ({', '.join(_SUFFIXES)})")
-    rows = list(_parquet_rows(file) if file.suffix == ".parquet" else _json_rows(file))
-    if not rows:
-        raise DataError(f"{path!r} is empty: it has no rows; set another path")
-    return rows
+    rows = _parquet_rows(file, columns) if file.suffix == ".parquet" else _json_rows(file)
+    return _some(rows, f"{path!r} is empty: it has no rows; set another path")
+
+
+def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
+    """The rows, of which there must be at least one."""
+    row = None
+    for row in rows:
+        yield row
+    if row is None:
+        raise DataError(otherwise)
 
 
 def _near(file: Path) -> str:
@@ -97,15 +111,20 @@ def _json_row(place: str, line: str) -> dict[str, object]:
     return columns
 
 
-def _parquet_rows(file: Path) -> Iterator[Row]:
+def _parquet_rows(file: Path, columns: AbstractSet[str]) -> Iterator[Row]:
     parquet = require("pyarrow.parquet", "data")
     arrow = require("pyarrow", "data")
+    number = 0
     try:
-        table = parquet.read_table(file)
-    except (arrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{file}: not a Parquet file: {error}") from error
-    for number, columns in enumerate(table.to_pylist(), start=1):
-        yield Row(f"{file}: row {number}", columns)
+        with parquet.ParquetFile(file) as table:
+            # Where one is missing, a row is read whole: the message names all columns there are.
+            wanted = sorted(columns) if columns <= set(table.schema_arrow.names) else None
+            for batch in table.iter_batches(columns=wanted):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield Row(f"{file}: row {number}", row)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(f"{file}: cannot be read as Parquet after row {number}: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +152,13 @@ class Fields:
         if self.answer_pattern is not None:
             _check_pattern(self.answer_pattern)
         _template_names(self.prompt_template)
+
+    @property
+    def columns(self) -> set[str]:
+        """Those that :meth:`texts` looks at."""
+        named = _template_names(self.prompt_template) - {"prompt"}
+        columns = named | {self.prompt_field, self.answer_field}
+        return columns if self.demonstration_field is None else columns | {self.demonstration_field}
 
     def texts(self, rows: Iterable[Row]) -> list[Texts]:
         """The texts of every row.
@@ -182,7 +208,7 @@ def _check_pattern(pattern: str) -> None:
     if groups < 1:
         raise ConfigError(
             f"answer_pattern {pattern!r} has no group: put the answer in parentheses, as in "
-            r"'####\s*(.+)$'"
+            r"'####\s*(.+?)\s*$'"
         )
 
 
@@ -210,28 +236,49 @@ def _text(row: Row, column: str) -> str:
             f"{row.place}: the row has no column {column!r}{nearest(column, row.columns)}"
         )
     value = row.columns[column]
-    if value is None or isinstance(value, (list, dict)):
-        shown = "empty (null)" if value is None else f"a {type(value).__name__}"
-        raise DataError(f"{row.place}: column {column!r} is {shown}, not a text")
+    if isinstance(value, (float, Decimal)) and math.isfinite(value):
+        return _positional(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        shown = "empty (null)" if value is None else f"the {type(value).__name__} {value!r:.60}"
+        raise DataError(f"{row.place}: column {column!r} is {shown}, not a text or a finite number")
     # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
-    return str(value).encode("utf-8", "replace").decode("utf-8")
+    return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def hub_rows(name: str, subset: str | None, split: str) -> list[Row]:
-    """Every row of a split of a Hugging Face data set, or of a local file.
+def _positional(value: float | Decimal) -> str:
+    """A number as people write it.
+
+    Examples:
+        >>> [_positional(value) for value in (72.0, 1e22, 1e-7, 2.50)]
+        ['72', '10000000000000000000000', '0.0000001', '2.5']
+    """
+    text = f"{Decimal(str(value)):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def hub_rows(name: str, subset: str | None, split: str, columns: AbstractSet[str]) -> Iterator[Row]:
+    """Every row of a split of a Hugging Face data set, or of a local file, one at a time.
+
+    Args:
+        name: the data set, or a file of :func:`read_rows`.
+        subset: which of its configurations.
+        split: which part of it.
+        columns: those that are needed; no others are decoded.
 
     Raises:
-        DataError: there is no such data set, subset or split, or it is empty.
+        DataError: there is no such data set, subset or split; while iterating: empty.
         MissingExtra: ``datasets`` is not installed.
     """
     if Path(name).expanduser().is_file():
-        return read_rows(name)
+        return read_rows(name, columns)
     datasets = require("datasets", "data")
     try:
         table = datasets.load_dataset(name, subset, split=split)
     except (datasets.exceptions.DatasetsError, OSError, ValueError) as error:
         raise DataError(f"data set {name!r}, split {split!r} cannot be loaded: {error}") from error
-    rows = [Row(f"{name}[{split}] row {number}", row) for number, row in enumerate(table, start=1)]
-    if not rows:
-        raise DataError(f"data set {name!r}, split {split!r} is empty: it has no rows")
-    return rows
+    if columns <= set(table.column_names):
+        table = table.select_columns(sorted(columns))
+    rows = (Row(f"{name}[{split}] row {number}", row) for number, row in enumerate(table, start=1))
+    return _some(rows, f"data set {name!r}, split {split!r} is empty: it has no rows")

@@ -60,7 +60,7 @@ def sample(
     from rlcomp.io.checkpoint import open_checkpoint, owned
     from rlcomp.model.language_model import LanguageModel
     from rlcomp.run.build import Builder
-    from rlcomp.run.wiring import read
+    from rlcomp.run.plan import read
 
     saved = open_checkpoint(checkpoint)
     if not (saved.path / "config.yaml").is_file():

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import encode_texts
 from rlcomp.data import Example, Task, is_held_out, permutation
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.tokenizer import encode_all
+from rlcomp.model.tokenizer import encode_all, encode_prompts
 
-# Tasks up to this size have every prompt measured; of larger ones, a fixed sample of 256.
+# Tasks up to this size have every example measured; of larger ones, a fixed sample of 256.
 _MEASURED_WHOLE = 10_000
 _MEASURED_SAMPLE = 256
 
@@ -67,7 +68,7 @@ def check_enough(task: Task, batch_size: int) -> None:
 
 
 def check_prompts_fit(
-    task: Task, tokenizer: object, context_length: int, max_new_tokens: int
+    task: Task, tokenizer: PreTrainedTokenizerBase, context_length: int, max_new_tokens: int
 ) -> None:
     """Refuse a task whose longest prompt leaves no room for the answer.
 
@@ -76,19 +77,50 @@ def check_prompts_fit(
     Raises:
         DataError: prompt and answer exceed the context; names the prompt and both lengths.
     """
+    prompts = [example.prompt for example in _measured(task)]
+    lengths = map(len, encode_prompts(tokenizer, prompts))
+    length, longest = max(zip(lengths, prompts, strict=True))
+    if length + max_new_tokens > context_length:
+        raise DataError(
+            f"the prompt {_shown(longest)} has {length} tokens, and with max_new_tokens "
+            f"{max_new_tokens} that exceeds context_length {context_length}; raise context_length, "
+            "lower max_new_tokens or shorten task.prompt_template"
+        )
+
+
+def check_demonstrations_fit(
+    task: Task, tokenizer: PreTrainedTokenizerBase, context_length: int
+) -> None:
+    """Refuse a task whose longest prompt and demonstration do not fit, together with EOS.
+
+    Every example is measured up to 10,000 of them, otherwise the last one and a sample of 256.
+
+    Raises:
+        DataError: they exceed the context; names the prompt and both lengths.
+    """
+    examples = _measured(task)
+    prompts = encode_prompts(tokenizer, [example.prompt for example in examples])
+    responses = encode_all(tokenizer, [example.demonstration for example in examples])
+    lengths = [len(a) + len(b) + 1 for a, b in zip(prompts, responses, strict=True)]
+    length = max(lengths)
+    if length > context_length:
+        prompt = examples[lengths.index(length)].prompt
+        raise DataError(
+            f"the prompt {_shown(prompt)}, its demonstration and EOS have {length} tokens, which "
+            f"exceeds context_length {context_length}; raise context_length or take the example "
+            "out of the task"
+        )
+
+
+def _measured(task: Task) -> list[Example]:
     whole = len(task) <= _MEASURED_WHOLE
     sample = islice(permutation(len(task), 0, "prompt lengths"), _MEASURED_SAMPLE)
     indices = range(len(task)) if whole else [len(task) - 1, *sample]
-    prompts = [task.example(index).prompt for index in indices]
-    lengths = [len(tokens) for tokens in encode_all(tokenizer, prompts)]
-    length, longest = max(zip(lengths, prompts, strict=True))
-    if length + max_new_tokens > context_length:
-        shown = longest if len(longest) <= 60 else longest[:57] + "..."
-        raise DataError(
-            f"the prompt {shown!r} has {length} tokens, and with max_new_tokens {max_new_tokens} "
-            f"that exceeds context_length {context_length}; raise context_length, lower "
-            "max_new_tokens or shorten task.prompt_template"
-        )
+    return [task.example(index) for index in indices]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def prompt_batch(examples: list[Example]) -> TensorDict:

@@ -106,7 +106,7 @@ TABLE = {
     ),
     "choice": Bad(
         ["kl=in_reward", "kl.estimator=k4"],
-        "kl: KLInReward: estimator",
+        "kl.estimator",
         "'k4'",
         "must be one of 'k1', 'k2', 'k3'",
     ),
@@ -230,7 +230,7 @@ TABLE = {
         "known: answer, question",
     ),
     "batch larger than the task": Bad(
-        ["task.length=2", "prompts.batch_size=200"],
+        ["task.length=2", "prompts.batch_size=200", "demonstrations.batch_size=2"],
         "prompts",
         "batch_size is 200",
         "lower batch_size or task.held_out",
@@ -240,7 +240,6 @@ TABLE = {
         "demonstrations",
         "batch_size is 200",
         "lower batch_size or task.held_out",
-        late=True,
     ),
     "no held-out examples": Bad(
         ["task.length=2", "task.held_out=0", "prompts.batch_size=2", "demonstrations.batch_size=2"],
@@ -250,13 +249,25 @@ TABLE = {
         late=True,
     ),
     "character outside the alphabet": Bad(
-        ["tokenizer.characters='0123>'", "task.length=2", "prompts.batch_size=2"],
+        [
+            "tokenizer.characters='0123>'",
+            "task.length=2",
+            "prompts.batch_size=2",
+            "demonstrations.batch_size=2",
+        ],
         "tokenizer.characters",
         "'4'",
         "use tokenizer=byte",
     ),
     "prompt longer than the context": Bad(
-        ["context_length=8"], "context_length 8", "'999999>' has 7 tokens", "raise context_length"
+        # A demonstration takes 7 + 6 + 1 tokens, an answer may take 8.
+        ["context_length=14"],
+        "context_length 14",
+        "'999999>' has 7 tokens",
+        "raise context_length, lower max_new_tokens",
+    ),
+    "demonstration longer than the context": Bad(
+        ["context_length=8"], "demonstrations", "8", "raise context_length"
     ),
     "tokenizer of another model": Bad(
         ["model=pretrained", "model.path=misfit"],

@@ -28,8 +28,8 @@ from rlcomp.run.arguments import check_arguments
 from rlcomp.run.build import Builder
 from rlcomp.run.declare import declare
 from rlcomp.run.flow_built import built_flow
+from rlcomp.run.plan import read
 from rlcomp.run.resolve import plan_of
-from rlcomp.run.wiring import read
 from rlcomp.testing import check_component
 
 setup_globals()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 
 from rlcomp.batch import decode_texts
 from rlcomp.data import Example, is_held_out
@@ -11,6 +12,7 @@ from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.tokenizer import byte_tokenizer
 from rlcomp.sampling import (
     ShuffledEpochs,
+    check_demonstrations_fit,
     check_enough,
     check_prompts_fit,
     held_out_examples,
@@ -44,7 +46,8 @@ class Endless:
         return 1_000_000
 
     def example(self, index: int) -> Example:
-        return Example("x" * 30 if index == 999_999 else "x", "", "")
+        text = "x" * 30 if index == 999_999 else "x"
+        return Example(text, "", text)
 
 
 def letters(count: int, held_out: float = 0.0) -> Listed:
@@ -124,6 +127,44 @@ def test_a_long_prompt_is_shortened_in_the_message():
 def test_of_a_large_task_the_last_prompt_is_measured_too():
     with pytest.raises(DataError, match="has 30 tokens"):
         check_prompts_fit(Endless(), byte_tokenizer(), 30, 1)
+
+
+def test_an_empty_prompt_counts_as_the_token_the_model_starts_from():
+    task = Listed([""])
+
+    check_prompts_fit(task, byte_tokenizer(), 5, 4)
+    with pytest.raises(DataError, match="'' has 1 tokens"):
+        check_prompts_fit(task, byte_tokenizer(), 4, 4)
+
+
+def test_a_beginning_that_the_tokenizer_adds_counts():
+    tokenizer = byte_tokenizer()
+    tokenizer.add_special_tokens({"bos_token": "<bos>"})
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<bos> $A", special_tokens=[("<bos>", tokenizer.bos_token_id)]
+    )
+
+    with pytest.raises(DataError, match="'four' has 5 tokens"):
+        check_prompts_fit(Listed(["four"]), tokenizer, 8, 4)
+
+
+def test_prompt_demonstration_and_eos_that_just_fit_are_accepted():
+    # Prompt and demonstration of 4 bytes each, and EOS.
+    check_demonstrations_fit(Listed(["a", "four"]), byte_tokenizer(), 9)
+
+
+def test_a_demonstration_that_does_not_fit_is_named_with_the_remedy():
+    with pytest.raises(DataError) as raised:
+        check_demonstrations_fit(Listed(["a", "four"]), byte_tokenizer(), 8)
+
+    text = str(raised.value)
+    assert text.startswith("the prompt 'four', its demonstration and EOS have 9 tokens, which exc")
+    assert "context_length 8; raise context_length" in text
+
+
+def test_of_a_large_task_the_last_demonstration_is_measured_too():
+    with pytest.raises(DataError, match="have 61 tokens"):
+        check_demonstrations_fit(Endless(), byte_tokenizer(), 60)
 
 
 def test_a_batch_of_prompts_holds_prompts_and_answers():

@@ -255,6 +255,61 @@ class Preference(Loss):
         return scalars(loss=-(torch.nn.functional.logsigmoid(margin) * share).sum())
 
 
+class Bonuses(Gradient):
+    """The policy's and terms of its own beside it, all in one loss."""
+
+    reads = (*Gradient.reads, "entropy", "value", "returns", "ref_log_probs")
+
+    def reduce(self, per_token, batch):
+        mask = batch["response_mask"]
+        entropy, value, returns = (masked(batch[k], mask) for k in ("entropy", "value", "returns"))
+        away = log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
+        terms = 0.1 * entropy - 0.5 * (value - returns.detach()) ** 2 - 0.1 * away
+        return super().reduce(per_token + terms, batch)
+
+
+class Reinforce(Gradient):
+    """No old side: always at ratio 1."""
+
+    reads = ("response_mask", "log_probs", "advantage")
+
+    def log_ratio(self, batch):
+        log_probs = masked(batch["log_probs"], batch["response_mask"])
+        return log_probs - log_probs.detach()
+
+
+@pytest.mark.parametrize("loss", [Bonuses, Reinforce])
+def test_sound_policy_losses_of_other_kinds_pass(loss):
+    check_loss(loss())
+
+
+def test_a_batch_in_float32_is_judged_like_one_in_float64():
+    check_loss(Gradient(), example_batch(Gradient.reads))
+
+
+def flipped(sound):
+    class Flipped(sound):
+        def log_ratio(self, batch):
+            return -super().log_ratio(batch)
+
+    return Flipped
+
+
+def halved(sound):
+    class Halved(sound):
+        def advantage(self, batch):
+            return super().advantage(batch) / 2
+
+    return Halved
+
+
+@pytest.mark.parametrize("sound", [Bonuses, Reinforce])
+@pytest.mark.parametrize("change", [flipped, halved])
+def test_another_gradient_at_ratio_1_is_caught_whatever_else_the_loss_reads(change, sound):
+    with pytest.raises(ContractError, match=r"'at ratio 1 the gradient is -advantage \* loss_w"):
+        check_loss(change(sound)())
+
+
 @pytest.mark.parametrize("loss", [ClippedValue, Preference])
 def test_sound_losses_of_other_kinds_pass(loss):
     check_loss(loss(reduction=TokenMean()))
@@ -402,6 +457,13 @@ class DrawsGlobally(Baseline):
         return noise * super().centred(reward, group_id, valid)
 
 
+class OverThePaddedWidth(Baseline):
+    def forward(self, batch):
+        batch = super().forward(batch)
+        batch["advantage"] = batch["advantage"] / batch["advantage"].shape[1]
+        return batch
+
+
 class GetsTired(Baseline):
     """State outside buffers and ``run_state``: a resumed run would differ."""
 
@@ -431,6 +493,7 @@ BROKEN_ADVANTAGES = {
     KeepsTheGraph: "the advantage is detached",
     DrawsGlobally: "the same state gives the same result",
     GetsTired: "the same state gives the same result",
+    OverThePaddedWidth: "padding on the right changes nothing",
 }
 
 
@@ -457,6 +520,32 @@ def test_without_a_group_baseline_advantages_may_be_large_but_not_explode():
 
     with pytest.raises(ContractError, match="advantages do not explode"):
         check_advantage(Inverse())
+
+
+def test_a_reduction_that_counts_padding_is_caught():
+    class MeanOverEverything(Component):
+        reads = ("response_mask",)
+        writes = ("loss_weight",)
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            mask = batch["response_mask"]
+            return batch.set("loss_weight", mask / mask.numel())
+
+    with pytest.raises(ContractError, match="'padding on the right changes nothing'"):
+        check_component(MeanOverEverything())
+
+
+def test_a_number_per_row_that_depends_on_the_padded_width_is_caught():
+    class PerColumn(Component):
+        reads = ("token_reward", "response_mask")
+        writes = ("reward",)
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            inside = masked(batch["token_reward"], batch["response_mask"])
+            return batch.set("reward", inside.mean(1))
+
+    with pytest.raises(ContractError, match="'padding on the right changes nothing': 'reward'"):
+        check_component(PerColumn())
 
 
 def test_a_gradient_that_leaks_into_padding_is_caught():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.check import NonNegativeInt, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data import Task
-from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k
+from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.record import record, record_sample, recording
@@ -20,8 +21,11 @@ class Accuracy(Component):
     """Sampled and greedy accuracy and pass@k on held-out prompts; runs beside the training batch.
 
     Records ``evaluation/sampled``, ``evaluation/greedy``, ``evaluation/pass@k`` for k = 1, 2, 4,
-    ... up to ``samples_per_prompt``, each with a 95 % bootstrap interval over prompts, and the
-    first ``num_shown`` greedy answers as samples.
+    ... up to ``samples_per_prompt``, each with a 95 % interval (``_low``, ``_high``) over prompts:
+    Wilson's for the greedy answers, one yes or no a prompt, the bootstrap's for the others.
+    Answers whose reward is not valid are left out, and so are prompts left with none (with fewer
+    than k, for pass@k); their share is ``evaluation/invalid_fraction``. The first ``num_shown``
+    greedy answers are kept as samples.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
@@ -58,13 +62,16 @@ class Accuracy(Component):
         """Evaluate and record; the batch is not looked at."""
         greedy = self._answers(1, Sampling(temperature=0.0))
         sampled = self._answers(self.samples_per_prompt, None)
-        right = sampled["correct"].cpu().view(len(self.examples), -1)
-        self._record("greedy", greedy["correct"].cpu().double())
-        self._record("sampled", right.double().mean(1))
-        asked = torch.full((len(right),), right.shape[1])
+        for answered in (greedy, sampled):
+            record("evaluation/invalid_fraction", (~answered["reward_valid"]).float())
+        judged, right = self._counts(greedy)
+        self._record_rate("greedy", right[judged > 0])
+        judged, right = self._counts(sampled)
+        self._record_mean("sampled", right[judged > 0].double() / judged[judged > 0])
         k = 1
         while k <= self.samples_per_prompt:
-            self._record(f"pass@{k}", pass_at_k(asked, right.sum(1), k))
+            enough = judged >= k
+            self._record_mean(f"pass@{k}", pass_at_k(judged[enough], right[enough], k))
             k *= 2
         self._show(greedy)
         return batch
@@ -78,16 +85,26 @@ class Accuracy(Component):
             generator=torch.Generator().manual_seed(self.seed),
         )
         answers = encode_texts([example.answer for example in self.examples])
-        answered["answer"] = answers.repeat_interleave(group_size, 0)
+        answers = answers.repeat_interleave(group_size, 0)
+        answered["answer"] = answers.to(answered["tokens"].device)
         with recording():  # the reward's own metrics are the training reward's
             return self.reward(answered)
 
-    def _record(self, name: str, per_prompt: torch.Tensor) -> None:
-        record(f"evaluation/{name}", per_prompt)
-        draws = torch.Generator().manual_seed(self.seed)
-        low, high = bootstrap_interval(per_prompt, level=0.95, generator=draws)
-        record(f"evaluation/{name}_low", low)
-        record(f"evaluation/{name}_high", high)
+    def _counts(self, answered: TensorDict) -> tuple[Tensor, Tensor]:
+        """How many answers to each prompt could be judged, and are right; int64, ``[P]``."""
+        valid = answered["reward_valid"].cpu().view(len(self.examples), -1)
+        right = answered["correct"].cpu().view(len(self.examples), -1) & valid
+        return valid.sum(1), right.sum(1)
+
+    def _record_rate(self, name: str, right: Tensor) -> None:
+        if len(right):
+            interval = wilson_interval(int(right.sum()), len(right), level=0.95)
+            _record(name, right, interval)
+
+    def _record_mean(self, name: str, per_prompt: Tensor) -> None:
+        if len(per_prompt):
+            draws = torch.Generator().manual_seed(self.seed)
+            _record(name, per_prompt, bootstrap_interval(per_prompt, level=0.95, generator=draws))
 
     def _show(self, greedy: TensorDict) -> None:
         shown = greedy[: self.num_shown]
@@ -96,3 +113,9 @@ class Accuracy(Component):
             record_sample(
                 prompt=example.prompt, response=response, answer=example.answer, correct=right
             )
+
+
+def _record(name: str, per_prompt: Tensor, interval: tuple[float, float]) -> None:
+    record(f"evaluation/{name}", per_prompt)
+    record(f"evaluation/{name}_low", interval[0])
+    record(f"evaluation/{name}_high", interval[1])

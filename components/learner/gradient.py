@@ -111,7 +111,9 @@ class Learner(Component):
         if len(self.own) < len(self.losses) or self.model is None:
             return batch.reshape(-1)
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
-        return batch.select(*needed, strict=False)
+        rows = batch.select(*needed, strict=False)
+        where = self.trained[0].device
+        return rows if where.type == "cpu" else rows.to(where)
 
     def _step(self, batch: TensorDict) -> None:
         self.optimizer.zero_grad()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -33,7 +34,8 @@ class Recomputed(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the recomputed log-probs."""
-        batch["old_log_probs"] = self.policy.log_probs(batch).detach()
+        with torch.no_grad():
+            batch["old_log_probs"] = self.policy.log_probs(batch)
         gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
         record("proximal/sampler_gap", gap, where=batch["response_mask"])
         return batch

@@ -14,7 +14,8 @@ _MARKED = re.compile(r"(?s:.*)(?:####|(?<!\w)A:|(?i:answer is))")
 # No two ways to match the same text: time stays linear in hostile input.
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3}(?![0-9]))+|[0-9]+)"
 _NUMBER = re.compile(
-    rf"(?P<minus>(?<![\w)\]])-)?(?P<top>{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)(?:/(?P<bottom>[0-9]+))?"
+    rf"(?P<minus>(?<![\w)\]])-)?(?P<top>{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)"
+    r"(?:[eE](?P<power>[+-]?[0-9]+)(?!\w))?(?:/(?P<bottom>[0-9]+))?"
 )
 # Longer ones are refused: no answer needs them, and exact arithmetic on them is slow.
 _MOST_DIGITS = 1000
@@ -26,8 +27,9 @@ class LastNumber(TextReward):
     The final number is the first one after the last ``####``, ``A:`` or ``answer is``; without such
     a marker the last number of the text. Gold answers are read in the same way, so a whole worked
     solution may stand there. ``$``, ``%``, thousands commas and a full stop at the end do not
-    matter, ``5.0`` is 5, ``.5`` is a half, a typographic minus is a minus and ``3/4`` is one
-    number. A response without a number scores 0; an answer without one makes the row invalid.
+    matter, ``5.0`` is 5, ``.5`` is a half, ``1.5e-3`` is 0.0015, a typographic minus is a minus and
+    ``3/4`` is one number. A response without a number scores 0; an answer without one makes the
+    row invalid.
 
     Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``last_number``.
 
@@ -74,7 +76,7 @@ def _value(match: re.Match[str] | None) -> Fraction | None:
     if match is None or len(match[0]) > _MOST_DIGITS:
         return None
     top = Fraction(match["top"].replace(",", ""))
-    bottom = int(match["bottom"] or 1)
-    if bottom == 0:
+    power, bottom = int(match["power"] or 0), int(match["bottom"] or 1)
+    if bottom == 0 or abs(power) > _MOST_DIGITS:
         return None
-    return (-top if match["minus"] else top) / bottom
+    return (-top if match["minus"] else top) * Fraction(10) ** power / bottom

@@ -23,7 +23,8 @@ class WeightedSum(Component):
     Args:
         parts: rewards by name.
         weights: a number for each part.
-        correct_by: the part that decides ``correct``; null: all must agree.
+        correct_by: the part that decides ``correct``; null only for a part alone, because a part
+            that merely shapes (a length, a format) never says what is correct.
 
     Raises:
         ConfigError: no parts, weights for other names, or ``correct_by`` names no part.
@@ -52,13 +53,12 @@ class WeightedSum(Component):
         with recording():
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
         rewards = {name: result["reward"] for name, result in results.items()}
-        correct = {name: result["correct"] for name, result in results.items()}
         for name, result in results.items():
             record(f"reward/{name}", rewards[name], where=result["reward_valid"])
         total = sum(self.weights[name] * reward for name, reward in rewards.items())
-        judges = list(correct.values()) if self.correct_by is None else [correct[self.correct_by]]
+        correct = results[self.correct_by or next(iter(results))]["correct"]
         valid = torch.stack([result["reward_valid"] for result in results.values()]).all(0)
-        return put_reward(batch, total, rewards, torch.stack(judges).all(0), valid)
+        return put_reward(batch, total, rewards, correct, valid)
 
 
 def _check_names(parts: list[str], weights: list[str], correct_by: str | None) -> None:
@@ -72,5 +72,10 @@ def _check_names(parts: list[str], weights: list[str], correct_by: str | None) -
             raise ConfigError(
                 f"WeightedSum: the part {name!r} has no weight{nearest(name, weights)}"
             )
+    if correct_by is None and len(parts) > 1:
+        raise ConfigError(
+            "WeightedSum: correct_by is null: set it to what decides what is correct, one of "
+            f"the parts: {', '.join(parts)}"
+        )
     if correct_by is not None and correct_by not in parts:
         raise ConfigError(f"WeightedSum: correct_by is {correct_by!r}{nearest(correct_by, parts)}")

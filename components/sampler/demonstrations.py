@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
 
 from rlcomp.check import PositiveInt
 from rlcomp.component import Component
 from rlcomp.data import Task
-from rlcomp.sampling import ShuffledEpochs, check_enough, prompt_batch
-
-
-class Encoder(Protocol):
-    """What turns texts into rows of tokens: any language model of :mod:`rlcomp.model`."""
-
-    def encode(self, prompts: list[str], responses: list[str]) -> TensorDict:
-        """Tokens of prompt, response and EOS, with both masks."""
-        ...
+from rlcomp.rows import encode_rows
+from rlcomp.sampling import ShuffledEpochs, check_demonstrations_fit, check_enough, prompt_batch
 
 
 class Demonstrations(Component):
@@ -30,35 +22,45 @@ class Demonstrations(Component):
 
     Args:
         task: where examples come from; each training example comes exactly once per epoch.
-        policy: encodes the texts; its weights are not used.
+        tokenizer: the policy's; encodes the texts.
         batch_size: demonstrations per batch (``B``); a batch may span two epochs.
+        context_length: tokens the model can hold.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: a prompt with its demonstration and EOS is longer than the context.
     """
 
     reads = ()
     writes = ("tokens", "attention_mask", "response_mask", "prompt", "answer")
     fresh = True
 
-    def __init__(self, *, task: Task, policy: Encoder, batch_size: PositiveInt) -> None:
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        context_length: PositiveInt,
+    ) -> None:
         super().__init__()
         check_enough(task, batch_size)
+        check_demonstrations_fit(task, tokenizer, context_length)
         self.task = task
-        self.policy = policy
+        self.tokenizer = tokenizer
         self.batch_size = batch_size
+        self.context_length = context_length
         self.examples = ShuffledEpochs(task, torch.initial_seed())
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """A new batch of the next ``batch_size`` demonstrations."""
         examples = self.examples.take(self.batch_size)
-        rows = self.policy.encode(
+        rows = encode_rows(
+            self.tokenizer,
             [example.prompt for example in examples],
             [example.demonstration for example in examples],
         )
-        device = rows["tokens"].device
-        texts = {key: value.to(device) for key, value in prompt_batch(examples).items()}
-        return rows.select("tokens", "attention_mask", "response_mask").update(texts)
+        return rows.update(prompt_batch(examples))
 
     def run_state(self) -> dict[str, int]:
         """The place in the epoch, for a checkpoint."""

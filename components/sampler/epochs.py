@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
 
 from rlcomp.check import PositiveInt
 from rlcomp.component import Component
@@ -38,7 +39,7 @@ class Epochs(Component):
         self,
         *,
         task: Task,
-        tokenizer: object,
+        tokenizer: PreTrainedTokenizerBase,
         batch_size: PositiveInt,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,

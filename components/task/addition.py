@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Fraction, PositiveInt
+from rlcomp.check import Checked, Fraction, PositiveInt
 from rlcomp.data import Example
 from rlcomp.errors import ConfigError
 
 
-class Addition:
+class Addition(metaclass=Checked):
     """``"12+34="`` asks for ``"46"``; every pair of numbers is one example.
 
     Args:

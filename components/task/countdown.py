@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from rlcomp.check import Fraction, PositiveInt
+from rlcomp.check import Checked, Fraction, PositiveInt
 from rlcomp.data import Example
 from rlcomp.run.seed import named_seed
 
@@ -19,7 +19,7 @@ class _Term:
     additive: bool = False
 
 
-class Countdown:
+class Countdown(metaclass=Checked):
     """``"3 7 2:13="`` asks for an expression of value 13 that uses 3, 7 and 2 once each.
 
     Every puzzle is made from its index alone, by combining the numbers at random: it is solvable by

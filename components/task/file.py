@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Fraction, NonEmptyText
+from rlcomp.check import Checked, Fraction, NonEmptyText
 from rlcomp.data import Example
 from rlcomp.records import Fields, read_rows
 
 
-class File:
+class File(metaclass=Checked):
     r"""The rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, all checked when it is made.
 
     Args:
@@ -16,7 +16,7 @@ class File:
         answer_field: column of the gold answer.
         demonstration_field: column of the response to imitate; null: the answer itself.
         answer_pattern: regular expression whose group 1 is the answer inside its column, such as
-            ``####\s*(.+)$``; null: the whole column.
+            ``####\s*(.+?)\s*$``; null: the whole column.
         prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
         held_out: share of the prompts, as worded, that only evaluators see.
 
@@ -50,7 +50,7 @@ class File:
             answer_pattern=answer_pattern,
             prompt_template=prompt_template,
         )
-        self.texts = fields.texts(read_rows(path))
+        self.texts = fields.texts(read_rows(path, fields.columns))
 
     def __len__(self) -> int:
         """How many examples there are, training and held out."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Fraction, NonEmptyText
+from rlcomp.check import Checked, Fraction, NonEmptyText
 from rlcomp.data import Example
 from rlcomp.records import Fields, hub_rows
 
 
-class Hub:
+class Hub(metaclass=Checked):
     r"""The rows of one split of a data set, from the hub or from a local folder or file.
 
     Args:
@@ -18,7 +18,7 @@ class Hub:
         answer_field: column of the gold answer.
         demonstration_field: column of the response to imitate; null: the answer itself.
         answer_pattern: regular expression whose group 1 is the answer inside its column, such as
-            ``####\s*(.+)$``; null: the whole column.
+            ``####\s*(.+?)\s*$``; null: the whole column.
         prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
         held_out: share of the prompts, as worded, that only evaluators see.
 
@@ -57,7 +57,7 @@ class Hub:
             answer_pattern=answer_pattern,
             prompt_template=prompt_template,
         )
-        self.texts = fields.texts(hub_rows(name, subset, split))
+        self.texts = fields.texts(hub_rows(name, subset, split, fields.columns))
 
     def __len__(self) -> int:
         """How many examples there are, training and held out."""

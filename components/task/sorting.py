@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Fraction, PositiveInt
+from rlcomp.check import Checked, Fraction, PositiveInt
 from rlcomp.data import Example
 from rlcomp.errors import ConfigError
 
 
-class Sorting:
+class Sorting(metaclass=Checked):
     """``"529417>"`` asks for ``"124579"``; every string of ``length`` digits is one example.
 
     Args:

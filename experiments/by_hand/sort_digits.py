@@ -35,8 +35,9 @@ reward = make("reward", ExactMatch)
 adamw = partial(AdamW, betas=(0.9, 0.95), weight_decay=0.0)
 evaluation = make("evaluation", Accuracy, policy=policy, task=task, reward=reward, max_new_tokens=8)
 sft = SFTLoss(reduction=TokenMean())
+data = {"task": task, "tokenizer": tokenizer, "context_length": 32}
 warm_start = [
-    make("demonstrations", Demonstrations, task=task, policy=policy, batch_size=128),
+    make("demonstrations", Demonstrations, batch_size=128, **data),
     make(
         "sft_learner", Learner, model=policy, losses={"sft": sft}, optimizer=partial(adamw, lr=2e-3)
     ),
@@ -44,9 +45,8 @@ warm_start = [
 loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=TokenMean())
 linear = Schedule(name="linear", warmup=0.0667, final=0.1)
 gradient = {"model": policy, "losses": {"policy": loss}, "schedule": linear}
-room = {"context_length": 32, "max_new_tokens": 8}
 rl = [
-    make("prompts", Uniform, task=task, tokenizer=tokenizer, batch_size=64, **room),
+    make("prompts", Uniform, batch_size=64, max_new_tokens=8, **data),
     make("rollout", GroupCollector, policy=policy, group_size=16, max_new_tokens=8),
     *(reward, FromRollout(), make("reference", Frozen, policy=policy), GroupMean()),
     make("learner", Learner, optimizer=partial(adamw, lr=1e-3), **gradient),

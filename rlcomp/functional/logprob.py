@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.generation.sampling import Sampling, at_temperature, kept
 
+# Logits worked on in one go: 16 million, 64 MB in float32, with a few temporaries of that size.
+_TOGETHER = 2**24
 
-def token_log_probs(logits: Tensor, tokens: Tensor, sampling: Sampling) -> Tensor:
+
+def token_log_probs(
+    logits: Tensor, tokens: Tensor, sampling: Sampling, barred: Tensor | None = None
+) -> Tensor:
     """Log-probability of each taken token under the distribution that samples.
 
     The taken token is always in the kept set: at sampling time it was, and a policy that has moved
@@ -20,6 +28,7 @@ def token_log_probs(logits: Tensor, tokens: Tensor, sampling: Sampling) -> Tenso
         logits: shape ``[N, V]``, before the temperature.
         tokens: shape ``[N]``, int64.
         sampling: temperature and filters.
+        barred: tokens that are never drawn, shape ``[V]``, bool.
 
     Returns:
         Shape ``[N]``, nats, float32 at least.
@@ -32,18 +41,26 @@ def token_log_probs(logits: Tensor, tokens: Tensor, sampling: Sampling) -> Tenso
     if sampling.temperature == 0:
         return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
     scaled = at_temperature(logits, sampling.temperature)
-    if sampling.truncates:
-        keep = kept(scaled, sampling).scatter(-1, tokens[:, None], True)
-        scaled = scaled.masked_fill(~keep, -torch.inf)
+    keep = _possible(scaled.detach(), sampling, barred)
+    if keep is not None:
+        scaled = scaled.masked_fill(~keep.scatter(-1, tokens[:, None], True), -torch.inf)
     return -F.cross_entropy(scaled, tokens, reduction="none")
 
 
-def entropy(logits: Tensor, temperature: float) -> Tensor:
+def _possible(scaled: Tensor, sampling: Sampling, barred: Tensor | None) -> Tensor | None:
+    """Which tokens may be drawn, shape ``[N, V]``; None if all of them may."""
+    if not sampling.truncates:
+        return None if barred is None else ~barred.expand_as(scaled)
+    return kept(scaled if barred is None else scaled.masked_fill(barred, -torch.inf), sampling)
+
+
+def entropy(logits: Tensor, temperature: float, barred: Tensor | None = None) -> Tensor:
     """Entropy of the distribution at a temperature, before any filter.
 
     Args:
         logits: shape ``[N, V]``; ``-inf`` marks impossible tokens.
         temperature: divides the logits; at 0 the entropy is 0.
+        barred: tokens that are never drawn, shape ``[V]``, bool.
 
     Returns:
         Shape ``[N]``, nats, float32 at least.
@@ -54,7 +71,64 @@ def entropy(logits: Tensor, temperature: float) -> Tensor:
     """
     if temperature == 0:
         return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
-    log_probs = at_temperature(logits, temperature).log_softmax(-1)
+    scaled = at_temperature(logits, temperature)
+    if barred is not None:
+        scaled = scaled.masked_fill(barred, -torch.inf)
+    log_probs = scaled.log_softmax(-1)
     # 0 * -inf is NaN, in the value and in the gradient: replace the factor, not the product.
     finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
     return -(log_probs.exp() * finite).sum(-1)
+
+
+def by_rows(function: Callable[[Tensor, slice], Tensor], logits: Tensor, rows: Tensor) -> Tensor:
+    """A function of single rows of a large matrix, some rows at a time.
+
+    Beside the matrix and its gradient only a few temporaries of 16 million numbers are alive:
+    what the function makes on the way is made again when the gradient is asked for. A matrix
+    below that size takes the plain way.
+
+    Args:
+        function: from some of the rows, ``[n, V]``, and their place in ``rows`` to ``[n]`` values.
+        logits: shape ``[M, V]``.
+        rows: which rows, each at most once, shape ``[N]``, int64.
+
+    Returns:
+        Shape ``[N]``, differentiable once.
+
+    Examples:
+        >>> by_rows(lambda some, _: some.sum(-1), torch.eye(3), torch.tensor([2, 0]))
+        tensor([1., 1.])
+    """
+    if len(rows) * logits.shape[1] <= _TOGETHER:
+        return function(logits.index_select(0, rows), slice(None))
+    result: Tensor = _ByRows.apply(logits, rows, function)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _ByRows(torch.autograd.Function):
+    """Forward without a graph; backward with the graph of some rows at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, rows: Tensor, function: Any) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(logits, rows)
+        ctx.function = function
+        slices = _slices(logits, rows)
+        return torch.cat([function(logits.index_select(0, rows[some]), some) for some in slices])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        logits, rows = ctx.saved_tensors
+        result = torch.zeros_like(logits)
+        for some in _slices(logits, rows):
+            with torch.enable_grad():
+                taken = logits.index_select(0, rows[some]).requires_grad_()
+                value = ctx.function(taken, some)
+            found = torch.autograd.grad(value, taken, gradient[some])[0]
+            result.index_copy_(0, rows[some], found)
+        return result, None, None
+
+
+def _slices(logits: Tensor, rows: Tensor) -> list[slice]:
+    step = max(1, _TOGETHER // logits.shape[1])
+    return [slice(start, start + step) for start in range(0, len(rows), step)]

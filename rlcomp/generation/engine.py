@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
+from rlcomp.generation.probe import Traits
 from rlcomp.generation.sampling import Sampling, sample, sampling_log_probs
+
+# Logits a draw looks at in one go: 16 million, 128 MB in float64.
+_DRAWN = 2**24
 
 
 @dataclass(frozen=True)
@@ -32,45 +36,67 @@ class Sampled:
 @torch.no_grad()
 def decode(
     model: PreTrainedModel,
+    traits: Traits,
     prompts: Sequence[Sequence[int]],
     *,
     group_size: int,
     max_new_tokens: int,
     eos: int,
-    sampling: Sampling,
-    generator: torch.Generator,
+    draw: Callable[[Tensor], tuple[Tensor, Tensor]],
 ) -> Sampled:
     """Sample ``group_size`` answers to every prompt.
 
-    Each prompt is read once; its cache is then repeated for the answers of its group.
+    Each prompt is read once and its cache repeated for the answers of its group, where the cache
+    can be repeated.
 
     Args:
         model: a causal model in eval mode.
+        traits: how the model is spoken to.
         prompts: ``P`` non-empty lists of token ids.
         group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
-        max_new_tokens: the most tokens a row may get, EOS included.
+        max_new_tokens: the most tokens a row may get, EOS included; at least 1.
         eos: the id that ends a row.
-        sampling: the distribution to draw from.
-        generator: on the CPU.
+        draw: from logits ``[B, V]`` to tokens and their log-probs, ``[B]`` each.
 
     Returns:
         ``B = P * G`` rows.
     """
-    state = _prefill(model, prompts, group_size)
+    state = _prefill(model, traits, prompts, group_size)
     finished = torch.zeros(len(prompts) * group_size, dtype=torch.bool, device=model.device)
     lengths = torch.zeros_like(finished, dtype=torch.int64)
     tokens, log_probs = [], []
     for _ in range(max_new_tokens):
-        scores = sampling_log_probs(state.logits, sampling)
-        token = sample(scores, generator)
+        token, log_prob = draw(state.logits)
         tokens.append(token)
-        log_probs.append(scores.gather(-1, token[:, None]).squeeze(-1))
+        log_probs.append(log_prob)
         lengths += ~finished
         finished = finished | (token == eos)
         if len(tokens) == max_new_tokens or bool(finished.all()):
             break
-        state.step(model, token)
+        state.step(token)
     return Sampled(torch.stack(tokens, 1), torch.stack(log_probs, 1), lengths, ~finished)
+
+
+def draw_tokens(
+    logits: Tensor, sampling: Sampling, barred: Tensor | None, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw one token per row, some rows at a time: the draw works in float64.
+
+    Args:
+        logits: shape ``[B, V]``.
+        sampling: the distribution to draw from.
+        barred: tokens that are never drawn, shape ``[V]``, bool.
+        generator: on the CPU.
+
+    Returns:
+        Tokens, int64, and their log-probs, nats, shape ``[B]`` each.
+    """
+    tokens, log_probs = [], []
+    for some in torch.split(logits, max(1, _DRAWN // logits.shape[1])):
+        scores = sampling_log_probs(some, sampling, barred)
+        tokens.append(sample(scores, generator))
+        log_probs.append(scores.gather(-1, tokens[-1][:, None]).squeeze(-1))
+    return torch.cat(tokens), torch.cat(log_probs)
 
 
 @dataclass
@@ -80,43 +106,65 @@ class _State:
     ``mask`` is None when no prompt is padded: attention without a mask is the fast path.
     """
 
-    logits: Tensor
-    cache: Cache
+    model: PreTrainedModel
+    traits: Traits
     positions: Tensor
     mask: Tensor | None
+    logits: Tensor
+    cache: Cache | None = None
 
-    def step(self, model: PreTrainedModel, token: Tensor) -> None:
-        """Read one more token per row."""
-        if self.mask is not None:
-            self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
-        self.positions = self.positions + 1
-        output = model(
-            input_ids=token[:, None],
-            attention_mask=self.mask,
-            position_ids=self.positions,
-            past_key_values=self.cache,
-            use_cache=True,
-        )
+    def read(self, ids: Tensor) -> None:
+        """Read tokens at the positions, and keep the logits of the last one."""
+        arguments: dict[str, object] = {"input_ids": ids, "attention_mask": self.mask}
+        if self.traits.takes_positions:
+            arguments["position_ids"] = self.positions
+        if self.traits.keeps_columns:
+            arguments["logits_to_keep"] = 1
+        if self.cache is not None:
+            arguments[self.traits.cache] = self.cache
+        output = self.model(**arguments, use_cache=True)
+        self.cache = output[self.traits.cache]
         self.logits = output.logits[:, -1]
 
+    def step(self, token: Tensor) -> None:
+        """Read one more token per row."""
+        if self.traits.recurrent:
+            # Such a memory has no columns: only what is being read can be padding.
+            self.mask = None
+        elif self.mask is not None:
+            self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
+        self.positions = self.positions[:, -1:] + 1
+        self.read(token[:, None])
 
-def _prefill(model: PreTrainedModel, prompts: Sequence[Sequence[int]], group_size: int) -> _State:
+    def repeat(self, times: int) -> None:
+        """Every row, ``times`` times in a row."""
+        if self.cache is not None:
+            self.cache.batch_repeat_interleave(times)
+        self.logits = self.logits.repeat_interleave(times, 0)
+        self.positions = self.positions.repeat_interleave(times, 0)
+        if self.mask is not None:
+            self.mask = self.mask.repeat_interleave(times, 0)
+
+
+def _prefill(
+    model: PreTrainedModel, traits: Traits, prompts: Sequence[Sequence[int]], group_size: int
+) -> _State:
     """Read the prompts, padded on the left so that all of them end in the same column."""
+    if not traits.repeats_cache:
+        prompts = [prompt for prompt in prompts for _ in range(group_size)]
     width = max(len(prompt) for prompt in prompts)
     ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
     lengths = torch.tensor([len(prompt) for prompt in prompts])
     positions = torch.arange(width) - (width - lengths)[:, None]
     ragged = bool((lengths < width).any())
-    mask = (positions >= 0).long().to(model.device) if ragged else None
-    positions = positions.clamp(min=0).to(model.device)
-    output = model(
-        input_ids=ids.to(model.device), attention_mask=mask, position_ids=positions, use_cache=True
+    state = _State(
+        model=model,
+        traits=traits,
+        positions=positions.clamp(min=0).to(model.device),
+        mask=(positions >= 0).long().to(model.device) if ragged else None,
+        logits=torch.empty(0),
     )
-    cache = output.past_key_values
-    cache.batch_repeat_interleave(group_size)
-    return _State(
-        logits=output.logits[:, -1].repeat_interleave(group_size, 0),
-        cache=cache,
-        positions=positions[:, -1:].repeat_interleave(group_size, 0),
-        mask=None if mask is None else mask.repeat_interleave(group_size, 0),
-    )
+    state.read(ids.to(model.device))
+    if traits.repeats_cache:
+        state.repeat(group_size)
+    return state

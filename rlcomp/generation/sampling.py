@@ -76,16 +76,19 @@ def kept(logits: Tensor, sampling: Sampling) -> Tensor:
     return scores > -torch.inf
 
 
-def sampling_log_probs(logits: Tensor, sampling: Sampling) -> Tensor:
+def sampling_log_probs(logits: Tensor, sampling: Sampling, barred: Tensor | None = None) -> Tensor:
     """Log-probabilities of the distribution tokens are really drawn from.
 
     Args:
         logits: shape ``[N, V]``, any float dtype.
         sampling: temperature and filters.
+        barred: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
 
     Returns:
         Shape ``[N, V]``, nats, float32 at least; ``-inf`` where a token cannot be drawn.
     """
+    if barred is not None:
+        logits = logits.masked_fill(barred, -torch.inf)
     if sampling.temperature == 0:
         point = torch.full_like(at_temperature(logits, 1.0), -torch.inf)
         return point.scatter(-1, logits.argmax(-1, keepdim=True), 0.0)

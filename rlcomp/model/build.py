@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
+from typing import Any
 
 import torch
 from transformers import (
@@ -18,6 +20,12 @@ from rlcomp.check import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.model.tokenizer import local_only
 
+_LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+# What some architectures call a setting, beside their own attribute_map.
+_ALIASES = {
+    "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
+    "max_position_embeddings": ("max_seq_len",),
+}
 _TESTED = ("gpt2", "llama", "qwen2", "qwen3")
 
 
@@ -33,13 +41,15 @@ def causal_lm(  # noqa: PLR0913
     context_length: PositiveInt,
     tie_word_embeddings: bool = False,
     vocab_size: PositiveInt | None = None,
+    overrides: dict[str, Any] | None = None,
 ) -> PreTrainedModel:
     """A model with random weights (from the global generator), float32, without dropout.
 
     Args:
         tokenizer: gives the vocabulary and EOS.
-        architecture: a transformers model type with a causal head; tested with gpt2, llama, qwen2
-            and qwen3.
+        architecture: a transformers model type with a causal head; which ones are tested stands in
+            ``tests/model/test_architectures.py``. Types whose config has no such sizes (bloom, mpt,
+            recurrent ones) are refused; save one with ``save_pretrained`` and load that.
         hidden_size: width of the residual stream.
         num_hidden_layers: transformer blocks.
         num_attention_heads: must divide ``hidden_size``.
@@ -48,9 +58,11 @@ def causal_lm(  # noqa: PLR0913
         context_length: the most tokens of prompt and response together.
         tie_word_embeddings: share the input embedding with the output head.
         vocab_size: rows of the embedding; the tokenizer's size if not given.
+        overrides: settings of the architecture's own config, which win over all others
+            (``{sliding_window: 8}``).
 
     Raises:
-        ConfigError: an unknown architecture, or sizes that do not fit together.
+        ConfigError: an unknown architecture or setting, or sizes that do not fit together.
     """
     if architecture not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
@@ -76,8 +88,14 @@ def causal_lm(  # noqa: PLR0913
         # A pad id would freeze that row of the embedding, which may be EOS.
         "pad_token_id": None,
     }
-    config = AutoConfig.for_model(architecture, **_fitted(architecture, wanted))
-    return AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    settings = _fitted(architecture, wanted, overrides or {})
+    try:
+        config = AutoConfig.for_model(architecture, **settings)
+        return AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    except Exception as error:  # transformers checks configs with classes of its own
+        raise ConfigError(
+            f"model: architecture '{architecture}' refuses these settings: {error}"
+        ) from error
 
 
 def _check_vocabulary(owner: str, vocab_size: int, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -95,7 +113,9 @@ def _check_divides(part: int, part_name: str, whole: int, whole_name: str) -> No
         )
 
 
-def _fitted(architecture: str, wanted: dict[str, object]) -> dict[str, object]:
+def _fitted(
+    architecture: str, wanted: dict[str, object], overrides: dict[str, Any]
+) -> dict[str, object]:
     """The settings under the names this architecture knows, and every dropout at 0.
 
     Raises:
@@ -107,19 +127,35 @@ def _fitted(architecture: str, wanted: dict[str, object]) -> dict[str, object]:
         name: 0.0 for name, value in known.items() if "drop" in name and isinstance(value, float)
     }
     for name, value in wanted.items():
-        own = blank.attribute_map.get(name, name)
-        if own in known:
+        own = _own_name(blank, known, name)
+        if own is not None:
             fitted[own] = value
-        elif name == "intermediate_size" and "n_inner" in known:
-            fitted["n_inner"] = value
         elif name == "num_key_value_heads" and value != wanted["num_attention_heads"]:
             raise ConfigError(
                 f"model: {architecture} has one key/value head per attention head: set "
                 f"num_key_value_heads to {wanted['num_attention_heads']}, not {value}"
             )
         elif name not in ("num_key_value_heads", "head_dim"):
-            raise ConfigError(f"model: architecture '{architecture}' has no setting for {name}")
+            raise ConfigError(
+                f"model: architecture '{architecture}' has no setting for {name}: choose another "
+                "one, or save a model of it with save_pretrained and use model=pretrained"
+            )
+    for name, value in overrides.items():
+        if name not in {*known, *blank.attribute_map}:
+            raise ConfigError(
+                f"model: overrides.{name} is no setting of '{architecture}'{nearest(name, known)}"
+            )
+        fitted[blank.attribute_map.get(name, name)] = value
     return fitted
+
+
+def _own_name(blank: PreTrainedConfig, known: Collection[str], name: str) -> str | None:
+    """What an architecture calls a setting; None if it has none."""
+    mapped = blank.attribute_map.get(name, name)
+    own = next((own for own in (mapped, *_ALIASES.get(name, ())) if own in known), None)
+    # Every config carries these, listed or not; without a table of positions the last is a promise.
+    general = name.endswith("_token_id") or name == "max_position_embeddings"
+    return name if own is None and general else own
 
 
 def load_causal_lm(
@@ -136,7 +172,8 @@ def load_causal_lm(
         context_length: the most tokens the run will use; null for the model's own limit.
 
     Raises:
-        DataError: no model at the path, or the hub cannot be reached.
+        DataError: no model at the path, the hub cannot be reached, or the weights found there do
+            not fill the model.
         ConfigError: the tokenizer or the context does not fit the model.
     """
     local = local_only(path)
@@ -145,16 +182,52 @@ def load_causal_lm(
         config = AutoConfig.from_pretrained(path, local_files_only=local)
     except (OSError, ValueError) as error:
         raise DataError(f"no model at '{path}': {remedy}") from error
-    _check_vocabulary(f"model at '{path}'", config.vocab_size, tokenizer)
-    limit = config.max_position_embeddings
-    if context_length is not None and context_length > limit:
+    _check_vocabulary(f"model at '{path}'", config.get_text_config().vocab_size, tokenizer)
+    limit = context_limit(config)
+    if context_length is not None and limit is not None and context_length > limit:
         raise ConfigError(
             f"context_length is {context_length}, but the model at '{path}' holds {limit} tokens: "
             f"set context_length to {limit} or less"
         )
     try:
-        return AutoModelForCausalLM.from_pretrained(
-            path, config=config, local_files_only=local, dtype=torch.float32
+        model, report = AutoModelForCausalLM.from_pretrained(
+            path,
+            config=config,
+            local_files_only=local,
+            dtype=torch.float32,
+            # Not to use them, but to have them reported below under their names.
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
         )
     except OSError as error:
         raise DataError(f"no weights at '{path}': {remedy}") from error
+    _check_filled(path, report)
+    return model
+
+
+def _check_filled(path: str, report: dict[str, Any]) -> None:
+    """Refuse a model of which some weights are random; tied ones count as found.
+
+    Raises:
+        DataError: names the weights.
+    """
+    missing = sorted(report["missing_keys"])
+    sized = [f"{key} {[*found]} for {[*own]}" for key, found, own in report["mismatched_keys"]]
+    faults = [f"no {key}" for key in missing] + sorted(sized) + list(report["error_msgs"])
+    if faults:
+        more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
+        raise DataError(
+            f"the weights at '{path}' do not fill the model of its config.json: "
+            f"{'; '.join(faults[:5])}{more}. Use the config.json that belongs to the weights, or "
+            "save the model again with model.save_pretrained"
+        )
+
+
+def context_limit(config: PreTrainedConfig) -> int | None:
+    """The most tokens a model can hold, by whatever name its config knows it; None if by none.
+
+    Models without a table of positions (ALiBi, recurrent ones) have no limit.
+    """
+    known = config.get_text_config()
+    limits = (getattr(known, name, None) for name in _LIMITS)
+    return next((int(limit) for limit in limits if limit is not None), None)

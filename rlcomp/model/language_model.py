@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -16,12 +16,18 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component, asked, masked
 from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.functional.logprob import entropy, token_log_probs
-from rlcomp.generation.engine import Sampled, decode
+from rlcomp.functional.logprob import by_rows, entropy, token_log_probs
+from rlcomp.generation.engine import Sampled, decode, draw_tokens
 from rlcomp.generation.layout import padded, response_columns
+from rlcomp.generation.probe import probe
 from rlcomp.generation.sampling import Sampling
-from rlcomp.model.tokenizer import encode_all
+from rlcomp.model.build import context_limit
+from rlcomp.model.tokenizer import barred_tokens, encode_all, encode_prompts
 from rlcomp.run.record import version
+
+# What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
+_NO_GRAD_TOKENS = 32_768
+_NO_GRAD_LOGITS = 2**30
 
 
 class LanguageModel(Component):
@@ -29,6 +35,14 @@ class LanguageModel(Component):
 
     The model stays in eval mode, also while it is trained: with dropout the probability of a token
     would differ between sampling and training, and the ratio of an on-policy step would not be 1.
+
+    Ids for which the tokenizer has no token (padded vocabularies), and the pad token where it is
+    not EOS, have probability 0, in sampling and in scoring alike.
+
+    Under top-k, top-p or min-p the kept set is that of the model that scores, plus the taken token.
+    On-policy that is exactly the set it was sampled from; once the policy has moved, or for a
+    reference, the sets differ, and with them what the log-probs are normalised over. Replaying the
+    sampler's own set is not there yet.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 
@@ -38,8 +52,12 @@ class LanguageModel(Component):
 
     Args:
         model: a causal model of transformers.
-        tokenizer: the model's tokenizer; needs an EOS token.
+        tokenizer: the model's tokenizer; needs an EOS token. Where it puts BOS in front of a text,
+            prompts start with BOS.
         sampling: the distribution of :meth:`generate`, and the one under which rows are scored.
+
+    Raises:
+        ConfigError: the tokenizer has no EOS token, or the model is not causal or has no cache.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -58,7 +76,9 @@ class LanguageModel(Component):
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.sampling = sampling
-        self._keeps_columns = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._traits = probe(model)
+        # No buffer: it follows from the tokenizer, and checkpoints need not carry it.
+        self._barred = barred_tokens(tokenizer, self._traits.vocabulary)
 
     def train(self, mode: bool = True) -> LanguageModel:
         """Switch this module's flag; the model itself stays in eval mode."""
@@ -67,21 +87,23 @@ class LanguageModel(Component):
         return self
 
     @property
-    def context_length(self) -> int:
-        """The most tokens of prompt and response the model can hold."""
-        return int(self.model.config.max_position_embeddings)
+    def context_length(self) -> int | None:
+        """The most tokens of prompt and response the model can hold; None if it knows no limit."""
+        return context_limit(self.model.config)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens of a batch."""
         scored = self._score(batch, None)
         batch["log_probs"] = scored.spread(self._token_log_probs(scored))
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("entropy")):
-            values = entropy(scored.logits, self.sampling.temperature)
-            batch["entropy"] = scored.spread(values)
+            batch["entropy"] = scored.spread(self._entropy(scored))
         return batch
 
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
         """Log-probs of a batch, and nothing else.
+
+        Without gradient the rows are read some at a time, so that memory does not grow with the
+        batch.
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
@@ -90,6 +112,15 @@ class LanguageModel(Component):
         Returns:
             Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
         """
+        columns = batch.select("tokens", "attention_mask", "response_mask")
+        budget = min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self._traits.vocabulary)
+        if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
+            return self._log_probs_at_once(columns, weights)
+        pieces = _pieces(columns["response_mask"], budget)
+        parts = [self._log_probs_at_once(columns[rows], weights) for rows in pieces]
+        return torch.cat(parts)[torch.cat(pieces).argsort()]
+
+    def _log_probs_at_once(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Tensor:
         scored = self._score(batch, weights)
         return scored.spread(self._token_log_probs(scored))
 
@@ -99,10 +130,23 @@ class LanguageModel(Component):
                 "sampling.temperature is 0: a greedy policy has no gradient. Train at a "
                 "temperature above 0, and hand greedy sampling to whatever evaluates"
             )
-        return token_log_probs(scored.logits, scored.targets, self.sampling)
+        return by_rows(
+            lambda logits, some: token_log_probs(
+                logits, scored.targets[some], self.sampling, scored.barred
+            ),
+            scored.logits,
+            scored.rows,
+        )
+
+    def _entropy(self, scored: _Scored) -> Tensor:
+        return by_rows(
+            lambda logits, _: entropy(logits, self.sampling.temperature, scored.barred),
+            scored.logits,
+            scored.rows,
+        )
 
     def _score(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> _Scored:
-        """The logits that predict response tokens, each row of the model's output once."""
+        """The logits that predict response tokens."""
         # No attention mask for the model: padding is on the right and a causal model looks left
         # only, so no response token sees padding. Ids there may be anything: 0 is always a token.
         ids = masked(batch["tokens"], batch["attention_mask"])
@@ -116,22 +160,27 @@ class LanguageModel(Component):
         rows, picks = wanted[:, columns].nonzero(as_tuple=True)
         places = rows * ids.shape[1] + columns[picks] + 1
         return _Scored(
-            logits=logits.flatten(0, 1).index_select(0, rows * len(columns) + picks),
+            logits=logits.flatten(0, 1),
+            rows=rows * len(columns) + picks,
             targets=ids.flatten()[places],
             places=places,
             shape=ids.shape,
+            barred=self._barred_on(ids.device),
         )
 
     def _logits(self, ids: Tensor, columns: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
         """The model's logits at some columns, shape ``[B, C, V]``."""
         arguments: dict[str, object] = {"input_ids": ids, "use_cache": False}
-        if self._keeps_columns:
+        if self._traits.keeps_columns:
             arguments["logits_to_keep"] = columns
         if weights is None:
             logits: Tensor = self.model(**arguments).logits
         else:
             logits = functional_call(self.model, dict(weights), (), arguments).logits
-        return logits if self._keeps_columns else logits[:, columns]
+        return logits if self._traits.keeps_columns else logits[:, columns]
+
+    def _barred_on(self, device: torch.device) -> Tensor | None:
+        return None if self._barred is None else self._barred.to(device)
 
     def generate(
         self,
@@ -160,20 +209,29 @@ class LanguageModel(Component):
             ``[B]``; ``prompt``, ``response`` (decoded, without special tokens).
 
         Raises:
+            ConfigError: ``group_size`` or ``max_new_tokens`` is below 1.
             DataError: a prompt cannot be tokenised or leaves no room for ``max_new_tokens``.
             NumericalError: the model's output is not finite.
         """
+        for name, value in (("group_size", group_size), ("max_new_tokens", max_new_tokens)):
+            if value < 1:
+                raise ConfigError(f"{name} is {value}: write at least 1")
         ids = self._prompt_ids(prompts)
         for text, row in zip(prompts, ids, strict=True):
             self._check_room(text, len(row), max_new_tokens)
         sampled = decode(
             self.model,
+            self._traits,
             ids,
             group_size=group_size,
             max_new_tokens=max_new_tokens,
             eos=int(self.tokenizer.eos_token_id),
-            sampling=sampling if sampling is not None else self.sampling,
-            generator=generator,
+            draw=partial(
+                draw_tokens,
+                sampling=sampling if sampling is not None else self.sampling,
+                barred=self._barred_on(self.model.device),
+                generator=generator,
+            ),
         )
         rows = [row for row in ids for _ in range(group_size)]
         columns = response_columns(rows, sampled, self._pad)
@@ -221,15 +279,12 @@ class LanguageModel(Component):
         )
 
     def _prompt_ids(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Token ids, at least one a prompt: the model needs something to predict the first from."""
-        start = self.tokenizer.bos_token_id
-        first = int(self.tokenizer.eos_token_id if start is None else start)
         if not prompts:
             raise DataError("there are no prompts to answer: hand over at least one")
-        return [row or [first] for row in encode_all(self.tokenizer, prompts)]
+        return encode_prompts(self.tokenizer, prompts)
 
     def _check_room(self, prompt: str, length: int, new: int) -> None:
-        if length + new > self.context_length:
+        if self.context_length is not None and length + new > self.context_length:
             raise DataError(
                 f"prompt {prompt[:60]!r} has {length} tokens; with {new} more that is "
                 f"{length + new}, and the model holds {self.context_length}: shorten the prompt or "
@@ -255,18 +310,36 @@ class _Scored:
     """The response tokens of a batch as one list of length ``N``.
 
     Attributes:
-        logits: shape ``[N, V]``: what the model said of each.
+        logits: shape ``[M, V]``: what the model said, of other tokens as well.
+        rows: shape ``[N]``: which row of ``logits`` speaks of each.
         targets: shape ``[N]``: which token it was.
         places: shape ``[N]``: where it stands in the flattened batch.
         shape: ``(B, T)``.
+        barred: shape ``[V]``: which tokens are never drawn; None if all may be.
     """
 
     logits: Tensor
+    rows: Tensor
     targets: Tensor
     places: Tensor
     shape: torch.Size
+    barred: Tensor | None
 
     def spread(self, values: Tensor) -> Tensor:
         """Values of the listed tokens in their places, 0 elsewhere; shape ``[B, T]``."""
         empty = values.new_zeros(self.shape.numel())
         return empty.index_copy(0, self.places, values).view(self.shape)
+
+
+def _pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
+    """Indices of rows of similar length, the longest first, in pieces of ``budget`` tokens."""
+    position = torch.arange(response_mask.shape[1], device=response_mask.device)
+    # The model reads a row up to the token before its last one.
+    needed = (position * response_mask).amax(1).clamp(min=1)
+    lengths, order = needed.sort(descending=True, stable=True)
+    pieces, start = [], 0
+    while start < len(order):
+        stop = start + max(1, budget // int(lengths[start]))
+        pieces.append(order[start:stop])
+        start = stop
+    return pieces

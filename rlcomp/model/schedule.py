@@ -50,7 +50,8 @@ class Schedule:
         schedule = get_scheduler(
             name,
             optimizer,
-            num_warmup_steps=round(self.warmup * _STEPS),
+            # At least one step stays after the warm-up: the formulas divide by what is left.
+            num_warmup_steps=min(round(self.warmup * _STEPS), _STEPS - 1),
             num_training_steps=_STEPS,
             scheduler_specific_kwargs=arguments,
         )

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlcomp.check import NonEmptyText
@@ -27,8 +29,8 @@ def character_tokenizer(*, characters: NonEmptyText) -> PreTrainedTokenizerFast:
         ConfigError: a character occurs twice.
 
     Examples:
-        >>> encode_text(character_tokenizer(characters="ab"), "abba")
-        [2, 3, 3, 2]
+        >>> encode_all(character_tokenizer(characters="ab"), ["abba"])
+        [[2, 3, 3, 2]]
     """
     twice = [char for char in characters if characters.count(char) > 1]
     if twice:
@@ -121,22 +123,76 @@ def encode_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list
     try:
         ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
     except Exception as error:  # the Rust tokenizers raise bare Exception
-        vocabulary = tokenizer.get_vocab()
         for text in texts:
-            unknown = [char for char in text if char not in vocabulary]
-            if unknown:
-                raise DataError(
-                    f"the tokenizer has no token for {unknown[0]!r} in {text!r}: add it to "
-                    "tokenizer.characters, or use tokenizer=byte"
-                ) from error
+            _check_characters(tokenizer, text, error)
         raise
     return ids
 
 
-def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Token ids of a text, no special token added.
+def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: Exception) -> None:
+    surrogates = [char for char in text if "\ud800" <= char <= "\udfff"]
+    if surrogates:
+        raise DataError(
+            f"no tokenizer can write {surrogates[0]!r} in {text!r}: it is half a character, left "
+            "by bytes that are not UTF-8; repair the text"
+        ) from error
+    vocabulary = tokenizer.get_vocab()
+    unknown = [char for char in text if char not in vocabulary]
+    if unknown:
+        raise DataError(
+            f"the tokenizer has no token for {unknown[0]!r} in {text!r}: add it to "
+            "tokenizer.characters, or use tokenizer=byte"
+        ) from error
+
+
+def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of prompts as a model reads them, at least one a prompt.
+
+    BOS stands in front where the tokenizer itself puts it in front of a text, unless the text
+    spells it out already. An empty prompt is BOS, or EOS where there is no BOS: the model needs
+    something to predict the first token from.
+
+    Args:
+        tokenizer: needs an EOS token.
+        texts: the prompts.
 
     Raises:
-        DataError: a character the tokenizer cannot write; the message names it.
+        DataError: a text holds a character the tokenizer cannot write; the message names it.
+
+    Examples:
+        >>> encode_prompts(character_tokenizer(characters="ab"), ["abba", ""])
+        [[2, 3, 3, 2], [1]]
     """
-    return encode_all(tokenizer, [text])[0]
+    bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
+    # What the tokenizer adds to nothing is what it adds to every text.
+    leads = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
+    rows = encode_all(tokenizer, texts)
+    if leads:
+        return [row if row[:1] == [bos] else [bos, *row] for row in rows]
+    return [row or [eos if bos is None else bos] for row in rows]
+
+
+def barred_tokens(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor | None:
+    """Ids a policy must never choose: those without a token, and the pad token unless it is EOS.
+
+    A padded vocabulary has rows that stand for nothing; a pad token within an answer would vanish
+    from its text.
+
+    Args:
+        tokenizer: says which ids are tokens.
+        vocabulary: width ``V`` of the model's logits.
+
+    Returns:
+        Shape ``[V]``, bool, True where an id is barred; None if none is.
+
+    Examples:
+        >>> barred_tokens(character_tokenizer(characters="a"), 5)
+        tensor([ True, False, False,  True,  True])
+    """
+    barred = torch.ones(vocabulary, dtype=torch.bool)
+    known = torch.tensor(sorted(set(tokenizer.get_vocab().values())))
+    barred[known[known < vocabulary]] = False
+    if tokenizer.pad_token_id is not None:
+        barred[tokenizer.pad_token_id] = True
+    barred[tokenizer.eos_token_id] = False
+    return barred if bool(barred.any()) else None

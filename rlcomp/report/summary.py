@@ -54,7 +54,7 @@ def _words(rows: list[dict[str, Any]]) -> str:
         seen = [row[name] for row in rows if name in row]
         if seen:
             text += f" {CURVES[name].capitalize()} went from {seen[0]:.3f} to {seen[-1]:.3f}."
-    evaluated = [row for row in rows if "evaluation/sampled" in row]
+    evaluated = _evaluated(rows)
     if len(evaluated) > 1:
         first, last = evaluated[0], evaluated[-1]
         text += (
@@ -67,8 +67,14 @@ def _words(rows: list[dict[str, Any]]) -> str:
     return text
 
 
+def _evaluated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps that measured both accuracies (an answer that cannot be judged measures none)."""
+    both = {"evaluation/sampled", "evaluation/greedy"}
+    return [row for row in rows if both <= row.keys()]
+
+
 def _accuracy(rows: list[dict[str, Any]]) -> str:
-    evaluated = [row for row in rows if "evaluation/sampled" in row]
+    evaluated = _evaluated(rows)
     if not evaluated:
         return ""
     sampled, greedy = (evaluated[-1][f"evaluation/{kind}"] for kind in ("sampled", "greedy"))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from rlcomp.check import problem
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.run.declare import declare
-from rlcomp.run.wiring import BROKEN, Node, Plan
+from rlcomp.run.plan import Plan
+from rlcomp.run.wiring import BROKEN, Node
 
 
 def check_arguments(plan: Plan) -> list[str]:
@@ -32,6 +35,12 @@ def _check_node(node: Node) -> list[str]:
     for name, parameter in declaration.parameters.items():
         if parameter.required and name not in node.arguments and not node.partial:
             errors.append(f"{node.path}: {kind} needs '{name}'; set +{node.path}.{name}=...")
+    errors += [
+        f"{node.path}: {kind} needs '{module}', which is not installed: "
+        f"pip install 'rlcomp[{extra}]'"
+        for module, extra in declaration.extras
+        if not _installed(module.partition(".")[0])
+    ]
     own = {*declaration.reads, *declaration.writes}
     errors += [
         f"{node.path}._keys_.{key}: {kind} has no such key{nearest(key, own)}"
@@ -39,6 +48,13 @@ def _check_node(node: Node) -> list[str]:
         if key not in own and not declaration.opaque
     ]
     return errors
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _shown(value: object) -> str:

@@ -12,15 +12,16 @@ from hydra.utils import instantiate
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.run.plan import Plan, children
 from rlcomp.run.seed import seeded
-from rlcomp.run.wiring import Node, Plan, children
+from rlcomp.run.wiring import Node
 
 
 class Builder:
     """Builds the nodes of a plan, each once.
 
     Args:
-        plan: what :func:`rlcomp.run.wiring.read` returned, already checked.
+        plan: what :func:`rlcomp.run.plan.read` returned, already checked.
         seed: the run's seed.
     """
 

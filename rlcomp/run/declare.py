@@ -8,18 +8,15 @@ type, a lazily exported name) is *opaque*: it is looked at once it is built.
 from __future__ import annotations
 
 import ast
-import importlib.util
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from rlcomp.check import VOCABULARY
-from rlcomp.errors import ConfigError, nearest
+from rlcomp.errors import ConfigError
+from rlcomp.run.source import alias, find, lineage
 
-Definition = ast.ClassDef | ast.FunctionDef
 _DECLARED = (
     "reads",
     "writes",
@@ -48,6 +45,7 @@ class Declaration:
     open_ended: bool = False
     opaque: bool = True
     doc: str = ""
+    extras: tuple[tuple[str, str], ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     fresh: bool = False
@@ -70,21 +68,34 @@ def declare(target: str) -> Declaration:
         ConfigError: there is no such module, or it has no such name.
     """
     module, _, name = target.rpartition(".")
-    found = _find(module, name)
+    found = find(module, name)
     if found is None:
         return Declaration(target, open_ended=True)
     home, definition = found
     doc = ast.get_docstring(definition) or ""
     if isinstance(definition, ast.FunctionDef):
-        parameters, open_ended = _parameters(definition, skip=0)
-        return Declaration(target, parameters, open_ended, True, doc)
-    lineage = list(_lineage(home, definition))
-    parameters, open_ended = _constructor(lineage)
+        parameters, open_ended = _parameters(home, definition, skip=0)
+        return Declaration(target, parameters, open_ended, True, doc, _extras(definition))
+    classes = list(lineage(home, definition))
+    parameters, open_ended = _constructor(classes)
     declared: dict[str, Any] = {}
-    for _, cls in reversed(lineage):
+    for _, cls in reversed(classes):
         declared |= dict(_literals(cls))
-    component = any((home, cls.name) == ("rlcomp.component", "Component") for home, cls in lineage)
-    return Declaration(target, parameters, open_ended, not component, doc, **declared)
+    component = any((home, cls.name) == ("rlcomp.component", "Component") for home, cls in classes)
+    extras = _extras(definition)
+    return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
+
+
+def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
+    """The optional modules a definition asks for by ``require("module", "extra")``."""
+    asked = [
+        tuple(word.value for word in call.args if isinstance(word, ast.Constant))
+        for call in ast.walk(definition)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "require"
+    ]
+    return tuple((str(words[0]), str(words[1])) for words in asked if len(words) == 2)
 
 
 def _literals(cls: ast.ClassDef) -> Iterator[tuple[str, Any]]:
@@ -104,160 +115,52 @@ def _literals(cls: ast.ClassDef) -> Iterator[tuple[str, Any]]:
                 ) from None
 
 
-@cache
-def _source(module: str) -> tuple[Path, ast.Module] | None:
-    """Path and syntax tree of a module, found without importing it or its parents."""
-    top, *rest = module.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None:
-        raise ConfigError(f"there is no package '{top}' (from '{module}'); is it installed?")
-    if spec.origin is None and not spec.submodule_search_locations:
-        return None
-    places = [Path(place) for place in spec.submodule_search_locations or []]
-    path = Path(spec.origin) if spec.origin and os.path.isfile(spec.origin) else None
-    for name in rest:
-        path, places = _step(module, name, places)
-    if path is None or path.suffix != ".py":
-        return None
-    try:
-        return path, ast.parse(path.read_text(encoding="utf-8"))
-    except SyntaxError as error:
-        raise ConfigError(f"{path}, line {error.lineno}: {error.msg}") from None
-
-
-def _step(module: str, name: str, places: list[Path]) -> tuple[Path | None, list[Path]]:
-    for place in places:
-        if (place / name).is_dir():
-            inside = place / name / "__init__.py"
-            return (inside if inside.is_file() else None), [place / name]
-        if (place / f"{name}.py").is_file():
-            return place / f"{name}.py", []
-    if any(list(place.glob(f"{name}.*.so")) for place in places):
-        return None, []
-    known = {
-        entry.stem for place in places for entry in place.iterdir() if entry.stem[0] not in "._"
-    }
-    raise ConfigError(
-        f"there is no module '{name}' in '{module}'{nearest(name, known - {'__init__'})}"
-    )
-
-
-def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Top-level statements, looking into ``if`` and ``try``."""
-    queue = list(tree.body)
-    while queue:
-        line = queue.pop(0)
-        yield line
-        if isinstance(line, (ast.If, ast.Try)):
-            queue = [*line.body, *line.orelse, *queue]
-
-
-def _find(module: str, name: str, depth: int = 0) -> tuple[str, Definition] | None:
-    """Where a name is really defined; None when the trail is lost."""
-    found = None if module == "builtins" or depth > 8 else _source(module)
-    if found is None:
-        return None
-    path, tree = found
-    for line in _statements(tree):
-        if isinstance(line, (ast.ClassDef, ast.FunctionDef)) and line.name == name:
-            return module, line
-        original = _imported(line, name)
-        if original is not None and isinstance(line, ast.ImportFrom):
-            return _find(_absolute(module, path, line), original, depth + 1)
-        if name in _assigned(line):
-            return None
-    if depth or any(map(_dynamic, _statements(tree))):
-        return None
-    known = {line.name for line in tree.body if isinstance(line, (ast.ClassDef, ast.FunctionDef))}
-    public = {known_name for known_name in known if not known_name.startswith("_")}
-    raise ConfigError(f"'{module}' has no '{name}'{nearest(name, public)}")
-
-
-def _imported(line: ast.stmt, name: str) -> str | None:
-    """Under which name a statement imports ``name`` from elsewhere, if it does."""
-    if not isinstance(line, ast.ImportFrom):
-        return None
-    return next((alias.name for alias in line.names if (alias.asname or alias.name) == name), None)
-
-
-def _dynamic(line: ast.stmt) -> bool:
-    """Whether a statement can make names that are not written down."""
-    if isinstance(line, ast.ImportFrom):
-        return any(alias.name == "*" for alias in line.names)
-    named = isinstance(line, ast.FunctionDef) and line.name == "__getattr__"
-    return named or (isinstance(line, ast.Assign) and "sys" in ast.dump(line))
-
-
-def _assigned(line: ast.stmt) -> list[str]:
-    if isinstance(line, ast.Assign):
-        return [target.id for target in line.targets if isinstance(target, ast.Name)]
-    if isinstance(line, ast.Import):
-        return [(alias.asname or alias.name).split(".")[0] for alias in line.names]
-    return []
-
-
-def _absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
-    if not line.level:
-        return line.module or ""
-    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    kept = package[: len(package) - line.level + 1]
-    return ".".join([*kept, *([line.module] if line.module else [])])
-
-
-def _lineage(home: str, cls: ast.ClassDef) -> Iterator[tuple[str, ast.ClassDef]]:
-    """The class, then its bases depth first, as far as sources can be followed."""
-    yield home, cls
-    for base in cls.bases:
-        if isinstance(base, ast.Name) and base.id != "object":
-            try:
-                found = _find(home, base.id)
-            except ConfigError:
-                continue
-            if found and isinstance(found[1], ast.ClassDef):
-                yield from _lineage(found[0], found[1])
-
-
-def _constructor(lineage: list[tuple[str, ast.ClassDef]]) -> tuple[dict[str, Parameter], bool]:
-    for _, cls in lineage:
+def _constructor(classes: list[tuple[str, ast.ClassDef]]) -> tuple[dict[str, Parameter], bool]:
+    for home, cls in classes:
         for line in cls.body:
             if isinstance(line, ast.FunctionDef) and line.name == "__init__":
-                return _parameters(line, skip=1)
+                return _parameters(home, line, skip=1)
         if any("dataclass" in ast.dump(mark) for mark in cls.decorator_list):
-            return _fields(cls), False
-    unfollowed = lineage[-1][1].bases or lineage[-1][1].keywords
+            return _fields(home, cls), False
+    unfollowed = classes[-1][1].bases or classes[-1][1].keywords
     return {}, bool(unfollowed)
 
 
-def _fields(cls: ast.ClassDef) -> dict[str, Parameter]:
+def _fields(home: str, cls: ast.ClassDef) -> dict[str, Parameter]:
     return {
-        line.target.id: Parameter(_annotation(line.annotation), line.value is None)
+        line.target.id: Parameter(_annotation(home, line.annotation), line.value is None)
         for line in cls.body
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
     }
 
 
-def _parameters(function: ast.FunctionDef, skip: int) -> tuple[dict[str, Parameter], bool]:
+def _parameters(
+    home: str, function: ast.FunctionDef, skip: int
+) -> tuple[dict[str, Parameter], bool]:
     arguments = function.args
     plain = [*arguments.posonlyargs, *arguments.args]
     free = len(plain) - len(arguments.defaults)
     found = {
-        argument.arg: Parameter(_annotation(argument.annotation), place < free)
+        argument.arg: Parameter(_annotation(home, argument.annotation), place < free)
         for place, argument in enumerate(plain)
         if place >= skip
     }
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found[argument.arg] = Parameter(_annotation(argument.annotation), default is None)
+        found[argument.arg] = Parameter(_annotation(home, argument.annotation), default is None)
     return found, arguments.kwarg is not None
 
 
 class _Names(Mapping[str, Any]):
-    """The vocabulary of annotations; every other name stands for anything."""
+    """The vocabulary of annotations, and a module's aliases of it; any other name is anything."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401
-        return VOCABULARY.get(name, Any)
+        if name in VOCABULARY:
+            return VOCABULARY[name]
+        found = alias(self.home, name)
+        return Any if found is None else _annotation(*found)
 
     def __iter__(self) -> Iterator[str]:
         return iter(VOCABULARY)
@@ -266,12 +169,12 @@ class _Names(Mapping[str, Any]):
         return len(VOCABULARY)
 
 
-def _annotation(node: ast.expr | None) -> Any:  # noqa: ANN401
+def _annotation(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
     if node is None:
         return Any
     code = compile(ast.Expression(node), "<annotation>", "eval")
     try:
-        value = eval(code, {"__builtins__": {}}, _Names())
+        value = eval(code, {"__builtins__": {}}, _Names(home))
     except (TypeError, AttributeError):
         return Any
     return Any if isinstance(value, str) else value

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rlcomp.errors import ConfigError
 from rlcomp.run.declare import Declaration, declare
 from rlcomp.run.flow import Flow, Stage, check_stages, fold
-from rlcomp.run.wiring import BROKEN, Node, PhasePlan, Plan, children
+from rlcomp.run.plan import PhasePlan, Plan, children
+from rlcomp.run.wiring import BROKEN, Node
 
 
 def ran(node: Node, declaration: Declaration) -> list[Node]:

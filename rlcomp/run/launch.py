@@ -21,8 +21,8 @@ from rlcomp.report.summary import summarise
 from rlcomp.run.build import Builder
 from rlcomp.run.compare import changed
 from rlcomp.run.phase import Phase
+from rlcomp.run.plan import PhasePlan, Plan
 from rlcomp.run.program import run_phases
-from rlcomp.run.wiring import PhasePlan, Plan
 
 
 def launch(config: DictConfig, plan: Plan) -> None:

@@ -8,7 +8,7 @@ from rlcomp.check import NonEmptyText, NonNegativeInt, problem
 from rlcomp.errors import ConfigErrors
 from rlcomp.run.arguments import check_arguments
 from rlcomp.run.flow_source import check_flow
-from rlcomp.run.wiring import Plan, read
+from rlcomp.run.plan import Plan, read
 
 
 def plan_of(config: DictConfig) -> Plan:

@@ -13,7 +13,7 @@ from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
-from rlcomp.testing.spoil import relabelled, shuffled_rows, spoiled
+from rlcomp.testing.spoil import relabelled, shuffled_rows, spoiled, widened
 from rlcomp.testing.subject import Subject, leaves
 
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
@@ -35,8 +35,9 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
     - NaN, other ids and invalid rewards outside the mask change nothing inside it, and leave no NaN
       outside it where the component reads a mask
     - the gradient is 0 outside the mask
-    - rows may come in any order, group ids are only labels; not asked of components that draw
-      (a ``torch.Generator`` named ``generator`` in them or in a part) or start a new batch
+    - padding on the right changes nothing, rows may come in any order, group ids are only labels;
+      not asked of components that draw (a ``torch.Generator`` named ``generator`` in them or in a
+      part) or start a new batch
     - a fresh component keeps nothing of the batch before; what reads nothing runs on an empty batch
 
     Args:
@@ -65,6 +66,7 @@ def check_laws(subject: Subject) -> None:
             _masked(subject)
             _gradient(subject)
         if subject.writes and not (subject.draws or subject.fresh):
+            _padded(subject)
             _permuted(subject)
             _labels(subject)
     finally:
@@ -226,6 +228,17 @@ def check_gradient(subject: Subject, key: Key, gradient: Tensor | None) -> None:
     )
     if not bool(gradient.isfinite().all()):
         subject.refuse("the gradient is finite", f"that of '{key}' is not")
+
+
+def _padded(subject: Subject) -> None:
+    want = subject.run(subject.batch)
+    got = subject.run(widened(subject, subject.batch))
+    narrow = {
+        key: got[key][:, : want[key].shape[1]] if subject.spec(key).per_token else got[key]
+        for key in subject.writes
+    }
+    got = TensorDict(narrow, batch_size=want.batch_size)
+    _compare(subject, "padding on the right changes nothing", got, want)
 
 
 def _permuted(subject: Subject) -> None:

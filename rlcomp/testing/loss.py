@@ -28,11 +28,12 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
     - prepared on the whole batch and summed over parts, loss and gradient are those of the whole
     - with no response token the gradient is 0, and so is the loss (pairs: the gradient only); an
       empty response changes nothing
-    - a zero advantage gives no gradient, and at ratio 1 the gradient is
-      ``-advantage * loss_weight``
+    - a zero advantage gives no gradient; not asked of losses that read ``entropy``, ``value`` or
+      ``ref_log_probs``, which add terms of their own
+    - at ratio 1 the gradient is ``-advantage * loss_weight``, beside what a zero advantage gives;
+      a loss without ``old_log_probs`` is always at ratio 1
 
-    Laws about keys the loss does not read are skipped; the last two also for losses that read
-    ``entropy``, ``value`` or ``ref_log_probs``, which add terms of their own.
+    Laws about keys the loss does not read are skipped.
 
     Args:
         loss: what is under test; it is left in the state it came in.
@@ -183,36 +184,40 @@ class _Case:
             self.same(law, self.evaluate(self.batch[full]), full)
 
     def is_policy_loss(self) -> bool:
-        """Whether the only term is that of log-probs weighted by an advantage."""
-        held = {self.subject.names.get(key, key) for key in self.subject.reads}
-        other = {"entropy", "value", "ref_log_probs"}
-        return {"advantage", "log_probs"} <= held and not held & other
+        """Whether log-probs are weighted by an advantage."""
+        return {"advantage", "log_probs"} <= self._held()
+
+    def _held(self) -> set[Key]:
+        """What the loss reads, under the schema's names."""
+        return {self.subject.names.get(key, key) for key in self.subject.reads}
 
     def policy(self) -> None:
         """What makes a loss the policy gradient's."""
-        advantage, log_probs = self.subject.name("advantage"), self.subject.name("log_probs")
-        none = self.batch.copy()
-        none[advantage] = torch.zeros_like(none[advantage])
-        _, gradient = self.evaluate(none)
-        law = "a zero advantage gives no gradient"
-        zero = torch.zeros_like(gradient[log_probs])
-        self.subject.hold_equal(law, log_probs, gradient[log_probs], zero)
-        held = {self.subject.names.get(key, key) for key in self.subject.reads}
-        if "old_log_probs" in held:
-            self._on_policy(advantage, log_probs)
-
-    def _on_policy(self, advantage: Key, log_probs: Key) -> None:
-        # One advantage per response, so that a ratio shared by its tokens gives the same gradient.
-        response, batch = self.subject.response, self.batch.copy()
-        outcome = torch.linspace(-1.5, 2.0, self.rows, dtype=torch.float64)[:, None]
-        batch[advantage] = torch.where(response, outcome, 0.0)
+        log_probs = self.subject.name("log_probs")
+        if not self._held() & {"entropy", "value", "ref_log_probs"}:
+            gradient = self._of_advantage(self.batch, torch.zeros(()))
+            law = "a zero advantage gives no gradient"
+            self.subject.hold_equal(law, log_probs, gradient, torch.zeros_like(gradient))
+        batch = self.batch.copy()
         for key in ("old_log_probs", "rollout_log_probs"):
             if self.subject.name(key) in self.subject.reads:
                 batch[self.subject.name(key)] = batch[log_probs]
-        _, gradient = self.evaluate(batch)
-        want = -batch[advantage] * self.loss.weighted(batch)["loss_weight"]
+        # One advantage per response, so that a ratio shared by its tokens gives the same gradient.
+        outcome = torch.linspace(-1.5, 2.0, self.rows, dtype=torch.float64)[:, None]
+        # Terms that do not look at the advantage are the same in both.
+        got = self._of_advantage(batch, outcome) - self._of_advantage(batch, torch.zeros(()))
+        want = -torch.where(self.subject.response, outcome, 0.0)
+        want = want * self.loss.weighted(batch)["loss_weight"]
         law = "at ratio 1 the gradient is -advantage * loss_weight"
-        self.subject.hold_equal(law, log_probs, gradient[log_probs], want)
+        self.subject.hold_equal(law, log_probs, got, want.to(got.dtype))
+
+    def _of_advantage(self, batch: TensorDict, outcome: Tensor) -> Tensor:
+        """The gradient of the log-probs where every response has the given advantage."""
+        name = self.subject.name("advantage")
+        advantage = torch.where(self.subject.response, outcome, 0.0).expand_as(self.subject.inside)
+        batch = batch.copy().set(name, advantage.to(batch[name].dtype))
+        _, gradient = self.evaluate(batch)
+        return gradient[self.subject.name("log_probs")]
 
 
 def _total(result: TensorDict) -> Tensor:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rlcomp.cli import explain
 from rlcomp.describe import compose_config, describe, difference
 from rlcomp.errors import ConfigErrors
+from rlcomp.run.plan import read
 from rlcomp.run.resolve import plan_of
-from rlcomp.run.wiring import read
 from rlcomp.testing import check_component
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcomp.functional.logprob import entropy, token_log_probs
+from rlcomp.functional.logprob import by_rows, entropy, token_log_probs
 from rlcomp.generation.sampling import Sampling, sampling_log_probs
 
 FILTERED = Sampling(temperature=0.7, top_k=4, top_p=0.9, min_p=0.05)
@@ -126,3 +126,62 @@ def test_half_precision_is_scored_in_float32():
 
     assert token_log_probs(logits, tokens, Sampling()).dtype == torch.float32
     assert entropy(logits, 1.0).dtype == torch.float32
+
+
+def test_a_barred_token_has_no_share():
+    # Of 0.5, 0.3, 0.2 the first cannot be drawn: 0.3 / 0.5.
+    logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    barred = torch.tensor([True, False, False])
+
+    value = token_log_probs(logits, torch.tensor([1]), Sampling(), barred)
+
+    assert value.item() == pytest.approx(math.log(0.6), abs=1e-6)
+    # Entropy of (0.6, 0.4).
+    expected = -0.6 * math.log(0.6) - 0.4 * math.log(0.4)
+    assert entropy(logits, 1.0, barred).item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_barred_token_that_was_taken_counts_for_itself():
+    logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    barred = torch.tensor([True, False, True])
+
+    value = token_log_probs(logits, torch.tensor([0]), Sampling(), barred)
+
+    assert value.item() == pytest.approx(math.log(0.5 / 0.8), abs=1e-6)
+
+
+def test_filters_act_on_what_is_not_barred():
+    # Without 0.5 the likeliest is 0.3, and top-1 keeps it alone.
+    logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    barred = torch.tensor([True, False, False])
+
+    value = token_log_probs(logits, torch.tensor([1]), Sampling(top_k=1), barred)
+
+    assert value.item() == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), FILTERED])
+def test_many_rows_at_a_time_give_what_all_at_once_give(sampling, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(30, 9, generator=generator)
+    rows = torch.randperm(30, generator=generator)[:17]
+    tokens = torch.randint(9, (17,), generator=generator)
+    weights = torch.randn(2, 17, generator=generator)
+
+    def loss(matrix):
+        taken = by_rows(lambda m, some: token_log_probs(m, tokens[some], sampling), matrix, rows)
+        spread = by_rows(lambda m, _: entropy(m, 0.7), matrix, rows)
+        return taken, spread, (weights[0] * taken + weights[1] * spread).sum()
+
+    once, parts = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    taken, spread, total = loss(once)
+    total.backward()
+    # 4 rows of 9 at a time: 17 rows in 5 parts.
+    monkeypatch.setattr("rlcomp.functional.logprob._TOGETHER", 36)
+    taken_parts, spread_parts, total_parts = loss(parts)
+    total_parts.backward()
+
+    assert torch.equal(taken_parts, taken)
+    assert torch.equal(spread_parts, spread)
+    torch.testing.assert_close(parts.grad, once.grad, atol=1e-6, rtol=1e-5)
+    assert not parts.grad[[row for row in range(30) if row not in rows.tolist()]].any()

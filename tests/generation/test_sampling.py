@@ -140,3 +140,15 @@ def test_half_precision_logits_are_handled_in_float32():
 def test_values_out_of_range_are_refused(argument, value):
     with pytest.raises(ConfigError, match=argument):
         Sampling(**{argument: value})
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_barred_token_is_never_drawn(temperature):
+    # Of 0.7, 0.2, 0.1 the first is barred: 2/3 and 1/3, or all on the second.
+    logits = torch.tensor([[0.7, 0.2, 0.1]]).log()
+    barred = torch.tensor([True, False, False])
+
+    probs = sampling_log_probs(logits, Sampling(temperature=temperature), barred).exp()
+
+    expected = [0.0, 2 / 3, 1 / 3] if temperature else [0.0, 1.0, 0.0]
+    torch.testing.assert_close(probs, torch.tensor([expected]))

@@ -1,9 +1,10 @@
 import copy
+import pickle
 
 import pytest
 import torch
 from tensordict import TensorDict
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from rlcomp.batch import decode_texts
@@ -20,7 +21,13 @@ PAD, EOS = 0, 1
 
 
 def make_policy(
-    characters="abc", *, architecture="qwen2", tie=False, sampling=None, tokenizer=None
+    characters="abc",
+    *,
+    architecture="qwen2",
+    tie=False,
+    sampling=None,
+    tokenizer=None,
+    vocab_size=None,
 ):
     """A tiny policy whose distributions are far from uniform."""
     tokenizer = tokenizer or character_tokenizer(characters=characters)
@@ -35,6 +42,7 @@ def make_policy(
         intermediate_size=48,
         context_length=24,
         tie_word_embeddings=tie,
+        vocab_size=vocab_size,
     )
     with torch.no_grad():
         for parameter in model.parameters():
@@ -62,16 +70,20 @@ def rows(policy, seed=0, count=6, width=9):
 
 
 def one_by_one(policy, batch, temperature=1.0):
-    """Log-probs by the textbook: each row alone, unpadded, plain forward and log_softmax."""
+    """Log-probs by the textbook: each row alone, unpadded, plain forward and log_softmax.
+
+    <pad> is never drawn; where a row holds it all the same, it is one of the choices.
+    """
     result = torch.zeros(batch["tokens"].shape)
     for row in range(len(batch["tokens"])):
         length = int(batch["attention_mask"][row].sum())
         ids = batch["tokens"][row, :length]
         logits = policy.model(input_ids=ids[None]).logits[0] / temperature
-        log_probs = logits.log_softmax(-1)
         for t in range(1, length):
             if batch["response_mask"][row, t]:
-                result[row, t] = log_probs[t - 1, ids[t]]
+                barred = (torch.arange(logits.shape[1]) == PAD) & (ids[t] != PAD)
+                log_probs = logits[t - 1].masked_fill(barred, -torch.inf).log_softmax(-1)
+                result[row, t] = log_probs[ids[t]]
     return result
 
 
@@ -150,7 +162,8 @@ def test_entropy_is_that_of_the_tempered_distribution():
         },
         batch_size=[1],
     )
-    logits = policy.model(input_ids=batch["tokens"]).logits[0, 1] / 2.0
+    # The first id is <pad>, which cannot be drawn.
+    logits = policy.model(input_ids=batch["tokens"]).logits[0, 1, 1:] / 2.0
     expected = torch.distributions.Categorical(logits=logits).entropy()
 
     torch.testing.assert_close(policy(batch)["entropy"][0, 2], expected)
@@ -277,8 +290,9 @@ def test_the_first_sampled_token_has_its_log_prob():
 
     batch = policy.generate(["ab"], group_size=4, max_new_tokens=3, generator=generator())
 
-    logits = policy.model(input_ids=torch.tensor([[2, 3]])).logits[0, -1]
-    expected = logits.log_softmax(-1)[batch["tokens"][:, 2]]
+    # The first id is <pad>, which cannot be drawn.
+    logits = policy.model(input_ids=torch.tensor([[2, 3]])).logits[0, -1, 1:]
+    expected = logits.log_softmax(-1)[batch["tokens"][:, 2] - 1]
     torch.testing.assert_close(batch["rollout_log_probs"][:, 2], expected)
 
 
@@ -292,16 +306,38 @@ def test_recorded_log_probs_know_the_temperature():
     assert (cold - one_by_one(policy, batch, 1.0)).abs().max() > 0.1
 
 
-def test_a_sampled_pad_token_is_part_of_the_response():
+def test_the_pad_token_is_never_an_answer():
     policy = make_policy("a")
 
     batch = policy.generate(["a"], group_size=64, max_new_tokens=5, generator=generator())
 
     inside = batch["tokens"][batch["response_mask"]]
-    assert (inside == PAD).any()
-    texts = decode_texts(batch["response"])
-    plain = batch["response_mask"] & (batch["tokens"] == 2)
-    assert [len(text) for text in texts] == plain.sum(1).tolist()
+    assert set(inside.tolist()) == {EOS, 2}
+    # Two choices are left, and their probabilities add up to 1.
+    sampled = zip(batch["tokens"][:, 1], batch["rollout_log_probs"][:, 1], strict=True)
+    first = {int(token): log_prob.exp() for token, log_prob in sampled}
+    assert sum(first.values()) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_ids_without_a_token_are_never_sampled_and_scored_alike():
+    # 6 tokens, <pad> and <eos> among them, in a vocabulary of 40.
+    policy = make_policy("abcd", vocab_size=40)
+
+    batch = policy.generate(["a"], group_size=64, max_new_tokens=5, generator=generator())
+
+    assert int(batch["tokens"].max()) < 6
+    torch.testing.assert_close(
+        policy.log_probs(batch), batch["rollout_log_probs"], atol=1e-5, rtol=0
+    )
+
+
+def test_a_given_pad_token_has_a_finite_log_prob():
+    policy = make_policy()
+    batch = policy.encode(["a"], ["b"])
+    batch["tokens"] = torch.tensor([[2, PAD, EOS]])
+
+    assert policy.log_probs(batch)[0, 1] < 0
+    assert policy.log_probs(batch).isfinite().all()
 
 
 def test_responses_are_texts_without_special_tokens():
@@ -463,7 +499,7 @@ def test_a_given_answer_beyond_the_context_is_refused():
 def test_an_encoded_response_scores_as_it_was_sampled():
     policy = make_policy("abcdefgh")
     sampled = policy.generate(["ab"], group_size=32, max_new_tokens=6, generator=generator())
-    whole = ~sampled["truncated"] & ~((sampled["tokens"] == PAD) & sampled["response_mask"]).any(1)
+    whole = ~sampled["truncated"]
     assert whole.any()
     sampled = sampled[whole]
 
@@ -473,6 +509,109 @@ def test_an_encoded_response_scores_as_it_was_sampled():
     torch.testing.assert_close(
         policy.log_probs(batch), sampled["rollout_log_probs"][:, :width], atol=1e-5, rtol=1e-5
     )
+
+
+def bos_tokenizer():
+    """<s> 0, </s> 1, a 2, b 3; puts <s> in front of a text."""
+    backend = Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1, "a": 2, "b": 3}))
+    backend.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
+
+
+def test_prompts_start_with_bos_in_generation_and_in_given_rows():
+    policy = make_policy(tokenizer=bos_tokenizer())
+
+    sampled = policy.generate(["ab"], group_size=1, max_new_tokens=1, generator=generator())
+    given = policy.encode(["ab"], ["b"])
+
+    assert sampled["tokens"][0, :3].tolist() == [0, 2, 3]
+    assert given["tokens"].tolist() == [[0, 2, 3, 3, 1]]
+    assert given["response_mask"].int().tolist() == [[0, 0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize(("group_size", "max_new_tokens"), [(0, 1), (1, 0), (-1, 1)])
+def test_nothing_to_generate_is_refused(group_size, max_new_tokens):
+    name, value = ("group_size", group_size) if group_size < 1 else ("max_new_tokens", 0)
+
+    with pytest.raises(ConfigError, match=f"{name} is {value}: write at least 1"):
+        make_policy().generate(
+            ["a"], group_size=group_size, max_new_tokens=max_new_tokens, generator=generator()
+        )
+
+
+def test_only_the_last_column_of_a_prompt_gets_logits():
+    policy = make_policy()
+    widths = []
+    policy.model.lm_head.register_forward_hook(lambda _, __, out: widths.append(out.shape[1]))
+
+    policy.generate(["abcabc"], group_size=2, max_new_tokens=2, generator=generator())
+
+    assert widths == [1, 1]
+
+
+def test_without_gradient_rows_are_read_in_pieces_that_fit(monkeypatch):
+    policy = make_policy("abcdefgh")
+    batch = rows(policy, count=7)
+    with torch.enable_grad():
+        expected = policy.log_probs(batch).detach()
+    shapes = []
+    policy.model.register_forward_pre_hook(
+        lambda _, __, arguments: shapes.append(tuple(arguments["input_ids"].shape)),
+        with_kwargs=True,
+    )
+    monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_TOKENS", 16)
+
+    with torch.no_grad():
+        scored = policy.log_probs(batch)
+
+    torch.testing.assert_close(scored, expected, atol=1e-5, rtol=0)
+    assert len(shapes) > 2
+    assert all(count * width <= 16 for count, width in shapes)
+    assert sum(count for count, _ in shapes) == 7
+
+
+def test_a_row_beyond_the_budget_is_read_alone(monkeypatch):
+    policy = make_policy()
+    batch = policy.encode(["a", "a"], ["abcabc", "b"])
+    expected = policy.log_probs(batch).detach()
+    monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_TOKENS", 2)
+
+    with torch.no_grad():
+        torch.testing.assert_close(policy.log_probs(batch), expected, atol=1e-5, rtol=0)
+
+
+def test_large_vocabularies_count_in_the_budget(monkeypatch):
+    policy = make_policy()
+    batch = rows(policy)
+    forwards = []
+    policy.model.register_forward_pre_hook(lambda *_: forwards.append(1))
+    # 5 ids: room for 10 tokens at a time, and 6 rows of up to 9.
+    monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_LOGITS", 50)
+
+    with torch.no_grad():
+        policy.log_probs(batch)
+
+    assert len(forwards) >= 3
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_a_copy_is_the_same_policy_with_weights_of_its_own(copied):
+    policy = make_policy()
+    batch = rows(policy)
+    expected = policy.log_probs(batch)
+
+    twin = copied(policy)
+    with torch.no_grad():
+        policy.model.lm_head.weight.zero_()
+
+    assert torch.equal(twin.log_probs(batch), expected)
+    ask = {"group_size": 2, "max_new_tokens": 3}
+    twin.generate(["a"], generator=generator(), **ask)
 
 
 def test_scoring_leaves_the_inputs_alone():

@@ -46,3 +46,10 @@ def test_multiplier_stays_between_zero_and_one(name, warmup, final, progress):
 def test_unknown_names_are_refused():
     with pytest.raises(ConfigError, match="name is 'cosin'"):
         Schedule(name="cosin")
+
+
+@pytest.mark.parametrize("name", ["constant", "linear", "cosine"])
+def test_a_warmup_that_takes_nearly_everything_rises_to_one(name):
+    schedule = Schedule(name=name, warmup=0.99999, final=1.0)
+
+    assert [schedule(p) for p in (0.0, 0.5, 1.0)] == pytest.approx([0.0, 0.5, 1.0], abs=1e-3)

@@ -1,15 +1,16 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.tokenizer import (
+    barred_tokens,
     byte_tokenizer,
     character_tokenizer,
     encode_all,
-    encode_text,
+    encode_prompts,
     load_tokenizer,
 )
 
@@ -18,24 +19,24 @@ BYTES = byte_tokenizer()
 
 
 def test_characters_follow_the_special_tokens_in_order():
-    assert encode_text(character_tokenizer(characters="ab +"), "b a+") == [3, 4, 2, 5]
+    assert encode_all(character_tokenizer(characters="ab +"), ["b a+"])[0] == [3, 4, 2, 5]
 
 
 def test_character_text_comes_back_unchanged():
     tokenizer = character_tokenizer(characters="ab +\n")
 
-    assert tokenizer.decode(encode_text(tokenizer, " a\n+ b ")) == " a\n+ b "
+    assert tokenizer.decode(encode_all(tokenizer, [" a\n+ b "])[0]) == " a\n+ b "
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_bytes_write_any_text(text):
-    assert BYTES.decode(encode_text(BYTES, text), skip_special_tokens=True) == text
+    assert BYTES.decode(encode_all(BYTES, [text])[0], skip_special_tokens=True) == text
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_bytes_round_trip(text):
-    ids = encode_text(BYTES, text)
+    ids = encode_all(BYTES, [text])[0]
 
     assert len(ids) == len(text.encode())
     assert BYTES.decode(ids, skip_special_tokens=True) == text
@@ -53,7 +54,7 @@ def test_a_saved_tokenizer_gives_the_same_ids(tmp_path, load):
         path = str(tmp_path / name)
         loaded = load(path) if load else load_tokenizer(path=path)
 
-        assert encode_text(loaded, " ab") == encode_text(tokenizer, " ab")
+        assert encode_all(loaded, [" ab"])[0] == encode_all(tokenizer, [" ab"])[0]
         assert (loaded.pad_token_id, loaded.eos_token_id) == (0, 1)
         assert len(loaded) == len(tokenizer)
 
@@ -67,7 +68,7 @@ def test_a_loaded_character_tokenizer_still_names_it(tmp_path):
     character_tokenizer(characters="a ").save_pretrained(tmp_path)
 
     with pytest.raises(DataError, match="no token for '<'"):
-        encode_text(load_tokenizer(path=str(tmp_path)), "a<eos>")
+        encode_all(load_tokenizer(path=str(tmp_path)), ["a<eos>"])
 
 
 def test_a_repeated_character_is_refused():
@@ -109,3 +110,59 @@ def test_beside_a_model_it_stays_the_tokenizer_it_was(tmp_path):
 
     assert len(loaded) == len(tokenizer) == 13
     assert loaded.get_vocab() == tokenizer.get_vocab()
+
+
+def tokenizer_with_bos(adds_it):
+    """<s> 0, </s> 1, then a, b, c; puts <s> in front of a text, or only knows it."""
+    backend = Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1, "a": 2, "b": 3, "c": 4}))
+    backend.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    backend.decoder = decoders.Fuse()
+    if adds_it:
+        backend.post_processor = processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", 0)]
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
+
+
+def test_prompts_start_with_bos_where_the_tokenizer_puts_it():
+    prompts = encode_prompts(tokenizer_with_bos(adds_it=True), ["a", "", "bc"])
+
+    assert prompts == [[0, 2], [0], [0, 3, 4]]
+
+
+def test_a_prompt_that_spells_bos_out_gets_no_second_one():
+    assert encode_prompts(tokenizer_with_bos(adds_it=True), ["<s>a"]) == [[0, 2]]
+
+
+def test_a_bos_the_tokenizer_only_knows_starts_empty_prompts_alone():
+    assert encode_prompts(tokenizer_with_bos(adds_it=False), ["a", ""]) == [[2], [0]]
+
+
+def test_without_bos_an_empty_prompt_is_eos():
+    assert encode_prompts(character_tokenizer(characters="ab"), ["b", ""]) == [[3], [1]]
+
+
+@pytest.mark.parametrize("tokenizer", [BYTES, character_tokenizer(characters="a ")])
+def test_half_a_character_is_named_with_a_remedy_that_helps(tokenizer):
+    with pytest.raises(DataError, match=r"no tokenizer can write '\\ud800' .*; repair the text"):
+        encode_all(tokenizer, ["a \ud800"])
+
+
+def test_ids_without_a_token_and_the_pad_token_are_barred():
+    # <pad> 0, <eos> 1, a 2, b 3; 4 and 5 stand for nothing.
+    barred = barred_tokens(character_tokenizer(characters="ab"), 6)
+
+    assert barred.tolist() == [True, False, False, False, True, True]
+
+
+def test_a_pad_token_that_is_eos_is_not_barred():
+    assert barred_tokens(tokenizer_with_bos(adds_it=True), 5) is None
+
+
+def test_tokens_beyond_a_gap_in_the_ids_are_not_barred():
+    backend = Tokenizer(models.WordLevel({"a": 0, "<end>": 3}))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
+
+    assert barred_tokens(tokenizer, 5).tolist() == [False, True, True, False, True]

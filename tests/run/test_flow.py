@@ -19,9 +19,10 @@ from rlcomp.run.flow_built import built_flow, check_built
 from rlcomp.run.flow_source import check_flow, flow_of, ran
 from rlcomp.run.options import config_directory, options_writing
 from rlcomp.run.phase import Phase
+from rlcomp.run.plan import read
 from rlcomp.run.resolve import check_plan, plan_of
 from rlcomp.run.stages import Branch, Every, Nothing, Sequence
-from rlcomp.run.wiring import Node, read
+from rlcomp.run.wiring import Node
 
 RECIPES = sorted(file.stem for file in (config_directory() / "recipe").glob("*.yaml"))
 

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.run.build import Builder, Make, builds_model
+from rlcomp.run.plan import read, read_or_raise
 from rlcomp.run.stages import Nothing, Sequence
-from rlcomp.run.wiring import read, read_or_raise
 
 # A target that keeps whatever it is given, unconverted, under the names of the arguments.
 KEEP = "types.SimpleNamespace"
@@ -314,7 +314,8 @@ def test_a_target_without_a_module_is_refused(target):
 
 def test_an_argument_a_constructor_refuses_names_node_and_target():
     with pytest.raises(
-        ConfigError, match=r"^loss \(wiring_factories.refuse\): low is -1: too low$"
+        ConfigError,
+        match=r"^loss \(wiring_factories.refuse\): low is -1: too low; change one of loss\.low=-1$",
     ):
         built(loss={"_target_": "wiring_factories.refuse", "low": -1})
 

@@ -6,6 +6,7 @@ from components.evaluator.accuracy import Accuracy
 from components.reward.function import Function
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
+from rlcomp.component import Component
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -89,7 +90,9 @@ def test_pass_at_k_is_reported_for_powers_of_two_with_intervals_around_it():
     means = ledger.means()
     names = ["greedy", "sampled", "pass@1", "pass@2", "pass@4"]
     ends = ["", "_low", "_high"]
-    assert set(means) == {f"evaluation/{name}{end}" for name in names for end in ends}
+    intervals = {f"evaluation/{name}{end}" for name in names for end in ends}
+    assert set(means) == intervals | {"evaluation/invalid_fraction"}
+    assert means["evaluation/invalid_fraction"] == 0.0
     for name in names:
         low, mean, high = (means[f"evaluation/{name}{end}"] for end in ("_low", "", "_high"))
         assert low <= mean <= high
@@ -104,6 +107,74 @@ def test_a_second_evaluation_of_the_same_policy_gives_the_same_numbers():
         accuracy(empty())
 
     assert first.means() == second.means()
+
+
+class Verdicts(Component):
+    """Deals out the same verdicts every time, by the number of rows, whatever the response."""
+
+    reads = ("answer",)
+    writes = ("correct", "reward_valid")
+
+    def __init__(self, *, greedy: str, sampled: str) -> None:
+        super().__init__()
+        self.verdicts = {"greedy": greedy, "sampled": sampled}
+        self.devices = set()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        self.devices |= {batch["answer"].device.type}
+        verdicts = self.verdicts["greedy" if len(batch) == 3 else "sampled"]
+        batch["correct"] = torch.tensor([verdict == "+" for verdict in verdicts])
+        batch["reward_valid"] = torch.tensor([verdict != "?" for verdict in verdicts])
+        return batch
+
+
+def measured(greedy: str, sampled: str) -> dict[str, float]:
+    """What is recorded of 3 prompts with 4 answers each: + right, - wrong, ? not judged."""
+    reward = Verdicts(greedy=greedy, sampled=sampled.replace(" ", ""))
+    with recording() as ledger:
+        evaluator(make_policy(), reward=reward, num_prompts=3)(empty())
+    return ledger.means()
+
+
+def test_what_could_not_be_judged_is_left_out():
+    means = measured(greedy="+?-", sampled="+-?? +++? ????")
+
+    assert means["evaluation/greedy"] == 1 / 2
+    # The third prompt has no judged answer: the mean of 1/2 and 3/3.
+    assert means["evaluation/sampled"] == 3 / 4
+    assert means["evaluation/pass@1"] == 3 / 4
+    # 2 of {+, -} hold the right one, 2 of {+, +, +} as well; nobody has 4 judged answers.
+    assert means["evaluation/pass@2"] == 1.0
+    assert "evaluation/pass@4" not in means
+    # 1 of 3 greedy and 7 of 12 sampled answers.
+    assert means["evaluation/invalid_fraction"] == pytest.approx(8 / 15)
+
+
+def test_where_nothing_could_be_judged_only_that_is_recorded():
+    means = measured(greedy="???", sampled="???? ???? ????")
+
+    assert means == {"evaluation/invalid_fraction": 1.0}
+
+
+def test_no_right_greedy_answer_of_three_may_be_chance():
+    means = measured(greedy="---", sampled="---- ---- ----")
+
+    # Wilson at rate 0: [0, z^2 / (n + z^2)] with z = 1.959963984540054 and n = 3.
+    assert means["evaluation/greedy_low"] == pytest.approx(0.0, abs=1e-12)
+    assert means["evaluation/greedy_high"] == pytest.approx(3.8414588206941 / 6.8414588206941)
+
+
+def test_the_gold_answers_are_put_beside_the_tokens():
+    class Elsewhere:
+        def generate(self, *args, **kwargs):
+            answered = make_policy().generate(*args, **kwargs)
+            return answered.set("tokens", answered["tokens"].to("meta"))
+
+    reward = Verdicts(greedy="+++", sampled="+" * 12)
+
+    evaluator(Elsewhere(), reward=reward, num_prompts=3)(empty())
+
+    assert reward.devices == {"meta"}
 
 
 def test_the_first_greedy_answers_are_shown():

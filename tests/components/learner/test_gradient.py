@@ -265,7 +265,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
         def forward(self, rows: TensorDict) -> TensorDict:
             return scalars(loss=(rows["log_probs"] ** 2 * rows["loss_weight"]).sum())
 
-    with pytest.raises(NumericalError, match="the gradient of model.weight is not finite"):
+    with pytest.raises(NumericalError, match=r"the gradient of model\.weight is not finite"):
         learner(table, {"square": Square(reduction=TokenMean())})(batch())
 
 

@@ -28,7 +28,8 @@ def batch() -> TensorDict:
 def both(**changes) -> WeightedSum:
     parts = {"right": ExactMatch(), "length": Function(function=length)}
     weights = {"right": 2.0, "length": -0.5}
-    return WeightedSum(**{"parts": parts, "weights": weights, **changes})
+    defaults = {"parts": parts, "weights": weights, "correct_by": "right"}
+    return WeightedSum(**{**defaults, **changes})
 
 
 def test_the_reward_is_the_weighted_sum_where_every_part_is_valid():
@@ -47,13 +48,19 @@ def test_each_part_is_kept_unweighted_under_its_name():
     assert result["rewards", "length"].tolist() == [1.0, 3.0, 0.0]
 
 
-def test_correct_is_what_all_parts_agree_on():
-    # length says correct for every score of 1 or more: rows 0 and 1; exact match: row 0 (and 2).
-    assert both()(batch())["correct"].tolist() == [True, False, False]
+@pytest.mark.parametrize(
+    ("judge", "correct"), [("right", [True, False, False]), ("length", [True, True, False])]
+)
+def test_the_named_part_decides_what_is_correct(judge, correct):
+    # Exact match: rows 0 and 2; length says correct for every score of 1 or more: rows 0 and 1.
+    # The third row is not valid.
+    assert both(correct_by=judge)(batch())["correct"].tolist() == correct
 
 
-def test_one_part_can_decide_what_is_correct():
-    assert both(correct_by="length")(batch())["correct"].tolist() == [True, True, False]
+def test_a_part_alone_decides_what_is_correct():
+    alone = WeightedSum(parts={"right": ExactMatch()}, weights={"right": 2.0})
+
+    assert alone(batch())["correct"].tolist() == [True, False, True]
 
 
 def test_metrics_are_those_of_the_sum_and_each_part():
@@ -91,6 +98,7 @@ def test_a_sum_of_sums_is_a_sum():
         ({"parts": {}, "weights": {}}, "parts is empty"),
         ({"weights": {"right": 1.0, "lenght": 1.0}}, "'lenght'; did you mean 'length'"),
         ({"weights": {"right": 1.0}}, "the part 'length' has no weight"),
+        ({"correct_by": None}, r"correct_by is null: .*one of the parts: right, length"),
         ({"correct_by": "rigth"}, "correct_by is 'rigth'; did you mean 'right'"),
         ({"weights": {"right": 1.0, "length": "1"}}, "must be a number"),
     ],

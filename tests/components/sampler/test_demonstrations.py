@@ -1,43 +1,68 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.sampler.demonstrations import Demonstrations
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
-from rlcomp.data import is_held_out
-from rlcomp.errors import ConfigError
+from rlcomp.data import Example, is_held_out
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.model.tokenizer import byte_tokenizer
 
 
-class Bytes:
-    """Encodes texts as their bytes, EOS as 1; as a language model would."""
+class Listed:
+    """A task of the given prompts and demonstrations."""
 
-    def encode(self, prompts: list[str], responses: list[str]) -> TensorDict:
-        texts = [p.encode() + r.encode() + b"\1" for p, r in zip(prompts, responses, strict=True)]
-        width = max(map(len, texts))
-        tokens = torch.tensor([list(text.ljust(width, b"\0")) for text in texts])
-        starts = torch.tensor([[len(prompt)] for prompt in prompts])
-        filled = tokens > 0
-        answers = filled & (torch.arange(width) >= starts)
-        return TensorDict(
-            {"tokens": tokens, "attention_mask": filled, "response_mask": answers},
-            batch_size=[len(texts)],
-        )
+    held_out = 0.0
+
+    def __init__(self, *texts: tuple[str, str]) -> None:
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def example(self, index: int) -> Example:
+        prompt, demonstration = self.texts[index]
+        return Example(prompt, "", demonstration)
 
 
 def demonstrations(**changes) -> Demonstrations:
-    return Demonstrations(**{"task": Addition(), "policy": Bytes(), "batch_size": 5, **changes})
+    defaults = {
+        "task": Addition(),
+        "tokenizer": byte_tokenizer(),
+        "batch_size": 5,
+        "context_length": 16,
+    }
+    return Demonstrations(**{**defaults, **changes})
 
 
 def test_a_row_is_prompt_demonstration_and_eos_with_the_mask_on_what_is_imitated():
+    tokenizer = byte_tokenizer()
+
     batch = demonstrations()()
 
     for row, prompt in zip(batch, decode_texts(batch["prompt"]), strict=True):
         left, right = map(int, prompt.removesuffix("=").split("+"))
-        imitated = bytes(row["tokens"][row["response_mask"]].tolist())
-        whole = bytes(row["tokens"][row["attention_mask"]].tolist())
-        assert imitated == f"{left + right}\1".encode()
-        assert whole == prompt.encode() + imitated
+        imitated = tokenizer.decode(row["tokens"][row["response_mask"]])
+        whole = tokenizer.decode(row["tokens"][row["attention_mask"]])
+        assert imitated == f"{left + right}<eos>"
+        assert whole == prompt + imitated
+
+
+def test_the_rows_go_where_the_component_is_moved():
+    assert demonstrations().to("meta")()["tokens"].device.type == "meta"
+
+
+def test_what_just_fits_the_context_is_accepted():
+    # "ab" and "cdef" are 2 and 4 bytes; with EOS 7 tokens.
+    demonstrations(task=Listed(("ab", "cdef")), batch_size=1, context_length=7)
+
+
+def test_a_demonstration_too_long_for_the_context_is_refused_at_once():
+    task = Listed(*[("a", "b")] * 7, ("ab", "cdef"), ("abcde", ""))
+    words = "prompt 'ab', its demonstration and EOS have 7 tokens, which exceeds context_length 6"
+
+    with pytest.raises(DataError, match=words):
+        demonstrations(task=task, batch_size=1, context_length=6)
 
 
 def test_a_batch_holds_what_is_declared_and_nothing_else():

@@ -1,10 +1,14 @@
 import json
+from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from components.task.file import File
 from rlcomp.data import Example
 from rlcomp.errors import ConfigError, DataError
+
+PATTERN = OmegaConf.load(Path(__file__).parents[3] / "conf" / "task" / "gsm8k.yaml").answer_pattern
 
 
 @pytest.fixture
@@ -19,7 +23,7 @@ def test_each_row_is_an_example(path):
     task = File(
         path=path,
         demonstration_field="answer",
-        answer_pattern=r"####\s*(.+)$",
+        answer_pattern=PATTERN,
         prompt_template="Question: {prompt}\nAnswer: ",
     )
 
@@ -39,9 +43,17 @@ def test_a_wrong_template_is_found_when_the_task_is_made(path):
 
 def test_gsm8k_is_read_whole_and_its_answers_are_the_final_numbers(shared_data):
     file = shared_data / "math" / "gsm8k_test.jsonl.gz"
-    task = File(path=str(file), demonstration_field="answer", answer_pattern=r"####\s*(.+)$")
+    task = File(path=str(file), demonstration_field="answer", answer_pattern=PATTERN)
     final = File(path=str(file), answer_field="final")
 
     assert len(task) == 260
     assert all(task.example(n).answer == final.example(n).answer for n in range(260))
     assert all("####" in task.example(n).demonstration for n in range(260))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", " ", "  \n \n"])
+def test_blanks_after_the_answer_of_gsm8k_are_no_part_of_it(tmp_path, end):
+    file = tmp_path / "a.jsonl"
+    file.write_text(json.dumps({"question": "q", "answer": f"so\n#### 1,000 USD{end}"}))
+
+    assert File(path=str(file), answer_pattern=PATTERN).example(0).answer == "1,000 USD"

@@ -1,0 +1,95 @@
+"""What one reading of four tokens tells about a model."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+import torch
+from transformers import Cache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from rlcomp.errors import ConfigError, add_note
+
+# Under which name a model's output holds its cache, and its forward takes it back.
+_CACHES = ("past_key_values", "cache_params")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How a causal model is spoken to.
+
+    Attributes:
+        vocabulary: width of its logits; may exceed the number of the tokenizer's tokens.
+        keeps_columns: it can give the logits of chosen columns only.
+        takes_positions: it takes ``position_ids``; others need none, or count the mask.
+        cache: name of its cache, in its output and among its arguments.
+        repeats_cache: its cache can be repeated for the answers of a group. Otherwise (recurrent
+            layers) a prompt is read once per answer.
+    """
+
+    vocabulary: int
+    keeps_columns: bool
+    takes_positions: bool
+    cache: str
+    repeats_cache: bool
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether all of its memory is recurrent."""
+        return self.cache == "cache_params"
+
+
+@torch.no_grad()
+def probe(model: PreTrainedModel) -> Traits:
+    """Read two rows of four tokens that differ in the last one.
+
+    Args:
+        model: in eval mode.
+
+    Raises:
+        ConfigError: what the model says of earlier tokens depends on a later one, or it keeps no
+            cache.
+    """
+    rows = torch.tensor([[0, 1, 0, 1], [0, 1, 0, 0]], device=model.device)
+    name = model.config.model_type
+    try:
+        with torch.random.fork_rng(devices=[]):
+            output = model(input_ids=rows, use_cache=True)
+    except Exception as error:
+        add_note(error, f"policy: the model ({name}) failed to read four tokens; check its config")
+        raise
+    logits = output.logits
+    _check_causal(logits, name)
+    caches = [key for key in _CACHES if isinstance(output.get(key), Cache)]
+    if not caches:
+        raise ConfigError(
+            f"policy: the model ({name}) hands out no cache to go on from, so nothing can be "
+            "sampled with it: choose another architecture"
+        )
+    parameters = inspect.signature(model.forward).parameters
+    plain = (DynamicLayer, DynamicSlidingWindowLayer)
+    return Traits(
+        vocabulary=logits.shape[-1],
+        keeps_columns="logits_to_keep" in parameters,
+        takes_positions="position_ids" in parameters,
+        cache=caches[0],
+        # Exactly these: a hybrid layer inherits the method, which forgets its recurrent half.
+        repeats_cache=all(type(layer) in plain for layer in output[caches[0]].layers),
+    )
+
+
+def _check_causal(logits: torch.Tensor, name: str) -> None:
+    """Hold the first three columns of both rows against each other.
+
+    Raises:
+        ConfigError: they differ by more than rounding.
+    """
+    earlier = logits[:, :3].double()
+    rounding = torch.finfo(logits.dtype).eps ** 0.75 * earlier.abs().max()
+    if (earlier[0] - earlier[1]).abs().max() > rounding:
+        raise ConfigError(
+            f"policy: the model ({name}) is not causal: changing a token changes what it says of "
+            "earlier ones. Choose an architecture that generates text from left to right (for "
+            "BERT and its kin, a config with is_decoder: true)"
+        )

@@ -1,0 +1,24 @@
+import pytest
+
+from components.task.addition import Addition
+from components.task.countdown import Countdown
+from components.task.file import File
+from components.task.hub import Hub
+from components.task.sorting import Sorting
+from rlcomp.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments", "words"),
+    [
+        (Addition, {"digits": 0}, "Addition: digits is 0: must be greater than 0"),
+        (Countdown, {"size": "9"}, "Countdown: size is '9': must be an integer"),
+        (File, {"path": ""}, "File: path is '': must not be empty"),
+        (File, {"path": "a.jsonl", "promt_field": "q"}, "File: .*'promt_field'"),
+        (Hub, {"name": 3}, "Hub: name is 3: must be a text"),
+        (Sorting, {"held_out": 1.5}, "Sorting: held_out is 1.5: must be less than 1"),
+    ],
+)
+def test_a_task_made_by_hand_refuses_wrong_values(task, arguments, words):
+    with pytest.raises(ConfigError, match=words):
+        task(**arguments)
