@@ -48,10 +48,6 @@ def test_a_row_is_prompt_demonstration_and_eos_with_the_mask_on_what_is_imitated
         assert whole == prompt + imitated
 
 
-def test_the_rows_go_where_the_component_is_moved():
-    assert demonstrations().to("meta")()["tokens"].device.type == "meta"
-
-
 def test_what_just_fits_the_context_is_accepted():
     # "ab" and "cdef" are 2 and 4 bytes; with EOS 7 tokens.
     demonstrations(task=Listed(("ab", "cdef")), batch_size=1, context_length=7)
