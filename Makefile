@@ -5,16 +5,16 @@ BIN := $(VENV)/bin
 # Two threads on a busy machine can be slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow lint format check clean
+.PHONY: demo test test-fast lint format check clean
 
 demo: $(VENV)/.run
 	$(BIN)/rlcomp
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=95
 
-test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -m slow -n 2
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

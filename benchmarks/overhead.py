@@ -59,7 +59,8 @@ def clock_mathematics(clock, nodes):
     clock.wrap(torch.Tensor, "backward", "model backward")
     for path in ("sft_learner", "learner"):
         clock.wrap(nodes[path].optimizer, "step", "optimiser")
-    clock.wrap(torch.nn.utils, "clip_grad_norm_", "optimiser")
+    clock.wrap(torch.nn.utils, "get_total_norm", "optimiser")
+    clock.wrap(torch.nn.utils, "clip_grads_with_norm_", "optimiser")
     for module, names in (
         (language_model, ("token_log_probs", "entropy")),
         (engine, ("sampling_log_probs", "sample")),

@@ -106,8 +106,17 @@ def _problem_plain(annotation: Any, value: object) -> str | None:  # noqa: ANN40
         dict: (isinstance(value, Mapping), "must be a mapping"),
         list: (isinstance(value, Sequence) and not isinstance(value, str), "must be a list"),
     }
+    if annotation not in (*plain, Any) and inspect.isclass(annotation):
+        return _problem_part(annotation, value)
     fits, words = plain.get(annotation, (True, ""))
     return None if fits else words
+
+
+def _problem_part(kind: type, value: object) -> str | None:
+    """A number or nothing where a part belongs."""
+    if kind is object or not isinstance(value, (bool, int, float, type(None))):
+        return None
+    return f"must be a {kind.__name__}; another node of the config is written ${{name}}"
 
 
 @cache

@@ -22,7 +22,7 @@ from rlcomp.run.options import config_directory
 from rlcomp.run.resolve import plan_of
 from rlcomp.run.sweep import labels
 
-EXIT_USER, EXIT_INTERRUPTED = 2, 75
+EXIT_USER, EXIT_INTERRUPTED, EXIT_KILLED = 2, 75, 130
 
 
 def main() -> None:
@@ -45,12 +45,16 @@ def guard(app: Callable[[], None]) -> None:
     except Interrupted as error:
         print(f"rlcomp: {error}", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
+    except KeyboardInterrupt:
+        print("rlcomp: stopped at once; checkpoints written so far are whole", file=sys.stderr)
+        sys.exit(EXIT_KILLED)
 
 
 def explain(error: Exception) -> str:
     """One message for an error; Hydra's and OmegaConf's get what, where and the nearest name."""
     if isinstance(error, UserError):
-        return str(error)
+        # A mistake that only shows while a stage runs carries a note that says which.
+        return "\n".join([str(error), *getattr(error, "__notes__", [])])
     if isinstance(error, OverrideParseException):
         told = error.message.splitlines()[0]
         return f"{error.override}: cannot be read ({told}); quote the value: 'key=\"value\"'"
@@ -76,7 +80,7 @@ def _options(group: str) -> list[str]:
 
 
 def _user_directories() -> list[str]:
-    given = sys.argv[1:]
+    given = " ".join(sys.argv[1:]).replace("--config-dir=", "--config-dir ").split()
     return [given[i + 1] for i, text in enumerate(given[:-1]) if text in ("-cd", "--config-dir")]
 
 
@@ -130,14 +134,21 @@ def _app() -> None:
             run_job(config)
         except (UserError, OmegaConfBaseException, Interrupted) as error:
             failed.append(error)
-            if HydraConfig.get().mode == RunMode.MULTIRUN and not isinstance(error, Interrupted):
+            if HydraConfig.get().mode == RunMode.MULTIRUN:
+                # Raised as well: a launcher may run this in a process of its own, where the list
+                # is another. Hydra goes on with the other jobs and raises when all are done.
                 print(f"rlcomp: job {HydraConfig.get().job.num}: {explain(error)}", file=sys.stderr)
+                raise
 
     main_of = hydra.main(
         version_base="1.3", config_path=str(config_directory()), config_name="config"
     )
     try:
         main_of(job)()
+    except OSError as error:
+        if started:
+            raise
+        raise UserError(f"{error}: choose a directory you can write into, directory=...") from error
     except ValueError as error:
         if started or isinstance(error, UserError):
             raise

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.cli import guard
-from rlcomp.errors import ConfigErrors
+from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import SCHEMA
 from rlcomp.run.compare import changed
 from rlcomp.run.declare import declare
@@ -37,6 +37,9 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
         config_dirs: directories of the user's own configs.
     """
     setup_globals()
+    for place in config_dirs:
+        if not Path(place).is_dir():
+            raise ConfigError(f"--config-dir is {place}: there is no such directory")
     extra = [f"file://{Path(place).resolve()}" for place in config_dirs]
     search = [f"hydra.searchpath=[{','.join(extra)}]"] if extra else []
     placeholders = [
@@ -66,9 +69,13 @@ def _app() -> None:
         console.print(difference(config, other, names))
         return
     plan, errors = read(config)
-    for line in describe(plan):
-        console.print(line)
-    if errors := errors + check_plan(plan):
+    errors += check_plan(plan)
+    try:
+        for line in describe(plan):
+            console.print(line)
+    except ConfigError as error:  # a target that is not there is among the errors already
+        errors += [] if errors else [str(error)]
+    if errors:
         raise ConfigErrors(errors)
 
 

@@ -61,6 +61,7 @@ def sample(
     from rlcomp.model.language_model import LanguageModel
     from rlcomp.run.build import Builder
     from rlcomp.run.plan import read
+    from rlcomp.run.seed import named_seed
 
     saved = open_checkpoint(checkpoint)
     if not (saved.path / "config.yaml").is_file():
@@ -85,7 +86,7 @@ def sample(
         group_size=n,
         max_new_tokens=max_new_tokens or int(config.max_new_tokens),
         sampling=sampling,
-        generator=torch.Generator().manual_seed(seed),
+        generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
     )
     texts = decode_texts(answered["response"])
     return [texts[start : start + n] for start in range(0, len(texts), n)]

@@ -81,9 +81,9 @@ def test_a_rename_is_shown(describe):
 
 
 def test_against_shows_the_rows_that_differ_and_no_other(describe):
-    text, _, code = describe("recipe=grpo", "--against", "recipe=grpo", "loss=grpo", "seed=3")
+    text, _, code = describe("recipe=grpo", "--against", "recipe=grpo", "loss=policy", "seed=3")
 
-    assert cells(text, "loss.reduction") == ["loss.reduction", "TokenMean", "SequenceMean"]
+    assert cells(text, "loss.reduction") == ["loss.reduction", "SequenceMean", "TokenMean"]
     assert cells(text, "seed") == ["seed", "0", "3"]
     rows = [line for line in text.splitlines() if line.strip()]
     assert len(rows) == 5  # a title, a head, a rule, two rows

@@ -102,7 +102,7 @@ def test_the_texts_are_left_as_they_were():
 
     Number()(before)
 
-    assert all(torch.equal(before[key], kept[key]) for key in kept.keys())  # noqa: SIM118
+    assert all(torch.equal(before[key], kept[key]) for key in kept.keys())
 
 
 def test_what_stands_where_the_reward_is_invalid_does_not_matter():

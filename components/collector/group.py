@@ -8,7 +8,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.check import PositiveInt
 from rlcomp.component import Component
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import record
+from rlcomp.run.record import record, record_total
 from rlcomp.run.seed import new_generator
 
 
@@ -61,5 +61,5 @@ class GroupCollector(Component):
         lengths = rollout["response_mask"].sum(1)
         record("rollout/length", lengths)
         record("rollout/truncated", rollout["truncated"])
-        record("rollout/tokens", float(lengths.sum()))
+        record_total("rollout/tokens", float(lengths.sum()))
         return rollout

@@ -10,7 +10,7 @@ from torchrl.envs import EnvBase
 
 from rlcomp.check import PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.run.record import record
+from rlcomp.run.record import record, record_total
 from rlcomp.run.seed import named_seed, new_generator
 
 
@@ -55,7 +55,7 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         after = rollout["next"]
         record("episode/return", after["episode_reward"], where=after["done"])
         record("episode/length", after["step_count"], where=after["done"])
-        record("collector/frames", rollout.numel())
+        record_total("collector/frames", rollout.numel())
         return rollout
 
     def _next(self) -> TensorDict:

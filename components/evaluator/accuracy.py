@@ -102,9 +102,12 @@ class Accuracy(Component):
             _record(name, right, interval)
 
     def _record_mean(self, name: str, per_prompt: Tensor) -> None:
-        if len(per_prompt):
-            draws = torch.Generator().manual_seed(self.seed)
-            _record(name, per_prompt, bootstrap_interval(per_prompt, level=0.95, generator=draws))
+        if not len(per_prompt):
+            return
+        if bool(((per_prompt == 0) | (per_prompt == 1)).all()):
+            return self._record_rate(name, per_prompt.long())  # a bootstrap of 0s has no width
+        draws = torch.Generator().manual_seed(self.seed)
+        _record(name, per_prompt, bootstrap_interval(per_prompt, level=0.95, generator=draws))
 
     def _show(self, greedy: TensorDict) -> None:
         shown = greedy[: self.num_shown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from tensordict import TensorDict
@@ -85,6 +86,10 @@ class Learner(Component):
                 f"sampling is {model.sampling} and learner.num_minibatches * learner.epochs is "
                 f"{steps}: after the first step the policy would keep other tokens than the "
                 "sampler did; use sampling=full, or one optimiser step a batch"
+            )
+        if isinstance(model, LanguageModel) and model.sampling.temperature == 0:
+            raise ConfigError(
+                "sampling.temperature is 0: a greedy policy has no gradient; set it above 0"
             )
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
         self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
@@ -182,5 +187,7 @@ class Learner(Component):
         return {"optimizer": self.optimizer.state_dict()}
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Continue with a saved optimiser state."""
-        self.optimizer.load_state_dict(state["optimizer"])  # type: ignore[arg-type]
+        """Continue with the saved moments; learning rate, betas, ... are those of the config."""
+        saved: Any = state["optimizer"]
+        own = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({**saved, "param_groups": own})

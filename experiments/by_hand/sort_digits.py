@@ -11,6 +11,7 @@ from components.evaluator.accuracy import Accuracy
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
@@ -42,7 +43,7 @@ warm_start = [
         "sft_learner", Learner, model=policy, losses={"sft": sft}, optimizer=partial(adamw, lr=2e-3)
     ),
 ]
-loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=TokenMean())
+loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=SequenceMean())
 linear = Schedule(name="linear", warmup=0.0667, final=0.1)
 gradient = {"model": policy, "losses": {"policy": loss}, "schedule": linear}
 rl = [
@@ -55,6 +56,5 @@ phases = {
     "warm_start": Phase(int(sft_steps), warm_start, {"evaluation": (75, evaluation)}),
     "rl": Phase(int(rl_steps), rl, {"evaluation": (20, evaluation)}),
 }
-metrics = JsonLines(directory=directory)
-run_phases(phases, nodes=make.nodes, seed=int(seed), trackers=[metrics])
+run_phases(phases, nodes=make.nodes, seed=int(seed), trackers=[JsonLines(directory=directory)])
 print(summarise(directory))

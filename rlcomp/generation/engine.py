@@ -12,8 +12,8 @@ from transformers import Cache, PreTrainedModel
 from rlcomp.generation.probe import Traits
 from rlcomp.generation.sampling import Sampling, sample, sampling_log_probs
 
-# Logits a draw looks at in one go: 16 million, 128 MB in float64.
-_DRAWN = 2**24
+# Logits a draw looks at in one go: 4 million, 32 MB in float64.
+_DRAWN = 2**22
 
 
 @dataclass(frozen=True)

@@ -87,15 +87,19 @@ def sampling_log_probs(logits: Tensor, sampling: Sampling, barred: Tensor | None
     Returns:
         Shape ``[N, V]``, nats, float32 at least; ``-inf`` where a token cannot be drawn.
     """
-    if barred is not None:
-        logits = logits.masked_fill(barred, -torch.inf)
     if sampling.temperature == 0:
-        point = torch.full_like(at_temperature(logits, 1.0), -torch.inf)
-        return point.scatter(-1, logits.argmax(-1, keepdim=True), 0.0)
-    scaled = at_temperature(logits, sampling.temperature)
+        likely = _without(at_temperature(logits, 1.0), barred)
+        point = torch.full_like(likely, -torch.inf)
+        return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
+    # Barred after the temperature: -inf over an infinite one is NaN.
+    scaled = _without(at_temperature(logits, sampling.temperature), barred)
     if sampling.truncates:
         scaled = scaled.masked_fill(~kept(scaled, sampling), -torch.inf)
     return scaled.log_softmax(-1)
+
+
+def _without(logits: Tensor, barred: Tensor | None) -> Tensor:
+    return logits if barred is None else logits.masked_fill(barred, -torch.inf)
 
 
 def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:

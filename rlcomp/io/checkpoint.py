@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -63,12 +64,19 @@ class Checkpoint(Component):
         final = self.directory / f"step-{place['total']:08d}"
         draft = self.directory / f".tmp-{final.name}-{os.getpid()}"
         shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        save_file(tensors, draft / "tensors.safetensors")
-        (draft / "state.json").write_text(json.dumps(state))
-        if self.config is not None:
-            (draft / "config.yaml").write_text(self.config, encoding="utf-8")
-        _seal(draft, final)
+        try:
+            draft.mkdir(parents=True)
+            save_file(tensors, draft / "tensors.safetensors")
+            (draft / "state.json").write_text(json.dumps(state))
+            if self.config is not None:
+                (draft / "config.yaml").write_text(self.config, encoding="utf-8")
+            _seal(draft, final)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(
+                f"{final} cannot be written ({error}): is the directory writable, the disk full?"
+            ) from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
         self._prune(final)
         return final
 
@@ -123,7 +131,11 @@ def _sync(directory: Path) -> None:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -132,16 +144,22 @@ class Saved:
 
     path: Path
 
-    def restore(self, nodes: Mapping[str, object]) -> dict[str, Any]:
+    def restore(self, nodes: Mapping[str, object], seed: int | None = None) -> dict[str, Any]:
         """Put everything back; returns where the run stood.
+
+        Args:
+            nodes: the run's nodes, by name.
+            seed: the run's seed; if it is not the saved run's, what is drawn from here on is the
+                new seed's (several seeds from one warm start), and only the rest comes back.
 
         Raises:
             CheckpointError: the checkpoint belongs to a run of other nodes.
         """
         tensors = load_file(self.path / "tensors.safetensors")
         state = json.loads((self.path / "state.json").read_text())
-        _put_back(self.path, nodes, tensors, state)
         place: dict[str, Any] = state["place"]
+        redraw = seed is not None and seed != place.get("seed", seed)
+        _put_back(self.path, nodes, tensors, state, redraw)
         return place
 
     def tensors(self) -> dict[str, Tensor]:
@@ -213,7 +231,8 @@ def forgotten(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> list[
 
 def _has_state(module: nn.Module) -> bool:
     own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    return bool(own) or "generator" in vars(module) or isinstance(module, HasRunState)
+    drawing = any(isinstance(value, torch.Generator) for value in vars(module).values())
+    return bool(own) or drawing or isinstance(module, HasRunState)
 
 
 def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
@@ -231,13 +250,14 @@ def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
 
 
 def generators(nodes: Mapping[str, object]) -> dict[str, torch.Generator]:
-    """Every component's own generator, by name."""
-    found = {
-        f"{prefix}generator": vars(part).get("generator")
+    """Every generator that is an attribute of a module, by name."""
+    return {
+        f"{prefix}{name}": value
         for prefix, part in parts(nodes)
         if isinstance(part, nn.Module)
+        for name, value in vars(part).items()
+        if isinstance(value, torch.Generator)
     }
-    return {name: value for name, value in found.items() if isinstance(value, torch.Generator)}
 
 
 def _descend(prefix: str, module: nn.Module, own: set[int]) -> Iterator[tuple[str, nn.Module]]:
@@ -249,7 +269,10 @@ def _descend(prefix: str, module: nn.Module, own: set[int]) -> Iterator[tuple[st
 
 def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All tensors and all other state of a run."""
-    tensors = {key: tensor.detach().clone().contiguous() for key, tensor in owned(nodes).items()}
+    tensors = {
+        key: tensor.detach().to("cpu", copy=True).contiguous()
+        for key, tensor in owned(nodes).items()
+    }
     tensors |= {key: generator.get_state() for key, generator in generators(nodes).items()}
     state: dict[str, Any] = {}
     for prefix, part in parts(nodes):
@@ -261,7 +284,11 @@ def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, A
 
 
 def _put_back(
-    where: Path, nodes: Mapping[str, object], tensors: dict[str, Tensor], state: dict[str, Any]
+    where: Path,
+    nodes: Mapping[str, object],
+    tensors: dict[str, Tensor],
+    state: dict[str, Any],
+    redraw: bool,
 ) -> None:
     here, drawn = owned(nodes), generators(nodes)
     saved = {key for key in tensors if not key.startswith("state/")}
@@ -284,11 +311,12 @@ def _put_back(
                     "was written with, or choose another directory"
                 )
             tensor.copy_(tensors[key])
-    for key, generator in drawn.items():
+    for key, generator in drawn.items() if not redraw else ():
         generator.set_state(tensors[key])
     for prefix, part in stateful.items():
         part.load_run_state(join_tree(state["nodes"][prefix], tensors))
-    _set_random_state(join_tree(state["random"], tensors))
+    if not redraw:
+        _set_random_state(join_tree(state["random"], tensors))
 
 
 def _random_state() -> dict[str, Any]:
@@ -304,7 +332,7 @@ def _random_state() -> dict[str, Any]:
 def _set_random_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     if torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
+        torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
     random.setstate(state["python"])
     name, keys, *rest = state["numpy"]
     np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))

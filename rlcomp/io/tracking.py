@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import netrc
 import os
 import secrets
@@ -76,7 +77,9 @@ class JsonLines:
         """Append one line of metrics, and the samples if there are any."""
         place = {"total": total, "phase": phase, "step": step}
         with self.metrics.open("a") as file:
-            file.write(json.dumps({**place, **metrics}) + "\n")
+            # JSON has no NaN and no infinity.
+            known = {name: v if math.isfinite(v) else None for name, v in metrics.items()}
+            file.write(json.dumps({**place, **known}) + "\n")
         if samples:
             with self.samples.open("a") as file:
                 file.writelines(json.dumps({**place, **sample}) + "\n" for sample in samples)
@@ -171,8 +174,9 @@ class WandB:
 
         row: dict[str, Any] = {**metrics, "phase/step": step}
         if samples:
-            columns = list(samples[0])
-            table = wandb.Table(columns=columns, data=[list(s.values()) for s in samples])
+            columns = list(dict.fromkeys(column for sample in samples for column in sample))
+            data = [[sample.get(column) for column in columns] for sample in samples]
+            table = wandb.Table(columns=columns, data=data)
             row["samples"] = table
         self.run.log(row, step=total)
         self.run.summary["phase"] = phase

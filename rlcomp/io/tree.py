@@ -27,7 +27,7 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
         if isinstance(value, Tensor):
             # Two places may spell the same: {"a.b": x} and {"a": {"b": y}}.
             name = place if place not in tensors else f"{place}#{len(tensors)}"
-            tensors[name] = value.detach().clone().contiguous()
+            tensors[name] = value.detach().to("cpu", copy=True).contiguous()
             return {"tensor": name}
         if isinstance(value, dict):
             pairs = [[encode(k, place), encode(v, f"{place}.{k}")] for k, v in value.items()]

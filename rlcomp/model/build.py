@@ -68,7 +68,7 @@ def causal_lm(  # noqa: PLR0913
         close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
         known = nearest(architecture, {*_TESTED, *close})
         raise ConfigError(f"model: architecture '{architecture}' is not known{known}")
-    _check_vocabulary("model", vocab_size or len(tokenizer), tokenizer)
+    check_vocabulary("model", vocab_size or len(tokenizer), tokenizer)
     _check_divides(num_attention_heads, "num_attention_heads", hidden_size, "hidden_size")
     _check_divides(
         num_key_value_heads, "num_key_value_heads", num_attention_heads, "num_attention_heads"
@@ -98,7 +98,12 @@ def causal_lm(  # noqa: PLR0913
         ) from error
 
 
-def _check_vocabulary(owner: str, vocab_size: int, tokenizer: PreTrainedTokenizerBase) -> None:
+def check_vocabulary(owner: str, vocab_size: int, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a tokenizer with more tokens than a model has.
+
+    Raises:
+        ConfigError: names both numbers.
+    """
     if vocab_size < len(tokenizer):
         raise ConfigError(
             f"{owner}: vocab_size is {vocab_size}, but the tokenizer has {len(tokenizer)} tokens: "
@@ -182,7 +187,7 @@ def load_causal_lm(
         config = AutoConfig.from_pretrained(path, local_files_only=local)
     except (OSError, ValueError) as error:
         raise DataError(f"no model at '{path}': {remedy}") from error
-    _check_vocabulary(f"model at '{path}'", config.get_text_config().vocab_size, tokenizer)
+    check_vocabulary(f"model at '{path}'", config.get_text_config().vocab_size, tokenizer)
     limit = context_limit(config)
     if context_length is not None and limit is not None and context_length > limit:
         raise ConfigError(

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from tensordict import TensorDict
 from torch import Tensor
-from torch.func import functional_call
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.batch import encode_texts
-from rlcomp.component import Component, asked, masked
+from rlcomp.component import Component, asked
 from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.functional.logprob import by_rows, entropy, token_log_probs
 from rlcomp.generation.engine import Sampled, decode, draw_tokens
 from rlcomp.generation.layout import padded, response_columns
 from rlcomp.generation.probe import probe
 from rlcomp.generation.sampling import Sampling
-from rlcomp.model.build import context_limit
+from rlcomp.model.build import check_vocabulary, context_limit
+from rlcomp.model.scoring import Scored, pieces, score
 from rlcomp.model.tokenizer import barred_tokens, encode_all, encode_prompts
 from rlcomp.run.record import version
 
@@ -57,7 +55,8 @@ class LanguageModel(Component):
         sampling: the distribution of :meth:`generate`, and the one under which rows are scored.
 
     Raises:
-        ConfigError: the tokenizer has no EOS token, or the model is not causal or has no cache.
+        ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
+            causal or has no cache.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -77,6 +76,7 @@ class LanguageModel(Component):
         self.tokenizer = tokenizer
         self.sampling = sampling
         self._traits = probe(model)
+        check_vocabulary("policy", self._traits.vocabulary, tokenizer)
         # No buffer: it follows from the tokenizer, and checkpoints need not carry it.
         self._barred = barred_tokens(tokenizer, self._traits.vocabulary)
 
@@ -116,68 +116,37 @@ class LanguageModel(Component):
         budget = min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self._traits.vocabulary)
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
             return self._log_probs_at_once(columns, weights)
-        pieces = _pieces(columns["response_mask"], budget)
-        parts = [self._log_probs_at_once(columns[rows], weights) for rows in pieces]
-        return torch.cat(parts)[torch.cat(pieces).argsort()]
+        order = pieces(columns["response_mask"], budget)
+        parts = [self._log_probs_at_once(columns[rows], weights) for rows in order]
+        return torch.cat(parts)[torch.cat(order).argsort()]
 
     def _log_probs_at_once(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Tensor:
         scored = self._score(batch, weights)
         return scored.spread(self._token_log_probs(scored))
 
-    def _token_log_probs(self, scored: _Scored) -> Tensor:
+    def _token_log_probs(self, scored: Scored) -> Tensor:
         if self.sampling.temperature == 0 and torch.is_grad_enabled():
             raise ConfigError(
                 "sampling.temperature is 0: a greedy policy has no gradient. Train at a "
                 "temperature above 0, and hand greedy sampling to whatever evaluates"
             )
-        return by_rows(
-            lambda logits, some: token_log_probs(
-                logits, scored.targets[some], self.sampling, scored.barred
-            ),
-            scored.logits,
-            scored.rows,
-        )
+        barred = self._barred_on(scored.logits.device)
 
-    def _entropy(self, scored: _Scored) -> Tensor:
-        return by_rows(
-            lambda logits, _: entropy(logits, self.sampling.temperature, scored.barred),
-            scored.logits,
-            scored.rows,
-        )
+        def some_log_probs(logits: Tensor, some: slice) -> Tensor:
+            return token_log_probs(logits, scored.targets[some], self.sampling, barred)
 
-    def _score(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> _Scored:
-        """The logits that predict response tokens."""
-        # No attention mask for the model: padding is on the right and a causal model looks left
-        # only, so no response token sees padding. Ids there may be anything: 0 is always a token.
-        ids = masked(batch["tokens"], batch["attention_mask"])
-        # Column t of `wanted`: whether the logits at t, which speak of tokens[t + 1], are needed.
-        wanted = F.pad(batch["response_mask"][:, 1:], (0, 1))
-        columns = wanted.any(0).nonzero().flatten()
-        if not len(columns):
-            # One column that nobody reads keeps the result connected to the weights.
-            columns = torch.zeros(1, dtype=torch.int64, device=ids.device)
-        logits = self._logits(ids[:, : int(columns[-1]) + 1], columns, weights)
-        rows, picks = wanted[:, columns].nonzero(as_tuple=True)
-        places = rows * ids.shape[1] + columns[picks] + 1
-        return _Scored(
-            logits=logits.flatten(0, 1),
-            rows=rows * len(columns) + picks,
-            targets=ids.flatten()[places],
-            places=places,
-            shape=ids.shape,
-            barred=self._barred_on(ids.device),
-        )
+        return by_rows(some_log_probs, scored.logits, scored.rows)
 
-    def _logits(self, ids: Tensor, columns: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
-        """The model's logits at some columns, shape ``[B, C, V]``."""
-        arguments: dict[str, object] = {"input_ids": ids, "use_cache": False}
-        if self._traits.keeps_columns:
-            arguments["logits_to_keep"] = columns
-        if weights is None:
-            logits: Tensor = self.model(**arguments).logits
-        else:
-            logits = functional_call(self.model, dict(weights), (), arguments).logits
-        return logits if self._traits.keeps_columns else logits[:, columns]
+    def _entropy(self, scored: Scored) -> Tensor:
+        barred = self._barred_on(scored.logits.device)
+
+        def some_entropies(logits: Tensor, _: slice) -> Tensor:
+            return entropy(logits, self.sampling.temperature, barred)
+
+        return by_rows(some_entropies, scored.logits, scored.rows)
+
+    def _score(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Scored:
+        return score(self.model, self._traits, batch, weights)
 
     def _barred_on(self, device: torch.device) -> Tensor | None:
         return None if self._barred is None else self._barred.to(device)
@@ -303,43 +272,3 @@ class LanguageModel(Component):
             rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return texts
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """The response tokens of a batch as one list of length ``N``.
-
-    Attributes:
-        logits: shape ``[M, V]``: what the model said, of other tokens as well.
-        rows: shape ``[N]``: which row of ``logits`` speaks of each.
-        targets: shape ``[N]``: which token it was.
-        places: shape ``[N]``: where it stands in the flattened batch.
-        shape: ``(B, T)``.
-        barred: shape ``[V]``: which tokens are never drawn; None if all may be.
-    """
-
-    logits: Tensor
-    rows: Tensor
-    targets: Tensor
-    places: Tensor
-    shape: torch.Size
-    barred: Tensor | None
-
-    def spread(self, values: Tensor) -> Tensor:
-        """Values of the listed tokens in their places, 0 elsewhere; shape ``[B, T]``."""
-        empty = values.new_zeros(self.shape.numel())
-        return empty.index_copy(0, self.places, values).view(self.shape)
-
-
-def _pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
-    """Indices of rows of similar length, the longest first, in pieces of ``budget`` tokens."""
-    position = torch.arange(response_mask.shape[1], device=response_mask.device)
-    # The model reads a row up to the token before its last one.
-    needed = (position * response_mask).amax(1).clamp(min=1)
-    lengths, order = needed.sort(descending=True, stable=True)
-    pieces, start = [], 0
-    while start < len(order):
-        stop = start + max(1, budget // int(lengths[start]))
-        pieces.append(order[start:stop])
-        start = stop
-    return pieces

@@ -89,11 +89,13 @@ def _table(samples: list[dict[str, Any]]) -> str:
     before = {row["prompt"]: row for row in samples if row["total"] == first}
     after = [row for row in samples if row["total"] == last]
     table = Table(title="held-out prompts, answered greedily", box=box.SIMPLE)
-    for column in ("prompt", f"after step {first}", f"after step {last}", "right answer"):
+    twice = [f"after step {first}"] if first != last else []
+    for column in ("prompt", *twice, f"after step {last}", "right answer"):
         table.add_column(column, overflow="ellipsis", no_wrap=True, min_width=12, max_width=36)
     for row in after:
         was = before.get(row["prompt"], row)
-        table.add_row(_shown(row["prompt"]), _marked(was), _marked(row), _shown(row["answer"]))
+        answers = [_marked(was), _marked(row)] if twice else [_marked(row)]
+        table.add_row(_shown(row["prompt"]), *answers, _shown(row["answer"]))
     # No markup: a model may well answer "[/]".
     console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)
     console.print(table)

@@ -41,6 +41,8 @@ def _check_node(node: Node) -> list[str]:
         for module, extra in declaration.extras
         if not _installed(module.partition(".")[0])
     ]
+    if not isinstance(node.keys, dict):
+        return [*errors, f"{node.path}._keys_ is {node.keys!r}: must be a mapping of keys"]
     own = {*declaration.reads, *declaration.writes}
     errors += [
         f"{node.path}._keys_.{key}: {kind} has no such key{nearest(key, own)}"

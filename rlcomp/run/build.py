@@ -73,6 +73,10 @@ def builds_model(node: Node) -> bool:
     return any(builds_model(child) for child in children(node))
 
 
+# What constructors of other people's say of an argument they cannot use.
+_REFUSALS = (TypeError, ValueError, IndexError, AssertionError)
+
+
 def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     """Call a node's target with finished Python arguments.
 
@@ -95,7 +99,7 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
         if not str(error).startswith((f"{node.path}:", f"{node.path}.")):
             error.args = (f"{node.path}: {error}",)
         raise
-    except (TypeError, ValueError) as error:
+    except _REFUSALS as error:
         raise refused(node, error) from error
     if node.keys and isinstance(made, Component):
         made.set_keys(**node.keys)
@@ -109,7 +113,7 @@ def _deferred(node: Node, target: Callable[..., object]) -> Callable[..., object
     def call(*given: object, **arguments: object) -> object:
         try:
             return target(*given, **arguments)
-        except (TypeError, ValueError) as error:
+        except _REFUSALS as error:
             raise refused(node, error) from error
 
     return call

@@ -70,7 +70,34 @@ def _check(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
         return []  # a target is wrong: told by the check of arguments
     used = {stage.path for stage in stages}
     top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
-    return check_stages(name, stages, beside, {node.path: _quiet_flow(node) for node in top})
+    others = {node.path: _quiet_flow(node) for node in top}
+    nodes = [node for node in phase.stages if isinstance(node, Node)]
+    return check_stages(name, stages, beside, others) + _check_rows(nodes)
+
+
+def _check_rows(nodes: list[Node]) -> list[str]:
+    """Whether the rows of a batch, as far as they are known, can be shared out."""
+    errors, rows = [], 0
+    for node in nodes:
+        inside = [node, *children(node)]
+        batch, groups, parts, refill = (
+            next((child.arguments[name] for child in inside if name in child.arguments), None)
+            for name in ("batch_size", "group_size", "num_minibatches", "rows")
+        )
+        rows = batch if isinstance(batch, int) else rows
+        rows = rows * groups if isinstance(groups, int) else rows
+        if isinstance(refill, int) and isinstance(groups, int) and refill % groups:
+            errors.append(
+                f"{node.path}.rows is {refill}, no multiple of group_size {groups}, so that a "
+                f"group would be cut in two; set {node.path}.rows={groups * (refill // groups + 1)}"
+            )
+        rows = refill if isinstance(refill, int) else rows
+        if isinstance(parts, int) and 0 < rows < parts:
+            errors.append(
+                f"{node.path}.num_minibatches is {parts}, but a batch has only {rows} rows; lower "
+                "it, or raise batch_size or group_size"
+            )
+    return errors
 
 
 def _quiet_flow(node: Node) -> Flow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import nn
 
 from rlcomp.errors import CheckpointError, ConfigError, Interrupted
 from rlcomp.io.checkpoint import Checkpoint, Saved, open_checkpoint
+from rlcomp.io.lock import locked
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
 from rlcomp.report.display import Display
 from rlcomp.report.summary import summarise
@@ -32,6 +34,11 @@ def launch(config: DictConfig, plan: Plan) -> None:
         Interrupted: stopped on request; the message says how to go on.
     """
     directory = Path(config.directory)
+    with locked(directory):
+        _launch(config, plan, directory)
+
+
+def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
     builder = Builder(plan, int(config.seed))
     where = device(str(config.get("device", "auto")))
     cheap = builder.without_models().values()
@@ -64,10 +71,9 @@ def device(name: str) -> torch.device:
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"device is {name!r}: must be auto, cpu or cuda") from error
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise ConfigError(f"device is {name!r}: must be auto, cpu or cuda")
+    chosen = torch.device(name)
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device is {name!r}, but torch sees no GPU: set device=cpu")
     return chosen
@@ -95,10 +101,7 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
     """
     resume = str(config.resume)
     if resume not in ("auto", "must", "never"):
-        try:
-            return open_checkpoint(Path(resume))
-        except CheckpointError as error:
-            raise CheckpointError(f"resume is {resume}: {error}") from error
+        return elsewhere(Path(resume), Path(config.directory))
     found = checkpoint.newest() if checkpoint is not None else None
     if found is None and resume == "must":
         where = checkpoint.directory if checkpoint is not None else "a run without checkpoints"
@@ -113,6 +116,26 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
     if found is not None:
         same_config(found, config)
     return found
+
+
+def elsewhere(path: Path, directory: Path) -> Saved:
+    """The checkpoint at a path; a directory that holds another run's record is not written into.
+
+    Raises:
+        CheckpointError: there is none, or ``directory`` belongs to another run.
+    """
+    try:
+        saved = open_checkpoint(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"resume is {path}: {error}") from error
+    record = directory / "metrics.jsonl"
+    own = directory.resolve() in saved.path.resolve().parents
+    if not own and record.is_file() and record.stat().st_size:
+        raise CheckpointError(
+            f"resume is {path}, but {directory} holds the record of another run: choose another "
+            "directory"
+        )
+    return saved
 
 
 # What may change between a run and its continuation without changing its numbers.
@@ -153,5 +176,6 @@ def resume_command(directory: Path) -> str:
     """The command line that continues this run, or the sweep it belongs to."""
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         directory = directory.parent
-    given = [text for text in sys.argv[1:] if not text.startswith(("directory=", "resume="))]
+    own = ("directory=", "resume=")
+    given = [text for text in sys.argv[1:] if not text.lstrip("+").startswith(own)]
     return " ".join(["rlcomp", *map(shlex.quote, given), f"directory={directory}", "resume=auto"])

@@ -27,11 +27,18 @@ class Phase:
     def __post_init__(self) -> None:
         if self.steps < 0:
             raise ConfigError(f"a phase has steps={self.steps}: must be at least 0")
-        for stage in self.stages:
+        for name, entry in self.every.items():
+            if not isinstance(entry, tuple) or len(entry) != 2 or not entry[0] > 0:
+                raise ConfigError(f"every {name!r} is {entry!r}: must be (period in steps, stage)")
+        for stage in self.all_stages():
             if not isinstance(stage, nn.Module):
                 raise ConfigError(
                     f"a stage is a {type(stage).__name__}: must be a TensorDict module"
                 )
+
+    def all_stages(self) -> list[nn.Module]:
+        """The stages of the flow, then those beside it."""
+        return [*self.stages, *(stage for _, stage in self.every.values())]
 
     def due(self, step: int) -> list[tuple[str, nn.Module]]:
         """What runs after the ``step``-th step, counted from 1."""

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.check import NonNegativeInt, problem
-from rlcomp.errors import ConfigErrors, nearest
+from rlcomp.errors import nearest
 from rlcomp.run.wiring import BROKEN, Node, Reader
 
 
@@ -44,18 +44,6 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     for value in (*tree.values(), *((p.stages, p.every) for p in phases.values())):
         _collect(value, nodes)
     return Plan(tree, nodes, phases), list(dict.fromkeys(reader.errors))
-
-
-def read_or_raise(config: DictConfig) -> Plan:
-    """:func:`read`, raising all mistakes at once.
-
-    Raises:
-        ConfigErrors: the config could not be read.
-    """
-    plan, errors = read(config)
-    if errors:
-        raise ConfigErrors(errors)
-    return plan
 
 
 def _phases(reader: Reader) -> dict[str, PhasePlan]:

@@ -50,7 +50,7 @@ class Program:
             raise ConfigError("phases is empty: a run needs at least one phase")
         check_built(phases, nodes)
         if checkpoint is not None:
-            stages = [stage for phase in phases.values() for stage in phase.stages]
+            stages = [stage for phase in phases.values() for stage in phase.all_stages()]
             lost = forgotten(stages, nodes)
             if lost:
                 raise ConfigError(
@@ -95,7 +95,7 @@ class Program:
         np.random.seed(start % 2**32)
 
     def _resume(self, saved: Saved) -> None:
-        place = saved.restore(self.nodes)
+        place = saved.restore(self.nodes, self.seed)
         self.phase, self.step, self.total = place["phase"], place["step"], place["total"]
         for tracker in self.trackers:
             if tracker.name in place["trackers"]:
@@ -112,8 +112,7 @@ class Program:
         self.phase, self.step = self.phase + 1, 0
 
     def _components(self, phase: Phase) -> Iterator[Component]:
-        stages = [*phase.stages, *(stage for _, stage in phase.every.values())]
-        modules = {id(m): m for stage in stages for m in stage.modules()}
+        modules = {id(m): m for stage in phase.all_stages() for m in stage.modules()}
         return (module for module in modules.values() if isinstance(module, Component))
 
     def _one_step(self, name: str, phase: Phase) -> None:
@@ -158,7 +157,7 @@ class Program:
     def _save(self) -> None:
         if self.checkpoint is not None and self.saved != self.total:
             trackers = {tracker.name: tracker.place() for tracker in self.trackers}
-            place = {"phase": self.phase, "step": self.step, "total": self.total}
+            place = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
             self.checkpoint.save(self.nodes, {**place, "trackers": trackers})
             self.saved = self.total
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from torch import Tensor
 
@@ -60,6 +60,14 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
     ledger.add(name, float(seen.sum()), float(seen.numel()))
 
 
+def record_total(name: str, value: float) -> None:
+    """Note an amount (tokens, frames): the step's sum is logged, not the mean."""
+    ledger = _ledger.get()
+    if ledger is not None:
+        ledger.add(name, float(value), 0.0)
+        ledger.counts[name] = 1.0
+
+
 def record_sample(**columns: object) -> None:
     """Keep one sample (prompt, response, reward, ...) for ``samples.jsonl`` and the trackers."""
     ledger = _ledger.get()
@@ -103,10 +111,4 @@ def recording(
         outer.samples.extend(inner.samples)
 
 
-def record_all(metrics: Mapping[str, Tensor | float]) -> None:
-    """Record several metrics."""
-    for name, value in metrics.items():
-        record(name, value)
-
-
-__all__ = ["Ledger", "progress", "record", "record_all", "record_sample", "recording", "version"]
+__all__ = ["Ledger", "progress", "record", "record_sample", "record_total", "recording", "version"]

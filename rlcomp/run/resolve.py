@@ -9,6 +9,7 @@ from rlcomp.errors import ConfigErrors
 from rlcomp.run.arguments import check_arguments
 from rlcomp.run.flow_source import check_flow
 from rlcomp.run.plan import Plan, read
+from rlcomp.run.wiring import BROKEN
 
 
 def plan_of(config: DictConfig) -> Plan:
@@ -42,5 +43,7 @@ def check_settings(plan: Plan) -> list[str]:
     return [
         f"{name} is {plan.tree[name]!r}: {fault}; set {name}=..."
         for name, kind in SETTINGS.items()
-        if name in plan.tree and (fault := problem(kind, plan.tree[name]))
+        if name in plan.tree
+        and plan.tree[name] is not BROKEN
+        and (fault := problem(kind, plan.tree[name]))
     ]

@@ -76,7 +76,7 @@ class Repeat(Sequence):
 class Every(Sequence):
     """Stages that run on every k-th call only.
 
-    What they write counts as written for the flow check, so let nothing after them depend on it.
+    They run beside the flow, on a copy of the batch.
 
     Args:
         k: the stages run on calls k, 2k, 3k, ...

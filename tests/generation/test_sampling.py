@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -140,6 +142,15 @@ def test_half_precision_logits_are_handled_in_float32():
 def test_values_out_of_range_are_refused(argument, value):
     with pytest.raises(ConfigError, match=argument):
         Sampling(**{argument: value})
+
+
+def test_a_barred_token_is_never_drawn_at_any_temperature():
+    barred = torch.tensor([True, False, False])
+
+    scores = sampling_log_probs(torch.randn(1, 3), Sampling(temperature=math.inf), barred)
+
+    # Two tokens stay, and an infinite temperature makes them equal.
+    torch.testing.assert_close(scores.exp(), torch.tensor([[0.0, 0.5, 0.5]]))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

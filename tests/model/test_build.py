@@ -119,7 +119,9 @@ def test_overrides_win():
 
 
 def test_overrides_know_an_architectures_other_names():
-    model = causal_lm(tokenizer=TOKENIZER, architecture="gpt2", **SIZES, overrides={"n_layer": 1})
+    model = causal_lm(
+        tokenizer=TOKENIZER, architecture="gpt2", **SIZES, overrides={"num_hidden_layers": 1}
+    )
 
     assert model.config.num_hidden_layers == 1
 

@@ -462,6 +462,13 @@ def test_a_tokenizer_without_eos_is_refused():
         LanguageModel(model=policy.model, tokenizer=tokenizer, sampling=Sampling())
 
 
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused():
+    larger = character_tokenizer(characters="abcd")
+
+    with pytest.raises(ConfigError, match="policy: vocab_size is 5, but the tokenizer has 6"):
+        LanguageModel(model=make_policy().model, tokenizer=larger, sampling=Sampling())
+
+
 def test_a_model_that_is_not_finite_stops_the_run():
     policy = make_policy()
     with torch.no_grad():

@@ -48,8 +48,10 @@ def test_unknown_names_are_refused():
         Schedule(name="cosin")
 
 
-@pytest.mark.parametrize("name", ["constant", "linear", "cosine"])
-def test_a_warmup_that_takes_nearly_everything_rises_to_one(name):
-    schedule = Schedule(name=name, warmup=0.99999, final=1.0)
+@pytest.mark.parametrize(("name", "end"), [("constant", 1.0), ("linear", 0.1), ("cosine", 0.1)])
+def test_a_warmup_that_takes_nearly_everything_leaves_the_end_its_value(name, end):
+    schedule = Schedule(name=name, warmup=0.99999, final=0.1)
 
-    assert [schedule(p) for p in (0.0, 0.5, 1.0)] == pytest.approx([0.0, 0.5, 1.0], abs=1e-3)
+    # The ramp ends a ten-thousandth before the end.
+    values = [schedule(progress) for progress in (0.0, 0.5, 0.9999, 1.0)]
+    assert values == pytest.approx([0.0, 0.5, 1.0, end], abs=1e-4)

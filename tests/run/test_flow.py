@@ -392,3 +392,23 @@ def test_an_empty_batch_passes_the_check_of_an_empty_slot():
 
 def test_a_node_without_a_readable_source_is_opaque():
     assert flow_of(Node("gae", "torchrl.objectives.value.GAE")).opaque
+
+
+def test_more_minibatches_than_rows_are_told_before_anything_is_built():
+    plan, _ = read(compose_config(["learner.num_minibatches=5000"]))
+
+    assert check_plan(plan) == [
+        "learner.num_minibatches is 5000, but a batch has only 1024 rows; lower it, or raise "
+        "batch_size or group_size"
+    ]
+
+
+def test_a_refill_that_would_cut_a_group_in_two_is_told_before_anything_is_built():
+    refill = "{_target_: rlcomp.run.stages.Refill, rows: 7, stages: [prompts, rollout, reward]}"
+    stages = "phases.rl.stages=[full,proximal,reference,advantage,learner]"
+    plan, _ = read(compose_config([f"+full={refill}", stages]))
+
+    assert check_plan(plan) == [
+        "full.rows is 7, no multiple of group_size 16, so that a group would be cut in two; set "
+        "full.rows=16"
+    ]

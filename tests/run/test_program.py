@@ -479,3 +479,17 @@ def test_a_stage_whose_state_no_checkpoint_would_hold_is_refused(tmp_path):
 
     with pytest.raises(ConfigError, match=r'make\("a name", Learn'):
         play(tmp_path, phases, nodes, checkpoint)
+
+
+def test_what_stands_beside_the_flow_must_be_a_node_too(tmp_path):
+    phases, nodes, checkpoint = scene(tmp_path)
+    phases["two"].every["draw"] = (1, Draw())
+
+    with pytest.raises(ConfigError, match=r'make\("a name", Draw'):
+        play(tmp_path, phases, nodes, checkpoint)
+
+
+@pytest.mark.parametrize("entry", [(0, Draw()), Draw(), (1,)])
+def test_what_runs_beside_the_flow_by_hand_is_checked(entry):
+    with pytest.raises(ConfigError, match="every 'draw'"):
+        Phase(1, [Draw()], {"draw": entry})

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.run.record import progress, record, record_all, record_sample, recording, version
+from rlcomp.run.record import progress, record, record_sample, record_total, recording, version
 
 
 def test_outside_a_run_nothing_happens():
@@ -58,7 +58,8 @@ def test_recording_with_a_prefix_hands_on_to_the_run():
 
 def test_recording_without_a_prefix_keeps_to_itself():
     with recording() as outer, recording() as inner:
-        record_all({"x/y": 2.0, "x/z": torch.tensor(3.0)})
+        record("x/y", 2.0)
+        record("x/z", torch.tensor(3.0))
 
     assert outer.means() == {}
     assert inner.means() == {"x/y": 2.0, "x/z": 3.0}
@@ -84,3 +85,11 @@ def test_a_value_with_gradient_is_recorded_without_it():
         record("x/y", value)
 
     assert ledger.means() == {"x/y": 2.0}
+
+
+def test_a_total_is_summed_over_the_step_and_not_averaged():
+    with recording() as ledger:
+        for tokens in (56.0, 40.0):
+            record_total("rollout/tokens", tokens)
+
+    assert ledger.means() == {"rollout/tokens": 96.0}

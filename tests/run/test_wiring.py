@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.run.build import Builder, Make, builds_model
-from rlcomp.run.plan import read, read_or_raise
+from rlcomp.run.plan import read
 from rlcomp.run.stages import Nothing, Sequence
 
 # A target that keeps whatever it is given, unconverted, under the names of the arguments.
@@ -49,6 +49,13 @@ def factories():
     del sys.modules["wiring_factories"]
 
 
+def plan_or_raise(config):
+    plan, errors = read(config)
+    if errors:
+        raise ConfigErrors(errors)
+    return plan
+
+
 def refuse(*, low):
     raise ValueError(f"low is {low}: too low")
 
@@ -62,7 +69,7 @@ def errors_of(**tree):
 
 
 def built(**tree):
-    plan = read_or_raise(config(**tree))
+    plan = plan_or_raise(config(**tree))
     builder = Builder(plan, seed=0)
     builder.all()
     return {name: builder.value(value) for name, value in plan.tree.items()}
@@ -327,7 +334,7 @@ def test_an_unknown_argument_names_the_node():
 
 def test_independent_mistakes_are_told_at_once():
     with pytest.raises(ConfigErrors) as caught:
-        read_or_raise(
+        plan_or_raise(
             config(
                 policy={"_target_": KEEP, "n": "???"},
                 a={"_target_": KEEP, "m": "${polcy}", "_recursive_": False},
@@ -391,7 +398,7 @@ def test_an_empty_slot_in_a_stage_list_is_refused():
 
 
 def test_a_period_of_null_switches_off():
-    plan = read_or_raise(
+    plan = plan_or_raise(
         config(phases={"m": {"steps": 1, "stages": ["kl"], "every": {"kl": None}}})
     )
 
@@ -427,7 +434,7 @@ def test_renames_reach_the_component():
 
 
 def test_models_are_built_after_everything_that_needs_none():
-    plan = read_or_raise(
+    plan = plan_or_raise(
         config(
             policy={"_target_": KEEP, "model": "${model}"},
             model={"_target_": "rlcomp.model.build.causal_lm"},

@@ -1,0 +1,120 @@
+"""From rows of tokens to the logits that speak of their response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDict
+from torch import Tensor
+from torch.func import functional_call
+from transformers import PreTrainedModel
+
+from rlcomp.component import masked
+from rlcomp.generation.probe import Traits
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The response tokens of a batch as one list of length ``N``.
+
+    Attributes:
+        logits: shape ``[M, V]``: what the model said, of other tokens as well.
+        rows: shape ``[N]``: which row of ``logits`` speaks of each.
+        targets: shape ``[N]``: which token it was.
+        places: shape ``[N]``: where it stands in the flattened batch.
+        shape: ``(B, T)``.
+    """
+
+    logits: Tensor
+    rows: Tensor
+    targets: Tensor
+    places: Tensor
+    shape: torch.Size
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Values of the listed tokens in their places, 0 elsewhere; shape ``[B, T]``."""
+        empty = values.new_zeros(self.shape.numel())
+        return empty.index_copy(0, self.places, values).view(self.shape)
+
+
+def score(
+    model: PreTrainedModel,
+    traits: Traits,
+    batch: TensorDict,
+    weights: Mapping[str, Tensor] | None,
+) -> Scored:
+    """The logits that predict response tokens.
+
+    Args:
+        model: in eval mode.
+        traits: how the model is spoken to.
+        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``.
+        weights: parameters of ``model``, by name, to use in place of its own.
+    """
+    # No attention mask for the model: padding is on the right and a causal model looks left
+    # only, so no response token sees padding. Ids there may be anything: 0 is always a token.
+    ids = masked(batch["tokens"], batch["attention_mask"])
+    # Column t of `wanted`: whether the logits at t, which speak of tokens[t + 1], are needed.
+    wanted = F.pad(batch["response_mask"][:, 1:], (0, 1))
+    columns = wanted.any(0).nonzero().flatten()
+    if not len(columns):
+        # One column that nobody reads keeps the result connected to the weights.
+        columns = torch.zeros(1, dtype=torch.int64, device=ids.device)
+    logits = _logits(model, traits, ids[:, : int(columns[-1]) + 1], columns, weights)
+    rows, picks = wanted[:, columns].nonzero(as_tuple=True)
+    places = rows * ids.shape[1] + columns[picks] + 1
+    return Scored(
+        logits=logits.flatten(0, 1),
+        rows=rows * len(columns) + picks,
+        targets=ids.flatten()[places],
+        places=places,
+        shape=ids.shape,
+    )
+
+
+def _logits(
+    model: PreTrainedModel,
+    traits: Traits,
+    ids: Tensor,
+    columns: Tensor,
+    weights: Mapping[str, Tensor] | None,
+) -> Tensor:
+    """The model's logits at some columns, shape ``[B, C, V]``."""
+    arguments: dict[str, object] = {"input_ids": ids, "use_cache": False}
+    if traits.keeps_columns:
+        arguments["logits_to_keep"] = columns
+    if weights is None:
+        logits: Tensor = model(**arguments).logits
+    else:
+        logits = functional_call(model, dict(weights), (), arguments).logits
+    return logits if traits.keeps_columns else logits[:, columns]
+
+
+def pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
+    """Rows of similar length, the longest first, in pieces a model can read in one go.
+
+    Args:
+        response_mask: shape ``[B, T]``, bool.
+        budget: the most tokens of a piece, padding included; a longer row is a piece by itself.
+
+    Returns:
+        Indices of rows, int64; every row once.
+
+    Examples:
+        >>> mask = torch.tensor([[False, True, False], [False, False, True]])
+        >>> pieces(mask, 2)
+        [tensor([1]), tensor([0])]
+    """
+    position = torch.arange(response_mask.shape[1], device=response_mask.device)
+    # A row is read up to the token before its last one.
+    needed = masked(position.expand(response_mask.shape), response_mask).amax(1).clamp(min=1)
+    lengths, order = needed.sort(descending=True, stable=True)
+    found, start = [], 0
+    while start < len(order):
+        stop = start + max(1, budget // int(lengths[start]))
+        found.append(order[start:stop])
+        start = stop
+    return found

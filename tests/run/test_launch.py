@@ -1,0 +1,74 @@
+"""What may be continued, and where."""
+
+import json
+
+import pytest
+
+from rlcomp.report.summary import read_lines
+
+SMALL = (
+    "phases.warm_start.steps=2",
+    "phases.rl.steps=2",
+    "prompts.batch_size=4",
+    "rollout.group_size=4",
+    "demonstrations.batch_size=8",
+    "evaluation.num_prompts=8",
+)
+
+
+def numbers(directory):
+    rows = read_lines(directory / "metrics.jsonl")
+    return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
+
+
+@pytest.fixture
+def warm(rlcomp, tmp_path):
+    """A finished run; its first checkpoint stands after the warm start."""
+    assert rlcomp(*SMALL, f"directory={tmp_path / 'warm'}") == 0
+    return tmp_path / "warm" / "checkpoints" / "step-00000002"
+
+
+def test_a_path_is_not_continued_over_the_record_of_another_run(rlcomp, tmp_path, warm, capsys):
+    assert rlcomp(*SMALL, f"directory={tmp_path / 'other'}", "seed=1") == 0
+    before = (tmp_path / "other" / "metrics.jsonl").read_bytes()
+
+    code = rlcomp(*SMALL, f"directory={tmp_path / 'other'}", "seed=1", f"resume={warm}")
+
+    assert code == 2
+    assert "holds the record of another run" in capsys.readouterr().err
+    assert (tmp_path / "other" / "metrics.jsonl").read_bytes() == before
+
+
+def test_seeds_branch_off_one_warm_start(rlcomp, tmp_path, warm):
+    for seed in (0, 1):
+        branch = [f"seed={seed}", f"resume={warm}", f"directory={tmp_path / str(seed)}"]
+        assert rlcomp(*SMALL, *branch) == 0
+
+    assert numbers(tmp_path / "0") == numbers(tmp_path / "warm")[2:]
+    assert numbers(tmp_path / "1") != numbers(tmp_path / "0")
+
+
+def test_what_the_optimiser_is_set_to_comes_from_the_config(rlcomp, tmp_path, warm):
+    decayed = ["learner.optimizer.weight_decay=0.7", f"resume={warm}"]
+    assert rlcomp(*SMALL, *decayed, f"directory={tmp_path / 'decayed'}") == 0
+
+    state = json.loads(
+        (tmp_path / "decayed" / "checkpoints" / "step-00000004" / "state.json").read_text()
+    )
+    assert "0.7" in json.dumps(state["nodes"]["learner:"])
+
+
+def test_a_failing_job_of_a_parallel_sweep_fails_the_sweep(rlcomp, tmp_path, capfd):
+    sweep = ["-m", "rollout.group_size=1,4", f"directory={tmp_path}", *SMALL]
+    sizes = [word for word in sweep if word != "rollout.group_size=4"]
+
+    assert rlcomp(*sizes, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2") == 2
+
+    assert "rollout.group_size is 1" in capfd.readouterr().err
+    assert len(numbers(tmp_path / "1")) == 4  # the other job is not lost
+
+
+def test_a_directory_that_cannot_be_written_is_told(rlcomp, capsys):
+    assert rlcomp(*SMALL, "directory=/dev/null/x") == 2
+
+    assert "/dev/null/x" in capsys.readouterr().err
