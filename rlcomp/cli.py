@@ -80,7 +80,7 @@ def _options(group: str) -> list[str]:
 
 
 def _user_directories() -> list[str]:
-    given = " ".join(sys.argv[1:]).replace("--config-dir=", "--config-dir ").split()
+    given = [word for text in sys.argv[1:] for word in re.split("(?<=^--config-dir)=", text)]
     return [given[i + 1] for i, text in enumerate(given[:-1]) if text in ("-cd", "--config-dir")]
 
 
@@ -120,42 +120,57 @@ def check_packages() -> None:
         )
 
 
-def _app() -> None:
-    """Hydra reports what a job raises in its own way; ours are kept and raised when it is done."""
-    failed: list[Exception] = []
-    started = False
+class Jobs:
+    """What Hydra calls, once or for every job of a sweep; keeps what went wrong.
 
-    def job(config: DictConfig) -> None:
-        nonlocal started
-        started = True
-        if any(isinstance(error, Interrupted) for error in failed):
+    Hydra reports what a job raises in its own way, so a single run's mistake is kept and raised
+    when Hydra is done.
+    """
+
+    def __init__(self) -> None:
+        self.failed: list[Exception] = []
+        self.started = False
+
+    def __call__(self, config: DictConfig) -> None:
+        """One job."""
+        self.started = True
+        if self.interrupted():
             return  # the sweep was stopped, not one of its jobs
         try:
             run_job(config)
         except (UserError, OmegaConfBaseException, Interrupted) as error:
-            failed.append(error)
+            self.failed.append(error)
             if HydraConfig.get().mode == RunMode.MULTIRUN:
                 # Raised as well: a launcher may run this in a process of its own, where the list
                 # is another. Hydra goes on with the other jobs and raises when all are done.
                 print(f"rlcomp: job {HydraConfig.get().job.num}: {explain(error)}", file=sys.stderr)
                 raise
 
-    main_of = hydra.main(
-        version_base="1.3", config_path=str(config_directory()), config_name="config"
-    )
-    try:
-        main_of(job)()
-    except OSError as error:
-        if started:
-            raise
-        raise UserError(f"{error}: choose a directory you can write into, directory=...") from error
-    except ValueError as error:
-        if started or isinstance(error, UserError):
-            raise
+    def interrupted(self) -> list[Exception]:
+        """The jobs that were stopped on request."""
+        return [error for error in self.failed if isinstance(error, Interrupted)]
+
+    def told(self, error: Exception) -> Exception:
+        """What to say of an error that Hydra raised itself, or for a job."""
+        if self.interrupted():
+            return self.interrupted()[0]
+        if self.started or isinstance(error, (UserError, HydraException)):
+            return error
+        if isinstance(error, OSError):
+            return UserError(f"{error}: choose a directory you can write into, directory=...")
         # Hydra's word for an option that is a number.
-        raise UserError(f"{' '.join(sys.argv[1:])}: {error}; choose an option by name") from error
-    if failed:
-        raise next((error for error in failed if isinstance(error, Interrupted)), failed[0])
+        return UserError(f"{' '.join(sys.argv[1:])}: {error}; choose an option by name")
+
+
+def _app() -> None:
+    jobs = Jobs()
+    app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
+    try:
+        app(jobs)()
+    except (OSError, ValueError, Interrupted) as error:
+        raise jobs.told(error) from error
+    if jobs.failed:
+        raise jobs.failed[0]
 
 
 def run_job(config: DictConfig) -> None:

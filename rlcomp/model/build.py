@@ -150,7 +150,7 @@ def _fitted(
             raise ConfigError(
                 f"model: overrides.{name} is no setting of '{architecture}'{nearest(name, known)}"
             )
-        fitted[blank.attribute_map.get(name, name)] = value
+        fitted[name] = value
     return fitted
 
 
