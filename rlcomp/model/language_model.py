@@ -15,12 +15,13 @@ from rlcomp.component import Component, asked
 from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.functional.logprob import by_rows, entropy, token_log_probs
 from rlcomp.generation.engine import Sampled, decode, draw_tokens
-from rlcomp.generation.layout import padded, response_columns
+from rlcomp.generation.layout import response_columns
 from rlcomp.generation.probe import probe
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import check_vocabulary, context_limit
 from rlcomp.model.scoring import Scored, pieces, score
-from rlcomp.model.tokenizer import barred_tokens, encode_all, encode_prompts
+from rlcomp.model.tokenizer import barred_tokens, encode_prompts
+from rlcomp.rows import encode_rows
 from rlcomp.run.record import version
 
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
@@ -232,20 +233,14 @@ class LanguageModel(Component):
         Raises:
             DataError: a text cannot be tokenised, or a row is longer than the model's context.
         """
-        heads = self._prompt_ids(prompts)
-        eos = int(self.tokenizer.eos_token_id)
-        tails = [[*row, eos] for row in encode_all(self.tokenizer, responses)]
-        for text, head, tail in zip(prompts, heads, tails, strict=True):
-            self._check_room(text, len(head), len(tail))
-        rows = [head + tail for head, tail in zip(heads, tails, strict=True)]
-        tokens, filled = padded(rows, self._pad)
-        starts = torch.tensor([len(head) for head in heads])[:, None]
-        answers = filled & (torch.arange(tokens.shape[1]) >= starts)
-        columns = {"tokens": tokens, "attention_mask": filled, "response_mask": answers}
-        return TensorDict(
-            {key: column.to(self.model.device) for key, column in columns.items()},
-            batch_size=[len(heads)],
-        )
+        if not prompts:
+            raise DataError("there are no prompts to answer: hand over at least one")
+        rows = encode_rows(self.tokenizer, prompts, responses)
+        answers = rows["response_mask"].sum(1)
+        lengths = rows["attention_mask"].sum(1) - answers
+        for text, length, new in zip(prompts, lengths.tolist(), answers.tolist(), strict=True):
+            self._check_room(text, length, new)
+        return rows.to(self.model.device)
 
     def _prompt_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         if not prompts:
