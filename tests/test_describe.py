@@ -34,7 +34,7 @@ def test_every_phase_shows_its_steps_and_what_runs_beside_it(describe):
     text, _, code = describe("recipe=grpo", "phases.rl.every.evaluation=10")
 
     assert "phase warm_start: 75 steps; evaluation every 75, checkpoint every 75" in text
-    assert "phase rl: 120 steps; evaluation every 10, checkpoint every 60" in text
+    assert "phase rl: 150 steps; evaluation every 10, checkpoint every 50" in text
     assert code == 0
 
 

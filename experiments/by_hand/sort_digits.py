@@ -24,7 +24,7 @@ from components.task.sorting import Sorting
 from rlcomp import JsonLines, LanguageModel, Make, Phase, Sampling, Schedule
 from rlcomp import causal_lm, character_tokenizer, run_phases, summarise
 
-directory, seed, sft_steps, rl_steps = [*sys.argv[1:], *["0", "75", "120"][len(sys.argv) - 2 :]]
+directory, seed, sft_steps, rl_steps = [*sys.argv[1:], *["0", "75", "150"][len(sys.argv) - 2 :]]
 make = Make(int(seed))
 task = Sorting(length=6, held_out=0.1)
 tokenizer = character_tokenizer(characters="0123456789+-*/=()>: ,?")
@@ -54,7 +54,7 @@ rl = [
 ]
 phases = {
     "warm_start": Phase(int(sft_steps), warm_start, {"evaluation": (75, evaluation)}),
-    "rl": Phase(int(rl_steps), rl, {"evaluation": (20, evaluation)}),
+    "rl": Phase(int(rl_steps), rl, {"evaluation": (25, evaluation)}),
 }
 run_phases(phases, nodes=make.nodes, seed=int(seed), trackers=[JsonLines(directory=directory)])
 print(summarise(directory))

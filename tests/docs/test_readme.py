@@ -152,7 +152,7 @@ def test_the_code_by_hand_runs(code):
 def test_the_demos_sizes_are_those_of_the_recipe():
     config = compose_config([])
 
-    assert (config.phases.warm_start.steps, config.phases.rl.steps) == (75, 120)
+    assert (config.phases.warm_start.steps, config.phases.rl.steps) == (75, 150)
     assert (config.prompts.batch_size, config.rollout.group_size) == (64, 16)
     assert (config.task.length, config.task.held_out) == (6, 0.1)
 
