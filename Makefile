@@ -11,10 +11,10 @@ demo: $(VENV)/.run
 	$(BIN)/rlcomp
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

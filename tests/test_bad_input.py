@@ -79,7 +79,10 @@ TABLE = {
         "did you mean 'ExactMatch'?",
     ),
     "package": Bad(
-        ["reward._target_=my_parts.Reward"], "reward._target_", "'my_parts'", "is it installed?"
+        ["reward._target_=no_such_parts.Reward"],
+        "reward._target_",
+        "'no_such_parts'",
+        "is it installed?",
     ),
     "reference to a node": Bad(
         ["evaluation.reward=${rewrd}"], "evaluation.reward", "'rewrd'", "did you mean 'reward'?"
