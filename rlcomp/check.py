@@ -66,7 +66,8 @@ def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
         return None if None in faults else " or ".join(dict.fromkeys(f for f in faults if f))
     if origin in (list, Sequence, tuple, dict, Mapping):
         return _problem_container(origin, typing.get_args(annotation), value)
-    return _problem_plain(annotation, value)
+    # Any other generic (a Callable with its types) is not looked into.
+    return _problem_plain(annotation, value) if origin is None else None
 
 
 def _problem_annotated(annotation: Any, value: object) -> str | None:  # noqa: ANN401
