@@ -487,7 +487,7 @@ def test_a_shadowing_file_or_bare_folder_is_named_too(tmp_path, file):
 @pytest.fixture(scope="module")
 def import_seconds(tmp_path_factory):
     """What it costs to import all that a run needs."""
-    code = "import torch, tensordict, transformers, hydra, rlcomp.run.launch"
+    code = "import hydra, rlcomp.run.launch, rlcomp.model.language_model"
     return in_subprocess("-c", code, cwd=tmp_path_factory.mktemp("import"))[2]
 
 
