@@ -14,9 +14,11 @@ def test_a_directory_belongs_to_one_run_at_a_time(tmp_path):
 
 
 def test_a_directory_is_free_again_when_its_run_is_over(tmp_path):
-    for _ in range(2):
-        with locked(tmp_path):
-            pass
+    with locked(tmp_path):
+        pass
+
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").is_file()
 
 
 def test_a_directory_that_cannot_be_made_is_told():

@@ -1,4 +1,5 @@
 import copy
+import math
 from functools import partial
 
 import pytest
@@ -337,10 +338,13 @@ def test_a_loss_without_a_loss_is_refused_by_name():
 
 def test_a_part_of_a_loss_may_read_another_key():
     rows = batch()
-    rows["mine"] = torch.zeros(rows["tokens"].shape)
+    rows["mine"] = torch.full(rows["tokens"].shape, -math.log(2))
     rows["advantage"] = torch.ones(rows["tokens"].shape)
     ratio = TokenRatio().set_keys(old_log_probs="mine")
+    loss = PolicyLoss(ratio=ratio, trust_region=Clip(), reduction=TokenMean())
 
-    learner(
-        Table(), {"policy": PolicyLoss(ratio=ratio, trust_region=Clip(), reduction=TokenMean())}
-    )(rows)
+    with recording() as ledger:
+        learner(Table(), {"policy": loss})(rows)
+
+    # The table's log-probs are 0, the old ones -log 2: the ratio is 2.
+    assert ledger.means()["ratio/mean"] == pytest.approx(2.0)
