@@ -47,11 +47,12 @@ def decode_texts(table: Tensor) -> list[str]:
 
 
 def _fill(key: str) -> int:
-    return _END if key in SCHEMA and SCHEMA[key].dtype == "uint8" else 0
+    return _END if key in SCHEMA and SCHEMA[key].text else 0
 
 
 def _widen(tensor: Tensor, width: int, fill: int) -> Tensor:
-    return F.pad(tensor, (0, width - tensor.shape[1]), value=fill)
+    beyond = (0, 0) * (tensor.ndim - 2)
+    return F.pad(tensor, (*beyond, 0, width - tensor.shape[1]), value=fill)
 
 
 def cat(batches: Sequence[TensorDict]) -> TensorDict:
@@ -73,7 +74,7 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
         parts = [batch[key] for batch in batches]
         if key == "group_id":
             parts = _distinct(parts)
-        elif isinstance(parts[0], Tensor) and parts[0].ndim == 2:
+        elif isinstance(parts[0], Tensor) and parts[0].ndim >= 2:
             width = max(part.shape[1] for part in parts)
             parts = [_widen(part, width, _fill(key)) for part in parts]
         joined[key] = torch.cat(parts)
@@ -103,5 +104,5 @@ def trim(batch: TensorDict) -> TensorDict:
 def _per_token(key: str, value: Tensor, mask: Tensor) -> bool:
     """By the schema; a renamed entry by its shape (texts, whose width is their own, aside)."""
     if key in SCHEMA:
-        return SCHEMA[key].per_token
+        return SCHEMA[key].along_tokens
     return value.shape[:2] == mask.shape and value.dtype != torch.uint8

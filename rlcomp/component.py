@@ -28,11 +28,13 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
     Class attributes (plain literals, so that they can be read without importing the module):
         reads, writes: keys of :data:`rlcomp.keys.SCHEMA`.
+        optional: keys read where an earlier stage writes them, and done without elsewhere.
         fresh: it starts a new batch; what an earlier stage wrote is gone afterwards, unless it
             reads it and lists it among ``writes`` again.
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         min_group_size: smallest ``group_size`` of the collector before it that makes sense.
+        drops_rows: the batch it returns holds some of the rows only.
         exclusive: a name that at most one component of a phase may carry ("kl": counted once).
 
     ``forward`` speaks the schema's names. ``set_keys(reward="shaped")`` (in yaml ``_keys_: {reward:
@@ -42,15 +44,17 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
     reads: ClassVar[tuple[Key, ...]] = ()
     writes: ClassVar[tuple[Key, ...]] = ()
+    optional: ClassVar[tuple[Key, ...]] = ()
     fresh: ClassVar[bool] = False
     runs: ClassVar[tuple[str, ...]] = ()
     contained: ClassVar[bool] = False
     min_group_size: ClassVar[int] = 1
+    drops_rows: ClassVar[bool] = False
     exclusive: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        for key in (*cls.reads, *cls.writes):
+        for key in (*cls.reads, *cls.writes, *cls.optional):
             check_key(cls.__name__, key)
 
     def __init__(self) -> None:
@@ -65,7 +69,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         Raises:
             ConfigError: this component neither reads nor writes such a key.
         """
-        own = {*self.reads, *self.writes}
+        own = {*self.reads, *self.writes, *self.optional}
         for key in renames:
             if key not in own:
                 raise ConfigError(f"{type(self).__name__} has no key '{key}'{nearest(key, own)}")
@@ -98,7 +102,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         hidden = {*self.renames, *self.renames.values()}
         view = batch.exclude(*hidden)
         for key, name in self.renames.items():
-            if key in self.reads:
+            if key in self.reads or (key in self.optional and name in batch.keys()):
                 view[key] = batch[name]
         result = super().__call__(view)
         target = batch if result is view else result.exclude(*self.renames)

@@ -27,6 +27,16 @@ class Spec:
         """Whether the entry has one value per token."""
         return self.shape == "B T"
 
+    @property
+    def along_tokens(self) -> bool:
+        """Whether the second dimension counts tokens."""
+        return self.shape.startswith("B T")
+
+    @property
+    def text(self) -> bool:
+        """Whether the entry holds texts."""
+        return self.shape == "B W"
+
 
 _F, _I, _M, _U = "float", "int64", "bool", "uint8"
 
@@ -48,16 +58,26 @@ SCHEMA: dict[Key, Spec] = {
     "returns": Spec("B T", _F, "return from the token on"),
     "advantage": Spec("B T", _F, "detached advantage"),
     "ratio": Spec("B T", _F, "pi / pi_old, token or sequence"),
+    "ratio_floor": Spec("B", _F, "lower bound of the ratio, found for the whole optimiser step"),
+    "ratio_ceiling": Spec("B", _F, "upper bound of the ratio, found for the whole optimiser step"),
+    "selected": Spec("B T", _M, "tokens a part picked out of the whole optimiser step"),
     "surrogate": Spec("B T", _F, "per-token objective, to be maximised"),
+    "token_weight": Spec("B T", _F, "factor on the surrogate: importance weights and filters"),
     "loss_weight": Spec("B T", _F, "share of the token in the loss of the whole optimiser step"),
     "reward": Spec("B", _F, "scalar outcome"),
     "rewards": Spec("B", "nested", "each named part of the reward, [B] by name"),
-    "token_reward": Spec("B T", _F, "dense rewards"),
+    "token_reward": Spec("B T", _F, "dense rewards, beside the outcome"),
     "truncated": Spec("B", _M, "length limit hit before EOS"),
     "correct": Spec("B", _M, "the verifier says right"),
     "reward_valid": Spec("B", _M, "the reward could be computed"),
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
+    "greedy": Spec("B", _M, "decoded greedily, as a baseline; not trained on"),
+    "example_id": Spec("B", _I, "which example of the task the prompt is"),
+    "squared_probs": Spec("B T", _F, "sum over the vocabulary of pi_old squared"),
+    "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
+    "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),
+    "kept_tokens": Spec("B T V/8", _U, "tokens truncated sampling kept, one bit each"),
 }
 
 

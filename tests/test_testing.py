@@ -419,8 +419,11 @@ class CountsInvalidRewards(Baseline):
 
 
 class LeavesInvalidRewards(Baseline):
-    def centred(self, reward, group_id, valid):
-        return torch.where(valid, super().centred(reward, group_id, valid), -1.0)
+    def forward(self, batch):
+        batch = super().forward(batch)
+        learnt = batch["reward_valid"][:, None] | ~batch["response_mask"]
+        batch["advantage"] = torch.where(learnt, batch["advantage"], -1.0)
+        return batch
 
 
 class InPlace(Baseline):

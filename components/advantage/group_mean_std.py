@@ -26,6 +26,7 @@ class GroupMeanStd(Component):
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
     writes = ("advantage",)
+    optional = ("token_reward",)
     min_group_size = 2
 
     def __init__(self, *, epsilon: PositiveFloat = 1e-6) -> None:

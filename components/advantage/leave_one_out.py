@@ -46,6 +46,7 @@ class LeaveOneOut(Component):
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
     writes = ("advantage",)
+    optional = ("token_reward",)
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:

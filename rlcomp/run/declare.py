@@ -20,6 +20,7 @@ from rlcomp.run.source import alias, find, lineage
 _DECLARED = (
     "reads",
     "writes",
+    "optional",
     "fresh",
     "runs",
     "contained",
@@ -48,6 +49,7 @@ class Declaration:
     extras: tuple[tuple[str, str], ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     fresh: bool = False
     runs: tuple[str, ...] = ()
     contained: bool = False

@@ -14,7 +14,7 @@ from rlcomp.testing.advantage import check_advantage
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
 from rlcomp.testing.spoil import relabelled, shuffled_rows, spoiled, widened
-from rlcomp.testing.subject import Subject, leaves
+from rlcomp.testing.subject import Subject, leaves, optional_keys
 
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
 _BYSTANDERS = ("old_value", "truncated", "policy_version")
@@ -52,6 +52,8 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
         return
     subject = Subject(component, batch)
     check_laws(subject)
+    if batch is None and optional_keys(component):
+        check_laws(Subject(component, None, optional=True))
     if subject.name("advantage") in subject.writes:
         check_advantage(component, batch)
 
@@ -95,7 +97,8 @@ def _keys_and_state(subject: Subject) -> None:
     lacking = sorted(expected - set(result.keys()))
     if lacking:
         subject.refuse("what is declared is written", f"'{lacking[0]}' is not in the result")
-    for key in sorted(set(before) - set(subject.writes)) if not subject.fresh else ():
+    kept = not (subject.fresh or subject.component.drops_rows)
+    for key in sorted(set(before) - set(subject.writes)) if kept else ():
         _hold_same(subject, "nothing else changes", key, result[key], before[key])
     if not subject.reads:
         subject.restore()
@@ -153,7 +156,7 @@ def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
     else:
         rows, width = subject.batch.batch_size[0], subject.inside.shape[1]
     shape = list(entry.shape)
-    fits = shape == [rows] if spec.shape == "B" else len(shape) == 2 and shape[0] == rows
+    fits = shape == [rows] if spec.shape == "B" else len(shape) >= 2 and shape[0] == rows
     if spec.per_token and width is not None:
         fits = shape == [rows, width]
     if not fits:
@@ -165,8 +168,10 @@ def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
 
 def _where(subject: Subject, key: Key, entry: Tensor) -> Tensor:
     """Which places of an entry count."""
-    fits = subject.spec(key).per_token and entry.shape == subject.inside.shape
-    return subject.inside if fits else torch.ones_like(entry, dtype=torch.bool)
+    if not subject.spec(key).along_tokens or entry.shape[:2] != subject.inside.shape:
+        return torch.ones_like(entry, dtype=torch.bool)
+    more = (1,) * (entry.ndim - 2)
+    return subject.inside.view(*subject.inside.shape, *more).expand_as(entry)
 
 
 def _compare(subject: Subject, law: str, got: TensorDict, want: TensorDict) -> None:
@@ -234,7 +239,7 @@ def _padded(subject: Subject) -> None:
     want = subject.run(subject.batch)
     got = subject.run(widened(subject, subject.batch))
     narrow = {
-        key: got[key][:, : want[key].shape[1]] if subject.spec(key).per_token else got[key]
+        key: got[key][:, : want[key].shape[1]] if subject.spec(key).along_tokens else got[key]
         for key in subject.writes
     }
     got = TensorDict(narrow, batch_size=want.batch_size)

@@ -16,6 +16,7 @@ WIDTH = 10
 TOKEN_IDS = 8
 _LONGEST_PROMPT = 3
 _EMPTY_ROW, _INVALID_ROW = 2, 1
+_POSITIVE = ("entropy", "loss_weight", "token_weight")
 _PROBABILITIES = ("log_probs", "old_log_probs", "ref_log_probs", "rollout_log_probs")
 
 
@@ -76,7 +77,7 @@ def _entry(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor | Tenso
     attention, response = masks(rows, seed)
     if key in ("attention_mask", "response_mask"):
         return attention if key == "attention_mask" else response
-    if spec.dtype == "uint8":
+    if spec.text:
         return encode_texts([_TEXTS[key](row) for row in range(rows)])
     if key in _ROWS:
         return _ROWS[key](torch.arange(rows))
@@ -84,6 +85,12 @@ def _entry(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor | Tenso
         parts = {name: _entry("reward", rows, seed + n, dtype) for n, name in enumerate("ab", 1)}
         return TensorDict(parts, batch_size=[rows])
     draw = _draw(seed, key)
+    if spec.shape == "B T V":
+        return torch.randn(rows, WIDTH, TOKEN_IDS, generator=draw, dtype=dtype).log_softmax(-1)
+    if spec.shape == "B T V/8":
+        return torch.full((rows, WIDTH, TOKEN_IDS // 8), 255, dtype=torch.uint8)
+    if spec.dtype == "bool":
+        return torch.rand(rows, WIDTH, generator=draw) < 0.5
     if spec.dtype == "int64":
         return torch.randint(TOKEN_IDS, (rows, WIDTH), generator=draw)
     if spec.shape == "B":
@@ -102,7 +109,9 @@ def _floats(key: Key, rows: int, seed: int, draw: torch.Generator) -> Tensor:
         return -0.5 - 2 * common + (0.2 * noise).clamp(-0.4, 0.4)
     if key == "ratio":
         return (0.3 * noise).exp()
-    return noise.abs() / WIDTH if key in ("entropy", "loss_weight") else noise
+    if key == "squared_probs":
+        return torch.sigmoid(noise)
+    return noise.abs() / WIDTH if key in _POSITIVE else noise
 
 
 def _group_ids(row: Tensor) -> Tensor:
@@ -116,6 +125,8 @@ _ROWS: dict[Key, Callable[[Tensor], Tensor]] = {
     "reward_valid": lambda row: row != _INVALID_ROW,
     "chosen": lambda row: row % 2 == 0,
     "correct": lambda row: row % 3 == 0,
+    "example_id": lambda row: torch.where(row % 2 == 0, 4, 1),
+    "greedy": lambda row: row % 4 == 1,
     "truncated": lambda row: row % 4 == 3,
 }
 

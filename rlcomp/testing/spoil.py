@@ -21,8 +21,9 @@ def spoiled(subject: Subject, value: float = float("nan")) -> TensorDict:
     changed = subject.batch.copy()
     for key in subject.reads:
         spec, entry = subject.spec(key), subject.batch[key]
-        if spec.per_token and spec.dtype == "float":
-            changed[key] = torch.where(subject.inside, entry, torch.full_like(entry, value))
+        if spec.along_tokens and spec.dtype == "float":
+            inside = subject.inside if spec.per_token else subject.inside[..., None]
+            changed[key] = torch.where(inside, entry, torch.full_like(entry, value))
         elif spec.per_token and spec.dtype == "int64":
             tokens = subject.names.get(key, key) == "tokens"
             mask = subject.attention if tokens else subject.inside
@@ -62,6 +63,7 @@ def widened(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict
     """The batch with so many columns of padding on the right."""
     wide = batch.copy()
     for key in subject.reads:
-        if subject.spec(key).per_token:
-            wide[key] = F.pad(batch[key], (0, columns))
+        if subject.spec(key).along_tokens:
+            beyond = (0, 0) * (batch[key].ndim - 2)
+            wide[key] = F.pad(batch[key], (*beyond, 0, columns))
     return wide

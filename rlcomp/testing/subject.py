@@ -26,14 +26,22 @@ class Subject:
         component: what is under test.
         batch: overrides the example.
         dtype: of the example's floats.
+        optional: hand over the keys it can do without as well.
     """
 
     def __init__(
-        self, component: Component, batch: TensorDict | None, dtype: torch.dtype = torch.float32
+        self,
+        component: Component,
+        batch: TensorDict | None,
+        dtype: torch.dtype = torch.float32,
+        *,
+        optional: bool = False,
     ) -> None:
         self.component = component
         flow = built_flow(component)
-        self.reads, self.writes, self.fresh = sorted(flow.reads), sorted(flow.writes), flow.fresh
+        more = optional_keys(component) - flow.writes if optional else set()
+        self.reads, self.writes = sorted(flow.reads | more), sorted(flow.writes)
+        self.fresh = flow.fresh
         self.draws = bool(generators({"component": component}))
         self.names = _names(component)
         self._check_keys()
@@ -119,6 +127,12 @@ class Subject:
         fault = difference(got, want, where)
         if fault:
             self.refuse(law, f"'{key}' {fault}")
+
+
+def optional_keys(component: Component) -> set[str]:
+    """What the component, or a part of it, reads where it is there."""
+    inside = [part for part in component.modules() if isinstance(part, Component)]
+    return {part.renames.get(key, key) for part in inside for key in part.optional}
 
 
 def _names(component: Component) -> dict[str, Key]:
