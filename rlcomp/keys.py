@@ -60,6 +60,7 @@ SCHEMA: dict[Key, Spec] = {
     "ratio": Spec("B T", _F, "pi / pi_old, token or sequence"),
     "ratio_floor": Spec("B", _F, "lower bound of the ratio, found for the whole optimiser step"),
     "ratio_ceiling": Spec("B", _F, "upper bound of the ratio, found for the whole optimiser step"),
+    "entropy_floor": Spec("B", _F, "least entropy of a trained token, for the whole step, nats"),
     "selected": Spec("B T", _M, "tokens a part picked out of the whole optimiser step"),
     "surrogate": Spec("B T", _F, "per-token objective, to be maximised"),
     "token_weight": Spec("B T", _F, "factor on the surrogate: importance weights and filters"),

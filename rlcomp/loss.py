@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.keys import Key, check_key
+from rlcomp.run.record import recording
+
+
+class Part(Component):
+    """A part of a loss: a ratio, a trust region, a weight.
+
+    Class attributes:
+        prepares: keys, one entry per row, that can be known only from the whole optimiser step (a
+            quantile, a bound that is searched for). :meth:`prepare` finds them from a forward pass
+            without gradient before the step is split.
+        filters: it takes tokens out, so that even on-policy the gradient is not the plain one.
+    """
+
+    prepares: ClassVar[tuple[Key, ...]] = ()
+    filters: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        for key in cls.prepares:
+            check_key(cls.__name__, key)
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """The keys of ``prepares``, from all rows of an optimiser step."""
+        return batch.select()
+
+    def prepared(self, batch: TensorDict) -> TensorDict:
+        """The batch with them: the learner's, or by itself the batch's own."""
+        if all(key in batch.keys() for key in self.prepares):
+            return batch
+        with torch.no_grad():
+            return batch.copy().update(self.prepare(batch))
+
+    def after_step(self) -> None:
+        """Called after each optimiser step: controllers move here."""
 
 
 class Loss(Component):
@@ -24,15 +63,30 @@ class Loss(Component):
         super().__init__()
         self.reduction = reduction
 
+    def parts(self) -> Iterator[Part]:
+        """Its parts, however deep."""
+        return (part for part in self.modules() if isinstance(part, Part))
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a part needs the model's outputs for the whole optimiser step."""
+        return any(part.prepares for part in self.parts())
+
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight`` of every token, shape ``[B, T]``."""
+        """``loss_weight`` of every token, shape ``[B, T]``, and what the parts prepare."""
         return self.reduction(batch.copy()).select("loss_weight")
 
     def weighted(self, batch: TensorDict) -> TensorDict:
         """The batch with its ``loss_weight``: the learner's, or by itself the batch's own."""
         if "loss_weight" in batch.keys():
             return batch
-        return batch.copy().update(self.prepare(batch))
+        with torch.no_grad(), recording():
+            return batch.copy().update(self.prepare(batch))
+
+    def after_step(self) -> None:
+        """Called after each optimiser step."""
+        for part in self.parts():
+            part.after_step()
 
 
 def scalars(**losses: object) -> TensorDict:

@@ -101,7 +101,7 @@ class Learner(Component):
             key
             for part in self.losses.modules()
             if isinstance(part, Component)
-            for key in part.in_keys
+            for key in (*part.in_keys, *part.optional)
         }
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -122,7 +122,8 @@ class Learner(Component):
 
     def _step(self, batch: TensorDict) -> None:
         self.optimizer.zero_grad()
-        fixed = {name: loss.prepare(batch) for name, loss in self.own.items()}
+        seen = self._looked_ahead(batch)
+        fixed = {name: loss.prepare(seen) for name, loss in self.own.items()}
         rows = batch.copy().update({("prepared", name): entry for name, entry in fixed.items()})
         totals: dict[str, float] = {}
         for micro in micro_batches(rows, self.micro_batch_tokens, self.unit_rows):
@@ -131,6 +132,23 @@ class Learner(Component):
         for name, value in totals.items():
             record(f"loss/{name}", value)
         self._update()
+
+    def _looked_ahead(self, batch: TensorDict) -> TensorDict:
+        """With the model's outputs for all rows, where a loss must see them before the split."""
+        if self.model is None or not any(loss.looks_ahead for loss in self.own.values()):
+            return batch
+        rows = batch.copy()
+        rows["row"] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
+        outputs: dict[str, Tensor] = {}
+        with torch.no_grad(), asking(self.wanted):
+            for micro in micro_batches(rows, self.micro_batch_tokens, self.unit_rows):
+                seen = self.model(micro.copy())
+                for key in self.wanted & set(self.model.out_keys):
+                    where, part = micro["row"], seen[key]
+                    shape = (*batch["attention_mask"].shape, *part.shape[2:])
+                    empty = part.new_zeros(shape)
+                    outputs.setdefault(key, empty)[where, : part.shape[1]] = part
+        return batch.copy().update(outputs)
 
     def _backward(self, micro: TensorDict) -> dict[str, float]:
         prepared = micro.pop("prepared") if "prepared" in micro.keys() else TensorDict({})
@@ -172,6 +190,8 @@ class Learner(Component):
         for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
             group["lr"] = base * multiplier
         self.optimizer.step()
+        for loss in self.own.values():
+            loss.after_step()
         record("learner/grad_norm", norm)
         record("learner/lr", self.base_lr[0] * multiplier)
 

@@ -1,15 +1,21 @@
-"""The policy loss: a ratio, a trust region and a reduction."""
+"""The policy loss: a ratio, a trust region, weights and a reduction."""
 
 from __future__ import annotations
 
+import torch
 from tensordict import TensorDict
+from torch import Tensor, nn
 
 from rlcomp.component import Component, masked
 from rlcomp.loss import Loss, scalars
+from rlcomp.run.record import recording
 
 
 class PolicyLoss(Loss):
-    """``loss = -sum_t loss_weight_t * surrogate_t``: a named algorithm is a choice of three parts.
+    """``loss = -sum_t loss_weight_t * token_weight_t * surrogate_t``, out of named parts.
+
+    A named algorithm is a choice of parts, not a class. The order is fixed: ratio, trust region,
+    weights and filters, reduction. Weights and filters never change the denominator.
 
     Reads ``response_mask``, ``advantage`` and what the parts read, all ``[B, T]``. Writes the
     scalar ``loss``.
@@ -17,6 +23,8 @@ class PolicyLoss(Loss):
     Args:
         ratio: writes ``ratio`` from ``log_probs`` and ``old_log_probs``.
         trust_region: writes ``surrogate`` from ``ratio`` and ``advantage``.
+        weight: parts by name; each writes ``token_weight``, and their product scales the surrogate
+            without gradient. None for no weights.
         reduction: writes ``loss_weight``.
 
     Source:
@@ -24,18 +32,49 @@ class PolicyLoss(Loss):
     """
 
     reads = ("response_mask", "advantage")
-    runs = ("reduction", "ratio", "trust_region")
+    runs = ("reduction", "ratio", "trust_region", "weight")
     contained = True
 
-    def __init__(self, *, ratio: Component, trust_region: Component, reduction: Component) -> None:
+    def __init__(
+        self,
+        *,
+        ratio: Component,
+        trust_region: Component,
+        reduction: Component,
+        weight: dict[str, Component] | None = None,
+    ) -> None:
         super().__init__(reduction=reduction)
         self.ratio = ratio
         self.trust_region = trust_region
+        self.weight = nn.ModuleDict(weight or {})
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """``loss_weight``, and what the parts need to know of the whole optimiser step."""
+        prepared = super().prepare(batch)
+        if self.looks_ahead:
+            with torch.no_grad(), recording():
+                view = self.ratio(_detached(batch))
+                for part in self.parts():
+                    prepared = prepared.update(part.prepare(view))
+        return prepared
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """The scalar loss of these rows."""
-        view = self.weighted(batch).copy()
-        view["advantage"] = view["advantage"].detach()
+        view = _detached(self.weighted(batch))
         view = self.trust_region(self.ratio(view))
         surrogate = masked(view["surrogate"], view["response_mask"])
+        for part in self.weight.values():
+            surrogate = surrogate * self._factor(part, view)
         return scalars(loss=-(surrogate * view["loss_weight"]).sum())
+
+    @staticmethod
+    def _factor(part: nn.Module, view: TensorDict) -> Tensor:
+        weight: Tensor = part(view.copy())["token_weight"].detach()
+        return masked(weight, view["response_mask"])
+
+
+def _detached(batch: TensorDict) -> TensorDict:
+    """A copy in which nobody can differentiate through the advantage."""
+    view = batch.copy()
+    view["advantage"] = view["advantage"].detach()
+    return view

@@ -171,7 +171,8 @@ def _where(subject: Subject, key: Key, entry: Tensor) -> Tensor:
     if not subject.spec(key).along_tokens or entry.shape[:2] != subject.inside.shape:
         return torch.ones_like(entry, dtype=torch.bool)
     more = (1,) * (entry.ndim - 2)
-    return subject.inside.view(*subject.inside.shape, *more).expand_as(entry)
+    inside: Tensor = subject.inside.view(*subject.inside.shape, *more)
+    return inside.expand_as(entry)
 
 
 def _compare(subject: Subject, law: str, got: TensorDict, want: TensorDict) -> None:

@@ -74,8 +74,8 @@ def _draw(seed: int, name: str) -> torch.Generator:
 
 def _entry(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor | TensorDict:
     spec = SCHEMA[key]
-    attention, response = masks(rows, seed)
     if key in ("attention_mask", "response_mask"):
+        attention, response = masks(rows, seed)
         return attention if key == "attention_mask" else response
     if spec.text:
         return encode_texts([_TEXTS[key](row) for row in range(rows)])
@@ -84,7 +84,11 @@ def _entry(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor | Tenso
     if spec.dtype == "nested":
         parts = {name: _entry("reward", rows, seed + n, dtype) for n, name in enumerate("ab", 1)}
         return TensorDict(parts, batch_size=[rows])
-    draw = _draw(seed, key)
+    return _drawn(key, rows, seed, dtype)
+
+
+def _drawn(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor:
+    spec, draw = SCHEMA[key], _draw(seed, key)
     if spec.shape == "B T V":
         return torch.randn(rows, WIDTH, TOKEN_IDS, generator=draw, dtype=dtype).log_softmax(-1)
     if spec.shape == "B T V/8":
@@ -98,7 +102,7 @@ def _entry(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor | Tenso
     inside = _floats(key, rows, seed, draw)
     # Not so large that a clamp would hide the gradient of whoever looks at it.
     garbage = 5 * torch.randn(rows, WIDTH, generator=draw, dtype=torch.float64)
-    return torch.where(response, inside, garbage).to(dtype)
+    return torch.where(masks(rows, seed)[1], inside, garbage).to(dtype)
 
 
 def _floats(key: Key, rows: int, seed: int, draw: torch.Generator) -> Tensor:

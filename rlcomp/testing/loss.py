@@ -31,7 +31,8 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
     - a zero advantage gives no gradient; not asked of losses that read ``entropy``, ``value`` or
       ``ref_log_probs``, which add terms of their own
     - at ratio 1 the gradient is ``-advantage * loss_weight``, beside what a zero advantage gives;
-      a loss without ``old_log_probs`` is always at ratio 1
+      a loss without ``old_log_probs`` is always at ratio 1; not asked of losses with a part that
+      takes tokens out (``filters``)
 
     Laws about keys the loss does not read are skipped.
 
@@ -198,6 +199,8 @@ class _Case:
             gradient = self._of_advantage(self.batch, torch.zeros(()))
             law = "a zero advantage gives no gradient"
             self.subject.hold_equal(law, log_probs, gradient, torch.zeros_like(gradient))
+        if any(part.filters for part in self.loss.parts()):
+            return
         batch = self.batch.copy()
         for key in ("old_log_probs", "rollout_log_probs"):
             if self.subject.name(key) in self.subject.reads:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.component import Component
 from rlcomp.functional.kl import kl_estimate
 from rlcomp.functional.ratio import log_ratio
+from rlcomp.loss import Part
 from rlcomp.run.record import record
 
 
-class TokenRatio(Component):
+class TokenRatio(Part):
     """``ratio_t = pi(a_t) / pi_old(a_t)``.
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,

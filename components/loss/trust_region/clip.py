@@ -6,12 +6,13 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.check import Fraction, NonNegativeFloat
-from rlcomp.component import Component, masked
+from rlcomp.component import masked
 from rlcomp.functional.surrogate import clipped_surrogate
+from rlcomp.loss import Part
 from rlcomp.run.record import record
 
 
-class Clip(Component):
+class Clip(Part):
     """The pessimistic surrogate with bounds ``[1 - clip_low, 1 + clip_high]``.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
