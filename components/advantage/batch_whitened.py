@@ -1,0 +1,34 @@
+"""What is still to come after a token, whitened over the batch."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.advantage import put_advantage, rewards_per_token
+from rlcomp.component import Component
+from rlcomp.functional.returns import reward_to_go
+from rlcomp.functional.whiten import whiten
+
+
+class BatchWhitened(Component):
+    """REINFORCE++: undiscounted rewards-to-go, whitened over all response tokens of the batch.
+
+    With ``kl=in_reward`` the price of a token counts from that token on. Tool output inside a
+    response cuts no credit.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
+    ``[B, T]``: 0 for invalid rewards, and everywhere when all rewards are equal.
+
+    Source:
+        Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, eq. 6 and 7.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        counted = batch["response_mask"] & batch["reward_valid"][:, None]
+        returns = reward_to_go(rewards_per_token(batch), counted, gamma=1.0)
+        return put_advantage(batch, whiten(returns, counted))

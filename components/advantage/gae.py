@@ -1,0 +1,72 @@
+"""Generalised advantage estimation over the tokens of the response."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.advantage import put_advantage, rewards_per_token
+from rlcomp.check import Probability
+from rlcomp.component import Component, masked
+from rlcomp.functional.recursion import last_inside
+from rlcomp.functional.returns import gae
+from rlcomp.functional.whiten import whiten
+from rlcomp.run.record import record
+
+
+class GAE(Component):
+    """``A_t = d_t + gamma * lambda * A_next``, ``d_t = r_t + gamma * V_next - V_t``.
+
+    Tokens outside the response (tool output) are no steps. ``returns`` is ``A + V`` before
+    whitening, the TD(lambda) return.
+
+    Reads ``reward``, ``reward_valid``, ``truncated`` ``[B]``, ``response_mask``, ``value``
+    ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage
+    is 0 and no part of the whitening, and ``returns`` is ``value`` itself, so that nothing pulls
+    at the critic there.
+
+    Args:
+        gamma: discount per token of the response.
+        gae_lambda: decay of the trace; 0 trusts the critic, 1 the rewards.
+        whiten: advantages to mean 0 and variance 1 over the tokens of the batch.
+        bootstrap_truncated: a response cut at the length limit goes on being worth something. The
+            batch has no value after the last token; that before it, ``V`` of the last token of the
+            response, stands in. False: nothing follows, as after EOS.
+
+    Source:
+        Schulman et al. 2016, arXiv:1506.02438, eq. 16; Schulman et al. 2017, arXiv:1707.06347.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask", "value", "truncated")
+    writes = ("advantage", "returns")
+    optional = ("token_reward",)
+
+    def __init__(
+        self,
+        *,
+        gamma: Probability = 1.0,
+        gae_lambda: Probability = 0.95,
+        whiten: bool = True,
+        bootstrap_truncated: bool = False,
+    ) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.gae_lambda = gae_lambda
+        self.whiten = whiten
+        self.bootstrap_truncated = bootstrap_truncated
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write advantage and returns."""
+        mask, value = batch["response_mask"], batch["value"].detach()
+        counted = mask & batch["reward_valid"][:, None]
+        rewards, last = rewards_per_token(batch), self._last_value(batch)
+        advantage = gae(rewards, value, counted, self.gamma, self.gae_lambda, last)
+        record("advantage/abs", advantage.abs(), where=counted)
+        batch["returns"] = masked(value + advantage, mask)
+        return put_advantage(batch, whiten(advantage, counted) if self.whiten else advantage)
+
+    def _last_value(self, batch: TensorDict) -> Tensor | None:
+        if not self.bootstrap_truncated:
+            return None
+        last = last_inside(batch["value"].detach(), batch["response_mask"])
+        return masked(last, batch["truncated"])

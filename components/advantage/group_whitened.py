@@ -1,0 +1,58 @@
+"""The reward above the mean of its group, whitened over the batch."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.advantage import broadcast, put_advantage
+from rlcomp.component import Component
+from rlcomp.functional.group import group_centred
+from rlcomp.functional.whiten import whiten
+
+
+def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
+    """Which valid rows have another valid row in their group.
+
+    Args:
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+
+    Returns:
+        Shape ``[B]``, bool.
+
+    Examples:
+        >>> with_peers(torch.tensor([4, 4, 7]), torch.tensor([True, True, True]))
+        tensor([ True,  True, False])
+    """
+    index = torch.unique(group_id, return_inverse=True)[1]
+    return valid & (torch.bincount(index, weights=valid.float())[index] >= 2)
+
+
+class GroupWhitened(Component):
+    """REINFORCE++ with a baseline: ``R - mean_g(R)``, whitened over all response tokens.
+
+    The mean and the variance are those over tokens: a long response counts more. A group of equal
+    rewards is at 0 before whitening and moves with the others by the mean of the batch; where every
+    group is such a one, all stays exactly 0. Groups of one have no baseline: they are left out of
+    the statistics and get 0.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
+    ``advantage`` ``[B, T]``: 0 in groups of one and for invalid rewards.
+
+    Source:
+        Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, section 3.2.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    min_group_size = 2
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        reward, group_id, valid = (batch[k] for k in ("reward", "group_id", "reward_valid"))
+        broadcast(batch, group_centred(reward, group_id, valid))
+        counted = batch["response_mask"] & with_peers(group_id, valid)[:, None]
+        return put_advantage(batch, whiten(batch["advantage"], counted))

@@ -1,0 +1,70 @@
+"""The reward above a baseline that does not depend on the prompt."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.advantage import broadcast
+from rlcomp.check import Fraction
+from rlcomp.component import Component, masked
+from rlcomp.functional.group import group_centred
+
+
+class Reinforce(Component):
+    """``R - b``.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
+    ``[B, T]``, 0 for invalid rewards, which are no part of a baseline either.
+
+    Args:
+        baseline: ``none`` is b = 0. ``batch_mean`` is the mean of the batch, its own row included:
+            the gradient is shorter by the factor 1 - 1/B, its direction unbiased. ``moving`` is an
+            exponential average of the means of the batches before this one (0 at the first).
+        decay: what the moving average keeps of itself per batch, dimensionless.
+
+    Source:
+        Williams 1992, Simple statistical gradient-following algorithms, eq. 3.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+
+    average: Tensor
+    seen: Tensor
+
+    def __init__(
+        self,
+        *,
+        baseline: Literal["none", "batch_mean", "moving"] = "batch_mean",
+        decay: Fraction = 0.9,
+    ) -> None:
+        super().__init__()
+        self.baseline = baseline
+        self.decay = decay
+        self.register_buffer("average", torch.zeros(()))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.bool))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        reward, valid = batch["reward"].detach(), batch["reward_valid"]
+        if self.baseline == "batch_mean":
+            one_group = torch.zeros_like(valid, dtype=torch.int64)
+            return broadcast(batch, group_centred(reward, one_group, valid))
+        before = self.average.clone()
+        if self.baseline == "moving":
+            self._follow(reward[valid])
+        return broadcast(batch, masked(reward - before, valid))
+
+    def _follow(self, reward: Tensor) -> None:
+        """Take the mean of a batch into the average."""
+        if not len(reward):
+            return
+        mean = reward.to(self.average).mean()
+        weight = 1 - self.decay * self.seen
+        self.average += weight * (mean - self.average)
+        self.seen.fill_(True)

@@ -1,0 +1,40 @@
+"""What is still to come after a token."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.advantage import put_advantage, rewards_per_token
+from rlcomp.check import Probability
+from rlcomp.component import Component
+from rlcomp.functional.returns import reward_to_go
+
+
+class RewardToGo(Component):
+    """The rewards from a token on, discounted, without a baseline.
+
+    The outcome stands on the last token of the response; tokens outside the response (tool output)
+    are no steps: they cost no discount and cut no credit.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
+    ``[B, T]``, 0 for invalid rewards.
+
+    Args:
+        gamma: discount per token of the response.
+
+    Source:
+        Williams 1992; Sutton & Barto 2018, section 13.3.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+
+    def __init__(self, *, gamma: Probability = 1.0) -> None:
+        super().__init__()
+        self.gamma = gamma
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        counted = batch["response_mask"] & batch["reward_valid"][:, None]
+        return put_advantage(batch, reward_to_go(rewards_per_token(batch), counted, self.gamma))

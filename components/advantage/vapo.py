@@ -1,0 +1,58 @@
+"""GAE with a trace as long as the response asks for, and targets of the critic without bias."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.advantage import put_advantage, rewards_per_token
+from rlcomp.check import PositiveFloat, Probability
+from rlcomp.component import Component, masked
+from rlcomp.functional.returns import gae, length_adaptive_lambda, td_lambda_returns
+from rlcomp.functional.whiten import whiten
+from rlcomp.run.record import record
+
+
+class VAPO(Component):
+    """Length-adaptive, decoupled GAE.
+
+    The critic learns the discounted rewards-to-go (lambda = 1); the policy's advantage has
+    ``lambda = 1 - 1 / (alpha * length)``, between 0 and 1.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value`` ``[B, T]``. Writes
+    ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage is 0 and no part
+    of the whitening, and ``returns`` is ``value`` itself.
+
+    Args:
+        gamma: discount per token of the response.
+        alpha: the trace sums up to about ``alpha`` of the length; responses shorter than
+            ``1 / alpha`` tokens get lambda 0.
+        whiten: advantages to mean 0 and variance 1 over the tokens of the batch.
+
+    Source:
+        VAPO, arXiv:2504.05118, sections 4.1 and 4.2; Yuan et al. 2025, arXiv:2503.01491.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask", "value")
+    writes = ("advantage", "returns")
+    optional = ("token_reward",)
+
+    def __init__(
+        self, *, gamma: Probability = 1.0, alpha: PositiveFloat = 0.05, whiten: bool = True
+    ) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.alpha = alpha
+        self.whiten = whiten
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write advantage and returns."""
+        mask, value = batch["response_mask"], batch["value"].detach()
+        rewards, counted = rewards_per_token(batch), mask & batch["reward_valid"][:, None]
+        gae_lambda = length_adaptive_lambda(mask, self.alpha)
+        record("advantage/gae_lambda", gae_lambda)
+        advantage = gae(rewards, value, counted, self.gamma, gae_lambda)
+        record("advantage/abs", advantage.abs(), where=counted)
+        targets = td_lambda_returns(rewards, value, counted, self.gamma, 1.0)
+        batch["returns"] = masked(torch.where(counted, targets, value), mask)
+        return put_advantage(batch, whiten(advantage, counted) if self.whiten else advantage)

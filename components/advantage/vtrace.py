@@ -1,0 +1,69 @@
+"""Advantages for samples of another policy."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.advantage import put_advantage, rewards_per_token
+from rlcomp.check import PositiveFloat, Probability
+from rlcomp.component import Component, masked
+from rlcomp.functional.ratio import log_ratio
+from rlcomp.functional.vtrace import vtrace
+from rlcomp.run.record import record
+
+
+class VTrace(Component):
+    """V-trace: returns of the policy at the start of the update, from samples of the sampler's.
+
+    Samples are weighted by ``pi_old / pi_rollout``, capped. The advantage holds this weight
+    already: a loss with an importance weight against the sampler would count it twice. Where
+    ``old_log_probs`` are the sampler's own (``proximal=rollout``) all weights are 1.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value``, ``old_log_probs``,
+    ``rollout_log_probs`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an
+    invalid reward the advantage is 0, and ``returns`` is ``value`` itself.
+
+    Args:
+        gamma: discount per token of the response.
+        rho_max: cap of the weight of a token.
+        c_max: cap of the weight of what follows a token.
+
+    Source:
+        Espeholt et al. 2018 (IMPALA), arXiv:1802.01561, eq. 1 and section 4.2.
+    """
+
+    reads = (
+        "reward",
+        "reward_valid",
+        "response_mask",
+        "value",
+        "old_log_probs",
+        "rollout_log_probs",
+    )
+    writes = ("advantage", "returns")
+    optional = ("token_reward",)
+
+    def __init__(
+        self,
+        *,
+        gamma: Probability = 1.0,
+        rho_max: PositiveFloat = 1.0,
+        c_max: PositiveFloat = 1.0,
+    ) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.rho_max = rho_max
+        self.c_max = c_max
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write advantage and returns."""
+        mask, value = batch["response_mask"], batch["value"].detach()
+        counted = mask & batch["reward_valid"][:, None]
+        old, rollout = batch["old_log_probs"].detach(), batch["rollout_log_probs"]
+        ratio = log_ratio(old, rollout, counted).exp()
+        record("advantage/rho_capped", (ratio > self.rho_max).float(), where=counted)
+        rewards, caps = rewards_per_token(batch), (self.rho_max, self.c_max)
+        advantage, returns = vtrace(rewards, value, ratio, counted, self.gamma, *caps)
+        batch["returns"] = masked(torch.where(counted, returns, value), mask)
+        return put_advantage(batch, advantage)

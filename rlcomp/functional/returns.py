@@ -1,0 +1,142 @@
+"""Returns and advantages of token sequences; positions outside the mask are no steps."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcomp.functional.recursion import accumulate, following, inside
+
+
+def reward_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
+    """``G_t = r_t + gamma * G_next``: the rewards from a token on, discounted.
+
+    Args:
+        rewards: shape ``[B, T]``, in reward units.
+        mask: shape ``[B, T]``, the steps of the episode; may have holes.
+        gamma: discount per step inside the mask.
+
+    Returns:
+        Shape ``[B, T]``, in reward units; 0 outside the mask.
+
+    Raises:
+        ShapeError: the tensors differ in shape.
+        NumericalError: a reward inside the mask is not finite.
+
+    Source:
+        Williams 1992; Sutton & Barto 2018, eq. 3.9.
+
+    Examples:
+        >>> mask = torch.tensor([[True, False, True]])
+        >>> reward_to_go(torch.tensor([[0.0, 7.0, 1.0]]), mask, gamma=0.5)
+        tensor([[0.5000, 0.0000, 1.0000]])
+    """
+    mask = mask.bool()
+    return accumulate(inside("rewards", rewards, mask), gamma, mask)
+
+
+def gae(
+    rewards: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    gamma: float,
+    gae_lambda: float | Tensor,
+    last_value: Tensor | None = None,
+) -> Tensor:
+    """``A_t = d_t + gamma * lambda * A_next`` with ``d_t = r_t + gamma * V_next - V_t``.
+
+    Args:
+        rewards: shape ``[B, T]``, in reward units.
+        value: shape ``[B, T]``, of the state before the token, in reward units.
+        mask: shape ``[B, T]``, the steps of the episode; may have holes.
+        gamma: discount per step inside the mask.
+        gae_lambda: decay of the trace; one number, or shape ``[B]``.
+        last_value: shape ``[B]``, of the state after the last step; without it episodes end there.
+
+    Returns:
+        The advantage, shape ``[B, T]``, in reward units; 0 outside the mask. Plus ``value`` it is
+        :func:`td_lambda_returns`.
+
+    Raises:
+        ShapeError: the tensors differ in shape.
+        NumericalError: a reward or value inside the mask is not finite.
+
+    Source:
+        Schulman et al. 2016, arXiv:1506.02438, eq. 16.
+
+    Examples:
+        >>> rewards, value = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
+        >>> gae(rewards, value, torch.tensor([[True, True]]), gamma=1.0, gae_lambda=0.5)
+        tensor([[0.2500, 0.5000]])
+    """
+    mask = mask.bool()
+    rewards, value = inside("rewards", rewards, mask), inside("value", value, mask)
+    error = rewards + gamma * following(value, mask, last_value) - value
+    return accumulate(error, gamma * _per_row(gae_lambda), mask)
+
+
+def td_lambda_returns(
+    rewards: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    gamma: float,
+    gae_lambda: float | Tensor,
+    last_value: Tensor | None = None,
+) -> Tensor:
+    """``G_t = r_t + gamma * ((1 - lambda) * V_next + lambda * G_next)``.
+
+    Args:
+        rewards: shape ``[B, T]``, in reward units.
+        value: shape ``[B, T]``, of the state before the token, in reward units.
+        mask: shape ``[B, T]``, the steps of the episode; may have holes.
+        gamma: discount per step inside the mask.
+        gae_lambda: 0 looks one step ahead, 1 to the end; one number, or shape ``[B]``.
+        last_value: shape ``[B]``, of the state after the last step; without it episodes end there.
+
+    Returns:
+        Shape ``[B, T]``, in reward units; 0 outside the mask.
+
+    Raises:
+        ShapeError: the tensors differ in shape.
+        NumericalError: a reward or value inside the mask is not finite.
+
+    Source:
+        Sutton & Barto 2018, eq. 12.18.
+
+    Examples:
+        >>> rewards, value = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
+        >>> td_lambda_returns(rewards, value, torch.tensor([[True, True]]), 1.0, 0.5)
+        tensor([[0.7500, 1.0000]])
+    """
+    mask = mask.bool()
+    rewards, value = inside("rewards", rewards, mask), inside("value", value, mask)
+    trace = _per_row(gae_lambda)
+    ahead = gamma * (1 - trace) * following(value, mask, last_value)
+    return accumulate(rewards + ahead, gamma * trace, mask, last_value)
+
+
+def length_adaptive_lambda(mask: Tensor, alpha: float) -> Tensor:
+    """``lambda = 1 - 1 / (alpha * length)``, between 0 and 1: longer traces for longer responses.
+
+    Responses shorter than ``1 / alpha`` get 0, where the formula alone turns negative.
+
+    Args:
+        mask: shape ``[B, T]``, the tokens of the response.
+        alpha: the sum of the weights ``lambda^k`` is about ``alpha * length``; dimensionless.
+
+    Returns:
+        Shape ``[B]``, float64, dimensionless.
+
+    Source:
+        VAPO, arXiv:2504.05118, section 4.1.
+
+    Examples:
+        >>> length_adaptive_lambda(torch.ones(1, 40).bool(), alpha=0.05)
+        tensor([0.5000], dtype=torch.float64)
+    """
+    length = mask.bool().sum(1, dtype=torch.float64)
+    return (1 - 1 / (alpha * length)).clamp(0, 1)
+
+
+def _per_row(gae_lambda: float | Tensor) -> float | Tensor:
+    return gae_lambda[:, None] if isinstance(gae_lambda, Tensor) else gae_lambda

@@ -1,0 +1,62 @@
+"""Off-policy corrected returns."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rlcomp.component import masked
+from rlcomp.functional.recursion import accumulate, following, inside
+
+
+def vtrace(
+    rewards: Tensor,
+    value: Tensor,
+    ratio: Tensor,
+    mask: Tensor,
+    gamma: float,
+    rho_max: float,
+    c_max: float,
+    last_value: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``vs_t = V_t + d_t + gamma * c_t * (vs_next - V_next)``, ``d`` scaled by ``rho_t``.
+
+    ``rho`` and ``c`` are the ratio, capped; ``d_t = rho_t * (r_t + gamma * V_next - V_t)``. On
+    policy with both caps at 1 or more, ``vs`` is the discounted return.
+
+    Args:
+        rewards: shape ``[B, T]``, in reward units.
+        value: shape ``[B, T]``, of the state before the token, in reward units.
+        ratio: shape ``[B, T]``, probability under the policy that learns over that under the one
+            that sampled.
+        mask: shape ``[B, T]``, the steps of the episode; may have holes.
+        gamma: discount per step inside the mask.
+        rho_max: cap of the weight of a step; it says whose value ``vs`` is.
+        c_max: cap of the weight of what follows; it says how fast ``vs`` gets there.
+        last_value: shape ``[B]``, of the state after the last step; without it episodes end there.
+
+    Returns:
+        The advantage ``rho_t * (r_t + gamma * vs_next - V_t)`` and the returns ``vs``, both of
+        shape ``[B, T]``, in reward units, 0 outside the mask.
+
+    Raises:
+        ShapeError: the tensors differ in shape.
+        NumericalError: an entry inside the mask is not finite.
+
+    Source:
+        Espeholt et al. 2018, arXiv:1802.01561, eq. 1 and section 4.2.
+
+    Examples:
+        >>> import torch
+        >>> mask, value = torch.ones(1, 2).bool(), torch.tensor([[0.5, 0.5]])
+        >>> rewards, ratio = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 2.0]])
+        >>> vtrace(rewards, value, ratio, mask, gamma=1.0, rho_max=1.0, c_max=1.0)
+        (tensor([[0.2500, 0.5000]]), tensor([[0.7500, 1.0000]]))
+    """
+    mask = mask.bool()
+    rewards, value = inside("rewards", rewards, mask), inside("value", value, mask)
+    ratio = inside("ratio", ratio, mask)
+    rho, trace = ratio.clamp(max=rho_max), ratio.clamp(max=c_max)
+    error = rho * (rewards + gamma * following(value, mask, last_value) - value)
+    returns = value + accumulate(error, gamma * trace, mask)
+    advantage = rho * (rewards + gamma * following(returns, mask, last_value) - value)
+    return masked(advantage, mask), returns

@@ -1,0 +1,45 @@
+"""Mean 0 and variance 1 over a batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcomp.functional.recursion import inside
+
+# Added to the variance.
+_EPSILON = 1e-8
+
+
+def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
+    """``(x - mean) / sqrt(var + 1e-8)`` over all entries inside the mask, unbiased variance.
+
+    Args:
+        values: shape ``[B, T]``.
+        mask: shape ``[B, T]``: what counts.
+        shift_mean: without it the mean is put back afterwards.
+
+    Returns:
+        Shape ``[B, T]``, dimensionless; 0 outside the mask, and (where the mean is shifted) exactly
+        0 for one entry and for equal ones.
+
+    Raises:
+        ShapeError: the two differ in shape.
+        NumericalError: a value inside the mask is not finite.
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, the authors' code.
+
+    Examples:
+        >>> whiten(torch.tensor([[1.0, 3.0, 9.0]]), torch.tensor([[True, True, False]]))
+        tensor([[-0.7071,  0.7071,  0.0000]])
+    """
+    mask = mask.bool()
+    kept = inside("values", values, mask)
+    chosen = kept[mask]
+    if not len(chosen) or bool(chosen.min() == chosen.max()):
+        # The mean of equal numbers rounds; the difference to it would be blown up.
+        return torch.zeros_like(kept) if shift_mean else kept
+    mean, variance = chosen.mean(), chosen.var()
+    scaled = (kept - mean) / (variance + _EPSILON).sqrt()
+    return torch.where(mask, scaled if shift_mean else scaled + mean, torch.zeros_like(kept))

@@ -1,0 +1,112 @@
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from tensordict import TensorDict
+
+from components.advantage.gae import GAE
+from rlcomp.testing import check_component, example_batch
+
+GOLDEN = (
+    Path(__file__).parents[2] / "golden" / "policy" / "openrlhf__advantages_pipeline.safetensors"
+)
+NAN = float("nan")
+
+
+def batch():
+    """The worked example, the same cut at the length limit, and a row without a reward."""
+    return TensorDict(
+        {
+            "reward": torch.tensor([1.0, 1.0, NAN], dtype=torch.float64),
+            "reward_valid": torch.tensor([True, True, False]),
+            "truncated": torch.tensor([False, True, False]),
+            "response_mask": torch.tensor([[True, True, False, True, True]] * 3),
+            "value": torch.tensor([[0.5, 0.2, NAN, 0.1, 0.4]] * 3, dtype=torch.float64),
+        },
+        batch_size=[3],
+    )
+
+
+def test_the_worked_example():
+    # See tests/functional/test_returns.py for the steps; returns are advantage + value.
+    result = GAE(gamma=0.9, gae_lambda=0.8, whiten=False)(batch())
+
+    wanted = torch.tensor([-0.0404672, 0.38824, 0, 0.692, 0.6], dtype=torch.float64)
+    torch.testing.assert_close(result["advantage"][0], wanted)
+    wanted = torch.tensor([0.4595328, 0.58824, 0, 0.792, 1.0], dtype=torch.float64)
+    torch.testing.assert_close(result["returns"][0], wanted)
+
+
+def test_a_truncated_response_goes_on_with_the_value_of_its_last_token():
+    # d4 = 1 + 0.9 x 0.4 - 0.4 = 0.96; d3 = 0.9 x 0.4 - 0.1 = 0.26, A3 = 0.26 + 0.72 x 0.96.
+    result = GAE(gamma=0.9, gae_lambda=0.8, whiten=False, bootstrap_truncated=True)(batch())
+
+    assert result["advantage"][0, -1].item() == pytest.approx(0.6)
+    assert result["advantage"][1, 3:].tolist() == pytest.approx([0.9512, 0.96])
+
+
+def test_an_invalid_reward_pulls_at_neither_policy_nor_critic():
+    result = GAE(whiten=False)(batch())
+
+    assert result["advantage"][2].tolist() == [0] * 5
+    assert result["returns"][2].tolist() == [0.5, 0.2, 0, 0.1, 0.4]
+
+
+def test_an_invalid_reward_is_no_part_of_the_whitening():
+    together = GAE()(batch())["advantage"][:2]
+
+    torch.testing.assert_close(together, GAE()(batch()[:2])["advantage"])
+
+
+def test_returns_are_formed_before_whitening():
+    result, plain = GAE()(batch()), GAE(whiten=False)(batch())
+
+    assert torch.equal(result["returns"], plain["returns"])
+    assert not torch.allclose(result["advantage"], plain["advantage"])
+
+
+@given(st.integers(0, 10_000))
+def test_whitened_advantages_have_mean_0_and_variance_1(seed):
+    keys = (*GAE.reads, "token_reward")
+    made = example_batch(keys, seed=seed, dtype=torch.float64)
+
+    advantage = GAE()(made)["advantage"]
+
+    kept = advantage[made["response_mask"] & made["reward_valid"][:, None]]
+    assert kept.mean().item() == pytest.approx(0, abs=1e-9)
+    assert kept.var().item() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_it_keeps_the_contract_in_reward_units(bootstrap):
+    check_component(GAE(whiten=False, bootstrap_truncated=bootstrap))
+
+
+def test_openrlhf_s_pipeline_is_reproduced_where_nothing_is_masked_inside():
+    tensors = load_file(GOLDEN)
+    for case, kl_coef in ((0, 0.0), (1, 0.1)):
+        read = {name: tensors[f"{case}/in/{name}"] for name in ("rewards", "kl", "values", "mask")}
+        mask, rows = read["mask"].bool(), len(read["mask"])
+        made = TensorDict(
+            {
+                "reward": read["rewards"],
+                "reward_valid": torch.ones(rows, dtype=torch.bool),
+                "truncated": torch.zeros(rows, dtype=torch.bool),
+                "response_mask": mask,
+                "value": read["values"],
+                "token_reward": -kl_coef * read["kl"],
+            },
+            batch_size=[rows],
+        )
+
+        result = GAE(gamma=1.0, gae_lambda=0.95)(made)
+
+        # OpenRLHF divides by n, not n - 1, and in float32.
+        count = mask.sum()
+        got = result["advantage"][mask] * (count / (count - 1)).sqrt()
+        wanted = tensors[f"{case}/out/advantages"][mask]
+        torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(result["returns"][mask], tensors[f"{case}/out/returns"][mask])

@@ -1,0 +1,74 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from components.advantage.gae import GAE
+from components.advantage.vtrace import VTrace
+from rlcomp.run.record import recording
+from rlcomp.testing import check_component, example_batch
+
+
+def batch():
+    # Ratios old / rollout: 0.5 and 2; the second row has no reward.
+    return TensorDict(
+        {
+            "reward": torch.tensor([1.0, 1.0]),
+            "reward_valid": torch.tensor([True, False]),
+            "response_mask": torch.tensor([[False, True, True]] * 2),
+            "value": torch.tensor([[9.0, 3.0, 2.0]] * 2),
+            "old_log_probs": torch.tensor([[0, math.log(0.25), math.log(0.5)]] * 2),
+            "rollout_log_probs": torch.tensor([[0, math.log(0.5), math.log(0.25)]] * 2),
+        },
+        batch_size=[2],
+    )
+
+
+def test_the_ratio_is_that_of_the_start_of_the_update_to_the_sampler_s():
+    # gamma 0.5, caps 1: derived in tests/functional/test_returns.py.
+    result = VTrace(gamma=0.5)(batch())
+
+    assert result["advantage"][0].tolist() == pytest.approx([0, -1.25, -1])
+    assert result["returns"][0].tolist() == pytest.approx([0, 1.75, 1])
+
+
+def test_caps_are_separate():
+    # rho 0.5, 2: d1 = 2 x (1 - 2), vs1 = 0; d0 = -1 as before; c0 = 0.25:
+    # vs0 = 3 - 1 + 0.5 x 0.25 x (0 - 2) = 1.75; advantages 0.5 x (0 - 3) and 2 x (1 - 2).
+    result = VTrace(gamma=0.5, rho_max=2.0, c_max=0.25)(batch())
+
+    assert result["advantage"][0].tolist() == pytest.approx([0, -1.5, -2])
+    assert result["returns"][0].tolist() == pytest.approx([0, 1.75, 0])
+
+
+def test_an_invalid_reward_pulls_at_neither_policy_nor_critic():
+    result = VTrace()(batch())
+
+    assert result["advantage"][1].tolist() == [0, 0, 0]
+    assert result["returns"][1].tolist() == [0, 3, 2]
+
+
+def test_the_share_of_capped_tokens_is_recorded():
+    with recording() as ledger:
+        VTrace()(batch())
+
+    assert ledger.means()["advantage/rho_capped"] == 0.5
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_on_policy_it_is_gae_with_a_full_trace(seed, gamma):
+    made = example_batch((*VTrace.reads, "truncated"), seed=seed, dtype=torch.float64)
+    made["rollout_log_probs"] = made["old_log_probs"]
+
+    result = VTrace(gamma=gamma)(made.copy())
+
+    wanted = GAE(gamma=gamma, gae_lambda=1.0, whiten=False)(made.copy())
+    for key in ("advantage", "returns"):
+        torch.testing.assert_close(result[key], wanted[key], atol=1e-9, rtol=1e-9)
+
+
+def test_it_keeps_the_contract_with_other_caps():
+    check_component(VTrace(rho_max=2.0, c_max=1.5))

@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from rlcomp.errors import NumericalError
+from rlcomp.functional.whiten import whiten
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "verl__masked_whiten.safetensors"
+
+
+def ragged(seed):
+    draw = torch.Generator().manual_seed(seed)
+    values = torch.randn(4, 6, dtype=torch.float64, generator=draw)
+    mask = torch.rand(4, 6, generator=draw) < 0.6
+    mask[2] = False
+    return values, mask
+
+
+def test_two_of_three_by_hand():
+    # 1 and 3: mean 2, unbiased variance 2, so -1 / sqrt(2) and 1 / sqrt(2); 9 does not count.
+    values, mask = torch.tensor([[1.0, 9.0, 3.0]]), torch.tensor([[True, False, True]])
+
+    torch.testing.assert_close(whiten(values, mask), torch.tensor([[-(0.5**0.5), 0, 0.5**0.5]]))
+    shifted = torch.tensor([[2 - 0.5**0.5, 0, 2 + 0.5**0.5]])
+    torch.testing.assert_close(whiten(values, mask, shift_mean=False), shifted)
+
+
+@given(st.integers(0, 10_000))
+def test_the_mean_is_0_and_the_variance_1_over_what_counts(seed):
+    values, mask = ragged(seed)
+    assume(mask.sum() >= 2 and values[mask].var() > 0.01)
+
+    kept = whiten(values, mask)[mask]
+
+    assert kept.mean().item() == pytest.approx(0, abs=1e-12)
+    assert kept.var().item() == pytest.approx(1, abs=1e-4)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([-2.0, 0.5, 3.0]), st.integers(-5, 5))
+def test_shift_and_scale_are_taken_out(seed, scale, shift):
+    values, mask = ragged(seed)
+    assume(mask.sum() >= 2 and values[mask].var() > 0.01)
+
+    moved = whiten(scale * values + shift, mask)
+
+    # The 1e-8 beside a variance of 0.0025 and more.
+    sign = 1 if scale > 0 else -1
+    torch.testing.assert_close(moved, sign * whiten(values, mask), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("value", "count"), [(0.35, 7), (0.7, 12), (0.1, 8), (5.0, 1)])
+def test_equal_values_and_a_single_one_are_exactly_0(value, count):
+    values = torch.full((1, count), value)
+    mask = torch.ones(1, count)
+
+    assert whiten(values, mask).tolist() == [[0.0] * count]
+    assert torch.equal(whiten(values, mask, shift_mean=False), values)
+
+
+def test_nothing_inside_the_mask_gives_0():
+    values = torch.full((2, 3), float("nan"))
+
+    assert whiten(values, torch.zeros(2, 3)).tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.parametrize("shift_mean", [True, False])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_garbage_outside_the_mask_changes_neither_value_nor_gradient(bad, shift_mean):
+    values, mask = ragged(0)
+    results = []
+    for filling in (0.0, bad):
+        given_ = torch.where(mask, values, filling).requires_grad_()
+        result = whiten(given_, mask, shift_mean)
+        result.pow(3).sum().backward()
+        results.append((result, given_.grad))
+
+    for clean, spoiled in zip(*results, strict=True):
+        assert torch.equal(clean, spoiled)
+        assert not clean[~mask].any()
+
+
+def test_a_value_that_is_not_finite_is_named():
+    with pytest.raises(NumericalError, match=r"'values' is inf at \[0, 1\]"):
+        whiten(torch.tensor([[1.0, float("inf")]]), torch.ones(1, 2))
+
+
+def test_verl_s_whitening_is_reproduced():
+    tensors = load_file(GOLDEN)
+    for case in range(6):
+        values, mask = tensors[f"{case}/in/values"], tensors[f"{case}/in/mask"].bool()
+
+        result = whiten(values, mask, shift_mean=case % 2 == 0)
+
+        wanted = tensors[f"{case}/out/out"]
+        torch.testing.assert_close(result[mask], wanted[mask], atol=1e-9, rtol=1e-9)
