@@ -21,10 +21,12 @@ class Part(Component):
             quantile, a bound that is searched for). :meth:`prepare` finds them from a forward pass
             without gradient before the step is split.
         filters: it takes tokens out, so that even on-policy the gradient is not the plain one.
+        penalises: it adds a term of its own, which a zero advantage leaves.
     """
 
     prepares: ClassVar[tuple[Key, ...]] = ()
     filters: ClassVar[bool] = False
+    penalises: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)

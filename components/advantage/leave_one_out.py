@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from tensordict import TensorDict
-from torch import Tensor
 
 from rlcomp.advantage import broadcast
 from rlcomp.component import Component
-from rlcomp.functional.group import group_centred
-
-
-def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """``R_i - mean_{j != i} R_j = n / (n - 1) * (R_i - mean(R))`` over the valid rows of a group.
-
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-
-    Returns:
-        Shape ``[B]``, in reward units.
-
-    Examples:
-        >>> group, valid = torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool)
-        >>> leave_one_out(torch.tensor([1.0, 0.0, 0.0]), group, valid)
-        tensor([ 1.0000, -0.5000, -0.5000])
-    """
-    centred = group_centred(reward, group_id, valid)
-    index = torch.unique(group_id, return_inverse=True)[1]
-    size = torch.bincount(index, weights=valid.double())[index].to(centred.dtype)
-    return centred * size / (size - 1).clamp(min=1)
+from rlcomp.functional.group import leave_one_out
 
 
 class LeaveOneOut(Component):

@@ -16,7 +16,9 @@ class GroupCollector(Component):
     """Samples ``group_size`` answers to every prompt with the policy's own sampling settings.
 
     Reads ``prompt``, ``answer`` ``[P, W]``. Writes a new batch of ``B = P * group_size`` rows: the
-    tokens, masks and log-probs of the rollout, its texts, ``group_id`` and ``truncated``.
+    tokens, masks and log-probs of the rollout, its texts, ``group_id`` and ``truncated``; and
+    ``example_id`` ``[B]``, where the prompts say it, and ``kept_tokens`` ``[B, T, V/8]``, where the
+    policy's sampling replays them.
 
     Args:
         policy: the model that answers.
@@ -36,7 +38,9 @@ class GroupCollector(Component):
         "response",
         "answer",
         "policy_version",
+        "example_id",
     )
+    optional = ("example_id",)
     fresh = True
 
     def __init__(
@@ -47,6 +51,8 @@ class GroupCollector(Component):
         self.group_size = group_size
         self.max_new_tokens = max_new_tokens
         self.generator = new_generator()
+        if policy.sampling.replays:
+            self.out_keys = [*self.out_keys, "kept_tokens"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""
@@ -58,6 +64,9 @@ class GroupCollector(Component):
         )
         answers = batch["answer"].to(rollout["tokens"].device)
         rollout["answer"] = answers.repeat_interleave(self.group_size, 0)
+        if "example_id" in batch.keys():
+            examples = batch["example_id"].to(rollout["tokens"].device)
+            rollout["example_id"] = examples.repeat_interleave(self.group_size)
         lengths = rollout["response_mask"].sum(1)
         record("rollout/length", lengths)
         record("rollout/truncated", rollout["truncated"])

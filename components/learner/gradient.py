@@ -14,6 +14,7 @@ from torch import Tensor
 from rlcomp.check import PositiveFloat, PositiveInt
 from rlcomp.component import Component, asking
 from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.generation.sampling import Sampling
 from rlcomp.loss import Loss
 from rlcomp.minibatch import micro_batches, minibatches
 from rlcomp.model.language_model import LanguageModel
@@ -81,13 +82,17 @@ class Learner(Component):
                 "averages over the rows it is given: splitting would change it; set it to null"
             )
         steps = num_minibatches * epochs
-        if steps > 1 and isinstance(model, LanguageModel) and model.sampling.truncates:
+        sampling = model.sampling if isinstance(model, LanguageModel) else Sampling()
+        truncated = steps > 1 and sampling.truncates
+        self.replayed = truncated and sampling.replay
+        if truncated and not self.replayed:
             raise ConfigError(
-                f"sampling is {model.sampling} and learner.num_minibatches * learner.epochs is "
+                f"sampling is {sampling} and learner.num_minibatches * learner.epochs is "
                 f"{steps}: after the first step the policy would keep other tokens than the "
-                "sampler did; use sampling=full, or one optimiser step a batch"
+                "sampler did; use sampling=full, sampling.replay=true, or one optimiser step a "
+                "batch"
             )
-        if isinstance(model, LanguageModel) and model.sampling.temperature == 0:
+        if sampling.temperature == 0:
             raise ConfigError(
                 "sampling.temperature is 0: a greedy policy has no gradient; set it above 0"
             )
@@ -115,7 +120,15 @@ class Learner(Component):
     def _needed(self, batch: TensorDict) -> TensorDict:
         if len(self.own) < len(self.losses) or self.model is None:
             return batch.reshape(-1)
+        if self.replayed and "kept_tokens" not in batch.keys():
+            raise ConfigError(
+                "sampling.replay is true and the learner takes several optimiser steps a batch, "
+                "but the batch has no kept_tokens: its rows are not the policy's own rollouts; use "
+                "sampling=full, or one optimiser step a batch"
+            )
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
+        if isinstance(self.model, Component):
+            needed |= set(self.model.optional)
         rows = batch.select(*needed, strict=False)
         where = self.trained[0].device
         return rows if where.type == "cpu" else rows.to(where)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat
 from rlcomp.component import Component
 from rlcomp.functional.kl import Estimator, kl_estimate
+from rlcomp.kl_controller import KLController
 from rlcomp.loss import Loss, scalars
 from rlcomp.run.record import record
 
 
 class KLLoss(Loss):
-    """``loss = kl_coef * sum_t loss_weight_t * kl_t``.
+    """``loss = beta * sum_t loss_weight_t * kl_t``.
 
     Reads ``response_mask``, ``log_probs``, ``ref_log_probs`` ``[B, T]``. Writes the scalar
     ``loss``.
 
     Args:
-        kl_coef: weight of the term; 0 keeps the metric only.
-        estimator: k2 has the gradient of KL(pi || ref); k3 that of KL(ref || pi); k1 none.
+        controller: says what a nat costs.
+        estimator: k2, k1_plus and k3_plus have the gradient of KL(pi || ref) on samples of the
+            policy; k3 has that of KL(ref || pi); k1 has none.
         reduction: writes ``loss_weight``.
 
     Source:
@@ -32,10 +33,10 @@ class KLLoss(Loss):
     exclusive = "kl"
 
     def __init__(
-        self, *, kl_coef: NonNegativeFloat, estimator: Estimator, reduction: Component
+        self, *, controller: KLController, estimator: Estimator, reduction: Component
     ) -> None:
         super().__init__(reduction=reduction)
-        self.kl_coef = kl_coef
+        self.controller = controller
         self.estimator: Estimator = estimator
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -44,4 +45,4 @@ class KLLoss(Loss):
         mask = batch["response_mask"]
         kl = kl_estimate(batch["log_probs"], batch["ref_log_probs"], mask, self.estimator)
         record("kl/in_loss", kl, where=mask)
-        return scalars(loss=self.kl_coef * (kl * batch["loss_weight"]).sum())
+        return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())

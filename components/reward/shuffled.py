@@ -10,10 +10,10 @@ from rlcomp.run.seed import new_generator
 
 
 class Shuffled(Component):
-    """Deal out another reward's values at random over the batch: nothing can be learnt from it.
+    """Deal out another reward's verdicts at random over the batch: nothing can be learnt from them.
 
-    Only ``reward`` is dealt out, among the valid rows; ``rewards``, ``correct`` and
-    ``reward_valid`` stay true to their rows, so that evaluation is honest. Runs the reward inside,
+    ``reward``, ``rewards`` and ``correct`` are dealt out together, among the valid rows, so that no
+    part that reads any of them learns; hand an evaluator the reward inside. Runs the reward inside,
     writes the same four keys.
 
     Args:
@@ -35,8 +35,9 @@ class Shuffled(Component):
         result = self.reward(batch.copy())
         rows = result["reward_valid"].nonzero()[:, 0]
         order = torch.randperm(len(rows), generator=self.generator).to(rows.device)
-        dealt = result["reward"].clone()
-        dealt[rows] = result["reward"][rows[order]]
-        batch.update(result.select(*Shuffled.writes))
-        batch["reward"] = dealt
+        source = torch.arange(batch.shape[0], device=rows.device)
+        source[rows] = rows[order]
+        for key in ("reward", "rewards", "correct"):
+            batch[key] = result[key][source]
+        batch["reward_valid"] = result["reward_valid"]
         return batch

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from rlcomp.errors import NumericalError
 
 # Rewards closer than this are equal: a float32 mean of equal rewards leaves a residue, which
-# division
-# by a standard deviation of the same size would blow up (0.35 x 7 gives |A| = 0.056 in float32).
-_SAME = 1e-8
+# division by a standard deviation of the same size would blow up (0.35 x 7 gives |A| = 0.056).
+SAME = 1e-8
 
 
 def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
@@ -35,7 +36,7 @@ def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
         >>> group_centred(reward, group, torch.ones(5, dtype=torch.bool))
         tensor([ 0.6000, -0.4000, -0.4000,  0.6000, -0.4000])
     """
-    return _Groups(reward, group_id, valid).centred().to(reward.device)
+    return Groups(reward, group_id, valid).centred().to(reward.device)
 
 
 def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float) -> Tensor:
@@ -53,11 +54,194 @@ def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon:
     Source:
         Shao et al. 2024, arXiv:2402.03300, eq. 3.
     """
-    return _Groups(reward, group_id, valid).standardised(epsilon).to(reward.device)
+    groups = Groups(reward, group_id, valid)
+    return groups.kept(groups.centred() / (groups.std() + epsilon)).to(reward.device)
 
 
-class _Groups:
-    """Sums over the valid rows of each group, seen from every row."""
+def group_batch_standardised(
+    reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float
+) -> Tensor:
+    """``(R - mean_g) / (std + epsilon)`` with the unbiased std of all valid rewards of the batch.
+
+    Args:
+        reward: shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+        epsilon: added to the standard deviation, in reward units.
+
+    Returns:
+        Shape ``[B]``, dimensionless; 0 where :func:`group_centred` is.
+
+    Source:
+        Liu et al. 2025, arXiv:2508.08221 (mean of the group, std of the batch).
+
+    Examples:
+        >>> reward, group = torch.tensor([1.0, -1.0, 5.0, 5.0]), torch.tensor([0, 0, 1, 1])
+        >>> group_batch_standardised(reward, group, torch.ones(4, dtype=torch.bool), 1e-6)
+        tensor([ 0.3333, -0.3333,  0.0000,  0.0000])
+    """
+    groups = Groups(reward, group_id, valid)
+    return (groups.centred() / (_std(groups.reward[groups.valid]) + epsilon)).to(reward.device)
+
+
+def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """``R_i - mean_{j != i} R_j = n / (n - 1) * (R_i - mean(R))`` over the valid rows of a group.
+
+    Args:
+        reward: shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+
+    Returns:
+        Shape ``[B]``, in reward units; 0 where :func:`group_centred` is.
+
+    Source:
+        Ahmadian et al. 2024, arXiv:2402.14740, eq. 8; Kool et al. 2019.
+
+    Examples:
+        >>> group, valid = torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool)
+        >>> leave_one_out(torch.tensor([1.0, 0.0, 0.0]), group, valid)
+        tensor([ 1.0000, -0.5000, -0.5000])
+    """
+    groups = Groups(reward, group_id, valid)
+    others = (groups.count - 1).clamp(min=1)
+    return (groups.centred() * groups.count / others).to(reward.device)
+
+
+def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """``R_i - sum_j n_j R_j / sum_j n_j``: long answers count for more in the baseline.
+
+    The optimal baseline weighs with the squared norm of the score, which grows with the length.
+
+    Args:
+        reward: shape ``[B]``.
+        length: tokens of each response, shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+
+    Returns:
+        Shape ``[B]``, in reward units; 0 where :func:`group_centred` is.
+
+    Source:
+        Hao et al. 2025, arXiv:2505.23585 (OPO).
+
+    Examples:
+        >>> group, valid = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool)
+        >>> length_weighted(torch.tensor([1.0, 0.0]), torch.tensor([3, 1]), group, valid)
+        tensor([ 0.2500, -0.7500])
+    """
+    groups = Groups(reward, group_id, valid)
+    weight = torch.where(groups.valid, length.cpu().to(groups.reward.dtype), 0)
+    baseline = groups.total(weight * groups.reward) / groups.total(weight).clamp(min=1)
+    return groups.kept(groups.reward - baseline).to(reward.device)
+
+
+def best_over_second(
+    reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float | None
+) -> Tensor:
+    """The best answer of a group gets its lead over the second best, all others get 0.
+
+    That is what the group's maximum would lose without this answer: a leave-one-out estimate of
+    the gradient of the expected maximum. Two best answers lead by 0.
+
+    Args:
+        reward: shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+        epsilon: added to the group's standard deviation, which divides; None for no division.
+
+    Returns:
+        Shape ``[B]``, dimensionless, or in reward units without the division.
+
+    Source:
+        Tang et al. 2025, arXiv:2503.19595, with k = n; the division is verl's.
+
+    Examples:
+        >>> group, valid = torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool)
+        >>> best_over_second(torch.tensor([0.0, 1.0, 0.25]), group, valid, None)
+        tensor([0.0000, 0.7500, 0.0000])
+    """
+    groups = Groups(reward, group_id, valid)
+    best = groups.valid & (groups.reward == groups.highest(groups.valid))
+    alone = best & (groups.total(best.to(groups.reward.dtype)) == 1) & groups.counted
+    lead = torch.where(alone, groups.reward - groups.highest(groups.valid & ~best), 0)
+    return (lead if epsilon is None else lead / (groups.std() + epsilon)).to(reward.device)
+
+
+def signal_weighted(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """``B / #{R != 0} * (R - mean_g)``: a batch with few rewards weighs as much as one with many.
+
+    Args:
+        reward: shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool; both counts are over valid rows.
+
+    Returns:
+        Shape ``[B]``, in reward units; 0 where :func:`group_centred` is.
+
+    Source:
+        Chu et al. 2025, arXiv:2504.02546 (GPG), as in verl.
+    """
+    groups = Groups(reward, group_id, valid)
+    factor = groups.valid.sum() / (groups.reward != 0).sum().clamp(min=1)
+    return (factor * groups.centred()).to(reward.device)
+
+
+def decoupled_standardised(
+    rewards: Mapping[str, Tensor],
+    weights: Mapping[str, float],
+    group_id: Tensor,
+    valid: Tensor,
+    epsilon: float,
+) -> Tensor:
+    """Each reward standardised in its group, then the weighted sum standardised over the batch.
+
+    ``S = sum_k w_k (R_k - mean_g) / (std_g + epsilon)`` and ``A = S / (std(S) + epsilon)``. The
+    mean of ``S`` need not be taken off: it is 0, because it is 0 in every group.
+
+    Args:
+        rewards: by name, shape ``[B]`` each.
+        weights: a factor for each of them.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+        epsilon: added to both standard deviations.
+
+    Returns:
+        Shape ``[B]``, dimensionless; 0 for invalid rows and in groups of one.
+
+    Source:
+        Liu et al. 2026, arXiv:2601.05242 (GDPO).
+    """
+    parts = [
+        weight * group_standardised(rewards[name], group_id, valid, epsilon)
+        for name, weight in weights.items()
+    ]
+    total = torch.stack(parts).sum(0)
+    return total / (_std(total[valid.bool()]) + epsilon)
+
+
+def _std(values: Tensor) -> Tensor:
+    """Unbiased; 0 of fewer than two values."""
+    return values.std() if values.numel() > 1 else values.new_zeros(())
+
+
+class Groups:
+    """Sums over the valid rows of each group, seen from every row; on the CPU.
+
+    Args:
+        reward: shape ``[B]``, any dtype.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool or 0 and 1.
+
+    Attributes:
+        reward: float32 at least, 0 where not valid.
+        valid: bool.
+        count: valid rows of the row's group.
+        counted: rows that differ from another valid one of their group; all others get 0.
+
+    Raises:
+        NumericalError: a valid reward is not finite.
+    """
 
     def __init__(self, reward: Tensor, group_id: Tensor, valid: Tensor) -> None:
         # On the CPU, where sums have one order; in float32 at least: integers and bools count too.
@@ -70,27 +254,35 @@ class _Groups:
         self.groups = int(self.index.max()) + 1 if reward.numel() else 0
         self.valid = valid
         self.reward = torch.where(valid, reward, torch.zeros_like(reward))
-        self.count = self._total(valid.to(reward.dtype))
+        self.count = self.total(valid.to(reward.dtype))
         self.counted = valid & (self.count >= 2) & ~self._all_equal()
 
-    def _total(self, values: Tensor) -> Tensor:
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of ``values`` ``[B]`` over the row's group, shape ``[B]``."""
         return values.new_zeros(self.groups).index_add_(0, self.index, values)[self.index]
+
+    def highest(self, among: Tensor) -> Tensor:
+        """The highest reward among the marked rows of the row's group; ``-inf`` if none is."""
+        start = self.reward.new_full((self.groups,), float("-inf"))
+        marked = self.reward.masked_fill(~among, float("-inf"))
+        return start.scatter_reduce(0, self.index, marked, "amax")[self.index]
+
+    def kept(self, values: Tensor) -> Tensor:
+        """``values`` ``[B]``, exactly 0 where there is nothing to compare with."""
+        return torch.where(self.counted, values, torch.zeros_like(values))
+
+    def centred(self) -> Tensor:
+        """The reward above the mean of its group."""
+        return self.kept(self.reward - self.total(self.reward) / self.count.clamp(min=1))
+
+    def std(self) -> Tensor:
+        """The unbiased standard deviation of the row's group."""
+        variance = self.total(self.centred() ** 2) / (self.count - 1).clamp(min=1)
+        return variance.sqrt()
 
     def _all_equal(self) -> Tensor:
         start = self.reward.new_full((self.groups,), float("inf"))
         low = self.reward.masked_fill(~self.valid, float("inf"))
-        high = self.reward.masked_fill(~self.valid, float("-inf"))
         low = start.scatter_reduce(0, self.index, low, "amin")[self.index]
-        high = (-start).scatter_reduce(0, self.index, high, "amax")[self.index]
-        return ~(high - low > _SAME * torch.maximum(low.abs(), high.abs()).clamp(min=1))
-
-    def _kept(self, values: Tensor) -> Tensor:
-        return torch.where(self.counted, values, torch.zeros_like(values))
-
-    def centred(self) -> Tensor:
-        return self._kept(self.reward - self._total(self.reward) / self.count.clamp(min=1))
-
-    def standardised(self, epsilon: float) -> Tensor:
-        centred = self.centred()
-        variance = self._total(centred**2) / (self.count - 1).clamp(min=1)
-        return self._kept(centred / (variance.sqrt() + epsilon))
+        high = self.highest(self.valid)
+        return ~(high - low > SAME * torch.maximum(low.abs(), high.abs()).clamp(min=1))

@@ -39,3 +39,78 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
             row, column = (~values.isfinite()).nonzero()[0].tolist()
             raise NumericalError(f"'{name}' is {float(values[row, column])} at [{row}, {column}]")
     return (new - old).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+
+
+def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
+    """The geometric mean of a row's token ratios, at each of its tokens.
+
+    Each token's log-prob has the gradient ``s_i / n_i``.
+
+    Args:
+        log_ratio: of each token, shape ``[B, T]``, nats.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        ``s_i = exp(mean_t log_ratio_t)``, shape ``[B, T]``, 1 outside the mask.
+
+    Source:
+        Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 7.
+
+    Examples:
+        >>> mask = torch.tensor([[True, True, False]])
+        >>> sequence_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
+        tensor([[1.1052, 1.1052, 1.0000]])
+    """
+    mean = _inside(log_ratio, mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+    return _inside(mean, mask).exp()
+
+
+def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
+    """The value of :func:`sequence_ratio`, the gradient of each token's own ratio.
+
+    Args:
+        log_ratio: of each token, shape ``[B, T]``, nats.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        ``sg[s_i] pi_t / sg[pi_t]``, shape ``[B, T]``, 1 outside the mask.
+
+    Source:
+        Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 14.
+
+    Examples:
+        >>> mask = torch.tensor([[True, True, False]])
+        >>> sequence_token_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
+        tensor([[1.1052, 1.1052, 1.0000]])
+    """
+    own = _inside(log_ratio - log_ratio.detach(), mask).exp()
+    return sequence_ratio(log_ratio.detach(), mask) * own
+
+
+def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
+    """The ratio of a row's likelihoods, with the gradient of each token's own ratio.
+
+    The sum over a row's tokens is clamped to +-20; beyond that there is no gradient.
+
+    Args:
+        log_ratio: of each token, shape ``[B, T]``, nats.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        ``exp(sg[sum_t log_ratio_t]) pi_t / sg[pi_t]``, shape ``[B, T]``, 1 outside the mask.
+
+    Source:
+        Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3: a response is one action.
+
+    Examples:
+        >>> mask = torch.tensor([[True, True, False]])
+        >>> whole_sequence_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
+        tensor([[1.2214, 1.2214, 1.0000]])
+    """
+    total = _inside(log_ratio, mask).detach().sum(1, keepdim=True)
+    own = log_ratio - log_ratio.detach()
+    return _inside(total + own, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
+
+
+def _inside(values: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask.bool(), values, values.new_zeros(()))

@@ -8,6 +8,26 @@ from torch import Tensor
 from rlcomp.errors import ShapeError
 
 
+def emptied(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Ratio 1 and advantage 0 outside the mask, whatever stands there.
+
+    Both are emptied before they meet: NaN outside the mask must not reach the gradient.
+
+    Args:
+        ratio: shape ``[B, T]``.
+        advantage: shape ``[B, T]``, in reward units.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Ratio and advantage, shape ``[B, T]`` each.
+    """
+    mask = mask.bool()
+    return (
+        torch.where(mask, ratio, torch.ones_like(ratio)),
+        torch.where(mask, advantage, torch.zeros_like(advantage)),
+    )
+
+
 def clipped_surrogate(
     ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float
 ) -> Tensor:
@@ -32,9 +52,150 @@ def clipped_surrogate(
         >>> clipped_surrogate(torch.tensor([[2.0]]), torch.tensor([[1.0]]), 0.2, 0.2)
         tensor([[1.2000]])
     """
+    # In the ratio's own dtype: a float32 bound is off by 1e-8 among float64 ratios.
+    floor, ceiling = ratio.new_tensor(1 - clip_low), ratio.new_tensor(1 + clip_high)
+    return bounded_surrogate(ratio, advantage, floor, ceiling)
+
+
+def bounded_surrogate(ratio: Tensor, advantage: Tensor, floor: Tensor, ceiling: Tensor) -> Tensor:
+    """PPO's surrogate with explicit bounds of the ratio, to be maximised.
+
+    Args:
+        ratio: shape ``[B, T]``, dimensionless.
+        advantage: shape ``[B, T]``, in reward units.
+        floor: least ratio, shape ``[]`` or ``[B, 1]``; at most 1.
+        ceiling: largest ratio, shape ``[]`` or ``[B, 1]``; at least 1.
+
+    Returns:
+        ``min(ratio * advantage, clip(ratio, floor, ceiling) * advantage)``, shape ``[B, T]``.
+
+    Raises:
+        ShapeError: ratio and advantage differ in shape.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, eq. 7.
+
+    Examples:
+        >>> floor, ceiling = torch.tensor(0.6), torch.tensor(1.2)
+        >>> bounded_surrogate(torch.tensor([[0.3]]), torch.tensor([[-1.0]]), floor, ceiling)
+        tensor([[-0.6000]])
+    """
     if ratio.shape != advantage.shape:
         raise ShapeError(
             f"'ratio' has shape {list(ratio.shape)}, but 'advantage' has {list(advantage.shape)}"
         )
-    clipped = ratio.clamp(1 - clip_low, 1 + clip_high)
+    clipped = ratio.clamp(floor, ceiling)
     return torch.minimum(ratio * advantage, clipped * advantage)
+
+
+def outside_bounds(
+    ratio: Tensor, advantage: Tensor, floor: float | Tensor, ceiling: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    """Tokens that :func:`bounded_surrogate` leaves without gradient, below and above.
+
+    Args:
+        ratio: shape ``[B, T]``.
+        advantage: shape ``[B, T]``.
+        floor: a number or shape ``[B, 1]``.
+        ceiling: a number or shape ``[B, 1]``.
+
+    Returns:
+        Two bool tensors of shape ``[B, T]``: negative advantage below the floor, positive
+        advantage above the ceiling.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, figure 1.
+
+    Examples:
+        >>> outside_bounds(torch.tensor([[0.5, 2.0]]), torch.tensor([[-1.0, -1.0]]), 0.8, 1.2)
+        (tensor([[ True, False]]), tensor([[False, False]]))
+    """
+    return (advantage < 0) & (ratio < floor), (advantage > 0) & (ratio > ceiling)
+
+
+def dual_clipped_surrogate(
+    ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float, clip_dual: float
+) -> Tensor:
+    """PPO's surrogate, bounded below by ``clip_dual * advantage`` for negative advantages.
+
+    The same function as a two-sided clip whose cap on the ratio is ``clip_dual``.
+
+    Args:
+        ratio: shape ``[B, T]``, dimensionless.
+        advantage: shape ``[B, T]``, in reward units.
+        clip_low: the ratio's floor is ``1 - clip_low``; in [0, 1).
+        clip_high: the ratio's ceiling is ``1 + clip_high``; >= 0.
+        clip_dual: largest ratio that counts against a token; above ``1 + clip_high``.
+
+    Returns:
+        Shape ``[B, T]``, in reward units.
+
+    Raises:
+        ShapeError: the two tensors differ in shape.
+
+    Source:
+        Ye et al. 2020, arXiv:1912.09729 (dual-clip PPO).
+
+    Examples:
+        >>> one = torch.ones(1, 1)
+        >>> dual_clipped_surrogate(9 * one, -one, 0.2, 0.2, 3.0)
+        tensor([[-3.]])
+    """
+    surrogate = clipped_surrogate(ratio, advantage, clip_low, clip_high)
+    bounded = torch.maximum(surrogate, clip_dual * advantage)
+    return torch.where(advantage < 0, bounded, surrogate)
+
+
+def weighted_log_probs(
+    log_probs: Tensor, ratio: Tensor, advantage: Tensor, floor: float | None, ceiling: float | None
+) -> Tensor:
+    """CISPO: the log-prob with a clipped ratio as weight; no token ever loses its gradient.
+
+    Args:
+        log_probs: shape ``[B, T]``, nats, with gradient.
+        ratio: shape ``[B, T]``, dimensionless; its gradient is not used.
+        advantage: shape ``[B, T]``, in reward units.
+        floor: least weight; None for none.
+        ceiling: largest weight; None for none.
+
+    Returns:
+        ``sg[clip(ratio, floor, ceiling)] * advantage * log_probs``, shape ``[B, T]``.
+
+    Source:
+        MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, eq. 4 and 5.
+
+    Examples:
+        >>> one = torch.ones(1, 1)
+        >>> weighted_log_probs(-0.5 * one, 9 * one, one, None, 5.0)
+        tensor([[-2.5000]])
+    """
+    weight = ratio.detach()
+    if floor is not None or ceiling is not None:
+        weight = weight.clamp(floor, ceiling)
+    return weight * advantage * log_probs
+
+
+def gated_surrogate(
+    ratio: Tensor, advantage: Tensor, tau_positive: float, tau_negative: float
+) -> Tensor:
+    """SAPO: a sigmoid in place of the clip; its slope is 1 at ratio 1 and fades on both sides.
+
+    Args:
+        ratio: shape ``[B, T]``, dimensionless.
+        advantage: shape ``[B, T]``, in reward units.
+        tau_positive: steepness for advantages above 0; > 0.
+        tau_negative: steepness for the others; > 0.
+
+    Returns:
+        ``4 / tau * sigmoid(tau * (ratio - 1)) * advantage``, shape ``[B, T]``.
+
+    Source:
+        Gao et al. 2025 (SAPO), arXiv:2511.20347.
+
+    Examples:
+        >>> gated_surrogate(torch.ones(1, 1), torch.ones(1, 1), 1.0, 1.05)
+        tensor([[2.]])
+    """
+    positive, negative = ratio.new_tensor(tau_positive), ratio.new_tensor(tau_negative)
+    tau = torch.where(advantage > 0, positive, negative)
+    return 4 / tau * torch.sigmoid(tau * (ratio - 1)) * advantage

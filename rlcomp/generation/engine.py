@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
+from rlcomp.generation.kept import pack
 from rlcomp.generation.probe import Traits
 from rlcomp.generation.sampling import Sampling, sample, sampling_log_probs
 
@@ -25,12 +26,15 @@ class Sampled:
         log_probs: shape ``[B, S]``, nats; arbitrary after a row's end.
         lengths: shape ``[B]``, int64: tokens sampled, EOS included.
         truncated: shape ``[B]``, bool: no EOS within the limit.
+        kept: shape ``[B, S, ceil(V / 8)]``, uint8: the tokens each was drawn from; arbitrary after
+            a row's end. None if not recorded.
     """
 
     tokens: Tensor
     log_probs: Tensor
     lengths: Tensor
     truncated: Tensor
+    kept: Tensor | None = None
 
 
 @torch.no_grad()
@@ -78,7 +82,11 @@ def decode(
 
 
 def draw_tokens(
-    logits: Tensor, sampling: Sampling, barred: Tensor | None, generator: torch.Generator
+    logits: Tensor,
+    sampling: Sampling,
+    barred: Tensor | None,
+    generator: torch.Generator,
+    record: list[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Draw one token per row, some rows at a time: the draw works in float64.
 
@@ -87,15 +95,20 @@ def draw_tokens(
         sampling: the distribution to draw from.
         barred: tokens that are never drawn, shape ``[V]``, bool.
         generator: on the CPU.
+        record: where the sets drawn from are appended, ``[B, ceil(V / 8)]``, uint8.
 
     Returns:
         Tokens, int64, and their log-probs, nats, shape ``[B]`` each.
     """
-    tokens, log_probs = [], []
+    tokens, log_probs, kept = [], [], []
     for some in torch.split(logits, max(1, _DRAWN // logits.shape[1])):
         scores = sampling_log_probs(some, sampling, barred)
         tokens.append(sample(scores, generator))
         log_probs.append(scores.gather(-1, tokens[-1][:, None]).squeeze(-1))
+        if record is not None:
+            kept.append(pack(scores > -torch.inf))
+    if record is not None:
+        record.append(torch.cat(kept))
     return torch.cat(tokens), torch.cat(log_probs)
 
 

@@ -43,7 +43,7 @@ def response_columns(
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, shape ``[B, T]``
-        with ``T`` the longest row.
+        with ``T`` the longest row; ``kept_tokens`` ``[B, T, ceil(V / 8)]`` if they were recorded.
     """
     device, steps = sampled.tokens.device, sampled.tokens.shape[1]
     starts = torch.tensor([len(prompt) for prompt in prompts], device=device)[:, None]
@@ -53,9 +53,13 @@ def response_columns(
     position = torch.arange(width, device=device)
     response = (position >= starts) & (position < ends)
     taken = (position - starts).clamp(0, steps - 1)
-    return {
+    columns = {
         "tokens": torch.where(response, sampled.tokens.gather(1, taken), tokens.to(device)),
         "attention_mask": position < ends,
         "response_mask": response,
         "rollout_log_probs": masked(sampled.log_probs.gather(1, taken), response),
     }
+    if sampled.kept is not None:
+        where = taken[..., None].expand(-1, -1, sampled.kept.shape[-1])
+        columns["kept_tokens"] = masked(sampled.kept.gather(1, where), response[..., None])
+    return columns

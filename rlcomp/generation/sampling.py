@@ -24,15 +24,19 @@ class Sampling:
         top_p: keep the smallest set of likeliest tokens whose probability reaches ``top_p``;
             1 keeps all.
         min_p: keep tokens at least ``min_p`` times as likely as the likeliest one; 0 keeps all.
+        replay: record the tokens that were kept, and score over the recorded set: V/8 bytes a
+            token. Without it the set is that of the model that scores.
 
     Source:
-        top-p: Holtzman et al. 2019, arXiv:1904.09751; min-p: Nguyen et al. 2024, arXiv:2407.01082.
+        top-p: Holtzman et al. 2019, arXiv:1904.09751; min-p: Nguyen et al. 2024, arXiv:2407.01082;
+        replay: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
     """
 
     temperature: NonNegativeFloat = 1.0
     top_k: NonNegativeInt = 0
     top_p: Annotated[float, Interval(gt=0, le=1)] = 1.0
     min_p: Fraction = 0.0
+    replay: bool = False
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
@@ -41,6 +45,11 @@ class Sampling:
     def truncates(self) -> bool:
         """Whether some tokens may get probability 0."""
         return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0
+
+    @property
+    def replays(self) -> bool:
+        """Whether the tokens kept are recorded, and scored over."""
+        return self.replay and self.truncates
 
 
 def at_temperature(logits: Tensor, temperature: float) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -13,7 +14,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component, asked
 from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.functional.logprob import by_rows, entropy, token_log_probs
+from rlcomp.functional.logprob import (
+    by_rows,
+    entropy,
+    log_distribution,
+    squared_probs,
+    token_log_probs,
+)
 from rlcomp.generation.engine import Sampled, decode, draw_tokens
 from rlcomp.generation.layout import response_columns
 from rlcomp.generation.probe import probe
@@ -40,14 +47,17 @@ class LanguageModel(Component):
 
     Under top-k, top-p or min-p the kept set is that of the model that scores, plus the taken token.
     On-policy that is exactly the set it was sampled from; once the policy has moved, or for a
-    reference, the sets differ, and with them what the log-probs are normalised over. Replaying the
-    sampler's own set is not there yet.
+    reference, the sets differ, and with them what the log-probs are normalised over. With
+    ``sampling.replay`` the sampler's own sets are recorded in ``kept_tokens`` ``[B, T, V/8]`` and
+    scored over, wherever a batch holds them.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 
     Writes ``log_probs`` ``[B, T]``, nats: ``log p(tokens[t] | tokens[<t])`` under ``sampling``,
     0 at t = 0 and outside ``response_mask``; ``entropy`` ``[B, T]``, nats, at the temperature and
-    before any filter, with a graph only where the learner's losses ask for it.
+    before any filter, with a graph only where the learner's losses ask for it;
+    ``log_distribution`` ``[B, T, V]``, nats, of the same distribution, in a learner only where its
+    losses ask for it: it costs memory for several times ``B * T * V`` numbers.
 
     Args:
         model: a causal model of transformers.
@@ -61,7 +71,8 @@ class LanguageModel(Component):
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
-    writes = ("log_probs", "entropy")
+    optional = ("kept_tokens",)
+    writes = ("log_probs", "entropy", "log_distribution")
 
     def __init__(
         self,
@@ -98,6 +109,8 @@ class LanguageModel(Component):
         batch["log_probs"] = scored.spread(self._token_log_probs(scored))
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("entropy")):
             batch["entropy"] = scored.spread(self._entropy(scored))
+        if asked("log_distribution"):
+            batch["log_distribution"] = scored.spread(self._log_distribution(scored))
         return batch
 
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -113,17 +126,53 @@ class LanguageModel(Component):
         Returns:
             Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
         """
-        columns = batch.select("tokens", "attention_mask", "response_mask")
+        return self._in_pieces(batch, self._token_log_probs, weights)
+
+    def log_distribution(
+        self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Log-probs of all tokens, at each response token.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
+            weights: parameters of ``model``, by name, to use in place of its own.
+
+        Returns:
+            Shape ``[B, T, V]``, nats, at the temperature and before any filter, 0 outside
+            ``response_mask``.
+        """
+        return self._in_pieces(batch, self._log_distribution, weights)
+
+    def squared_probs(self, batch: TensorDict) -> Tensor:
+        """The sum over the vocabulary of the squared probabilities, at each response token.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
+
+        Returns:
+            Shape ``[B, T]``, under ``sampling``, without gradient; 0 outside ``response_mask``.
+        """
+        with torch.no_grad():
+            return self._in_pieces(batch, self._squared_probs, None)
+
+    def _in_pieces(
+        self,
+        batch: TensorDict,
+        values: Callable[[Scored], Tensor],
+        weights: Mapping[str, Tensor] | None,
+    ) -> Tensor:
+        columns = self._columns(batch)
+
+        def at_once(some: TensorDict) -> Tensor:
+            scored = self._score(some, weights)
+            return scored.spread(values(scored))
+
         budget = min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self._traits.vocabulary)
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
-            return self._log_probs_at_once(columns, weights)
+            return at_once(columns)
         order = pieces(columns["response_mask"], budget)
-        parts = [self._log_probs_at_once(columns[rows], weights) for rows in order]
+        parts = [at_once(columns[rows]) for rows in order]
         return torch.cat(parts)[torch.cat(order).argsort()]
-
-    def _log_probs_at_once(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Tensor:
-        scored = self._score(batch, weights)
-        return scored.spread(self._token_log_probs(scored))
 
     def _token_log_probs(self, scored: Scored) -> Tensor:
         if self.sampling.temperature == 0 and torch.is_grad_enabled():
@@ -134,9 +183,24 @@ class LanguageModel(Component):
         barred = self._barred_on(scored.logits.device)
 
         def some_log_probs(logits: Tensor, some: slice) -> Tensor:
-            return token_log_probs(logits, scored.targets[some], self.sampling, barred)
+            kept = None if scored.kept is None else scored.kept[some]
+            return token_log_probs(logits, scored.targets[some], self.sampling, barred, kept)
 
         return by_rows(some_log_probs, scored.logits, scored.rows)
+
+    def _squared_probs(self, scored: Scored) -> Tensor:
+        barred = self._barred_on(scored.logits.device)
+
+        def some_squares(logits: Tensor, some: slice) -> Tensor:
+            kept = None if scored.kept is None else scored.kept[some]
+            return squared_probs(logits, scored.targets[some], self.sampling, barred, kept)
+
+        return by_rows(some_squares, scored.logits, scored.rows)
+
+    def _log_distribution(self, scored: Scored) -> Tensor:
+        logits = scored.logits.index_select(0, scored.rows)
+        barred = self._barred_on(logits.device)
+        return log_distribution(logits, self.sampling.temperature, barred)
 
     def _entropy(self, scored: Scored) -> Tensor:
         barred = self._barred_on(scored.logits.device)
@@ -147,7 +211,11 @@ class LanguageModel(Component):
         return by_rows(some_entropies, scored.logits, scored.rows)
 
     def _score(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Scored:
-        return score(self.model, self._traits, batch, weights)
+        return score(self.model, self._traits, self._columns(batch), weights)
+
+    def _columns(self, batch: TensorDict) -> TensorDict:
+        kept = ("kept_tokens",) if self.sampling.replays else ()
+        return batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
 
     def _barred_on(self, device: torch.device) -> Tensor | None:
         return None if self._barred is None else self._barred.to(device)
@@ -176,7 +244,8 @@ class LanguageModel(Component):
         Returns:
             ``B = P * group_size`` rows: ``tokens``, ``attention_mask``, ``response_mask``,
             ``rollout_log_probs``, ``policy_version`` ``[B, T]``; ``group_id``, ``truncated``
-            ``[B]``; ``prompt``, ``response`` (decoded, without special tokens).
+            ``[B]``; ``prompt``, ``response`` (decoded, without special tokens); ``kept_tokens``
+            ``[B, T, V/8]`` if ``sampling`` replays.
 
         Raises:
             ConfigError: ``group_size`` or ``max_new_tokens`` is below 1.
@@ -189,6 +258,8 @@ class LanguageModel(Component):
         ids = self._prompt_ids(prompts)
         for text, row in zip(prompts, ids, strict=True):
             self._check_room(text, len(row), max_new_tokens)
+        sampling = self.sampling if sampling is None else sampling
+        kept: list[Tensor] = []
         sampled = decode(
             self.model,
             self._traits,
@@ -198,11 +269,14 @@ class LanguageModel(Component):
             eos=int(self.tokenizer.eos_token_id),
             draw=partial(
                 draw_tokens,
-                sampling=sampling if sampling is not None else self.sampling,
+                sampling=sampling,
                 barred=self._barred_on(self.model.device),
                 generator=generator,
+                record=kept if sampling.replays else None,
             ),
         )
+        if kept:
+            sampled = replace(sampled, kept=torch.stack(kept, 1))
         rows = [row for row in ids for _ in range(group_size)]
         columns = response_columns(rows, sampled, self._pad)
         if not bool(columns["rollout_log_probs"].isfinite().all()):

@@ -13,6 +13,8 @@ from torch.func import functional_call
 from transformers import PreTrainedModel
 
 from rlcomp.component import masked
+from rlcomp.errors import DataError, ShapeError
+from rlcomp.generation.kept import contains
 from rlcomp.generation.probe import Traits
 
 
@@ -26,6 +28,7 @@ class Scored:
         targets: shape ``[N]``: which token it was.
         places: shape ``[N]``: where it stands in the flattened batch.
         shape: ``(B, T)``.
+        kept: shape ``[N, ceil(V / 8)]``: the tokens each was drawn from; None if not recorded.
     """
 
     logits: Tensor
@@ -33,11 +36,12 @@ class Scored:
     targets: Tensor
     places: Tensor
     shape: torch.Size
+    kept: Tensor | None = None
 
     def spread(self, values: Tensor) -> Tensor:
-        """Values of the listed tokens in their places, 0 elsewhere; shape ``[B, T]``."""
-        empty = values.new_zeros(self.shape.numel())
-        return empty.index_copy(0, self.places, values).view(self.shape)
+        """Values of the listed tokens in their places, 0 elsewhere; shape ``[B, T, ...]``."""
+        empty = values.new_zeros(self.shape.numel(), *values.shape[1:])
+        return empty.index_copy(0, self.places, values).view(*self.shape, *values.shape[1:])
 
 
 def score(
@@ -51,8 +55,12 @@ def score(
     Args:
         model: in eval mode.
         traits: how the model is spoken to.
-        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``.
+        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
+            holds ``kept_tokens``, each response token must be among its own.
         weights: parameters of ``model``, by name, to use in place of its own.
+
+    Raises:
+        DataError: a token was not kept.
     """
     # No attention mask for the model: padding is on the right and a causal model looks left
     # only, so no response token sees padding. Ids there may be anything: 0 is always a token.
@@ -67,12 +75,32 @@ def score(
     rows, picks = wanted[:, columns].nonzero(as_tuple=True)
     places = rows * ids.shape[1] + columns[picks] + 1
     return Scored(
+        kept=_kept(batch, places, logits.shape[-1]),
         logits=logits.flatten(0, 1),
         rows=rows * len(columns) + picks,
         targets=ids.flatten()[places],
         places=places,
         shape=ids.shape,
     )
+
+
+def _kept(batch: TensorDict, places: Tensor, vocabulary: int) -> Tensor | None:
+    """What was recorded for the listed tokens, shape ``[N, ceil(V / 8)]``."""
+    if "kept_tokens" not in batch.keys():
+        return None
+    width, wanted = batch["kept_tokens"].shape[-1], -(-vocabulary // 8)
+    if width != wanted:
+        raise ShapeError(f"'kept_tokens' has {width} bytes a token, the model needs {wanted}")
+    kept: Tensor = batch["kept_tokens"].flatten(0, 1)[places]
+    tokens = batch["tokens"].flatten()[places]
+    lost = ~contains(kept, tokens)
+    if bool(lost.any()):
+        row, column = divmod(int(places[lost][0]), batch["tokens"].shape[1])
+        raise DataError(
+            f"'kept_tokens' at [{row}, {column}] lacks token {int(tokens[lost][0])}, which stands "
+            "there: hand over the sets that the tokens were sampled from"
+        )
+    return kept
 
 
 def _logits(

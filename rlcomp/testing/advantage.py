@@ -110,6 +110,7 @@ def _of_groups(subject: Subject, rewards: list[list[float]]) -> TensorDict:
         "reward": values,
         "group_id": groups,
         "reward_valid": torch.ones(len(values), dtype=torch.bool),
+        "greedy": torch.tensor([row == 0 for group in rewards for row in range(len(group))]),
     }
     entries = {
         key: fixed.get(subject.names.get(key, key), batch[subject.names.get(key, key)])

@@ -124,13 +124,20 @@ def _group_ids(row: Tensor) -> Tensor:
     return ids
 
 
+def _greedy(row: Tensor) -> Tensor:
+    """One row of each group."""
+    greedy = row < 2
+    greedy[-1:] = True
+    return greedy
+
+
 _ROWS: dict[Key, Callable[[Tensor], Tensor]] = {
     "group_id": _group_ids,
     "reward_valid": lambda row: row != _INVALID_ROW,
     "chosen": lambda row: row % 2 == 0,
     "correct": lambda row: row % 3 == 0,
     "example_id": lambda row: torch.where(row % 2 == 0, 4, 1),
-    "greedy": lambda row: row % 4 == 1,
+    "greedy": _greedy,
     "truncated": lambda row: row % 4 == 3,
 }
 

@@ -14,7 +14,7 @@ from rlcomp.testing.spoil import shuffled_rows, spoiled, widened
 from rlcomp.testing.subject import Subject, leaves
 
 # What the model computes; everything else in a batch is data, and no gradient may reach it.
-_OF_THE_MODEL = ("entropy", "log_probs", "value")
+_OF_THE_MODEL = ("entropy", "log_distribution", "log_probs", "value")
 
 
 def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
@@ -29,7 +29,7 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
     - with no response token the gradient is 0, and so is the loss (pairs: the gradient only); an
       empty response changes nothing
     - a zero advantage gives no gradient; not asked of losses that read ``entropy``, ``value`` or
-      ``ref_log_probs``, which add terms of their own
+      ``ref_log_probs``, which add terms of their own, nor of those with a part that ``penalises``
     - at ratio 1 the gradient is ``-advantage * loss_weight``, beside what a zero advantage gives;
       a loss without ``old_log_probs`` is always at ratio 1; not asked of losses with a part that
       takes tokens out (``filters``)
@@ -143,7 +143,9 @@ class _Case:
             zero = torch.zeros_like(gradient)
             if self.subject.names.get(key, key) not in _OF_THE_MODEL:
                 self.subject.hold_equal("no gradient reaches data", key, gradient, zero)
-            outside = torch.where(self.subject.inside, zero, gradient)
+            inside = self.subject.inside
+            inside = inside.view(*inside.shape, *(1,) * (gradient.ndim - 2))
+            outside = torch.where(inside, zero, gradient)
             self.subject.hold_equal("the gradient is 0 outside the mask", key, outside, zero)
 
     def unseen(self) -> None:
@@ -195,7 +197,8 @@ class _Case:
     def policy(self) -> None:
         """What makes a loss the policy gradient's."""
         log_probs = self.subject.name("log_probs")
-        if not self._held() & {"entropy", "value", "ref_log_probs"}:
+        own = any(part.penalises for part in self.loss.parts())
+        if not own and not self._held() & {"entropy", "value", "ref_log_probs"}:
             gradient = self._of_advantage(self.batch, torch.zeros(()))
             law = "a zero advantage gives no gradient"
             self.subject.hold_equal(law, log_probs, gradient, torch.zeros_like(gradient))

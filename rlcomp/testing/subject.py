@@ -40,7 +40,8 @@ class Subject:
         self.component = component
         flow = built_flow(component)
         more = optional_keys(component) - flow.writes if optional else set()
-        self.reads, self.writes = sorted(flow.reads | more), sorted(flow.writes)
+        carried = flow.carries if optional else frozenset()
+        self.reads, self.writes = sorted(flow.reads | more), sorted(flow.writes | carried)
         self.fresh = flow.fresh
         self.draws = bool(generators({"component": component}))
         self.names = _names(component)
@@ -105,8 +106,9 @@ class Subject:
         return SCHEMA[self.names.get(key, key)]
 
     def floats(self) -> list[Key]:
-        """The per-token float keys among the reads."""
-        return [k for k in self.reads if self.spec(k).per_token and self.spec(k).dtype == "float"]
+        """The float keys among the reads whose entries speak of tokens."""
+        specs = {key: self.spec(key) for key in self.reads}
+        return [key for key, spec in specs.items() if spec.along_tokens and spec.dtype == "float"]
 
     def refuse(self, law: str, fault: str) -> NoReturn:
         """Say which law is broken, and how.

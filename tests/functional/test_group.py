@@ -8,11 +8,37 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from rlcomp.errors import NumericalError
-from rlcomp.functional.group import group_centred, group_standardised
+from rlcomp.functional.group import (
+    best_over_second,
+    decoupled_standardised,
+    group_batch_standardised,
+    group_centred,
+    group_standardised,
+    leave_one_out,
+    length_weighted,
+    signal_weighted,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
 ONE_GROUP = torch.zeros(5, dtype=torch.int64)
 ALL = torch.ones(5, dtype=torch.bool)
+
+
+# What an answer is worth, from rewards, groups and which of them are valid.
+ESTIMATORS = {
+    "centred": group_centred,
+    "standardised": lambda *rows: group_standardised(*rows, 1e-6),
+    "batch": lambda *rows: group_batch_standardised(*rows, 1e-4),
+    "leave_one_out": leave_one_out,
+    "length_weighted": lambda r, g, v: length_weighted(r, torch.arange(len(r)) % 3 + 1, g, v),
+    "best": lambda *rows: best_over_second(*rows, 1e-6),
+    "signal": signal_weighted,
+    "decoupled": lambda r, g, v: decoupled_standardised(
+        {"r": r, "square": r**2}, {"r": 1.0, "square": 0.5}, g, v, 1e-4
+    ),
+}
+# Those in whose sum over a group every answer weighs the same and all of them count.
+SUM_TO_0 = ["centred", "standardised", "batch", "leave_one_out", "signal", "decoupled"]
 
 
 def double(*values):
@@ -61,15 +87,33 @@ def test_binary_rewards_have_the_closed_form(right, answers):
     assert advantage[-1].item() == pytest.approx(minus, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["verl__adv_grpo", "verl__adv_drgrpo"])
+def standardised(reward, group, valid, length, arguments):
+    if arguments["norm_adv_by_std_in_grpo"]:
+        return group_standardised(reward, group, valid, 1e-6)
+    return group_centred(reward, group, valid)
+
+
+VERL = {
+    "verl__adv_grpo": standardised,
+    "verl__adv_drgrpo": standardised,
+    "verl__adv_grpo_vectorized": standardised,
+    "verl__adv_rloo": lambda r, g, v, *_: leave_one_out(r, g, v),
+    "verl__adv_rloo_vectorized": lambda r, g, v, *_: leave_one_out(r, g, v),
+    "verl__adv_opo": lambda r, g, v, length, _: length_weighted(r, length, g, v),
+    "verl__adv_gpg": lambda r, g, v, *_: signal_weighted(r, g, v),
+    "verl__adv_grpo_passk": lambda r, g, v, _, arguments: best_over_second(
+        r, g, v, 1e-6 if arguments["norm_adv_by_std_in_grpo"] else None
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VERL)
 def test_verl_s_advantages_are_reproduced(name):
     for arguments, case in cases(name):
         reward, mask = case["in/token_level_rewards"].sum(1), case["in/response_mask"].bool()
         valid = torch.ones_like(reward, dtype=torch.bool)
-        if arguments["norm_adv_by_std_in_grpo"]:
-            advantage = group_standardised(reward, case["in/index"], valid, 1e-6)
-        else:
-            advantage = group_centred(reward, case["in/index"], valid)
+
+        advantage = VERL[name](reward, case["in/index"], valid, mask.sum(1), arguments)
 
         got, want = advantage[:, None].expand(mask.shape)[mask], case["out/advantages"][mask]
         # verl computes group statistics in float32.
@@ -81,22 +125,56 @@ def test_trl_s_advantages_are_reproduced_with_unscorable_rows():
         reward = case["in/rewards_per_func"][:, 0]
         group = torch.arange(len(reward)) // arguments["num_generations"]
         valid = ~reward.isnan()
-        if arguments["scale_rewards"] == "group":
-            advantage = group_standardised(reward, group, valid, 1e-4)
-        else:
-            advantage = group_centred(reward, group, valid)
+        advantage = {
+            "group": lambda *rows: group_standardised(*rows, 1e-4),
+            "batch": lambda *rows: group_batch_standardised(*rows, 1e-4),
+            "none": group_centred,
+        }[arguments["scale_rewards"]](reward, group, valid)
 
         torch.testing.assert_close(advantage, case["out/advantages"], atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("value", "answers"), [(0.35, 7), (0.7, 12), (0.1, 8), (1e6, 3)])
+def test_trl_s_advantages_of_several_rewards_are_reproduced():
+    for arguments, case in cases("trl__grpo_advantages_multi"):
+        rewards, weights = case["in/rewards_per_func"], case["in/weights"]
+        group = torch.arange(len(rewards)) // arguments["num_generations"]
+        valid = torch.ones_like(group, dtype=torch.bool)
+        if arguments["multi_objective_aggregation"] == "normalize_then_sum":
+            named = {str(k): rewards[:, k] for k in range(len(weights))}
+            factors = {str(k): float(weights[k]) for k in range(len(weights))}
+            advantage = decoupled_standardised(named, factors, group, valid, 1e-4)
+        else:
+            advantage = group_standardised(rewards @ weights, group, valid, 1e-4)
+
+        torch.testing.assert_close(advantage, case["out/advantages"], atol=1e-9, rtol=1e-9)
+
+
+def test_trl_s_leave_one_out_advantages_are_reproduced():
+    for arguments, case in cases("trl__rloo_advantages"):
+        ratio = (case["in/old_log_prob"] - case["in/ref_log_prob"]) * case["in/mask"]
+        reward = case["in/rewards_per_func"][:, 0] - arguments["beta"] * ratio.sum(1)
+        group = torch.arange(len(reward)) // arguments["num_generations"]
+
+        advantage = leave_one_out(reward, group, ~reward.isnan())
+
+        torch.testing.assert_close(advantage, case["out/advantages"], atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("value", "answers"), [(0.35, 7), (0.7, 7), (0.7, 12), (0.1, 8), (1e6, 3)])
 def test_equal_rewards_give_exactly_0_although_their_float32_mean_does_not(value, answers):
     reward = torch.full((answers,), value)
     group = torch.zeros(answers, dtype=torch.int64)
     valid = torch.ones(answers, dtype=torch.bool)
 
-    assert group_standardised(reward, group, valid, 1e-6).tolist() == [0.0] * answers
-    assert group_centred(reward, group, valid).tolist() == [0.0] * answers
+    for estimator in ESTIMATORS.values():
+        assert estimator(reward, group, valid).tolist() == [0.0] * answers
+
+
+def test_rewards_that_differ_by_rounding_are_equal():
+    reward = double(0.1 + 0.2, 0.3, 0.3)
+    assert reward[0] != reward[1]
+
+    assert not group_standardised(reward, torch.zeros(3).long(), torch.ones(3).bool(), 1e-12).any()
 
 
 def test_one_reward_that_differs_is_not_taken_for_rounding():
@@ -153,47 +231,148 @@ def batch(values, ids):
 def test_advantages_of_a_group_sum_to_0(values, ids):
     reward, group, valid = batch(values, ids)
 
-    for advantage in (
-        group_centred(reward, group, valid),
-        group_standardised(reward, group, valid, 1e-6),
-    ):
+    for name in SUM_TO_0:
+        advantage = ESTIMATORS[name](reward, group, valid)
         for label in set(group.tolist()):
             assert advantage[group == label].sum().item() == pytest.approx(0, abs=1e-9)
 
 
+@given(rewards, groups)
+def test_weighed_by_length_the_advantages_of_opo_sum_to_0(values, ids):
+    reward, group, valid = batch(values, ids)
+    length = torch.arange(len(values)) % 4 + 1
+
+    advantage = length * length_weighted(reward, length, group, valid)
+
+    for label in set(group.tolist()):
+        assert advantage[group == label].sum().item() == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"signal", "decoupled"}))
 @given(rewards, groups, st.integers(-8, 8))
-def test_a_constant_on_every_reward_changes_nothing(values, ids, shift):
+def test_a_constant_on_every_reward_changes_nothing(name, values, ids, shift):
     reward, group, valid = batch(values, ids)
 
-    torch.testing.assert_close(
-        group_standardised(reward + shift, group, valid, 1e-6),
-        group_standardised(reward, group, valid, 1e-6),
-    )
+    shifted = ESTIMATORS[name](reward + shift, group, valid)
+
+    torch.testing.assert_close(shifted, ESTIMATORS[name](reward, group, valid))
 
 
 @given(rewards, groups, st.sampled_from([-3.0, -1.0, 0.5, 2.0]))
 def test_the_scale_of_rewards_is_kept_or_taken_out(values, ids, scale):
     reward, group, valid = batch(values, ids)
+    length = torch.arange(len(values)) % 4 + 1
 
+    for kept in (group_centred, leave_one_out, signal_weighted):
+        torch.testing.assert_close(
+            kept(scale * reward, group, valid), scale * kept(reward, group, valid)
+        )
     torch.testing.assert_close(
-        group_centred(scale * reward, group, valid), scale * group_centred(reward, group, valid)
+        length_weighted(scale * reward, length, group, valid),
+        scale * length_weighted(reward, length, group, valid),
     )
-    torch.testing.assert_close(
-        group_standardised(scale * reward, group, valid, 1e-12),
-        group_standardised(reward, group, valid, 1e-12) * (1 if scale > 0 else -1),
-    )
+    for taken_out in (group_standardised, group_batch_standardised):
+        torch.testing.assert_close(
+            taken_out(scale * reward, group, valid, 1e-12),
+            taken_out(reward, group, valid, 1e-12) * (1 if scale > 0 else -1),
+        )
 
 
+@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"length_weighted"}))
 @given(rewards, groups, st.randoms(use_true_random=False))
-def test_only_who_shares_a_group_matters_not_its_label_or_place(values, ids, random):
+def test_only_who_shares_a_group_matters_not_its_label_or_place(name, values, ids, random):
     reward, group, valid = batch(values, ids)
     order = list(range(len(values)))
     random.shuffle(order)
     labels = torch.tensor([17, 3, 99, -2])
 
-    moved = group_standardised(reward[order], labels[group][order], valid, 1e-6)
+    moved = ESTIMATORS[name](reward[order], labels[group][order], valid)
 
-    torch.testing.assert_close(moved, group_standardised(reward, group, valid, 1e-6)[order])
+    torch.testing.assert_close(moved, ESTIMATORS[name](reward, group, valid)[order])
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@given(rewards, groups, st.lists(st.booleans(), min_size=12, max_size=12))
+def test_invalid_rows_count_as_little_as_rows_that_are_not_there(name, values, ids, flags):
+    reward, group, _ = batch(values, ids)
+    valid = torch.tensor(flags[: len(values)])
+    spoiled = torch.where(valid, reward, float("nan"))
+    if name == "length_weighted":
+        length = torch.arange(len(values)) + 1
+        advantage = length_weighted(spoiled, length, group, valid)
+        kept = length_weighted(reward[valid], length[valid], group[valid], valid[valid])
+    else:
+        advantage = ESTIMATORS[name](spoiled, group, valid)
+        kept = ESTIMATORS[name](reward[valid], group[valid], valid[valid])
+
+    torch.testing.assert_close(advantage[valid], kept)
+    assert advantage[~valid].tolist() == [0.0] * int((~valid).sum())
+
+
+@given(rewards, groups)
+def test_leaving_one_out_is_the_centred_reward_times_n_over_n_minus_1(values, ids):
+    reward, group, valid = batch(values, ids)
+    n = (group[:, None] == group[None, :]).sum(1)
+
+    expected = group_centred(reward, group, valid) * n / (n - 1).clamp(min=1)
+
+    torch.testing.assert_close(leave_one_out(reward, group, valid), expected)
+
+
+def test_two_right_of_five_above_the_others():
+    # A right answer has one right one among four others, 1 - 1/4; a wrong one two, 0 - 2/4.
+    advantage = leave_one_out(double(1, 0, 0, 1, 0), ONE_GROUP, ALL)
+
+    assert advantage.tolist() == [0.75, -0.5, -0.5, 0.75, -0.5]
+
+
+def test_a_long_answer_pulls_the_baseline_towards_its_reward():
+    # (3 x 1 + 1 x 0 + 0 x 9) / 4 = 0.75; an answer without tokens pulls nothing.
+    advantage = length_weighted(
+        double(1, 0, 9), torch.tensor([3, 1, 0]), torch.zeros(3).long(), torch.ones(3).bool()
+    )
+
+    assert advantage.tolist() == [0.25, -0.75, 8.25]
+
+
+def test_only_the_best_counts_by_its_lead_and_two_best_ones_lead_by_nothing():
+    # Group 0: 3 leads 1 by 2; mean 4/3, variance (1/9 + 25/9 + 16/9) / 2 = 7/3.
+    reward, group = double(1, 3, 0, 2, 2, 0), torch.tensor([0, 0, 0, 1, 1, 1])
+
+    plain = best_over_second(reward, group, torch.ones(6).bool(), None)
+    divided = best_over_second(reward, group, torch.ones(6).bool(), 1e-12)
+
+    assert plain.tolist() == [0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+    assert divided.tolist() == pytest.approx([0.0, 2 / (7 / 3) ** 0.5, 0.0, 0.0, 0.0, 0.0])
+
+
+def test_the_std_of_the_batch_is_that_of_the_raw_rewards():
+    # 1 -1 5 5: mean 2.5, squares 2.25 + 12.25 + 6.25 + 6.25 = 27, unbiased std 3.
+    reward, group = double(1, -1, 5, 5), torch.tensor([0, 0, 1, 1])
+
+    advantage = group_batch_standardised(reward, group, torch.ones(4).bool(), 1e-12)
+
+    assert advantage.tolist() == pytest.approx([1 / 3, -1 / 3, 0, 0])
+
+
+def test_few_rewards_weigh_as_much_as_many():
+    # One of four rewards is not 0: factor 4 on 0.75 and -0.25.
+    advantage = signal_weighted(double(1, 0, 0, 0), torch.zeros(4).long(), torch.ones(4).bool())
+
+    assert advantage.tolist() == [3.0, -1.0, -1.0, -1.0]
+
+
+def test_a_reward_of_small_spread_is_heard_beside_one_of_large_spread():
+    # Each is (1, -1) / sqrt(2) in std: they cancel in rows 0 and 1, and add up in 2 and 3 to
+    # S = 0 0 sqrt2 -sqrt2, whose unbiased std is sqrt(4 / 3): A = sqrt(2) / sqrt(4 / 3).
+    rewards = {"large": double(1000, 0, 1000, 0), "small": double(0, 0.001, 0.001, 0)}
+    group = torch.tensor([0, 0, 1, 1])
+
+    advantage = decoupled_standardised(
+        rewards, {"large": 1.0, "small": 1.0}, group, torch.ones(4).bool(), 1e-12
+    )
+
+    assert advantage.tolist() == pytest.approx([0, 0, 1.5**0.5, -(1.5**0.5)], abs=1e-6)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

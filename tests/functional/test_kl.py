@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -7,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 
-from rlcomp.functional.kl import kl_estimate
+from rlcomp.errors import ShapeError
+from rlcomp.functional.kl import kl_estimate, kl_full, kl_ratio_estimate
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "verl__kl_penalty.safetensors"
+GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
 NAN = float("nan")
 
 
@@ -26,6 +26,16 @@ BY_HAND = {
     "k1": (-0.2, 0.5, 0.5),
     "k2": (0.02, 0.125, 0.125),
     "k3": (0.0214028, 0.1065307, 0.1065307),
+    "abs": (0.2, 0.5, 0.5),
+    "k1_plus": (-0.2, 0.5, 0.5),
+    "k3_plus": (0.0214028, 0.1065307, 0.1065307),
+}
+
+# With x = lp - old = 0.2, -0.5, 0 the ratio is 1.2214028, 0.6065307, 1.
+RATIO_BY_HAND = {
+    "k1_ratio": (-0.2442806, 0.3032653, 0.5),
+    "k2_ratio": (0.0244281, 0.0758163, 0.125),
+    "k3_ratio": (0.0261414, 0.0646141, 0.1065307),
 }
 
 
@@ -38,18 +48,68 @@ def test_three_tokens_by_hand(estimator):
     torch.testing.assert_close(kl, row(*BY_HAND[estimator]), atol=1e-7, rtol=0)
 
 
-def test_verl_s_values_and_gradients_are_reproduced():
-    with safe_open(GOLDEN, "pt") as file:
-        for case, arguments in json.loads(file.metadata()["cases"]).items():
-            log_probs = file.get_tensor(f"{case}/in/logprob").requires_grad_()
-            ref = file.get_tensor(f"{case}/in/ref_logprob")
-            mask = file.get_tensor(f"{case}/in/mask").bool()
+@pytest.mark.parametrize("estimator", RATIO_BY_HAND)
+def test_three_tokens_of_an_older_policy_by_hand(estimator):
+    log_probs, old, ref = row(-1, -2, -0.5), row(-1.2, -1.5, -0.5), row(-0.8, -2.5, -1)
 
-            kl = kl_estimate(log_probs, ref, mask, arguments["kl_penalty"])
-            kl.sum().backward()
+    kl = kl_ratio_estimate(log_probs, old, ref, every(ref), estimator)
 
-            torch.testing.assert_close(kl[mask], file.get_tensor(f"{case}/out/kl")[mask])
-            torch.testing.assert_close(log_probs.grad, file.get_tensor(f"{case}/grad/logprob"))
+    torch.testing.assert_close(kl, row(*RATIO_BY_HAND[estimator]), atol=1e-7, rtol=0)
+
+
+def golden(name, case):
+    """What went in, came out and its gradient, by ``in/...``, ``out/...``, ``grad/...``."""
+    with safe_open(GOLDEN / f"{name}.safetensors", "pt") as file:
+        names = [key for key in file.keys() if key.startswith(f"{case}/")]
+        return {key.removeprefix(f"{case}/"): file.get_tensor(key) for key in names}
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_verl_s_values_and_gradients_are_reproduced(case):
+    estimator = ("k1", "abs", "k2", "k3")[case % 4]
+    entries = golden("verl__kl_penalty", case)
+    log_probs, mask = entries["in/logprob"].requires_grad_(), entries["in/mask"].bool()
+
+    kl = kl_estimate(log_probs, entries["in/ref_logprob"], mask, estimator)
+    kl.sum().backward()
+
+    torch.testing.assert_close(kl[mask], entries["out/kl"][mask])
+    torch.testing.assert_close(log_probs.grad, entries["grad/logprob"])
+
+
+@pytest.mark.parametrize("case", range(9))
+def test_openrlhf_s_values_are_reproduced(case):
+    # They are rounded to float32 there, and clamped to +-10, which no case reaches.
+    estimator = ("k1", "k2", "k3")[case % 3]
+    entries = golden("openrlhf__approx_kl", case)
+    log_probs, ref = entries["in/log_prob"], entries["in/ref_log_prob"]
+
+    kl = kl_estimate(log_probs, ref, every(ref), estimator)
+
+    torch.testing.assert_close(kl, entries["out/kl"].double(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_the_unbiased_estimate_and_its_gradient_are_those_written_out(case):
+    entries = golden("spec__kl_unbiased", case)
+    log_probs, mask = entries["in/log_prob"].requires_grad_(), entries["in/mask"].bool()
+    old, ref = entries["in/old_log_prob"], entries["in/ref_log_prob"]
+
+    kl = kl_ratio_estimate(log_probs, old, ref, mask, "k3_ratio")
+    kl.sum().backward()
+
+    torch.testing.assert_close(kl[mask], entries["out/kl"][mask], atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(log_probs.grad, entries["grad/log_prob"], atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_the_kl_over_the_vocabulary_is_the_one_written_out(case):
+    entries = golden("spec__kl_full", case)
+    policy, ref = (entries[f"in/{name}"].log_softmax(-1) for name in ("logits", "ref_logits"))
+    mask = torch.ones(policy.shape[:2], dtype=torch.bool)
+
+    torch.testing.assert_close(kl_full(policy, ref, mask), entries["out/reverse"])
+    torch.testing.assert_close(kl_full(ref, policy, mask), entries["out/forward"])
 
 
 def policies():
@@ -75,19 +135,114 @@ def test_k1_and_k3_estimate_the_kl_without_bias(estimator):
     assert expectation(estimator, log_probs, ref).item() == pytest.approx(exact.item(), abs=1e-15)
 
 
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+REVERSE = ("k2", "k1_plus", "k3_plus")
+
+
+@pytest.mark.parametrize("estimator", ["k1", "k3", *REVERSE])
 def test_what_each_estimator_descends_on_as_a_loss(estimator):
     logits, log_probs, ref = policies()
     exact = {
         "k1": 0 * logits.sum(),
-        "k2": (log_probs.exp() * (log_probs - ref)).sum(),
         "k3": (ref.exp() * (ref - log_probs)).sum(),  # forward: KL(reference || policy)
-    }[estimator]
+    } | dict.fromkeys(REVERSE, (log_probs.exp() * (log_probs - ref)).sum())
 
-    (wanted,) = torch.autograd.grad(exact, logits, retain_graph=True)
+    (wanted,) = torch.autograd.grad(exact[estimator], logits, retain_graph=True)
     (gradient,) = torch.autograd.grad(expectation(estimator, log_probs, ref), logits)
 
     torch.testing.assert_close(gradient, wanted, atol=1e-15, rtol=0)
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.5])
+@pytest.mark.parametrize("estimator", RATIO_BY_HAND)
+def test_with_the_ratio_each_descends_on_the_kl_whoever_sampled(estimator, drift):
+    logits, log_probs, ref = policies()
+    old = (logits.detach() + drift * torch.arange(6.0)).log_softmax(0)
+    exact = (log_probs.exp() * (log_probs - ref)).sum()
+
+    rows = (values[None, :] for values in (log_probs, old, ref))
+    kl = kl_ratio_estimate(*rows, every(ref[None, :]), estimator)[0]
+    (wanted,) = torch.autograd.grad(exact, logits, retain_graph=True)
+    (gradient,) = torch.autograd.grad((old.exp() * kl).sum(), logits)
+
+    torch.testing.assert_close(gradient, wanted, atol=1e-15, rtol=0)
+
+
+@pytest.mark.parametrize("estimator", ["k1_ratio", "k3_ratio"])
+def test_with_the_ratio_the_value_is_the_kl_whoever_sampled(estimator):
+    _, log_probs, ref = policies()
+    old = (log_probs.detach() + 0.5 * torch.arange(6.0)).log_softmax(0)
+    rows = (values[None, :] for values in (log_probs, old, ref))
+
+    kl = kl_ratio_estimate(*rows, every(ref[None, :]), estimator)[0]
+
+    exact = (log_probs.exp() * (log_probs - ref)).sum()
+    assert (old.exp() * kl).sum().item() == pytest.approx(exact.item(), abs=1e-15)
+
+
+@given(st.floats(-10, 0), st.floats(-10, 0), st.floats(-10, 0))
+def test_the_gradient_of_the_unbiased_estimate_is_the_ratio_times_d(log_prob, old, ref):
+    leaf = row(log_prob).requires_grad_()
+
+    kl_ratio_estimate(leaf, row(old), row(ref), every(leaf), "k3_ratio").backward()
+
+    ratio = (row(log_prob) - row(old)).exp()
+    torch.testing.assert_close(leaf.grad, ratio * (log_prob - ref), atol=1e-9, rtol=1e-9)
+
+
+def test_on_policy_the_ratio_is_not_optimised_away():
+    # rho = 1: the value is k3's, the gradient is d = 0.5 and not 1 - e^-0.5 = 0.393.
+    leaf = row(-2.0).requires_grad_()
+
+    kl = kl_ratio_estimate(leaf, row(-2.0), row(-2.5), every(leaf), "k3_ratio")
+    kl.backward()
+
+    assert kl.item() == pytest.approx(0.1065307, abs=1e-7)
+    assert leaf.grad.item() == pytest.approx(0.5, abs=1e-12)
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_the_kl_over_the_vocabulary_is_positive_and_0_outside_the_mask(seed):
+    draw = torch.Generator().manual_seed(seed)
+    policy, ref = (
+        (3 * torch.randn(4, 5, 6, generator=draw, dtype=torch.float64)).log_softmax(-1)
+        for _ in range(2)
+    )
+    mask = torch.rand(4, 5, generator=draw) < 0.6
+    mask[0] = False
+    policy[~mask] = NAN
+
+    kl = kl_full(policy, ref, mask)
+
+    assert bool((kl[mask] > 0).all())
+    assert not kl[~mask].any()
+
+
+@pytest.mark.parametrize("never", [-torch.inf, torch.finfo(torch.float64).min])
+def test_a_token_that_is_never_drawn_adds_nothing_to_value_or_gradient(never):
+    policy, ref = (torch.tensor([[p]]).double().log() for p in ([0.5, 0.5], [0.25, 0.75]))
+    last = torch.full((1, 1, 1), never, dtype=torch.float64)
+    wider = torch.cat([policy, last], -1).requires_grad_()
+    mask = torch.ones(1, 1, dtype=torch.bool)
+
+    kl = kl_full(wider, torch.cat([ref, last], -1), mask)
+    kl.sum().backward()
+
+    # 0.5 log 2 + 0.5 log(2 / 3) = 0.1438410; the slope for log p is p (d + 1).
+    assert kl.item() == pytest.approx(0.1438410, abs=1e-7)
+    slope = torch.tensor([[[0.5 * 1.6931472, 0.5 * 0.5945349, 0.0]]], dtype=torch.float64)
+    torch.testing.assert_close(wider.grad, slope, atol=1e-7, rtol=0)
+
+
+def test_distributions_over_other_vocabularies_are_refused():
+    with pytest.raises(ShapeError, match=r"\[1, 1, 3\], 'ref_log_distribution' \[1, 1, 2\]"):
+        kl_full(torch.zeros(1, 1, 3), torch.zeros(1, 1, 2), torch.ones(1, 1).bool())
+
+
+def test_float64_keeps_its_digits():
+    # d = 1e-9: in float32 it would be 0 beside log-probs of -1.
+    kl = kl_estimate(row(-1.0 + 1e-9), row(-1.0), every(row(0.0)), "k1")
+
+    assert kl.item() == pytest.approx(1e-9, rel=1e-6)
 
 
 @given(st.floats(-10, 0), st.floats(-10, 0))

@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,15 @@ from safetensors import safe_open
 from rlcomp.errors import ShapeError
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.functional.reduction import sequence_mean, sequence_sum, token_mean
-from rlcomp.functional.surrogate import clipped_surrogate
+from rlcomp.functional.surrogate import (
+    bounded_surrogate,
+    clipped_surrogate,
+    dual_clipped_surrogate,
+    emptied,
+    gated_surrogate,
+    outside_bounds,
+    weighted_log_probs,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "verl__policy_loss_vanilla.safetensors"
 REDUCTIONS = {
@@ -114,3 +123,124 @@ def test_different_shapes_are_refused():
         ShapeError, match=r"'ratio' has shape \[1, 2\], but 'advantage' has \[1, 3\]"
     ):
         clipped_surrogate(row(1, 1), row(1, 1, 1), 0.2, 0.2)
+
+
+def test_bounds_among_float64_ratios_are_not_those_of_float32():
+    # 1 + 0.2 as float32 is 1.2000000477.
+    cut = clipped_surrogate(row(2), row(1), 0.2, 0.2)
+
+    assert cut.item() == 1.2
+
+
+ONE_SEQUENCE = ((-1, -2, -0.5), (-1.2, -1.5, -0.5))
+
+
+def slopes(surrogate, advantage):
+    """Loss (a mean) and gradient of ``surrogate(log_probs, ratio, advantage)`` on three tokens."""
+    log_probs = row(*ONE_SEQUENCE[0]).requires_grad_()
+    ratio = log_ratio(log_probs, row(*ONE_SEQUENCE[1]), torch.ones(1, 3).bool()).exp()
+    loss = -surrogate(log_probs, ratio, torch.full_like(ratio, advantage)).mean()
+    loss.backward()
+    return loss.item(), log_probs.grad[0].tolist()
+
+
+@pytest.mark.parametrize("advantage", [1.0, -1.0])
+def test_cispo_on_three_tokens_by_hand(advantage):
+    # Weights 1.2, 0.8, 1 (cut from 1.2214, 0.6065, 1), log-probs -1, -2, -0.5, advantage 1:
+    # (1.2 + 1.6 + 0.5) / 3 = 1.1; each gradient is -weight / 3, none is 0.
+    loss, gradient = slopes(lambda lp, r, a: weighted_log_probs(lp, r, a, 0.8, 1.2), advantage)
+
+    assert loss == pytest.approx(1.1 * advantage)
+    assert gradient == pytest.approx([-x * advantage for x in (0.4, 0.2666667, 0.3333333)])
+
+
+@pytest.mark.parametrize(
+    ("advantage", "loss", "gradient"),
+    [
+        # First token, A = 1: 4 / (1 + exp(-0.2214028)) = 2.2205, slope 4 s (1 - s) r = 1.2065562.
+        (1.0, -1.9440108, (-0.4021854, -0.1945493, -0.3333333)),
+        (-1.0, 1.8489100, (0.4016827, 0.1937893, 0.3333333)),
+    ],
+)
+def test_sapo_on_three_tokens_by_hand(advantage, loss, gradient):
+    got = slopes(lambda lp, r, a: gated_surrogate(r, a, 1.0, 1.05), advantage)
+
+    assert got[0] == pytest.approx(loss, abs=1e-7)
+    assert got[1] == pytest.approx(gradient, abs=1e-7)
+
+
+def test_sapo_s_slope_at_ratio_1_is_the_advantage():
+    ratio = row(1, 1).requires_grad_()
+
+    gated_surrogate(ratio, row(2, -3), 0.7, 1.9).sum().backward()
+
+    assert ratio.grad.tolist()[0] == pytest.approx([2, -3])
+
+
+def test_a_dual_clip_stops_where_a_token_counts_too_much():
+    # A < 0: max(-5, 3 * -1) = -3, and no gradient; A > 0 is PPO's cut at 1.2.
+    ratio = row(5, 2, 5).requires_grad_()
+
+    surrogate = dual_clipped_surrogate(ratio, row(-1, -1, 1), 0.2, 0.2, 3.0)
+    surrogate.sum().backward()
+
+    assert surrogate[0].tolist() == pytest.approx([-3, -2, 1.2])
+    assert ratio.grad.tolist() == [[0, -1, 0]]
+
+
+@given(positive, real, st.floats(0, 0.9), st.floats(0, 0.9), st.floats(2, 4))
+def test_a_dual_clip_is_a_two_sided_one(ratio, advantage, low, high, cap):
+    r, a = row(ratio), row(advantage)
+
+    two_sided = torch.minimum(r.clamp(max=cap) * a, r.clamp(1 - low, 1 + high) * a)
+
+    torch.testing.assert_close(dual_clipped_surrogate(r, a, low, high, cap), two_sided)
+
+
+@given(positive, real)
+def test_without_bounds_the_clip_is_plain_importance_sampling(ratio, advantage):
+    r, a = row(ratio), row(advantage)
+
+    torch.testing.assert_close(clipped_surrogate(r, a, 0.999, 1e9), r * a)
+
+
+@given(st.floats(-1, 1), real.filter(lambda advantage: abs(advantage) > 1e-3))
+def test_cispo_has_ppo_s_gradient_where_ppo_does_not_clip(log_prob, advantage):
+    log_probs, a = row(log_prob).requires_grad_(), row(advantage)
+    ratio = log_probs.exp()
+    (of_ppo,) = torch.autograd.grad(
+        clipped_surrogate(ratio, a, 0.5, 0.5).sum(), log_probs, retain_graph=True
+    )
+    weighted = weighted_log_probs(log_probs, ratio, a, 0.5, 1.5)
+    (of_cispo,) = torch.autograd.grad(weighted.sum(), log_probs)
+
+    inside = (ratio > 0.5) & (ratio < 1.5)
+    torch.testing.assert_close(of_cispo[inside], of_ppo[inside])
+    assert bool(of_cispo != 0)
+
+
+def test_what_stands_outside_the_mask_is_emptied():
+    ratio, advantage = emptied(
+        row(2, math.nan), row(math.inf, math.inf), torch.tensor([[True, False]])
+    )
+
+    assert ratio.tolist() == [[2, 1]]
+    assert advantage.tolist() == [[math.inf, 0]]
+
+
+def test_tokens_without_gradient_are_those_beyond_a_bound_in_the_advantage_s_direction():
+    low, high = outside_bounds(row(0.5, 0.5, 2, 2), row(1, -1, 1, -1), 0.8, 1.2)
+
+    assert low.tolist() == [[False, True, False, False]]
+    assert high.tolist() == [[False, False, True, False]]
+
+
+@given(positive, real)
+def test_bounds_may_differ_between_rows(ratio, advantage):
+    r, a = row(ratio).expand(2, 1), row(advantage).expand(2, 1)
+    floor, ceiling = row(0.8, 0.6).T, row(1.2, 3.0).T
+
+    got = bounded_surrogate(r, a, floor, ceiling)
+
+    for n, (low, high) in enumerate([(0.2, 0.2), (0.4, 2.0)]):
+        torch.testing.assert_close(got[n : n + 1], clipped_surrogate(r[:1], a[:1], low, high))

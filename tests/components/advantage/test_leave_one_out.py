@@ -4,7 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.advantage.leave_one_out import LeaveOneOut, leave_one_out
+from components.advantage.leave_one_out import LeaveOneOut
+from rlcomp.functional.group import leave_one_out
 from rlcomp.testing import check_component
 
 

@@ -44,7 +44,13 @@ def test_every_prompt_is_answered_group_size_times():
 
 
 def test_it_writes_what_it_declares():
-    assert set(collector()(prompts()).keys()) == set(GroupCollector.writes)
+    assert set(collector()(prompts()).keys()) == {*GroupCollector.writes} - {"example_id"}
+
+
+def test_the_number_of_the_example_goes_with_its_answers():
+    batch = collector()(prompts().set("example_id", torch.tensor([12, 5])))
+
+    assert batch["example_id"].tolist() == [12] * 3 + [5] * 3
 
 
 def test_answers_keep_to_their_length():

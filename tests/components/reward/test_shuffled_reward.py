@@ -30,12 +30,12 @@ def test_the_values_are_the_same_but_on_other_rows():
     assert dealt != [float(n) for n in range(50)]
 
 
-def test_everything_but_the_reward_stays_true_to_its_row():
-    result = shuffled()(batch("0", "1", "2", "?"))
+def test_the_parts_and_the_verdict_move_with_the_reward():
+    result = shuffled()(batch("0", "1", "2", "3", "?"))
 
-    assert result["rewards", "function"].tolist() == [0.0, 1.0, 2.0, 0.0]
-    assert result["correct"].tolist() == [False, True, True, False]
-    assert result["reward_valid"].tolist() == [True, True, True, False]
+    assert result["rewards", "function"].tolist() == result["reward"].tolist()
+    assert result["correct"].tolist() == [value >= 1.0 for value in result["reward"].tolist()]
+    assert result["reward_valid"].tolist() == [True, True, True, True, False]
 
 
 def test_an_invalid_row_takes_part_in_nothing():

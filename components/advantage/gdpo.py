@@ -1,0 +1,68 @@
+"""Several rewards, each in standard deviations of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensordict import TensorDict
+
+from rlcomp.advantage import broadcast
+from rlcomp.check import PositiveFloat
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.functional.group import decoupled_standardised
+
+
+class Gdpo(Component):
+    """Each reward standardised in its group, their weighted sum standardised over the batch.
+
+    Summed first, a reward of small spread would vanish beside one of large spread.
+
+    Reads ``rewards`` (``{name: [B]}``), ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``
+    ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where no reward differs within the group, in
+    groups of one and for invalid rewards.
+
+    Args:
+        weights: a factor for each of the rewards; 0 leaves one out.
+        epsilon: added to both standard deviations.
+
+    Raises:
+        ConfigError: the names of the weights are not those of the rewards.
+
+    Source:
+        Liu et al. 2026, arXiv:2601.05242 (GDPO).
+    """
+
+    reads = ("rewards", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    min_group_size = 2
+
+    def __init__(self, *, weights: dict[str, float], epsilon: PositiveFloat = 1e-4) -> None:
+        super().__init__()
+        if not weights:
+            raise ConfigError("Gdpo: weights is empty: give a factor for each part of the reward")
+        self.weights = dict(weights)
+        self.epsilon = epsilon
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        rewards = dict(batch["rewards"].items())
+        _check_names(self.weights, rewards)
+        advantage = decoupled_standardised(
+            rewards, self.weights, batch["group_id"], batch["reward_valid"], self.epsilon
+        )
+        return broadcast(batch, advantage)
+
+
+def _check_names(weights: Iterable[str], rewards: Iterable[str]) -> None:
+    weights, rewards = list(weights), list(rewards)
+    for name in weights:
+        if name not in rewards:
+            raise ConfigError(f"Gdpo: weights names {name!r}{nearest(name, rewards)}")
+    for name in rewards:
+        if name not in weights:
+            raise ConfigError(
+                f"Gdpo: the reward {name!r} has no weight: set advantage.weights.{name} (0 leaves "
+                "it out)"
+            )

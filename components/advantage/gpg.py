@@ -1,0 +1,31 @@
+"""The reward above the mean of its group, scaled by how few rewards there are."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.advantage import broadcast
+from rlcomp.component import Component
+from rlcomp.functional.group import signal_weighted
+
+
+class Gpg(Component):
+    """``B / #{R != 0} * (R - mean_g(R))``, both counts over the valid rows of the batch.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
+    rewards.
+
+    Source:
+        Chu et al. 2025, arXiv:2504.02546 (GPG), as in verl.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    min_group_size = 2
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        advantage = signal_weighted(batch["reward"], batch["group_id"], batch["reward_valid"])
+        return broadcast(batch, advantage)

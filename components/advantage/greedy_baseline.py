@@ -1,0 +1,74 @@
+"""The reward above that of the greedy answer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.advantage import put_advantage
+from rlcomp.check import PositiveFloat
+from rlcomp.component import Component, masked
+from rlcomp.functional.baseline import greedy_reward
+from rlcomp.run.record import record
+
+
+class GreedyBaseline(Component):
+    """ReMax's advantage: ``R - R(greedy answer to the same prompt)``, plus dense rewards.
+
+    Needs ``collector=greedy_baseline``. The greedy answers are no training data: they leave
+    ``response_mask``.
+
+    Reads ``reward``, ``reward_valid``, ``group_id``, ``greedy`` ``[B]``, ``response_mask``
+    ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for greedy answers, for invalid rewards and where
+    the greedy answer's is invalid; ``response_mask``, False on greedy answers. Records the
+    baseline.
+
+    Args:
+        kl_credit: which dense rewards (``token_reward``: KL in the reward) a token is credited
+            with: those from it on, or its own alone, as in the authors' code.
+        clip: bound on the size of ``R - R(greedy)``, in reward units; 5 in the authors' code.
+
+    Raises:
+        ConfigError: a group has no greedy answer.
+
+    Source:
+        Li et al. 2023, arXiv:2310.10505 (ReMax), eq. 5.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "greedy", "response_mask")
+    writes = ("advantage", "response_mask")
+    optional = ("token_reward",)
+
+    def __init__(
+        self,
+        *,
+        kl_credit: Literal["to_go", "immediate"] = "to_go",
+        clip: PositiveFloat | None = None,
+    ) -> None:
+        super().__init__()
+        self.kl_credit = kl_credit
+        self.clip = clip
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage, and take the greedy answers out of the response mask."""
+        reward, valid = batch["reward"].detach(), batch["reward_valid"]
+        baseline, found = greedy_reward(reward, batch["group_id"], valid, batch["greedy"])
+        trained = ~batch["greedy"] & valid & found
+        lead = masked(masked(reward, valid) - baseline, trained)
+        lead = lead if self.clip is None else lead.clamp(-self.clip, self.clip)
+        record("advantage/baseline", baseline, where=batch["greedy"] & valid)
+        record("advantage/abs", lead.abs(), where=~batch["greedy"])
+        record("advantage/zero_fraction", lead == 0, where=~batch["greedy"])
+        per_token = torch.where(trained[:, None], lead[:, None] + self._dense(batch), 0)
+        batch["response_mask"] = batch["response_mask"] & ~batch["greedy"][:, None]
+        return put_advantage(batch, per_token)
+
+    def _dense(self, batch: TensorDict) -> Tensor:
+        mask = batch["response_mask"]
+        if "token_reward" not in batch.keys():
+            return torch.zeros(mask.shape, device=mask.device)
+        dense = masked(batch["token_reward"].detach(), mask)
+        return dense if self.kl_credit == "immediate" else dense.flip(1).cumsum(1).flip(1)

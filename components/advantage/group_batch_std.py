@@ -1,0 +1,43 @@
+"""The reward above the mean of its group, in standard deviations of the batch."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.advantage import broadcast
+from rlcomp.check import PositiveFloat
+from rlcomp.component import Component
+from rlcomp.functional.group import group_batch_standardised
+
+
+class GroupBatchStd(Component):
+    """``(R - mean_g(R)) / (std(R) + epsilon)``, unbiased std of all valid rewards of the batch.
+
+    Easy and hard prompts keep their weight: no group is divided by a small std of its own.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
+    rewards.
+
+    Args:
+        epsilon: added to the standard deviation, in reward units.
+
+    Source:
+        Liu et al. 2025, arXiv:2508.08221, section 4; ``scale_rewards="batch"`` in TRL.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    min_group_size = 2
+
+    def __init__(self, *, epsilon: PositiveFloat = 1e-4) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        advantage = group_batch_standardised(
+            batch["reward"], batch["group_id"], batch["reward_valid"], self.epsilon
+        )
+        return broadcast(batch, advantage)

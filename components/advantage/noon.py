@@ -1,0 +1,36 @@
+"""Only what is better than its baseline is learnt from."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.advantage import put_advantage
+from rlcomp.component import Component
+
+
+class Noon(Component):
+    """``max(A, 0)`` of another estimator's advantage, token by token (no negative).
+
+    The tokens of bad answers have loss and gradient 0 and stay in the denominator of the loss.
+
+    Runs the estimator and overwrites its ``advantage`` ``[B, T]``.
+
+    Args:
+        advantage: the estimator; another one: ``advantage@advantage.advantage=leave_one_out``.
+
+    Source:
+        He et al. 2025, arXiv:2508.07768 (PAMA: Noon PPO).
+    """
+
+    reads = ()
+    writes = ("advantage",)
+    runs = ("advantage",)
+
+    def __init__(self, *, advantage: Component) -> None:
+        super().__init__()
+        self.advantage = advantage
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run the estimator, then write what is positive."""
+        batch = self.advantage(batch)
+        return put_advantage(batch, batch["advantage"].clamp(min=0))

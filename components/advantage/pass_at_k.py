@@ -1,0 +1,44 @@
+"""Only the best answer of a group counts."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.advantage import broadcast
+from rlcomp.check import PositiveFloat
+from rlcomp.component import Component
+from rlcomp.functional.group import best_over_second
+
+
+class PassAtK(Component):
+    """The best answer's lead over the second best; 0 for all others, and for two best ones.
+
+    Optimises the best of ``group_size`` answers instead of their mean.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
+    rewards.
+
+    Args:
+        epsilon: added to the group's standard deviation, which divides the lead, in reward units;
+            null for no division.
+
+    Source:
+        Tang et al. 2025, arXiv:2503.19595, with k = ``group_size``; the division is verl's.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    min_group_size = 2
+
+    def __init__(self, *, epsilon: PositiveFloat | None = 1e-6) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        advantage = best_over_second(
+            batch["reward"], batch["group_id"], batch["reward_valid"], self.epsilon
+        )
+        return broadcast(batch, advantage)

@@ -1,0 +1,63 @@
+"""Rollouts of an older policy, in a synchronous run."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from tensordict import TensorDict
+
+from rlcomp.check import PositiveInt
+from rlcomp.component import Component
+from rlcomp.run.record import record, version
+
+
+class DelayedCollector(Component):
+    """Hands out the rollout made ``staleness`` steps ago; the first ones at once, and again later.
+
+    What an asynchronous sampler does to the data, without its races: for studies of off-policy
+    losses, repeatable bit by bit. The rollouts that wait belong to the checkpoint.
+
+    Reads and writes what the collector inside does; reads ``response_mask``, ``policy_version``
+    ``[B, T]`` of its rollouts.
+
+    Args:
+        collector: makes the rollouts.
+        staleness: steps (calls, inside a refill) a rollout waits.
+
+    Source:
+        Noukhovitch et al. 2024, "Asynchronous RLHF", arXiv:2410.18252, section 3.2.
+    """
+
+    runs = ("collector",)
+
+    def __init__(self, *, collector: Component, staleness: PositiveInt = 1) -> None:
+        super().__init__()
+        self.collector = collector
+        self.staleness = staleness
+        self.queue: deque[TensorDict] = deque(maxlen=staleness)
+
+    def begin_phase(self) -> None:
+        """Forget the rollouts of the phase before."""
+        self.queue.clear()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Roll out, and hand out an older rollout."""
+        rollout = self.collector(batch)
+        waited = len(self.queue) == self.staleness
+        stale = self.queue.popleft() if waited else rollout
+        self.queue.append(rollout)
+        age = version() - stale["policy_version"]
+        record("rollout/staleness", age, where=stale["response_mask"])
+        # A new TensorDict: later stages write into it. Out of a checkpoint it comes on the CPU.
+        device = rollout["response_mask"].device
+        return stale.apply(lambda entry: entry.to(device))
+
+    def run_state(self) -> dict[str, Any]:
+        """The rollouts that wait."""
+        return {"queue": [rollout.to_dict() for rollout in self.queue]}
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Continue with saved ones."""
+        self.queue.clear()
+        self.queue.extend(TensorDict(rollout).auto_batch_size_(1) for rollout in state["queue"])

@@ -1,0 +1,103 @@
+"""Sampled answers to each prompt, and the greedy one beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.batch import cat, decode_texts
+from rlcomp.check import PositiveInt
+from rlcomp.component import Component
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.run.record import record, record_total
+from rlcomp.run.seed import new_generator
+
+
+class GreedyBaselineCollector(Component):
+    """Samples ``group_size`` answers to every prompt and decodes one more greedily.
+
+    The greedy answer stands behind the sampled ones of its group, for ``advantage=greedy_baseline``
+    to compare with. Its ``rollout_log_probs`` are those of the policy's own sampling settings, so
+    that whatever measures a KL before then sees no other policy.
+
+    Reads ``prompt``, ``answer`` ``[P, W]``. Writes a new batch of ``B = P * (group_size + 1)``
+    rows: the tokens, masks and log-probs of the rollout, its texts, ``group_id``, ``truncated`` and
+    ``greedy``; and ``example_id`` ``[B]``, where the prompts say it, and ``kept_tokens``
+    ``[B, T, V/8]``, where the policy's sampling replays them. Its metrics are those of the sampled
+    rows.
+
+    Args:
+        policy: the model that answers.
+        group_size: sampled answers per prompt.
+        max_new_tokens: longest answer, in tokens.
+
+    Source:
+        Li et al. 2023, arXiv:2310.10505 (ReMax), algorithm 1.
+    """
+
+    reads = ("prompt", "answer")
+    writes = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "rollout_log_probs",
+        "group_id",
+        "truncated",
+        "prompt",
+        "response",
+        "answer",
+        "policy_version",
+        "example_id",
+        "greedy",
+    )
+    optional = ("example_id",)
+    fresh = True
+
+    def __init__(
+        self, *, policy: LanguageModel, group_size: PositiveInt = 1, max_new_tokens: PositiveInt
+    ) -> None:
+        super().__init__()
+        self.policy = policy
+        self.group_size = group_size
+        self.max_new_tokens = max_new_tokens
+        self.generator = new_generator()
+        if policy.sampling.replays:
+            self.out_keys = [*self.out_keys, "kept_tokens"]
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Roll out."""
+        sampled = self._answers(batch, self.group_size, self.policy.sampling)
+        greedy = self._answers(batch, 1, replace(self.policy.sampling, temperature=0.0))
+        sampled["greedy"] = torch.zeros_like(sampled["truncated"])
+        greedy["greedy"] = torch.ones_like(greedy["truncated"])
+        with torch.no_grad():
+            greedy["rollout_log_probs"] = self.policy.log_probs(greedy)
+        lengths = sampled["response_mask"].sum(1)
+        record("rollout/length", lengths)
+        record("rollout/truncated", sampled["truncated"])
+        record_total("rollout/tokens", float(lengths.sum()))
+        return _beside(sampled, greedy)
+
+    def _answers(self, batch: TensorDict, group_size: int, sampling: Sampling) -> TensorDict:
+        rollout = self.policy.generate(
+            decode_texts(batch["prompt"]),
+            group_size=group_size,
+            max_new_tokens=self.max_new_tokens,
+            sampling=sampling,
+            generator=self.generator,
+        )
+        for key in ("answer", "example_id"):
+            if key in batch.keys():
+                entry = batch[key].to(rollout["tokens"].device)
+                rollout[key] = entry.repeat_interleave(group_size, 0)
+        return rollout
+
+
+def _beside(sampled: TensorDict, greedy: TensorDict) -> TensorDict:
+    """Both as one batch, in which the answers to a prompt share a group and stand together."""
+    joined = cat([sampled, greedy])
+    joined["group_id"] = torch.cat([sampled["group_id"], greedy["group_id"]])
+    return joined[joined["group_id"].argsort(stable=True)]

@@ -1,0 +1,87 @@
+"""A bonus for entropy that holds the entropy above a target."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.check import NonNegativeFloat, PositiveFloat
+from rlcomp.component import Component, masked
+from rlcomp.functional.coefficient import stepped_entropy_coef
+from rlcomp.loss import Loss, scalars
+from rlcomp.run.record import record
+
+
+class AdaptiveEntropyLoss(Loss):
+    """``loss = -c * sum_t loss_weight_t * entropy_t``, where ``c`` moves with the entropy.
+
+    After each optimiser step it goes up where the mean entropy of the step is at or below the
+    target, and down where it is above; the bonus is paid only while the last entropy seen is at or
+    below the target.
+
+    Reads ``response_mask``, ``entropy`` ``[B, T]``. Writes the scalar ``loss``.
+
+    Args:
+        entropy_coef: ``c`` at first, in reward units per nat.
+        target: mean entropy of the tokens of an optimiser step, nats a token.
+        step: by which ``c`` goes up or down.
+        maximum: ``c`` stays in ``[0, maximum]``.
+        reduction: writes ``loss_weight``.
+
+    Source:
+        He et al. 2025 (Skywork Open Reasoner 1), arXiv:2505.22312.
+    """
+
+    reads = ("response_mask", "entropy")
+    runs = ("reduction",)
+    contained = True
+
+    entropy_coef: Tensor
+    last: Tensor
+    total: Tensor
+    count: Tensor
+
+    def __init__(
+        self,
+        *,
+        entropy_coef: NonNegativeFloat,
+        target: NonNegativeFloat,
+        step: PositiveFloat,
+        maximum: NonNegativeFloat,
+        reduction: Component,
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.target = target
+        self.step = step
+        self.maximum = maximum
+        # No entropy seen yet: NaN is not below any target.
+        first = {"entropy_coef": entropy_coef, "last": float("nan"), "total": 0.0, "count": 0.0}
+        for name, value in first.items():
+            self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalar loss of these rows."""
+        batch = self.weighted(batch)
+        mask = batch["response_mask"]
+        entropy = masked(batch["entropy"], mask)
+        self.total += entropy.detach().double().sum()
+        self.count += mask.sum()
+        coef = float(self.entropy_coef) if float(self.last) <= self.target else 0.0
+        return scalars(loss=-coef * (entropy * batch["loss_weight"]).sum())
+
+    def after_step(self) -> None:
+        """Move, by the mean entropy of the tokens of all micro-batches."""
+        super().after_step()
+        record("entropy_bonus/coef", float(self.entropy_coef))
+        self.last.copy_(self.total / self.count)
+        moved = stepped_entropy_coef(
+            float(self.entropy_coef),
+            float(self.last),
+            target=self.target,
+            step=self.step,
+            maximum=self.maximum,
+        )
+        self.entropy_coef.fill_(moved)
+        self.total.zero_()
+        self.count.zero_()

@@ -1,0 +1,46 @@
+"""KL to the reference over the whole vocabulary, as a loss."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.functional.kl import kl_full
+from rlcomp.kl_controller import KLController
+from rlcomp.loss import Loss, scalars
+from rlcomp.run.record import record
+
+
+class KLFullLoss(Loss):
+    """``loss = beta * sum_t loss_weight_t * KL_t``, each the exact KL of the next token.
+
+    Value and gradient are exact given the prefix. Memory: some ``B * T * V`` numbers of the
+    micro-batch for either distribution and the gradient.
+
+    Reads ``response_mask`` ``[B, T]``, ``log_distribution``, ``ref_log_distribution``
+    ``[B, T, V]``. Writes the scalar ``loss``.
+
+    Args:
+        controller: says what a nat costs.
+        reduction: writes ``loss_weight``.
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
+    """
+
+    reads = ("response_mask", "log_distribution", "ref_log_distribution")
+    runs = ("reduction",)
+    contained = True
+    exclusive = "kl"
+
+    def __init__(self, *, controller: KLController, reduction: Component) -> None:
+        super().__init__(reduction=reduction)
+        self.controller = controller
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalar loss of these rows."""
+        batch = self.weighted(batch)
+        mask = batch["response_mask"]
+        kl = kl_full(batch["log_distribution"], batch["ref_log_distribution"], mask)
+        record("kl/in_loss", kl, where=mask)
+        return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())

@@ -1,0 +1,49 @@
+"""Imitation of one's own right answers."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat
+from rlcomp.component import Component, masked
+from rlcomp.loss import Loss, scalars
+from rlcomp.run.record import record
+
+
+class PositiveNLL(Loss):
+    """``loss = -nll_coef * sum_t loss_weight_t * log_probs_t`` over the right responses.
+
+    The weights are shared among the right responses of the whole optimiser step, as if there were
+    no others; without any, the loss is 0.
+
+    Reads ``response_mask``, ``log_probs`` ``[B, T]``, ``correct`` ``[B]``. Writes the scalar
+    ``loss``, in nats. Records ``imitation/nll``, nats a token.
+
+    Args:
+        nll_coef: weight of the term.
+        reduction: writes ``loss_weight``; the paper's is ``token_mean``.
+
+    Source:
+        Yue et al. 2025 (VAPO), arXiv:2504.05118: the positive-example LM loss.
+    """
+
+    reads = ("response_mask", "log_probs", "correct")
+    runs = ("reduction",)
+    contained = True
+
+    def __init__(self, *, nll_coef: NonNegativeFloat, reduction: Component) -> None:
+        super().__init__(reduction=reduction)
+        self.nll_coef = nll_coef
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """``loss_weight`` of the tokens of right responses."""
+        right = batch["response_mask"] & batch["correct"][:, None]
+        return super().prepare(batch.copy().set("response_mask", right))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalar loss of these rows."""
+        batch = self.weighted(batch)
+        right = batch["response_mask"] & batch["correct"][:, None]
+        nll = -masked(batch["log_probs"], right)
+        record("imitation/nll", nll, where=right)
+        return scalars(loss=self.nll_coef * (nll * batch["loss_weight"]).sum())

@@ -1,0 +1,30 @@
+"""No importance ratio: the score function."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.functional.ratio import log_ratio
+from rlcomp.loss import Part
+
+
+class NoRatio(Part):
+    """``pi / sg[pi]``: 1 everywhere, with the gradient of ``log pi``.
+
+    With ``trust_region: none`` the loss has REINFORCE's gradient. For data of the policy itself:
+    nothing corrects for older ones.
+
+    Reads ``log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B, T]``.
+
+    Source:
+        Williams 1992, doi:10.1007/BF00992696; as a ratio: Foerster et al. 2018, arXiv:1802.05098.
+    """
+
+    reads = ("log_probs", "response_mask")
+    writes = ("ratio",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the ratio."""
+        log_probs = batch["log_probs"]
+        batch["ratio"] = log_ratio(log_probs, log_probs.detach(), batch["response_mask"]).exp()
+        return batch

@@ -1,0 +1,37 @@
+"""The importance ratio of the whole response as one action."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.functional.kl import kl_estimate
+from rlcomp.functional.ratio import log_ratio, whole_sequence_ratio
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class WholeSequenceRatio(Part):
+    """``r_i = pi(y_i) / pi_old(y_i)``, not normalised by length; each token's gradient is ``r_i``.
+
+    With ``reduction: sequence_sum`` the gradient is that of one clipped objective per response; the
+    value counts it once per token. The log of ``r_i`` is clamped to +-20.
+
+    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
+    T]``, the same at every token of a row, 1 outside the mask.
+
+    Source:
+        Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3.
+    """
+
+    reads = ("log_probs", "old_log_probs", "response_mask")
+    writes = ("ratio",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the ratio."""
+        mask = batch["response_mask"]
+        token = log_ratio(batch["log_probs"], batch["old_log_probs"], mask)
+        batch["ratio"] = whole_sequence_ratio(token, mask)
+        record("ratio/mean", batch["ratio"], where=mask)
+        approx_kl = kl_estimate(batch["old_log_probs"], batch["log_probs"].detach(), mask, "k3")
+        record("ratio/approx_kl", approx_kl, where=mask)
+        return batch

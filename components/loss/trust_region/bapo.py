@@ -1,0 +1,111 @@
+"""BAPO's bounds, searched for at every optimiser step."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from tensordict import TensorDict
+
+from rlcomp.check import Fraction, Ge, PositiveFloat, Probability
+from rlcomp.component import masked
+from rlcomp.errors import ConfigError
+from rlcomp.functional.bapo import Bounds, Measure, Path, search_bounds
+from rlcomp.functional.surrogate import bounded_surrogate, emptied, outside_bounds
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class Bapo(Part):
+    """PPO's surrogate with bounds that leave positive tokens a given share.
+
+    At every optimiser step the search starts anew: first the ceiling is widened, then the floor is
+    raised, until tokens with positive advantage carry ``share``, or both bounds are at their ends.
+    Tokens count by the probability with which they were sampled.
+
+    Reads ``ratio``, ``advantage``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``. Writes
+    ``surrogate`` ``[B, T]``. Prepares ``ratio_floor``, ``ratio_ceiling`` ``[B]``.
+
+    Args:
+        share: of positive tokens, to be reached.
+        measure: a share of what. ``gradient``: of the gradient, which both bounds raise.
+            ``value``: of the objective, as the paper has it; a higher floor lowers that share, so
+            once the ceiling is at its end the floor always goes to its own.
+        floor_start: where the ratio's lower bound begins; in [0, 1).
+        floor_end: where it ends.
+        floor_step: by how much it is raised at a time.
+        ceiling_start: where the ratio's upper bound begins; at least 1.
+        ceiling_end: where it ends.
+        ceiling_step: by how much it is raised at a time.
+
+    Raises:
+        ConfigError: a bound would end before it starts.
+
+    Source:
+        Xi et al. 2025 (BAPO), arXiv:2510.18927.
+    """
+
+    reads = ("ratio", "advantage", "response_mask", "rollout_log_probs")
+    writes = ("surrogate",)
+    prepares = ("ratio_floor", "ratio_ceiling")
+
+    def __init__(
+        self,
+        *,
+        share: Probability = 0.4,
+        measure: Measure = "gradient",
+        floor_start: Fraction = 0.6,
+        floor_end: Fraction = 0.9,
+        floor_step: PositiveFloat = 0.02,
+        ceiling_start: Annotated[float, Ge(1)] = 1.2,
+        ceiling_end: Annotated[float, Ge(1)] = 3.0,
+        ceiling_step: PositiveFloat = 0.05,
+    ) -> None:
+        super().__init__()
+        for bound, start, end in (
+            ("floor", floor_start, floor_end),
+            ("ceiling", ceiling_start, ceiling_end),
+        ):
+            if end < start:
+                raise ConfigError(
+                    f"{bound}_end is {end}, below {bound}_start = {start}: the search raises it"
+                )
+        self.share = share
+        self.measure: Measure = measure
+        self.floor_start = floor_start
+        self.floor_end = floor_end
+        self.floor_step = floor_step
+        self.ceiling_start = ceiling_start
+        self.ceiling_end = ceiling_end
+        self.ceiling_step = ceiling_step
+        self.found = Bounds(floor_start, ceiling_start, math.nan, 0)
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """The bounds, the same for every row, from all rows of the step."""
+        mask = batch["response_mask"]
+        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        weight = masked(masked(batch["rollout_log_probs"], mask).exp(), mask)
+        floors = Path(self.floor_start, self.floor_end, self.floor_step)
+        ceilings = Path(self.ceiling_start, self.ceiling_end, self.ceiling_step)
+        self.found = search_bounds(
+            ratio, advantage, weight, self.share, (floors, ceilings), self.measure
+        )
+        result = batch.select()
+        result["ratio_floor"] = ratio.new_full(batch.batch_size, self.found.floor)
+        result["ratio_ceiling"] = ratio.new_full(batch.batch_size, self.found.ceiling)
+        return result
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        view, mask = self.prepared(batch), batch["response_mask"]
+        floor, ceiling = view["ratio_floor"][:, None], view["ratio_ceiling"][:, None]
+        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        batch["surrogate"] = bounded_surrogate(ratio, advantage, floor, ceiling)
+        low, high = outside_bounds(ratio, advantage, floor, ceiling)
+        record("trust_region/clip_fraction_low", low, where=mask)
+        record("trust_region/clip_fraction_high", high, where=mask)
+        record("trust_region/ratio_floor", view["ratio_floor"])
+        record("trust_region/ratio_ceiling", view["ratio_ceiling"])
+        record("trust_region/positive_share", self.found.share)
+        record("trust_region/search_steps", float(self.found.steps))
+        return batch

@@ -1,0 +1,90 @@
+"""Clip-Cov: a few tokens that drive the entropy down have no gradient."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import Fraction, NonNegativeFloat, Probability
+from rlcomp.component import masked
+from rlcomp.errors import ConfigError
+from rlcomp.functional.covariance import count_of, covariance, drawn
+from rlcomp.functional.surrogate import clipped_surrogate, emptied, outside_bounds
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+from rlcomp.run.seed import new_generator
+
+
+class ClipCov(Part):
+    """PPO's surrogate, but 0 on tokens drawn from those whose log-prob and advantage covary.
+
+    Drawn are ``max(1, share * tokens)`` of all that are not clipped anyway and whose covariance,
+    over the whole optimiser step, is between two bounds.
+
+    Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: the tokens taken out.
+
+    Args:
+        clip_low: in [0, 1).
+        clip_high: at least 0.
+        share: of the step's tokens that may be taken out.
+        covariance_low: only tokens above it; in units of advantage times nats.
+        covariance_high: only tokens below it.
+
+    Raises:
+        ConfigError: no covariance is between the bounds.
+
+    Source:
+        Cui et al. 2025, arXiv:2505.22617, section 4.2 (Clip-Cov).
+    """
+
+    reads = ("log_probs", "ratio", "advantage", "response_mask")
+    writes = ("surrogate",)
+    prepares = ("selected",)
+    filters = True
+
+    def __init__(
+        self,
+        *,
+        clip_low: Fraction = 0.2,
+        clip_high: NonNegativeFloat = 0.2,
+        share: Probability = 2e-4,
+        covariance_low: float = 1.0,
+        covariance_high: float = 5.0,
+    ) -> None:
+        super().__init__()
+        if covariance_high <= covariance_low:
+            raise ConfigError(
+                f"covariance_high is {covariance_high}, not above covariance_low = "
+                f"{covariance_low}: no token is between them"
+            )
+        self.clip_low = clip_low
+        self.clip_high = clip_high
+        self.share = share
+        self.covariance_low = covariance_low
+        self.covariance_high = covariance_high
+        self.generator = new_generator()
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """Which tokens are taken out, from all rows of the step."""
+        mask = batch["response_mask"]
+        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        value = covariance(batch["log_probs"], batch["advantage"], mask)
+        low, high = outside_bounds(ratio, advantage, 1 - self.clip_low, 1 + self.clip_high)
+        between = (value > self.covariance_low) & (value < self.covariance_high)
+        eligible = mask & ~low & ~high & between
+        count = count_of(mask, self.share)
+        result = batch.select()
+        result["selected"] = drawn(eligible, batch["log_probs"], count, self.generator)
+        return result
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        selected, mask = self.prepared(batch)["selected"], batch["response_mask"]
+        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        surrogate = clipped_surrogate(ratio, advantage, self.clip_low, self.clip_high)
+        batch["surrogate"] = masked(surrogate, ~selected)
+        low, high = outside_bounds(ratio, advantage, 1 - self.clip_low, 1 + self.clip_high)
+        record("trust_region/clip_fraction_low", low, where=mask)
+        record("trust_region/clip_fraction_high", high, where=mask)
+        record("trust_region/selected_fraction", selected, where=mask)
+        return batch

@@ -1,0 +1,28 @@
+"""No trust region: plain importance sampling."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.functional.surrogate import emptied
+from rlcomp.loss import Part
+
+
+class NoTrustRegion(Part):
+    """``ratio * advantage``, however far the policy has moved.
+
+    Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, eq. 6.
+    """
+
+    reads = ("ratio", "advantage", "response_mask")
+    writes = ("surrogate",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        mask = batch["response_mask"]
+        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        batch["surrogate"] = ratio * advantage
+        return batch

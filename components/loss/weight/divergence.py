@@ -1,0 +1,67 @@
+"""Tokens or sequences on which sampler and trainer diverge, left out."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.component import masked
+from rlcomp.errors import ConfigError
+from rlcomp.functional.importance import Aggregate, aggregated, recorded
+from rlcomp.functional.kl import Estimator, kl_estimate
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class DivergenceFilter(Part):
+    """Weight 1 where an estimate of KL(rollout || old) lies in ``[low, high]``, else 0.
+
+    k2 and k3 are never negative: they need no ``low``. k1 is the log of the ratio
+    ``pi_rollout / pi_old``, so its bounds are logs. What is dropped stays in the denominator of the
+    loss.
+
+    Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
+    ``token_weight`` ``[B, T]``.
+
+    Args:
+        estimator: k1, k2 or k3.
+        aggregate: of the token itself, or the sum, mean or maximum over its sequence.
+        high: the largest estimate kept, nats.
+        low: the least estimate kept, nats; null for no bound.
+
+    Source:
+        verl, rollout correction (rejection sampling); estimators: Schulman 2020, "Approximating KL
+        divergence".
+    """
+
+    reads = ("old_log_probs", "rollout_log_probs", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(
+        self,
+        *,
+        estimator: Estimator = "k3",
+        aggregate: Aggregate = "mean",
+        high: float = 0.01,
+        low: float | None = None,
+    ) -> None:
+        super().__init__()
+        if low is not None and low > high:
+            raise ConfigError(f"low is {low}, above high={high}: lower it, or raise high")
+        self.estimator = estimator
+        self.aggregate = aggregate
+        self.high = high
+        self.low = low
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write 1 for what is kept."""
+        mask, old = batch["response_mask"], batch["old_log_probs"]
+        rollout = recorded(batch["rollout_log_probs"], old)
+        per_token = kl_estimate(rollout, old, mask, self.estimator)
+        estimate = aggregated(per_token, mask, self.aggregate)
+        keep = estimate <= self.high
+        if self.low is not None:
+            keep = keep & (estimate >= self.low)
+        record("weight/divergence", per_token, where=mask)
+        record("weight/dropped_divergence", ~keep, where=mask)
+        batch["token_weight"] = masked(keep.to(per_token.dtype), mask)
+        return batch

@@ -1,0 +1,49 @@
+"""Sequences whose mean mismatch is out of bounds, left out (Geo-RS)."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat, PositiveFloat
+from rlcomp.component import masked
+from rlcomp.errors import ConfigError
+from rlcomp.functional.importance import at_level, inside, sampler_gap
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class GeometricFilter(Part):
+    """Weight 1 where the geometric mean of ``pi_old / pi_rollout`` lies in bounds, else 0.
+
+    The mean does not grow with the length. Sequences dropped stay in the denominator of the loss.
+    Together with ``tis`` the kept tokens carry their own weight as well.
+
+    Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
+    ``token_weight`` ``[B, T]``.
+
+    Args:
+        low: the least ratio kept.
+        high: the largest ratio kept.
+
+    Source:
+        Li et al. 2025, "Trust region masking for long-horizon LLM reinforcement learning".
+    """
+
+    reads = ("old_log_probs", "rollout_log_probs", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(self, *, low: NonNegativeFloat = 0.99, high: PositiveFloat = 1.01) -> None:
+        super().__init__()
+        if low > high:
+            raise ConfigError(f"low is {low}, above high={high}: lower it, or raise high")
+        self.low = low
+        self.high = high
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write 1 for the tokens of the sequences kept."""
+        mask = batch["response_mask"]
+        gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
+        keep = inside(at_level(gap, mask, "sequence_mean"), self.low, self.high)
+        record("weight/dropped_geometric", ~keep, where=mask)
+        batch["token_weight"] = masked(keep.to(gap.dtype), mask)
+        return batch

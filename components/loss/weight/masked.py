@@ -1,0 +1,70 @@
+"""Importance weights, 0 outside bounds (MIS, IcePop)."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat, PositiveFloat
+from rlcomp.component import masked
+from rlcomp.errors import ConfigError
+from rlcomp.functional.importance import (
+    Level,
+    at_level,
+    effective_sample_size,
+    inside,
+    sampler_gap,
+)
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class MaskedWeight(Part):
+    """``pi_old / pi_rollout`` where that lies in ``[low, high]``, else 0.
+
+    Tokens dropped stay in the denominator of the loss. With ``proximal=rollout`` every weight is 1:
+    it needs ``proximal=recomputed``.
+
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN where the sampler kept none: weight 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the mean weight, the
+    share of tokens dropped and the effective sample size, that of each micro-batch.
+
+    Args:
+        level: whose ratio: the token's, its sequence's, or the geometric mean over its sequence.
+        low: the least ratio kept.
+        high: the largest ratio kept.
+
+    Source:
+        Ling team 2025, arXiv:2510.18855 (IcePop); at the level of sequences Liu et al. 2025, "When
+        speed kills stability".
+    """
+
+    reads = ("old_log_probs", "rollout_log_probs", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(
+        self,
+        *,
+        level: Level = "token",
+        low: NonNegativeFloat = 0.5,
+        high: PositiveFloat = 5.0,
+    ) -> None:
+        super().__init__()
+        if low > high:
+            raise ConfigError(f"low is {low}, above high={high}: lower it, or raise high")
+        self.level = level
+        self.low = low
+        self.high = high
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        mask = batch["response_mask"]
+        gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
+        log_weight = at_level(gap, mask, self.level)
+        keep = inside(log_weight, self.low, self.high)
+        weight = torch.where(keep, log_weight.exp(), torch.zeros_like(log_weight))
+        record("weight/mean", weight, where=mask)
+        record("weight/ess", effective_sample_size(weight, mask).expand_as(mask), where=mask)
+        record("weight/dropped_masked", ~keep, where=mask)
+        batch["token_weight"] = masked(weight, mask)
+        return batch

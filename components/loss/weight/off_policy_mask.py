@@ -1,0 +1,45 @@
+"""Bad answers that the policy has left behind, left out."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat
+from rlcomp.component import masked
+from rlcomp.functional.importance import off_policy
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class OffPolicyMask(Part):
+    """Weight 0 where the advantage is negative and the policy is far from the sampler.
+
+    Far: the sequence's mean ``log pi_rollout - log pi`` is above ``delta``. An answer of advantage
+    0 or more is always kept. What is dropped stays in the denominator of the loss.
+
+    Reads ``log_probs``, ``rollout_log_probs`` (NaN: no gap), ``advantage``, ``response_mask``
+    ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
+
+    Args:
+        delta: nats per token; infinity keeps everything.
+
+    Source:
+        DeepSeek-V3.2 2025, arXiv:2512.02556, eq. 9.
+    """
+
+    reads = ("log_probs", "rollout_log_probs", "advantage", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(self, *, delta: NonNegativeFloat = 0.5) -> None:
+        super().__init__()
+        self.delta = delta
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write 1 for the tokens kept."""
+        mask = batch["response_mask"]
+        drop = off_policy(
+            batch["log_probs"], batch["rollout_log_probs"], batch["advantage"], mask, self.delta
+        )
+        record("weight/dropped_off_policy", drop, where=mask)
+        batch["token_weight"] = masked((~drop).to(batch["log_probs"].dtype), mask)
+        return batch

@@ -1,0 +1,32 @@
+"""Answers cut off at the length limit, left out of the loss."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class OverlongMask(Part):
+    """Weight 0 for the tokens of truncated answers, else 1.
+
+    They stay in the denominator of the loss, and in the statistics of their group.
+
+    Reads ``truncated`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
+
+    Source:
+        Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.4 (overlong filtering).
+    """
+
+    reads = ("truncated", "response_mask")
+    writes = ("token_weight",)
+    filters = True
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write 1 for the tokens of whole answers."""
+        mask, cut = batch["response_mask"], batch["truncated"][:, None]
+        record("weight/dropped_overlong", cut.expand_as(mask), where=mask)
+        batch["token_weight"] = (mask & ~cut).to(torch.get_default_dtype())
+        return batch

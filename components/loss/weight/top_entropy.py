@@ -1,0 +1,52 @@
+"""Learn from the tokens of high entropy only."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tensordict import TensorDict
+
+from rlcomp.check import Interval
+from rlcomp.component import masked
+from rlcomp.functional.importance import upper_quantile
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class TopEntropy(Part):
+    """Weight 1 for the ``fraction`` of tokens with the highest entropy, else 0.
+
+    The quantile is that of all response tokens of the optimiser step. What is dropped stays in the
+    denominator of the loss.
+
+    Reads ``entropy``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
+
+    Args:
+        fraction: of the tokens; 1 keeps all.
+
+    Source:
+        Wang et al. 2025, "Beyond the 80/20 rule", arXiv:2506.01939, eq. 5.
+    """
+
+    reads = ("entropy", "response_mask")
+    writes = ("token_weight",)
+    prepares = ("entropy_floor",)
+    filters = True
+
+    def __init__(self, *, fraction: Annotated[float, Interval(gt=0, le=1)] = 0.2) -> None:
+        super().__init__()
+        self.fraction = fraction
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """The least entropy of a token that is kept, nats, ``[B]``, the same for all rows."""
+        mask = batch["response_mask"]
+        floor = upper_quantile(batch["entropy"], mask, self.fraction)
+        return batch.select().set("entropy_floor", floor.expand(len(mask)))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write 1 for the tokens kept."""
+        mask, entropy = batch["response_mask"], batch["entropy"].detach()
+        keep = entropy >= self.prepared(batch)["entropy_floor"][:, None]
+        record("weight/dropped_top_entropy", ~keep, where=mask)
+        batch["token_weight"] = masked(keep.to(entropy.dtype), mask)
+        return batch

@@ -1,0 +1,70 @@
+"""Truncated importance sampling of the sampler's mismatch (TIS)."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.check import NonNegativeFloat, PositiveFloat
+from rlcomp.component import masked
+from rlcomp.errors import ConfigError
+from rlcomp.functional.importance import (
+    Level,
+    at_level,
+    effective_sample_size,
+    sampler_gap,
+    truncated_weight,
+)
+from rlcomp.loss import Part
+from rlcomp.run.record import record
+
+
+class TruncatedWeight(Part):
+    """``clamp(pi_old / pi_rollout, floor, cap)``, of the token or of its sequence.
+
+    With ``proximal=rollout`` both are the same and every weight is 1: it needs
+    ``proximal=recomputed``.
+
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN where the sampler kept none: weight 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the mean weight and
+    the effective sample size, that of each micro-batch.
+
+    Args:
+        level: whose ratio: the token's, its sequence's, or the geometric mean over its sequence.
+        cap: the largest weight.
+        floor: the least weight.
+
+    Source:
+        Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
+    """
+
+    reads = ("old_log_probs", "rollout_log_probs", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(
+        self,
+        *,
+        level: Level = "token",
+        cap: PositiveFloat = 2.0,
+        floor: NonNegativeFloat = 0.0,
+    ) -> None:
+        super().__init__()
+        if floor > cap:
+            raise ConfigError(f"floor is {floor}, above cap={cap}: lower it, or raise cap")
+        self.level = level
+        self.cap = cap
+        self.floor = floor
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        mask = batch["response_mask"]
+        weight = self._weight(batch)
+        record("weight/mean", weight, where=mask)
+        record("weight/ess", effective_sample_size(weight, mask).expand_as(mask), where=mask)
+        batch["token_weight"] = masked(weight, mask)
+        return batch
+
+    def _weight(self, batch: TensorDict) -> Tensor:
+        mask = batch["response_mask"]
+        gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
+        return truncated_weight(at_level(gap, mask, self.level), self.floor, self.cap)

@@ -1,0 +1,43 @@
+"""The policy as it stands before the update, with the second moment of its distribution."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.run.record import record
+
+
+class RecomputedMoments(Component):
+    """``old_log_probs`` and ``squared_probs``, by two forward passes, for optimal baselines.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+    Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both under the distribution that
+    samples; records how far the sampler was off.
+
+    Args:
+        policy: the model that is trained.
+    """
+
+    reads = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "rollout_log_probs",
+    )
+    writes = ("old_log_probs", "squared_probs")
+
+    def __init__(self, *, policy: LanguageModel) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the recomputed log-probs and the second moment."""
+        with torch.no_grad():
+            batch["old_log_probs"] = self.policy.log_probs(batch)
+        batch["squared_probs"] = self.policy.squared_probs(batch)
+        gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
+        record("proximal/sampler_gap", gap, where=batch["response_mask"])
+        return batch

@@ -1,0 +1,149 @@
+"""Rewards of single steps, beside the outcome's."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.batch import decode_texts
+from rlcomp.check import NonEmptyText
+from rlcomp.component import Component
+from rlcomp.errors import DataError
+from rlcomp.reward import TextReward, put_reward
+from rlcomp.run.record import record, recording
+
+
+class Steps(Component):
+    r"""Scores every step of a response by one reward, and the whole by another.
+
+    A separator ends a step and belongs to it, and so do the blank pieces behind it; the last step
+    ends with the response. A step's reward stands on the token that completes its text; steps that
+    one token completes add up. The text is that of the sampled tokens.
+
+    The outcome stays apart, so that the steps are not counted twice where an estimator adds both
+    up; ``rewards`` gets the mean over the steps as ``steps``. A step that cannot be judged is no
+    step; a response without any has no valid reward.
+
+    Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``. Runs the
+    outcome's reward, writes its four keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``.
+
+    Args:
+        outcome: the reward of the whole response.
+        step: scores a step as if it were the response.
+        tokenizer: the policy's.
+        separator: text that ends a step.
+        so_far: the step is scored together with all steps before it, not alone.
+
+    Raises:
+        DataError: the score of a step is infinite.
+
+    Source:
+        Process rewards: Lightman et al. 2023, arXiv:2305.20050.
+    """
+
+    reads = ("prompt", "answer", "tokens", "response_mask")
+    writes = ("reward", "rewards", "correct", "reward_valid", "token_reward", "step_end")
+    runs = ("outcome",)
+    contained = True
+
+    def __init__(
+        self,
+        *,
+        outcome: Component,
+        step: TextReward,
+        tokenizer: PreTrainedTokenizerBase,
+        separator: NonEmptyText = "\n",
+        so_far: bool = True,
+    ) -> None:
+        super().__init__()
+        self.outcome = outcome
+        self.step = step
+        self.tokenizer = tokenizer
+        self.separator = separator
+        self.so_far = so_far
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run the outcome's reward, and score every step."""
+        mask = batch["response_mask"].cpu()
+        reward, count = torch.zeros(mask.shape), torch.zeros(mask.shape)
+        texts = zip(decode_texts(batch["prompt"]), decode_texts(batch["answer"]), strict=True)
+        for row, (prompt, answer) in enumerate(texts):
+            ids = batch["tokens"][row].cpu()[mask[row]].tolist()
+            places = mask[row].nonzero()[:, 0]
+            for text, tokens in self._steps(ids):
+                score = self._score(prompt, text, answer)
+                if score is not None:
+                    reward[row, places[tokens - 1]] += score
+                    count[row, places[tokens - 1]] += 1
+        device = batch["tokens"].device
+        return self._put(batch, reward.to(device), count.to(device))
+
+    def _put(self, batch: TensorDict, reward: Tensor, count: Tensor) -> TensorDict:
+        with recording():
+            outcome = self.outcome(batch.copy())
+        batch["token_reward"], batch["step_end"] = reward, count > 0
+        mean = reward.sum(1) / count.sum(1).clamp(min=1)
+        rewards = {**dict(outcome["rewards"].items()), "steps": mean}
+        valid = outcome["reward_valid"] & (count > 0).any(1)
+        record("reward/steps", mean, where=valid)
+        return put_reward(batch, outcome["reward"], rewards, outcome["correct"], valid)
+
+    def _steps(self, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
+        """The text of each step that is scored, and how many tokens it takes up to its end."""
+        if not ids:
+            return
+        steps = split_steps(self._text(ids), self.separator)
+        for step, prefix in zip(steps[:-1], accumulate(steps[:-1]), strict=True):
+            tokens = self._complete(ids, prefix)
+            yield (prefix if self.so_far else step), tokens
+        yield ("".join(steps) if self.so_far else steps[-1]), len(ids)
+
+    def _complete(self, ids: Sequence[int], prefix: str) -> int:
+        """The fewest tokens whose text starts with a prefix of the whole text."""
+        return bisect.bisect_left(
+            range(len(ids)), True, key=lambda n: self._text(ids[:n]).startswith(prefix)
+        )
+
+    def _text(self, ids: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(
+            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def _score(self, prompt: str, text: str, answer: str) -> float | None:
+        score = self.step.score(prompt, text, answer)
+        if score is None or math.isnan(score):
+            return None
+        if math.isinf(score):
+            raise DataError(
+                f"{type(self.step).__name__} scored the step {text[-60:]!r} with {score}"
+            )
+        return float(score)
+
+
+def split_steps(text: str, separator: str) -> list[str]:
+    r"""The steps of a text, each with its separator; joined they are the text.
+
+    Blank pieces join the step before them, or the first step.
+
+    Examples:
+        >>> split_steps("\n1 + 1 = 2\n\nso 2\n", "\n")
+        ['\n1 + 1 = 2\n\n', 'so 2\n']
+        >>> split_steps("", "\n")
+        ['']
+    """
+    *ended, rest = text.split(separator)
+    steps, begun = [""], False
+    for part, end in [*((part, separator) for part in ended), (rest, "")]:
+        if begun and part.strip():
+            steps.append("")
+        steps[-1] += part + end
+        begun = begun or bool(part.strip())
+    return steps

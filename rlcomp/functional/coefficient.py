@@ -1,0 +1,144 @@
+"""Coefficients that move: from a measured KL or entropy, or with the run's progress."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from torch import Tensor
+
+Unit = Literal["token", "sequence"]
+
+# A coefficient that is only ever doubled or halved must come back from wherever it went.
+_LEAST, _MOST = 1e-8, 1e8
+
+
+def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
+    """The mean KL of the responses, per token or per response; empty ones do not count.
+
+    Args:
+        kl: shape ``[B, T]``, nats, 0 outside the mask.
+        mask: shape ``[B, T]``, bool.
+        unit: ``"sequence"``: nats per response; ``"token"``: each response's mean over its tokens.
+
+    Returns:
+        The mean over responses, in nats; NaN where there is none.
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, section 2.2 (per response).
+
+    Examples:
+        >>> kl, mask = torch.tensor([[1.0, 3.0], [4.0, 0.0]]), torch.tensor([[1, 1], [1, 0]]).bool()
+        >>> mean_kl(kl, mask, "sequence"), mean_kl(kl, mask, "token")
+        (4.0, 3.0)
+    """
+    lengths = mask.sum(1)
+    filled = lengths > 0
+    sums = kl.detach().double().sum(1)[filled]
+    return float((sums / lengths[filled] if unit == "token" else sums).mean())
+
+
+def adaptive_kl_coef(
+    kl_coef: float, kl: float, *, target: float, horizon: float, num_sequences: int
+) -> float:
+    """One step of the proportional controller: ``beta * (1 + e * n / horizon)``.
+
+    ``e = clip(kl / target - 1, -0.2, 0.2)``. A batch counts as one horizon at the most, so that a
+    step never changes the coefficient by more than 20 % and never turns its sign.
+
+    Args:
+        kl_coef: beta, in reward units per nat.
+        kl: measured, nats; where it is not finite nothing moves.
+        target: nats, in the unit of ``kl``.
+        horizon: responses, the controller's time constant.
+        num_sequences: responses ``kl`` was measured on.
+
+    Returns:
+        The next beta.
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
+
+    Examples:
+        >>> round(adaptive_kl_coef(0.2, 9.0, target=6.0, horizon=10000, num_sequences=256), 6)
+        0.201024
+    """
+    if not math.isfinite(kl):
+        return kl_coef
+    error = min(max(kl / target - 1, -0.2), 0.2)
+    return kl_coef * (1 + error * min(num_sequences / horizon, 1.0))
+
+
+def doubled_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
+    """Twice beta above 1.5 times the target, half of it below ``target / 1.5``.
+
+    Args:
+        kl_coef: beta, in reward units per nat.
+        kl: measured, nats; where it is not finite nothing moves.
+        target: nats, in the unit of ``kl``.
+
+    Returns:
+        The next beta, between 1e-8 and 1e8.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, section 4.
+
+    Examples:
+        >>> [doubled_kl_coef(1.0, kl, target=0.01) for kl in (0.02, 0.01, 0.005)]
+        [2.0, 1.0, 0.5]
+    """
+    if kl > 1.5 * target and math.isfinite(kl):
+        return min(2 * kl_coef, _MOST)
+    return max(kl_coef / 2, _LEAST) if kl < target / 1.5 else kl_coef
+
+
+def between(start: float, end: float, progress: float, shape: Literal["linear", "cosine"]) -> float:
+    """From ``start`` to ``end`` along a line or half a cosine.
+
+    Args:
+        start: value at progress 0.
+        end: value at progress 1 and beyond.
+        progress: how far along; at least 0.
+        shape: of the way.
+
+    Returns:
+        A value between the two.
+
+    Source:
+        Loshchilov & Hutter 2016, arXiv:1608.03983, eq. 5 (the cosine).
+
+    Examples:
+        >>> [round(between(1.0, 0.0, p, "cosine"), 4) for p in (0.0, 0.25, 0.5, 2.0)]
+        [1.0, 0.8536, 0.5, 0.0]
+    """
+    share = min(progress, 1.0)
+    if shape == "cosine":
+        share = (1 - math.cos(math.pi * share)) / 2
+    return (1 - share) * start + share * end
+
+
+def stepped_entropy_coef(
+    coef: float, entropy: float, *, target: float, step: float, maximum: float
+) -> float:
+    """A fixed step up where the entropy is at or below its target, down where it is above.
+
+    Args:
+        coef: weight of the entropy bonus.
+        entropy: mean of the last optimiser step, nats a token; NaN moves nothing.
+        target: nats a token.
+        step: size of the step.
+        maximum: the coefficient stays in ``[0, maximum]``.
+
+    Returns:
+        The next coefficient.
+
+    Source:
+        He et al. 2025 (Skywork Open Reasoner 1), arXiv:2505.22312.
+
+    Examples:
+        >>> stepped_entropy_coef(0.01, 0.1, target=0.2, step=0.005, maximum=1.0)
+        0.015
+    """
+    if math.isnan(entropy):
+        return coef
+    return min(coef + step, maximum) if entropy <= target else max(coef - step, 0.0)

@@ -1,0 +1,110 @@
+"""Tokens that drive the entropy down: those whose log-prob and advantage vary together."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:
+    """Each token's part in the covariance of log-prob and advantage.
+
+    Args:
+        log_probs: shape ``[B, T]``, nats; of the whole optimiser step.
+        advantage: shape ``[B, T]``, in reward units.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        ``(advantage - mean) * (log_probs - mean)``, both means over the mask; shape ``[B, T]``, at
+        least float32, 0 outside the mask.
+
+    Source:
+        Cui et al. 2025 (the entropy mechanism), arXiv:2505.22617, section 4.
+
+    Examples:
+        >>> one = torch.ones(1, 2, dtype=torch.bool)
+        >>> covariance(torch.tensor([[-1.0, -3.0]]), torch.tensor([[1.0, -1.0]]), one)
+        tensor([[1., 1.]])
+    """
+    return _centred(advantage, mask) * _centred(log_probs, mask)
+
+
+def _centred(values: Tensor, mask: Tensor) -> Tensor:
+    zero = torch.zeros((), dtype=torch.promote_types(values.dtype, torch.float32))
+    zero = zero.to(values.device)
+    inside = torch.where(mask, values.detach().to(zero.dtype), zero)
+    mean = inside.sum() / mask.sum().clamp(min=1)
+    return torch.where(mask, inside - mean, zero)
+
+
+def count_of(mask: Tensor, share: float) -> int:
+    """How many tokens a share of the mask is: rounded down, at least one.
+
+    Args:
+        mask: shape ``[B, T]``, bool.
+        share: in [0, 1].
+
+    Examples:
+        >>> count_of(torch.ones(2, 5, dtype=torch.bool), 0.25)
+        2
+    """
+    return max(1, int(share * int(mask.sum())))
+
+
+def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
+    """The ``count`` largest values among the eligible; ties with the last one are all in.
+
+    So the choice does not depend on the order of rows.
+
+    Args:
+        values: shape ``[B, T]``.
+        eligible: shape ``[B, T]``, bool.
+        count: at least 1.
+
+    Returns:
+        Shape ``[B, T]``, bool.
+
+    Source:
+        Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2.
+
+    Examples:
+        >>> highest(torch.tensor([[1.0, 5.0, 3.0]]), torch.tensor([[True, False, True]]), 1)
+        tensor([[False, False,  True]])
+    """
+    candidates = values[eligible]
+    if not candidates.numel():
+        return torch.zeros_like(eligible)
+    last = candidates.topk(min(count, candidates.numel())).values[-1]
+    return eligible & (values >= last)
+
+
+def drawn(eligible: Tensor, by: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """At most ``count`` of the eligible tokens, at random.
+
+    They are drawn from a list sorted by a property of theirs, so that neither padding nor the order
+    of rows changes the draw.
+
+    Args:
+        eligible: shape ``[B, T]``, bool.
+        by: what to sort by, shape ``[B, T]``.
+        count: at least 1.
+        generator: on the CPU.
+
+    Returns:
+        Shape ``[B, T]``, bool.
+
+    Source:
+        Cui et al. 2025 (Clip-Cov), arXiv:2505.22617, section 4.2.
+
+    Examples:
+        >>> all_ = torch.ones(1, 4, dtype=torch.bool)
+        >>> drawn(all_, torch.arange(4.0)[None], 3, torch.Generator()).sum()
+        tensor(3)
+    """
+    places = eligible.nonzero()
+    order = by[eligible].argsort(stable=True)
+    picks = torch.randperm(len(places), generator=generator)[:count].to(order.device)
+    rows, columns = places[order[picks]].unbind(1)
+    result = torch.zeros_like(eligible)
+    result[rows, columns] = True
+    return result

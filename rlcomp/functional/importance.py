@@ -1,0 +1,265 @@
+"""Weights for data of another policy: importance ratios, bounds on them, and token filters.
+
+The gap of a token is ``log pi_old - log pi_rollout``: what the trainer says of it before the update
+against what the sampler recorded (another engine, or an older policy).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rlcomp.component import masked
+from rlcomp.functional.ratio import LOG_RATIO_BOUND, log_ratio
+
+Level = Literal["token", "sequence", "sequence_mean"]
+Aggregate = Literal["token", "sum", "mean", "max"]
+
+
+def sampler_gap(old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor) -> Tensor:
+    """``log pi_old - log pi_rollout`` per token; 0 where the sampler recorded NaN.
+
+    Args:
+        old_log_probs: shape ``[B, T]``, nats.
+        rollout_log_probs: shape ``[B, T]``, nats; NaN says that the sampler kept no record.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Shape ``[B, T]``, nats, in [-20, 20], 0 outside the mask.
+
+    Raises:
+        NumericalError: a log-prob inside the mask is infinite, or ``old_log_probs`` is NaN.
+
+    Source:
+        Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
+
+    Examples:
+        >>> old, rollout = torch.tensor([[-1.0, -2.0]]), torch.tensor([[-1.5, float("nan")]])
+        >>> sampler_gap(old, rollout, torch.ones(1, 2, dtype=torch.bool))
+        tensor([[0.5000, 0.0000]])
+    """
+    return log_ratio(old_log_probs, recorded(rollout_log_probs, old_log_probs), mask).detach()
+
+
+def recorded(rollout_log_probs: Tensor, otherwise: Tensor) -> Tensor:
+    """The sampler's log-probs, and others where it recorded NaN.
+
+    Args:
+        rollout_log_probs: shape ``[B, T]``, nats.
+        otherwise: shape ``[B, T]``, nats.
+
+    Returns:
+        Shape ``[B, T]``, nats.
+    """
+    return torch.where(rollout_log_probs.isnan(), otherwise.detach(), rollout_log_probs)
+
+
+def at_level(gap: Tensor, mask: Tensor, level: Level) -> Tensor:
+    """The log-weight of every token: its own gap, or the sum or mean of its sequence's.
+
+    A sum grows with the length: 0.002 nats per token are e^8 after 4,000 of them.
+
+    Args:
+        gap: shape ``[B, T]``, nats, 0 outside the mask.
+        mask: shape ``[B, T]``, bool.
+        level: ``token``, ``sequence`` (sum) or ``sequence_mean`` (geometric mean of the ratios).
+
+    Returns:
+        Shape ``[B, T]``, nats, in [-20, 20].
+
+    Source:
+        Yao et al. 2025 (token, sequence); Zheng et al. 2025, arXiv:2507.18071, eq. 7 (mean).
+
+    Examples:
+        >>> gap, mask = torch.tensor([[0.25, 0.75]]), torch.ones(1, 2, dtype=torch.bool)
+        >>> at_level(gap, mask, "sequence")
+        tensor([[1., 1.]])
+    """
+    if level == "token":
+        return gap
+    total = gap.sum(1, keepdim=True)
+    if level == "sequence_mean":
+        total = total / mask.sum(1, keepdim=True).clamp(min=1)
+    return total.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).expand_as(gap)
+
+
+def truncated_weight(log_weight: Tensor, floor: float, cap: float) -> Tensor:
+    """Truncated importance sampling: ``clamp(exp(log_weight), floor, cap)``.
+
+    Args:
+        log_weight: shape ``[B, T]``, nats.
+        floor: the least weight; 0 for none.
+        cap: the largest weight.
+
+    Returns:
+        Shape ``[B, T]``, dimensionless.
+
+    Source:
+        Ionides 2008, "Truncated importance sampling"; Yao et al. 2025.
+
+    Examples:
+        >>> truncated_weight(torch.tensor([[0.0, 2.0]]), 0.0, 2.0)
+        tensor([[1., 2.]])
+    """
+    return log_weight.exp().clamp(floor, cap)
+
+
+def inside(log_weight: Tensor, low: float, high: float) -> Tensor:
+    """Where ``low <= exp(log_weight) <= high``.
+
+    Args:
+        log_weight: shape ``[B, T]``, nats.
+        low: the least ratio kept.
+        high: the largest ratio kept.
+
+    Returns:
+        Shape ``[B, T]``, bool.
+
+    Source:
+        IcePop: Ling team 2025, arXiv:2510.18855, section 3; at the level of sequences Liu et al.
+        2025, "When speed kills stability".
+
+    Examples:
+        >>> inside(torch.tensor([[0.0, 2.0]]), 0.5, 5.0)
+        tensor([[ True, False]])
+    """
+    ratio = log_weight.exp()
+    return (ratio >= low) & (ratio <= high)
+
+
+def normaliser(weight: Tensor, mask: Tensor, level: Level) -> Tensor:
+    """The mean weight: of all tokens, or of all sequences with a token.
+
+    Args:
+        weight: shape ``[B, T]``; the same for all tokens of a row where ``level`` is no token.
+        mask: shape ``[B, T]``, bool.
+        level: whose weight it is.
+
+    Returns:
+        A scalar; 1 where nothing is inside the mask.
+
+    Source:
+        self-normalised importance sampling: Owen 2013, "Monte Carlo theory", section 9.2.
+
+    Examples:
+        >>> normaliser(torch.tensor([[1.0, 3.0]]), torch.ones(1, 2, dtype=torch.bool), "token")
+        tensor(2.)
+    """
+    counted = mask if level == "token" else mask & (mask.cumsum(1) == 1)
+    number = counted.sum()
+    mean = masked(weight, counted).sum() / number.clamp(min=1)
+    return torch.where(number > 0, mean, torch.ones_like(mean))
+
+
+def effective_sample_size(weight: Tensor, mask: Tensor) -> Tensor:
+    """``mean(w)^2 / mean(w^2)`` inside the mask: which share of the data counts.
+
+    Args:
+        weight: shape ``[B, T]``, at least 0.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        A scalar in (0, 1]; 0 where every weight is 0 or nothing is inside the mask.
+
+    Source:
+        Kish 1965, "Survey sampling".
+
+    Examples:
+        >>> effective_sample_size(torch.tensor([[1.0, 0.0]]), torch.ones(1, 2, dtype=torch.bool))
+        tensor(0.5000)
+    """
+    inside_mask = masked(weight, mask)
+    squares = inside_mask.square().sum() * mask.sum()
+    return inside_mask.sum().square() / torch.where(squares > 0, squares, torch.ones_like(squares))
+
+
+def aggregated(values: Tensor, mask: Tensor, aggregate: Aggregate) -> Tensor:
+    """Each token's own value, or its row's sum, mean or maximum.
+
+    Args:
+        values: shape ``[B, T]``, nats, 0 outside the mask.
+        mask: shape ``[B, T]``, bool.
+        aggregate: which.
+
+    Returns:
+        Shape ``[B, T]``, nats; 0 in rows without a token.
+
+    Source:
+        verl, rollout correction, ``compute_rollout_rejection_mask``.
+
+    Examples:
+        >>> aggregated(torch.tensor([[1.0, 3.0]]), torch.ones(1, 2, dtype=torch.bool), "mean")
+        tensor([[2., 2.]])
+    """
+    if aggregate == "token":
+        return values
+    if aggregate == "max":
+        lowest = values.new_full((), -torch.inf)
+        row = torch.where(mask, values, lowest).amax(1, keepdim=True)
+        row = masked(row, mask.any(1, keepdim=True))
+    else:
+        row = values.sum(1, keepdim=True)
+        if aggregate == "mean":
+            row = row / mask.sum(1, keepdim=True).clamp(min=1)
+    return row.expand_as(values)
+
+
+def off_policy(
+    log_probs: Tensor, rollout_log_probs: Tensor, advantage: Tensor, mask: Tensor, delta: float
+) -> Tensor:
+    """Which tokens of bad answers the policy has moved too far from.
+
+    True where the advantage is negative and the row's mean ``log pi_rollout - log pi`` is above
+    ``delta``.
+
+    Args:
+        log_probs: shape ``[B, T]``, nats; no gradient is taken.
+        rollout_log_probs: shape ``[B, T]``, nats; NaN counts as no gap.
+        advantage: shape ``[B, T]``.
+        mask: shape ``[B, T]``, bool.
+        delta: nats per token.
+
+    Returns:
+        Shape ``[B, T]``, bool, False outside the mask.
+
+    Source:
+        DeepSeek-V3.2 2025, arXiv:2512.02556, eq. 9.
+
+    Examples:
+        >>> one = torch.ones(1, 1)
+        >>> off_policy(-2 * one, -one, -one, one.bool(), 0.5)
+        tensor([[True]])
+    """
+    gap = -sampler_gap(log_probs.detach(), rollout_log_probs, mask)
+    return mask & (advantage < 0) & (aggregated(gap, mask, "mean") > delta)
+
+
+def upper_quantile(values: Tensor, mask: Tensor, fraction: float) -> Tensor:
+    """The value that ``fraction`` of the entries inside the mask reach, linearly interpolated.
+
+    ``torch.quantile`` refuses more than 16 million entries; a sort does not.
+
+    Args:
+        values: shape ``[B, T]``.
+        mask: shape ``[B, T]``, bool.
+        fraction: in [0, 1].
+
+    Returns:
+        A scalar; 0 where nothing is inside the mask.
+
+    Source:
+        Wang et al. 2025, "Beyond the 80/20 rule", arXiv:2506.01939, eq. 5.
+
+    Examples:
+        >>> upper_quantile(torch.arange(6.0)[None], torch.ones(1, 6, dtype=torch.bool), 0.5)
+        tensor(2.5000)
+    """
+    found = values.detach()[mask].sort().values
+    if not len(found):
+        return values.new_zeros(())
+    rank = (1.0 - fraction) * (len(found) - 1)
+    below = int(rank)
+    above = min(below + 1, len(found) - 1)
+    return torch.lerp(found[below], found[above], rank - below)

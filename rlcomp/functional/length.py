@@ -1,0 +1,224 @@
+"""Rewards that look at how long an answer is. Lengths are counts of response tokens."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcomp.functional.group import Groups
+from rlcomp.functional.varied import group_accuracy
+
+# Added to the standard deviation of lengths, in tokens: of equal lengths z is 0.
+_EPSILON = 1e-8
+
+
+def soft_overlong(length: Tensor, max_length: float, buffer: float, factor: float) -> Tensor:
+    """DAPO's penalty on the last ``buffer`` tokens before the limit: a ramp from 0 to ``-factor``.
+
+    Continuous, with slope ``-factor / buffer`` on the ramp; beyond the limit it stays at
+    ``-factor``.
+
+    Args:
+        length: shape ``[B]``, tokens.
+        max_length: where the ramp ends, tokens.
+        buffer: how long the ramp is, tokens; above 0.
+        factor: its depth, in reward units.
+
+    Returns:
+        Shape ``[B]``, in reward units, in ``[-factor, 0]``.
+
+    Source:
+        Yu et al. 2025, arXiv:2503.14476, eq. 13.
+
+    Examples:
+        >>> soft_overlong(torch.tensor([6.0, 7, 8, 12]), max_length=10, buffer=4, factor=1.0)
+        tensor([ 0.0000, -0.2500, -0.5000, -1.0000])
+    """
+    return factor * ((max_length - buffer - length) / buffer).clamp(-1.0, 0.0)
+
+
+def kimi_length(length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """Short answers of a group up, long ones down; wrong answers gain nothing by being short.
+
+    ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` for right answers, ``min(0, lambda)`` for wrong
+    ones; 0 where all lengths of the group are equal.
+
+    Args:
+        length: shape ``[B]``, tokens.
+        correct: shape ``[B]``, bool.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool: rows that count for the shortest and the longest.
+
+    Returns:
+        Shape ``[B]``, in reward units, in ``[-0.5, 0.5]``; 0 for rows that are not valid.
+
+    Source:
+        Kimi team 2025, arXiv:2501.12599, section 2.3.3.
+
+    Examples:
+        >>> right, group = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.int64)
+        >>> kimi_length(torch.tensor([10.0, 20, 10]), right, group, torch.ones(3).bool())
+        tensor([ 0.5000, -0.5000,  0.0000])
+    """
+    high = Groups(length, group_id, valid).highest(valid.cpu()).to(length.device)
+    low = -Groups(-length, group_id, valid).highest(valid.cpu()).to(length.device)
+    apart = valid & (high > low)
+    span = torch.where(apart, high - low, torch.ones_like(length))
+    score = 0.5 - (length - torch.where(apart, low, length)) / span
+    score = torch.where(correct.bool(), score, score.clamp(max=0.0))
+    return torch.where(apart, score, torch.zeros_like(score))
+
+
+def l1_exact(length: Tensor, correct: Tensor, target: Tensor | float, alpha: float) -> Tensor:
+    """Right or wrong, less a price for every token the length is off: LCPO-Exact.
+
+    Args:
+        length: shape ``[B]``, tokens.
+        correct: shape ``[B]``, bool.
+        target: length asked for, tokens; one for all or shape ``[B]``.
+        alpha: price of one token, in reward units.
+
+    Returns:
+        Shape ``[B]``, in reward units.
+
+    Source:
+        Aggarwal and Welleck 2025, arXiv:2503.04697, eq. 1.
+
+    Examples:
+        >>> l1_exact(torch.tensor([90.0, 110.0]), torch.tensor([True, False]), 100.0, 0.01)
+        tensor([ 0.9000, -0.1000])
+    """
+    return correct.to(length.dtype) - alpha * (target - length).abs()
+
+
+def l1_max(
+    length: Tensor, correct: Tensor, target: Tensor | float, alpha: float, delta: float
+) -> Tensor:
+    """Right answers earn by staying below a length, wrong ones nothing: LCPO-Max.
+
+    Args:
+        length: shape ``[B]``, tokens.
+        correct: shape ``[B]``, bool.
+        target: longest length asked for, tokens; one for all or shape ``[B]``.
+        alpha: price of one token, in reward units.
+        delta: what a right answer of exactly ``target`` tokens gets, in reward units.
+
+    Returns:
+        Shape ``[B]``, in reward units, in ``[0, 1]``.
+
+    Source:
+        Aggarwal and Welleck 2025, arXiv:2503.04697, eq. 2.
+
+    Examples:
+        >>> length = torch.tensor([90.0, 100.0, 900.0])
+        >>> l1_max(length, torch.ones(3).bool(), 100.0, alpha=0.01, delta=0.5)
+        tensor([0.6000, 0.5000, 0.0000])
+    """
+    kept = (alpha * (target - length) + delta).clamp(0.0, 1.0)
+    return torch.where(correct.bool(), kept, torch.zeros_like(kept))
+
+
+def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
+    """How many standard deviations (1/n) a length is above the mean of its group's selected rows.
+
+    Args:
+        length: shape ``[B]``, tokens.
+        group_id: shape ``[B]``, int64.
+        where: shape ``[B]``, bool: whose lengths are compared.
+
+    Returns:
+        Shape ``[B]``, dimensionless; 0 for rows not selected, alone, or among equal lengths.
+
+    Examples:
+        >>> group = torch.zeros(3, dtype=torch.int64)
+        >>> length_deviation(torch.tensor([10.0, 20, 99]), group, torch.tensor([True, True, False]))
+        tensor([-1.,  1.,  0.])
+    """
+    groups = Groups(length, group_id, where)
+    apart = groups.centred()
+    std = (groups.total(apart**2) / groups.count.clamp(min=1)).sqrt()
+    return (apart / (std + _EPSILON)).to(length.device)
+
+
+def grpo_lead(length: Tensor, correct: Tensor, group_id: Tensor, alpha: float) -> Tensor:
+    """``exp(-alpha z)`` for right answers, z among the right ones of the group; -1 for wrong ones.
+
+    Args:
+        length: shape ``[B]``, tokens.
+        correct: shape ``[B]``, bool; a row whose reward is not valid is not correct.
+        group_id: shape ``[B]``, int64.
+        alpha: how much a standard deviation of length costs, at least 0.
+
+    Returns:
+        Shape ``[B]``, in reward units: -1, or above 0; 1 for the only right answer of a group.
+
+    Source:
+        Zhang and Zuo 2025, arXiv:2504.09696, section 3.1.
+
+    Examples:
+        >>> right, group = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.int64)
+        >>> grpo_lead(torch.tensor([10.0, 20, 10]), right, group, alpha=0.05)
+        tensor([ 1.0513,  0.9512, -1.0000])
+    """
+    right = correct.bool()
+    score = (-alpha * length_deviation(length, group_id, right)).exp()
+    return torch.where(right, score, torch.full_like(score, -1.0))
+
+
+def solved_length_penalty(
+    length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor, min_accuracy: float
+) -> Tensor:
+    """``-sigmoid(z)`` for the right answers of groups solved often enough, 0 for all others.
+
+    z counts standard deviations of length among the right answers of the group.
+
+    Args:
+        length: shape ``[B]``, tokens.
+        correct: shape ``[B]``, bool; a row whose reward is not valid is not correct.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool: the rows accuracy is taken over.
+        min_accuracy: share of right answers from which on a group's lengths count; 0: always.
+
+    Returns:
+        Shape ``[B]``, in reward units, in ``(-1, 0]``.
+
+    Source:
+        Arora and Zanette 2025, arXiv:2502.04463, eq. 3 (the sigmoid); Dai et al. 2025,
+        arXiv:2505.18086 (only where the group is solved).
+
+    Examples:
+        >>> right, group = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.int64)
+        >>> length, valid = torch.tensor([10.0, 20, 10]), torch.ones(3).bool()
+        >>> solved_length_penalty(length, right, group, valid, min_accuracy=0.5)
+        tensor([-0.2689, -0.7311,  0.0000])
+        >>> solved_length_penalty(length, right, group, valid, min_accuracy=0.9)
+        tensor([0., 0., 0.])
+    """
+    right = correct.bool()
+    counted = right & (group_accuracy(right, group_id, valid) >= min_accuracy)
+    penalty = -torch.sigmoid(length_deviation(length, group_id, right))
+    return torch.where(counted, penalty, torch.zeros_like(penalty))
+
+
+def stop_properly(reward: Tensor, truncated: Tensor, coef: float) -> Tensor:
+    """Truncated answers keep the share ``coef`` of their reward, or get ``coef`` if it is below 0.
+
+    Args:
+        reward: shape ``[B]``.
+        truncated: shape ``[B]``, bool.
+        coef: at least 0: a factor; below 0: the reward itself, in reward units.
+
+    Returns:
+        Shape ``[B]``, in reward units.
+
+    Source:
+        Liu et al. 2025 (ProRL), arXiv:2505.24864; the two readings of the coefficient are
+        OpenRLHF's.
+
+    Examples:
+        >>> reward, cut = torch.tensor([1.0, 1.0]), torch.tensor([True, False])
+        >>> stop_properly(reward, cut, 0.25), stop_properly(reward, cut, -1.0)
+        (tensor([0.2500, 1.0000]), tensor([-1.,  1.]))
+    """
+    stopped = reward * coef if coef >= 0 else torch.full_like(reward, coef)
+    return torch.where(truncated, stopped, reward)

@@ -1,0 +1,64 @@
+"""Sets of tokens as bits: what truncated sampling kept, one bit per token of the vocabulary."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# numpy's order: the first token of a byte is its highest bit.
+_WEIGHTS = (128, 64, 32, 16, 8, 4, 2, 1)
+
+
+def pack(kept: Tensor) -> Tensor:
+    """Eight tokens a byte, in the order of ``numpy.packbits``.
+
+    Args:
+        kept: shape ``[..., V]``, bool.
+
+    Returns:
+        Shape ``[..., ceil(V / 8)]``, uint8; the bits beyond ``V`` are 0.
+
+    Examples:
+        >>> pack(torch.tensor([True, False, False, False, False, False, False, True, True]))
+        tensor([129, 128], dtype=torch.uint8)
+    """
+    bits = F.pad(kept, (0, -kept.shape[-1] % 8)).view(*kept.shape[:-1], -1, 8)
+    weights = torch.tensor(_WEIGHTS, dtype=torch.uint8, device=kept.device)
+    return (bits * weights).sum(-1, dtype=torch.uint8)
+
+
+def unpack(packed: Tensor, vocabulary: int) -> Tensor:
+    """The set that :func:`pack` packed.
+
+    Args:
+        packed: shape ``[..., ceil(V / 8)]``, uint8.
+        vocabulary: ``V``.
+
+    Returns:
+        Shape ``[..., V]``, bool.
+
+    Examples:
+        >>> unpack(torch.tensor([128], dtype=torch.uint8), 3)
+        tensor([ True, False, False])
+    """
+    weights = torch.tensor(_WEIGHTS, dtype=torch.uint8, device=packed.device)
+    return ((packed[..., None] & weights) != 0).flatten(-2)[..., :vocabulary]
+
+
+def contains(packed: Tensor, tokens: Tensor) -> Tensor:
+    """Whether each set holds a token.
+
+    Args:
+        packed: shape ``[N, ceil(V / 8)]``, uint8.
+        tokens: shape ``[N]``, int64.
+
+    Returns:
+        Shape ``[N]``, bool.
+
+    Examples:
+        >>> contains(torch.tensor([[128], [128]], dtype=torch.uint8), torch.tensor([0, 1]))
+        tensor([ True, False])
+    """
+    byte = packed.gather(-1, tokens[:, None] // 8).squeeze(-1)
+    return (byte >> (7 - tokens % 8)) & 1 == 1

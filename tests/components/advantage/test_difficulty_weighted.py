@@ -1,0 +1,55 @@
+import math
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.advantage.difficulty_weighted import DifficultyWeighted
+from components.advantage.group_mean import GroupMean
+
+
+def batch(correct, group_id, valid=None):
+    right = torch.tensor(correct, dtype=torch.bool)
+    rows = len(correct)
+    entries = {
+        "reward": right.double(),
+        "correct": right,
+        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
+        "group_id": torch.tensor(group_id),
+        "response_mask": torch.tensor([[False, True, True]] * rows),
+    }
+    return TensorDict(entries, batch_size=[rows])
+
+
+def weighted(given):
+    stage = DifficultyWeighted(
+        advantage=GroupMean(), low=0.4, high=1.5, midpoint=0.75, steepness=10.0
+    )
+    return stage(given)["advantage"]
+
+
+def test_a_rare_right_answer_weighs_more_than_a_common_one():
+    # One of four right: A = 3/4 and -1/4; w(1/4) = 0.4 + 1.1 / (1 + e^-5), w(3/4) = 0.95.
+    advantage = weighted(batch([1, 0, 0, 0], [2, 2, 2, 2]))
+
+    rare = 0.75 * (0.4 + 1.1 / (1 + math.exp(-5)))
+    assert advantage[:, 1].tolist() == pytest.approx([rare] + [-0.25 * 0.95] * 3)
+    assert advantage[:, 0].tolist() == [0.0] * 4
+
+
+def test_accuracy_is_taken_over_the_valid_answers_of_the_group():
+    # Two valid answers, one right: A = +-1/2, w(1/2) = 0.4 + 1.1 / (1 + e^-2.5) for both.
+    advantage = weighted(batch([1, 0, 1], [2, 2, 2], [True, True, False]))
+
+    weight = 0.4 + 1.1 / (1 + math.exp(-2.5))
+    assert advantage[:, 1].tolist() == pytest.approx([0.5 * weight, -0.5 * weight, 0.0])
+
+
+def test_no_sign_changes_and_equal_rewards_stay_at_0():
+    given = batch([1, 0, 1, 1, 1], [2, 2, 2, 5, 5])
+    plain = GroupMean()(given.clone())["advantage"]
+
+    advantage = weighted(given)
+
+    assert torch.equal(advantage.sign(), plain.sign())
+    assert advantage[3:].abs().sum().item() == 0.0

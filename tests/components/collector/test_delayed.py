@@ -1,0 +1,101 @@
+import torch
+from tensordict import TensorDict
+
+from components.collector.delayed import DelayedCollector
+from rlcomp.component import Component
+from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
+from rlcomp.run.record import recording
+from rlcomp.testing import check_component
+
+
+class Counting(Component):
+    """Rollouts that say which one they are."""
+
+    writes = ("tokens", "attention_mask", "response_mask", "policy_version", "rewards")
+    fresh = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, batch):
+        self.calls += 1
+        tokens = torch.full((2, 3), self.calls)
+        mask = torch.tensor([[False, True, True], [False, True, False]])
+        return TensorDict(
+            {
+                "tokens": tokens,
+                "attention_mask": torch.ones(2, 3, dtype=torch.bool),
+                "response_mask": mask,
+                "policy_version": mask * (self.calls - 1),
+                "rewards": {"right": torch.full((2,), float(self.calls))},
+            },
+            batch_size=[2],
+        )
+
+    def run_state(self):
+        return {"calls": self.calls}
+
+    def load_run_state(self, state):
+        self.calls = state["calls"]
+
+
+def delayed(staleness):
+    return DelayedCollector(collector=Counting(), staleness=staleness)
+
+
+def handed_out(collector, steps):
+    return [int(collector()["tokens"][0, 0]) for _ in range(steps)]
+
+
+def test_a_rollout_is_handed_out_some_steps_after_it_was_made():
+    assert handed_out(delayed(1), 5) == [1, 1, 2, 3, 4]
+    assert handed_out(delayed(2), 5) == [1, 2, 1, 2, 3]
+
+
+def test_the_staleness_is_recorded():
+    collector = delayed(2)
+    handed_out(collector, 4)
+
+    # In the fifth step the policy is at version 4, the third rollout was made by version 2.
+    with recording(version=4) as ledger:
+        collector()
+
+    assert ledger.means()["rollout/staleness"] == 2.0
+
+
+def test_what_later_stages_write_does_not_reach_a_rollout_that_waits():
+    collector = delayed(1)
+
+    collector()["reward"] = torch.ones(2)
+
+    assert "reward" not in collector().keys()
+
+
+def test_a_new_phase_starts_with_its_own_rollouts():
+    collector = delayed(1)
+    handed_out(collector, 3)
+
+    collector.begin_phase()
+
+    assert handed_out(collector, 2) == [4, 4]
+
+
+def test_rollouts_that_wait_survive_a_checkpoint(tmp_path):
+    before, after = delayed(2), delayed(2)
+    handed_out(before, 3)
+
+    Checkpoint(directory=str(tmp_path), keep=1).save(
+        {"rollout": before}, {"phase": 0, "step": 3, "total": 3, "trackers": {}}
+    )
+    open_checkpoint(tmp_path / "step-00000003").restore({"rollout": after})
+
+    expected, got = before(), after()
+    assert got.batch_size == expected.batch_size
+    assert got["tokens"].tolist() == expected["tokens"].tolist() == [[2] * 3] * 2
+    assert got["rewards", "right"].tolist() == [2.0, 2.0]
+    assert handed_out(after, 2) == handed_out(before, 2)
+
+
+def test_it_keeps_the_contract_of_components():
+    check_component(delayed(1))

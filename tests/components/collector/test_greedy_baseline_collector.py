@@ -1,0 +1,107 @@
+import torch
+from tensordict import TensorDict
+
+from components.advantage.greedy_baseline import GreedyBaseline
+from components.collector.greedy_baseline import GreedyBaselineCollector
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.run.record import recording
+
+
+def make_policy(**sampling) -> LanguageModel:
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="0123456789+=>")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+    )
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(**sampling))
+
+
+def prompts() -> TensorDict:
+    entries = {"prompt": encode_texts(["1+2=", "7="]), "answer": encode_texts(["3", "7"])}
+    return TensorDict(entries, batch_size=[2])
+
+
+def collector(group_size: int = 2, **sampling) -> GreedyBaselineCollector:
+    torch.manual_seed(1)
+    policy = make_policy(**sampling)
+    return GreedyBaselineCollector(policy=policy, group_size=group_size, max_new_tokens=4)
+
+
+def test_a_greedy_answer_stands_behind_the_sampled_ones_of_its_group():
+    batch = collector()(prompts())
+
+    assert batch["group_id"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert batch["greedy"].tolist() == [False, False, True, False, False, True]
+    assert decode_texts(batch["prompt"]) == ["1+2="] * 3 + ["7="] * 3
+    assert decode_texts(batch["answer"]) == ["3"] * 3 + ["7"] * 3
+
+
+def test_the_greedy_answer_is_the_policy_s_most_likely_token_each_time():
+    made = collector()
+    batch = made(prompts())
+
+    greedy = made.policy.generate(
+        ["1+2=", "7="],
+        group_size=1,
+        max_new_tokens=4,
+        sampling=Sampling(temperature=0.0),
+        generator=torch.Generator(),
+    )
+    assert decode_texts(batch["response"][batch["greedy"]]) == decode_texts(greedy["response"])
+
+
+def test_it_writes_what_it_declares():
+    given = prompts().set("example_id", torch.tensor([5, 3]))
+
+    batch = collector()(given)
+
+    assert set(batch.keys()) == set(GreedyBaselineCollector.writes)
+    assert batch["example_id"].tolist() == [5, 5, 5, 3, 3, 3]
+
+
+def test_the_greedy_answer_keeps_a_set_of_its_own_where_sets_are_replayed():
+    made = collector(top_k=3, replay=True)
+    batch = made(prompts())
+
+    assert "kept_tokens" in made.out_keys
+    torch.testing.assert_close(batch["rollout_log_probs"], made.policy.log_probs(batch))
+    assert not batch["rollout_log_probs"][batch["greedy"]].any()
+
+
+def test_every_row_s_log_probs_are_those_of_the_sampling_policy():
+    made = collector()
+    batch = made(prompts())
+
+    torch.testing.assert_close(batch["rollout_log_probs"], made.policy.log_probs(batch))
+
+
+def test_one_sample_to_a_prompt_is_enough_for_the_baseline():
+    batch = collector(group_size=1)(prompts())
+    batch["reward"] = torch.tensor([1.0, 0.0, 0.0, 2.0])
+    batch["reward_valid"] = torch.ones(4, dtype=torch.bool)
+
+    result = GreedyBaseline()(batch)
+
+    assert result["advantage"].amin(1).tolist() == [0.0, 0.0, -2.0, 0.0]
+    assert result["advantage"].amax(1).tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_only_sampled_rows_are_measured():
+    with recording() as ledger:
+        batch = collector()(prompts())
+
+    sampled = batch[~batch["greedy"]]
+    tokens = float(sampled["response_mask"].sum())
+    assert ledger.means()["rollout/tokens"] == tokens
+    assert ledger.means()["rollout/length"] == tokens / 4
+    assert ledger.means()["rollout/truncated"] == sampled["truncated"].double().mean().item()

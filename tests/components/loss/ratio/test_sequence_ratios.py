@@ -1,0 +1,106 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.none import NoRatio
+from components.loss.ratio.sequence import SequenceRatio
+from components.loss.ratio.sequence_token import SequenceTokenRatio
+from components.loss.ratio.whole_sequence import WholeSequenceRatio
+from components.loss.reduction.sequence_mean import SequenceMean
+from components.loss.reduction.sequence_sum import SequenceSum
+from components.loss.trust_region.clip import Clip
+from components.loss.trust_region.none import NoTrustRegion
+from rlcomp.run.record import recording
+from rlcomp.testing import check_component
+
+NAN = float("nan")
+
+
+def batch(advantage=1.0, old=True) -> TensorDict:
+    entries = {
+        "response_mask": torch.tensor([[True, True, True, False], [False] * 4]),
+        "log_probs": torch.tensor([[-1.0, -2.0, -0.5, NAN], [NAN] * 4], requires_grad=True),
+        "advantage": torch.full((2, 4), advantage),
+    }
+    if old:
+        entries["old_log_probs"] = torch.tensor([[-1.2, -1.5, -0.5, NAN], [NAN] * 4])
+    return TensorDict(entries, batch_size=[2])
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        # The log-ratios are 0.2, -0.5, 0: mean -0.1, sum -0.3.
+        (SequenceRatio(), 0.9048374),
+        (SequenceTokenRatio(), 0.9048374),
+        (WholeSequenceRatio(), 0.7408182),
+        (NoRatio(), 1.0),
+    ],
+)
+def test_the_ratio_of_a_row_stands_at_its_tokens_and_1_elsewhere(part, value):
+    ratio = part(batch())["ratio"]
+
+    want = torch.ones(2, 4)
+    want[0, :3] = value
+    torch.testing.assert_close(ratio.detach(), want)
+
+
+@pytest.mark.parametrize("part", [SequenceRatio(), SequenceTokenRatio(), WholeSequenceRatio()])
+def test_the_distance_to_the_old_policy_is_recorded_per_token(part):
+    with recording() as ledger:
+        part(batch())
+
+    # k3 per token: 0.0214028, 0.1065307, 0.
+    assert ledger.means()["ratio/approx_kl"] == pytest.approx(0.1279335 / 3, abs=1e-6)
+    assert set(ledger.means()) == {"ratio/mean", "ratio/approx_kl"}
+
+
+@pytest.mark.parametrize(
+    ("advantage", "value", "gradient"),
+    [
+        # s = 0.9048374, inside [0.95, 1.05] for A = 1 (pessimistic): -s, and -s / 3 per token.
+        (1.0, -0.9048374, -0.3016125),
+        # A = -1: below 0.95, so that the whole response is cut.
+        (-1.0, 0.95, 0.0),
+    ],
+)
+@pytest.mark.parametrize("ratio", [SequenceRatio(), SequenceTokenRatio()])
+def test_gspo_on_one_sequence_by_hand(ratio, advantage, value, gradient):
+    rows = batch(advantage)
+
+    clip = Clip(clip_low=0.05, clip_high=0.05)
+    loss = PolicyLoss(ratio=ratio, trust_region=clip, reduction=SequenceMean())(rows)["loss"]
+    loss.backward()
+
+    assert loss.item() == pytest.approx(value, abs=1e-6)
+    want = torch.zeros(2, 4)
+    want[0, :3] = gradient
+    torch.testing.assert_close(rows["log_probs"].grad, want, atol=1e-6, rtol=0)
+
+
+def test_rloo_s_tokens_all_have_the_ratio_of_the_response_as_gradient():
+    rows = batch()
+
+    parts = {"ratio": WholeSequenceRatio(), "trust_region": NoTrustRegion()}
+    PolicyLoss(**parts, reduction=SequenceSum())(rows)["loss"].backward()
+
+    assert rows["log_probs"].grad[0].tolist() == pytest.approx([*[-0.7408182] * 3, 0])
+
+
+def test_without_a_ratio_the_gradient_is_reinforce_s_and_no_old_policy_is_read():
+    rows = batch(advantage=2.0, old=False)
+
+    parts = {"ratio": NoRatio(), "trust_region": NoTrustRegion()}
+    PolicyLoss(**parts, reduction=SequenceSum())(rows)["loss"].backward()
+
+    # -A at every token of the only response.
+    assert rows["log_probs"].grad.tolist() == [[-2, -2, -2, 0], [0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    "part", [SequenceRatio(), SequenceTokenRatio(), WholeSequenceRatio(), NoRatio()]
+)
+def test_the_contract_is_kept(part):
+    check_component(part)
+    check_component(PolicyLoss(ratio=part, trust_region=Clip(), reduction=SequenceMean()), None)

@@ -1,0 +1,119 @@
+import math
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.loss.trust_region.bapo import Bapo
+from components.loss.trust_region.clip import Clip
+from rlcomp.errors import ConfigError
+from rlcomp.run.record import recording
+
+NAN = float("nan")
+# Positive mass 1.35 counts once the ceiling is above it, negative 0.7 until the floor is.
+PATHS = {
+    "floor_start": 0.6,
+    "floor_end": 0.8,
+    "floor_step": 0.1,
+    "ceiling_start": 1.2,
+    "ceiling_end": 1.5,
+    "ceiling_step": 0.1,
+}
+
+
+def batch():
+    return TensorDict(
+        {
+            "response_mask": torch.tensor([[True, False], [True, False], [False, False]]),
+            "ratio": torch.tensor([[1.35, NAN], [0.7, NAN], [NAN, NAN]], dtype=torch.float64),
+            "advantage": torch.tensor([[1.0, NAN], [-1.0, NAN], [NAN, NAN]], dtype=torch.float64),
+            "rollout_log_probs": torch.tensor(
+                [[-1.0, NAN], [-1.0, NAN], [NAN, NAN]], dtype=torch.float64
+            ),
+        },
+        batch_size=[3],
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "floor", "ceiling"),
+    [(0.0, 0.6, 1.2), (0.6, 0.6, 1.4), (0.7, 0.8, 1.5)],
+)
+def test_the_bounds_are_found_once_for_all_rows(share, floor, ceiling):
+    prepared = Bapo(share=share, **PATHS).prepare(batch())
+
+    assert prepared["ratio_floor"].tolist() == pytest.approx([floor] * 3)
+    assert prepared["ratio_ceiling"].tolist() == pytest.approx([ceiling] * 3)
+
+
+def test_with_the_bounds_it_found_it_is_ppo():
+    part, rows = Bapo(share=0.6, **PATHS), batch()
+    bounds = part.prepare(rows)
+    low = 1 - bounds["ratio_floor"][0].item()
+    high = bounds["ratio_ceiling"][0].item() - 1
+
+    torch.testing.assert_close(
+        part(rows.copy())["surrogate"],
+        Clip(clip_low=low, clip_high=high)(rows.copy())["surrogate"],
+    )
+
+
+def test_a_part_of_the_step_keeps_the_bounds_of_the_step():
+    part, rows = Bapo(share=0.7, **PATHS), batch()
+    whole = part(rows.copy())["surrogate"]
+
+    split = rows.copy().update(part.prepare(rows))
+    got = torch.cat([part(split[:1])["surrogate"], part(split[1:])["surrogate"]])
+
+    torch.testing.assert_close(got, whole)
+    # Alone the positive row has nothing to be balanced against: no bound moves, and it is cut.
+    assert whole[0, 0].item() == pytest.approx(1.35)
+    assert part(rows[:1].copy())["surrogate"][0, 0].item() == pytest.approx(1.2)
+
+
+def test_the_search_starts_anew_at_every_step():
+    part = Bapo(share=0.7, **PATHS)
+    part.prepare(batch())
+
+    assert part.prepare(batch()[:1])["ratio_floor"].tolist() == [0.6]
+
+
+def test_likely_tokens_count_by_their_probability():
+    rows = batch()
+    rows["rollout_log_probs"][1, 0] = math.log(1e-6)
+
+    # The negative token hardly counts: bounds that let the positive one in are enough.
+    assert Bapo(share=0.9, **PATHS).prepare(rows)["ratio_floor"].tolist() == [0.6] * 3
+
+
+def test_what_was_found_is_recorded():
+    part = Bapo(share=0.6, **PATHS)
+
+    with recording() as ledger:
+        part(batch())
+
+    found = {key.removeprefix("trust_region/"): value for key, value in ledger.means().items()}
+    assert found == pytest.approx(
+        {
+            "clip_fraction_low": 0,
+            "clip_fraction_high": 0,
+            "ratio_floor": 0.6,
+            "ratio_ceiling": 1.4,
+            "positive_share": 1.35 / 2.05,
+            "search_steps": 2,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"floor_start": 0.95}, r"floor_end is 0.9, below floor_start = 0.95"),
+        ({"ceiling_end": 1.1}, r"ceiling_end is 1.1, below ceiling_start = 1.2"),
+        ({"ceiling_start": 0.9}, r"ceiling_start is 0.9: must be at least 1"),
+        ({"share": 1.5}, r"share is 1.5: must be at most 1"),
+    ],
+)
+def test_paths_that_lead_nowhere_are_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        Bapo(**arguments)

@@ -1,0 +1,82 @@
+"""Decoupled PPO: the clip against the proximal policy, the behaviour policy's ratio as a weight."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from tensordict import TensorDict
+
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.trust_region.clip import Clip
+from components.loss.weight.divergence import DivergenceFilter
+from components.loss.weight.masked import MaskedWeight
+from components.loss.weight.truncated import TruncatedWeight
+from rlcomp.testing.example import example_batch
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "policy" / "areal__decoupled_ppo_loss.safetensors"
+KEYS = ("log_probs", "old_log_probs", "rollout_log_probs", "advantage", "response_mask")
+UNBOUNDED = TruncatedWeight(cap=float("inf"))
+
+# By the place of the setting in its batch of 36 cases: every fourth has token ratios and no dual
+# clip. Setting 6 bounds the mirrored k3.
+SETTINGS = {
+    0: {},
+    1: {"w": MaskedWeight(low=0.0, high=5.0)},
+    2: {"w": MaskedWeight(low=0.85, high=1.2)},
+    3: {"w": TruncatedWeight(floor=0.9, cap=1.1)},
+    4: {"w": MaskedWeight(level="sequence_mean", low=0.95, high=1.06)},
+    5: {"w": TruncatedWeight(level="sequence_mean", floor=0.99, cap=1.02)},
+    7: {"f": DivergenceFilter(estimator="k2", aggregate="sum", high=0.05), "w": UNBOUNDED},
+    8: {"f": DivergenceFilter(estimator="k2", aggregate="max", high=0.03), "w": UNBOUNDED},
+}
+
+
+def loss(weight):
+    return PolicyLoss(
+        ratio=TokenRatio(),
+        trust_region=Clip(clip_low=0.2, clip_high=0.28),
+        reduction=TokenMean(),
+        weight=weight,
+    )
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("rows", range(3))
+def test_areal_s_loss_and_gradient_are_reproduced(rows, setting):
+    case = 36 * rows + 4 * setting
+    with safe_open(GOLDEN, "pt") as file:
+        names = ("log_prob", "proximal_log_prob", "behave_log_prob", "advantages", "mask")
+        new, old, rollout, advantage, mask = (file.get_tensor(f"{case}/in/{n}") for n in names)
+        want = file.get_tensor(f"{case}/out/loss"), file.get_tensor(f"{case}/grad/log_prob")
+    columns = (new.requires_grad_(), old, rollout, advantage, mask.bool())
+    batch = TensorDict(dict(zip(KEYS, columns, strict=True)), batch_size=[len(mask)])
+
+    value = loss(SETTINGS[setting])(batch)["loss"]
+    value.backward()
+
+    # The peer's weight is float32.
+    torch.testing.assert_close((value, new.grad), want, atol=1e-6, rtol=0)
+
+
+def test_where_the_proximal_policy_is_the_sampler_it_is_ppo():
+    batch = example_batch(KEYS, dtype=torch.float64)
+    batch["rollout_log_probs"] = batch["old_log_probs"]
+
+    decoupled, plain = loss(SETTINGS[1])(batch)["loss"], loss({})(batch)["loss"]
+
+    assert decoupled.item() == plain.item()
+
+
+def test_where_the_policy_is_the_proximal_one_the_gradient_is_minus_weight_times_advantage():
+    batch = example_batch(KEYS, dtype=torch.float64)
+    batch["log_probs"] = batch["old_log_probs"].clone().requires_grad_()
+    mask = batch["response_mask"]
+
+    loss({"w": UNBOUNDED})(batch)["loss"].backward()
+
+    weight = (batch["old_log_probs"] - batch["rollout_log_probs"]).exp()
+    want = torch.where(mask, -weight * batch["advantage"] / mask.sum(), 0.0)
+    torch.testing.assert_close(batch["log_probs"].grad, want, atol=1e-7, rtol=0)

@@ -1,0 +1,45 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.trust_region.clip import Clip
+from components.loss.weight.overlong import OverlongMask
+from rlcomp.run.record import recording
+
+
+def batch():
+    return TensorDict(
+        {
+            "response_mask": torch.tensor([[True, True, True], [True, False, False]]),
+            "truncated": torch.tensor([True, False]),
+            "log_probs": torch.zeros(2, 3, requires_grad=True),
+            "old_log_probs": torch.zeros(2, 3),
+            "advantage": torch.ones(2, 3),
+        },
+        batch_size=[2],
+    )
+
+
+def test_truncated_answers_weigh_0():
+    assert OverlongMask()(batch())["token_weight"].tolist() == [[0, 0, 0], [1, 0, 0]]
+
+
+def test_they_stay_in_the_denominator():
+    # One token of four is left: -1 / 4.
+    rows = batch()
+    weight = {"overlong": OverlongMask()}
+    loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=TokenMean(), weight=weight)
+
+    loss(rows)["loss"].backward()
+
+    assert rows["log_probs"].grad.tolist() == [[0, 0, 0], [-0.25, 0, 0]]
+
+
+def test_what_is_dropped_is_recorded():
+    with recording() as ledger:
+        OverlongMask()(batch())
+
+    assert ledger.means() == {"weight/dropped_overlong": pytest.approx(0.75)}

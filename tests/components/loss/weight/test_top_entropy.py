@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from tensordict import TensorDict
+
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.trust_region.clip import Clip
+from components.loss.weight.top_entropy import TopEntropy
+from rlcomp.run.record import recording
+from rlcomp.testing.example import example_batch
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "policy" / "trl__top_entropy_loss.safetensors"
+KEYS = ("log_probs", "old_log_probs", "advantage", "entropy", "response_mask")
+
+
+def loss():
+    return PolicyLoss(
+        ratio=TokenRatio(),
+        trust_region=Clip(clip_low=0.2, clip_high=0.28),
+        reduction=TokenMean(),
+        weight={"top_entropy": TopEntropy(fraction=0.2)},
+    )
+
+
+def batch():
+    return TensorDict(
+        {
+            "response_mask": torch.tensor([[True, True, True], [True, True, False]]),
+            "entropy": torch.tensor([[0.1, 0.5, 0.3], [0.9, 0.2, float("nan")]]),
+        },
+        batch_size=[2],
+    )
+
+
+def test_the_most_uncertain_tokens_of_all_rows_are_kept():
+    # Rank 0.6 * 4 = 2.4 of 0.1 0.2 0.3 0.5 0.9: 0.38.
+    weight = TopEntropy(fraction=0.4)(batch())["token_weight"]
+
+    assert weight.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_equal_entropies_are_all_kept():
+    rows = batch()
+    rows["entropy"] = torch.full((2, 3), 0.7)
+
+    assert TopEntropy(fraction=0.2)(rows)["token_weight"].sum().item() == 5
+
+
+def test_a_fraction_of_1_keeps_everything():
+    weight = TopEntropy(fraction=1.0)(batch())["token_weight"]
+
+    assert weight.bool().tolist() == batch()["response_mask"].tolist()
+
+
+def test_what_is_dropped_is_recorded():
+    with recording() as ledger:
+        TopEntropy(fraction=0.4)(batch())
+
+    assert ledger.means() == {"weight/dropped_top_entropy": pytest.approx(0.6)}
+
+
+@given(st.integers(0, 30), st.integers(1, 7))
+def test_the_quantile_is_that_of_the_whole_optimiser_step(seed, cut):
+    rows = example_batch(KEYS, seed=seed, dtype=torch.float64)
+    part = loss()
+
+    whole = part(rows)["loss"]
+    prepared = rows.copy().update(part.prepare(rows))
+    pieces = [part(prepared[:cut])["loss"], part(prepared[cut:])["loss"]]
+
+    torch.testing.assert_close(torch.stack(pieces).sum(), whole, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_trl_s_loss_and_gradient_are_reproduced(case):
+    with safe_open(GOLDEN, "pt") as file:
+        names = ("log_prob", "old_log_prob", "advantages", "entropy", "mask")
+        new, old, advantage, entropy, mask = (file.get_tensor(f"{case}/in/{n}") for n in names)
+        want = file.get_tensor(f"{case}/out/loss"), file.get_tensor(f"{case}/grad/log_prob")
+    columns = (new.requires_grad_(), old, advantage[:, None].expand_as(mask), entropy, mask.bool())
+    rows = TensorDict(dict(zip(KEYS, columns, strict=True)), batch_size=[len(mask)])
+
+    value = loss()(rows)["loss"]
+    value.backward()
+
+    # The shares of tokens are float32.
+    torch.testing.assert_close((value, new.grad), want, atol=1e-7, rtol=0)

@@ -1,0 +1,91 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+import rlcomp.model.language_model
+from components.proximal.recomputed_moments import RecomputedMoments
+from rlcomp.functional.logprob import squared_probs
+from rlcomp.generation.sampling import Sampling, sampling_log_probs
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.run.record import recording
+
+
+def make_policy(**sampling) -> LanguageModel:
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="0123456789+=>")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+    )
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(**sampling))
+
+
+def rollout(policy):
+    generator = torch.Generator().manual_seed(0)
+    return policy.generate(["1+", "23", "7"], group_size=2, max_new_tokens=4, generator=generator)
+
+
+def test_the_second_moment_is_that_of_the_distribution_that_samples():
+    # Temperature 2 and the barred pad token, by the sampler's own log-probs at every place.
+    policy = make_policy(temperature=2.0)
+    batch = RecomputedMoments(policy=policy)(rollout(policy))
+
+    with torch.no_grad():
+        logits = policy.model(input_ids=batch["tokens"]).logits
+    barred = torch.arange(logits.shape[-1]) == policy.tokenizer.pad_token_id
+    probs = sampling_log_probs(logits.flatten(0, 1), policy.sampling, barred).exp()
+    moments = F.pad((probs**2).sum(-1).view(batch["tokens"].shape)[:, :-1], (1, 0))
+    want = torch.where(batch["response_mask"], moments, 0)
+    torch.testing.assert_close(batch["squared_probs"], want)
+    assert bool((batch["squared_probs"] < 1).all())
+
+
+def test_on_policy_the_log_probs_are_those_the_sampler_recorded():
+    policy = make_policy()
+    batch = rollout(policy)
+    batch["rollout_log_probs"] = batch["rollout_log_probs"] + 0.25
+
+    with recording() as ledger:
+        result = RecomputedMoments(policy=policy)(batch)
+
+    mask = batch["response_mask"]
+    gap = (batch["rollout_log_probs"] - result["old_log_probs"])[mask]
+    torch.testing.assert_close(gap, torch.full_like(gap, 0.25))
+    assert ledger.means()["proximal/sampler_gap"] == pytest.approx(0.25, abs=1e-5)
+
+
+def test_a_large_batch_is_read_in_pieces_without_gradient(monkeypatch):
+    policy = make_policy()
+    batch = rollout(policy)
+    whole = policy.squared_probs(batch)
+    monkeypatch.setattr(rlcomp.model.language_model, "_NO_GRAD_TOKENS", 8)
+
+    with torch.enable_grad():
+        pieces = policy.squared_probs(batch)
+
+    torch.testing.assert_close(pieces, whole)
+    assert not pieces.requires_grad
+
+
+def test_squares_of_kept_tokens_only():
+    # Of 2 2 0 top-k keeps the first two: 1/4 + 1/4; barring the first leaves the second: 1.
+    logits, taken = torch.tensor([[2.0, 2.0, 0.0]]), torch.tensor([1])
+
+    kept = squared_probs(logits, taken, Sampling(top_k=2))
+    barred = squared_probs(logits, taken, Sampling(top_k=1), torch.tensor([True, False, False]))
+
+    assert kept.tolist() == [0.5]
+    assert barred.tolist() == [1.0]
+
+
+def test_a_greedy_distribution_is_a_point():
+    logits = torch.tensor([[2.0, 2.0, 0.0]])
+
+    assert squared_probs(logits, torch.tensor([1]), Sampling(temperature=0.0)).tolist() == [1.0]

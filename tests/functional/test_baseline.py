@@ -1,0 +1,154 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+
+from rlcomp.errors import ConfigError
+from rlcomp.functional.baseline import greedy_reward, score_energy, weighted_token_baseline
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
+
+
+def double(*rows):
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def cases(name):
+    """The tensors of each case of a file."""
+    with safe_open(GOLDEN / f"{name}.safetensors", "pt") as file:
+        for case in json.loads(file.metadata()["cases"]):
+            start = f"{case}/"
+            keys = [key for key in file.keys() if key.startswith(start)]
+            yield {key.removeprefix(start): file.get_tensor(key) for key in keys}
+
+
+def test_the_baseline_is_the_greedy_answer_s_reward():
+    reward, group = double(1, 0.25, 3, 2), torch.tensor([7, 7, 3, 3])
+    greedy = torch.tensor([False, True, True, False])
+
+    baseline, found = greedy_reward(reward, group, torch.ones(4).bool(), greedy)
+
+    assert baseline.tolist() == [0.25, 0.25, 3.0, 3.0]
+    assert found.all()
+
+
+def test_a_greedy_answer_that_could_not_be_judged_is_no_baseline():
+    reward, group = double(1, float("nan"), 3, 2), torch.tensor([7, 7, 3, 3])
+    greedy, valid = (
+        torch.tensor([False, True, True, False]),
+        torch.tensor([True, False, True, True]),
+    )
+
+    baseline, found = greedy_reward(reward, group, valid, greedy)
+
+    assert found.tolist() == [False, False, True, True]
+    assert baseline.isfinite().all()
+
+
+def test_a_group_without_a_greedy_answer_is_refused_with_the_remedy():
+    greedy = torch.tensor([True, False, False])
+
+    with pytest.raises(ConfigError, match=r"group 9 \(row 2\).*collector=greedy_baseline"):
+        greedy_reward(double(1, 2, 3), torch.tensor([4, 4, 9]), torch.ones(3).bool(), greedy)
+
+
+def test_the_energy_is_the_squared_gradient_of_the_log_prob_by_the_logits():
+    logits = double(0.3, -1.0, 2.0, 0.0).requires_grad_()
+    log_probs = logits.log_softmax(0)
+    (gradient,) = torch.autograd.grad(log_probs[1], logits)
+    probs = log_probs.detach().exp()
+
+    one = torch.ones(1, 1, dtype=torch.bool)
+    energy = score_energy(log_probs[1].detach()[None, None], (probs**2).sum()[None, None], one)
+
+    assert energy.item() == pytest.approx((gradient**2).sum().item(), rel=1e-12)
+
+
+def test_the_energy_of_a_certain_policy_is_0_whatever_rounding_says():
+    squares, mask = torch.tensor([[1 - 1e-7, float("nan")]]), torch.tensor([[True, False]])
+
+    energy = score_energy(torch.tensor([[0.0, float("nan")]]), squares, mask)
+
+    assert energy.tolist() == [[0.0, 0.0]]
+
+
+def test_an_answer_is_compared_with_those_that_still_run():
+    # Column 0: (1 x 4 + 3 x 0) / 4 = 1 of G = (4, 0). Column 1: row 1 is over, row 0 is alone.
+    returns, weight = double([4, 4], [0, 7]), double([1, 2], [3, 9])
+    mask = torch.tensor([[True, True], [True, False]])
+
+    advantage = weighted_token_baseline(returns, weight, mask, torch.tensor([5, 5]))
+
+    assert advantage.tolist() == [[3.0, 0.0], [-1.0, 0.0]]
+
+
+def test_a_group_in_which_no_token_moves_the_weights_has_no_baseline_and_no_nan():
+    returns, mask = double([1], [0]), torch.ones(2, 1, dtype=torch.bool)
+
+    advantage = weighted_token_baseline(
+        returns, torch.zeros(2, 1).double(), mask, torch.tensor([0, 0])
+    )
+
+    assert advantage.tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize(("value", "answers"), [(0.7, 7), (0.7, 12), (0.1, 8)])
+def test_equal_returns_give_exactly_0_in_float32(value, answers):
+    returns, mask = torch.full((answers, 3), value), torch.ones(answers, 3, dtype=torch.bool)
+    weight = torch.arange(3.0 * answers).view(answers, 3) / 7
+
+    advantage = weighted_token_baseline(returns, weight, mask, torch.zeros(answers).long())
+
+    assert advantage.abs().max().item() == 0.0
+
+
+def test_no_rows_have_no_advantage():
+    none = torch.zeros(0, 3)
+
+    assert weighted_token_baseline(none, none, none.bool(), torch.zeros(0).long()).shape == (0, 3)
+
+
+rows = st.lists(
+    st.tuples(
+        st.lists(st.integers(-4, 4), min_size=4, max_size=4),
+        st.lists(st.integers(0, 3), min_size=4, max_size=4),
+        st.lists(st.booleans(), min_size=4, max_size=4),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@given(rows)
+def test_weighed_advantages_of_a_group_sum_to_0_in_every_column(drawn):
+    returns, weight, mask, group = (torch.tensor(column) for column in zip(*drawn, strict=True))
+    returns = torch.where(mask, returns.double(), float("nan"))
+
+    advantage = weighted_token_baseline(returns, weight.double(), mask, group)
+
+    assert not advantage[~mask].any()
+    for label in set(group.tolist()):
+        moved = torch.where(mask, weight, 0)[group == label]
+        sums = (moved * advantage[group == label]).sum(0)
+        assert sums.tolist() == pytest.approx([0.0] * 4, abs=1e-12)
+
+
+def test_verl_s_optimal_token_baseline_is_reproduced():
+    for case in cases("verl__adv_optimal_token_baseline"):
+        mask = case["in/response_mask"].bool()
+        rewards = torch.where(mask, case["in/token_level_rewards"], 0.0)
+        returns = rewards.flip(1).cumsum(1).flip(1)
+        # Its random moments are those of no distribution: no clamp at 0 as in score_energy.
+        energy = 1 - 2 * case["in/old_log_probs"].exp() + case["in/sum_pi_squared"]
+        weight = torch.where(mask, energy, 0.0).cumsum(1)
+
+        advantage = weighted_token_baseline(returns, weight, mask, case["in/index"])
+
+        # verl adds 1e-8 to the denominator.
+        want = case["out/advantages"]
+        torch.testing.assert_close(advantage[mask], want[mask], atol=1e-7, rtol=1e-7)

@@ -1,0 +1,220 @@
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+
+from rlcomp.component import masked
+from rlcomp.errors import NumericalError
+from rlcomp.functional.importance import (
+    aggregated,
+    at_level,
+    effective_sample_size,
+    inside,
+    normaliser,
+    off_policy,
+    sampler_gap,
+    truncated_weight,
+    upper_quantile,
+)
+from rlcomp.functional.kl import kl_estimate
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
+NAN = float("nan")
+
+# Cases repeat these settings on three batches.
+TRL_BOUNDS = [(0.0, 3.0), (0.8, 1.2)]
+TRL_MODES = [
+    (mode, *bounds)
+    for mode in ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
+    for bounds in TRL_BOUNDS
+]
+VERL_WEIGHTS = [("token", False), ("token", True), ("sequence", False), ("sequence", True)]
+# verl's k1 bounds are ratios pi_rollout / pi_old; one number h means [1/h, h].
+VERL_REJECTION = [
+    [("k1", "token", math.log(0.9), math.log(1.2))],
+    [("k1", "token", -math.log(1.15), math.log(1.15))],
+    [("k2", "token", None, 0.01)],
+    [("k3", "token", None, 0.01)],
+    [("k1", "sum", math.log(0.8), math.log(1.3))],
+    [("k2", "sum", None, 0.03)],
+    [("k1", "mean", math.log(0.97), math.log(1.05))],
+    [("k3", "mean", None, 0.008)],
+    [("k2", "max", None, 0.03)],
+    [("k1", "token", math.log(0.8), math.log(1.3)), ("k3", "mean", None, 0.02)],
+]
+
+
+def row(*values):
+    return torch.tensor([values], dtype=torch.float64)
+
+
+def ones(*shape):
+    return torch.ones(*shape, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("case", range(24))
+def test_trl_s_sampler_ratio_is_reproduced(case):
+    mode, low, high = TRL_MODES[case % 8]
+    with safe_open(GOLDEN / "trl__sampler_is_ratio.safetensors", "pt") as file:
+        mask = file.get_tensor(f"{case}/in/mask").bool()
+        old, rollout = (file.get_tensor(f"{case}/in/{n}_log_prob") for n in ("old", "sampling"))
+        want = file.get_tensor(f"{case}/out/ratio").expand_as(mask)
+
+    level = mode.split("_")[0]
+    log_weight = at_level(sampler_gap(old, rollout, mask), mask, level)
+    kept = masked(log_weight.exp(), inside(log_weight, low, high))
+    got = truncated_weight(log_weight, low, high) if "truncate" in mode else kept
+
+    torch.testing.assert_close(got[mask], want[mask], atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_verl_s_weights_and_effective_sample_size_are_reproduced(case):
+    level, normalise = VERL_WEIGHTS[case % 4]
+    with safe_open(GOLDEN / "verl__rollout_is_weights.safetensors", "pt") as file:
+        mask = file.get_tensor(f"{case}/in/response_mask").bool()
+        gap = masked(file.get_tensor(f"{case}/in/log_ratio"), mask)
+        want, ess = (file.get_tensor(f"{case}/out/{name}") for name in ("weights", "ess"))
+
+    weight = truncated_weight(at_level(gap, mask, level), 0.0, 2.0)
+    clamped = effective_sample_size(weight.clamp(0.5, 2.0), mask)
+    weight = weight / normaliser(weight, mask, level) if normalise else weight
+
+    # The peer adds 1e-8 to its denominators.
+    torch.testing.assert_close(weight[mask], want[mask], atol=1e-7, rtol=0)
+    torch.testing.assert_close(clamped, ess, atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("case", range(30))
+def test_verl_s_rejection_mask_is_reproduced(case):
+    with safe_open(GOLDEN / "verl__rollout_rejection_mask.safetensors", "pt") as file:
+        mask = file.get_tensor(f"{case}/in/response_mask").bool()
+        gap = masked(file.get_tensor(f"{case}/in/log_ratio"), mask)
+        want = file.get_tensor(f"{case}/out/mask").bool()
+
+    keep = mask
+    for estimator, aggregate, low, high in VERL_REJECTION[case % 10]:
+        estimate = aggregated(
+            kl_estimate(-gap, torch.zeros_like(gap), mask, estimator), mask, aggregate
+        )
+        keep = keep & (estimate <= high) & (estimate >= (-math.inf if low is None else low))
+
+    assert keep.tolist() == (want & mask).tolist()
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_trl_s_off_policy_mask_is_reproduced(case):
+    with safe_open(GOLDEN / "trl__off_policy_mask.safetensors", "pt") as file:
+        mask = file.get_tensor(f"{case}/in/mask").bool()
+        new, rollout = (
+            file.get_tensor(f"{case}/in/{n}") for n in ("log_prob", "sampling_log_prob")
+        )
+        advantage = file.get_tensor(f"{case}/in/advantages")[:, None].expand_as(mask)
+        want = file.get_tensor(f"{case}/out/mask_out").expand_as(mask)
+
+    drop = off_policy(new, rollout, advantage, mask, 0.02)
+
+    assert (~drop)[mask].tolist() == want[mask].bool().tolist()
+
+
+def test_a_sampler_without_a_record_has_no_gap():
+    # Outside the mask anything may stand.
+    gap = sampler_gap(row(-1, -2, NAN), row(-1.5, NAN, NAN), torch.tensor([[True, True, False]]))
+
+    assert gap.tolist() == [[0.5, 0.0, 0.0]]
+
+
+def test_an_infinite_record_is_an_error():
+    with pytest.raises(NumericalError, match=r"'old_log_probs' is -inf at \[0, 1\]"):
+        sampler_gap(row(-1, -2), row(-1, -math.inf), ones(1, 2))
+
+
+def test_levels_by_hand():
+    # Gaps 0.1 and 0.3, a hole between: sum 0.4, mean over 2 tokens 0.2.
+    gap, mask = row(0.1, 0.0, 0.3), torch.tensor([[True, False, True]])
+
+    assert at_level(gap, mask, "token").tolist() == [[0.1, 0.0, 0.3]]
+    torch.testing.assert_close(at_level(gap, mask, "sequence"), row(0.4, 0.4, 0.4))
+    torch.testing.assert_close(at_level(gap, mask, "sequence_mean"), row(0.2, 0.2, 0.2))
+
+
+def test_a_long_sequence_s_weight_does_not_overflow():
+    gap = torch.full((1, 4000), 1.0)
+
+    assert at_level(gap, ones(1, 4000), "sequence").exp().isfinite().all()
+
+
+@pytest.mark.parametrize(("level", "mean"), [("token", 2.0), ("sequence", 2.5)])
+def test_the_mean_weight_counts_tokens_or_sequences(level, mean):
+    # Weights 1, 1 | 4 | empty: (1 + 1 + 4) / 3 tokens, (1 + 4) / 2 sequences. First tokens stand
+    # in any column.
+    weight = torch.tensor([[1.0, 1.0], [4.0, 4.0], [9.0, 9.0]])
+    mask = torch.tensor([[True, True], [False, True], [False, False]])
+
+    assert normaliser(weight, mask, level).item() == mean
+
+
+def test_the_effective_sample_size_of_uneven_weights_by_hand():
+    # mean 2, mean square (1 + 9) / 2 = 5: 4 / 5. What stands outside does not count.
+    mask = torch.tensor([[True, True, False]])
+
+    assert effective_sample_size(row(1, 3, NAN), mask).item() == pytest.approx(0.8)
+
+
+@given(st.lists(st.floats(0.01, 20), min_size=1, max_size=8))
+def test_the_effective_sample_size_lies_between_one_row_and_all(weights):
+    weight = row(*weights)
+
+    share = effective_sample_size(weight, ones(*weight.shape)).item()
+
+    assert 1 / len(weights) - 1e-9 <= share <= 1 + 1e-9
+
+
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=8), st.floats(0.1, 5))
+def test_truncated_weights_stay_below_the_cap_and_cover_the_masked_ones(gaps, cap):
+    gap = row(*gaps)
+
+    truncated, kept = truncated_weight(gap, 0.0, cap), inside(gap, 0.0, cap)
+
+    assert bool((truncated <= cap).all())
+    assert bool((truncated > 0)[kept].all())
+
+
+@given(st.floats(0, 10), st.floats(0, 3), st.floats(-2, 2))
+def test_good_answers_are_never_dropped(advantage, delta, gap):
+    drop = off_policy(row(-1.0 - gap), row(-1.0), row(advantage), ones(1, 1), delta)
+
+    assert not drop.any()
+
+
+def test_the_quantile_is_interpolated():
+    # rank (1 - 0.2) * 4 = 3.2 of 0 10 20 30 40: 32. The token outside is the largest.
+    values, mask = row(40, 0, 99, 10, 30, 20), torch.tensor([[True, True, False] + 3 * [True]])
+
+    assert upper_quantile(values, mask, 0.2).item() == pytest.approx(32.0)
+
+
+def test_a_quantile_of_more_than_16_million_tokens_is_found():
+    size = 2**24 + 2
+    values = torch.zeros(1, size)
+    values[0, : size // 4] = 1.0
+
+    assert upper_quantile(values, ones(1, size), 0.2).item() == 1.0
+
+
+def test_a_quantile_of_nothing_is_0():
+    assert upper_quantile(row(1.0), ~ones(1, 1), 0.2).item() == 0.0
+
+
+def test_aggregates_by_hand():
+    # 1 and -3 in one row (a hole between), none in the other.
+    values = torch.tensor([[1.0, 0.0, -3.0], [0.0, 0.0, 0.0]])
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+
+    found = {name: aggregated(values, mask, name)[:, 0].tolist() for name in ("sum", "mean", "max")}
+
+    assert found == {"sum": [-2.0, 0.0], "mean": [-1.0, 0.0], "max": [1.0, 0.0]}

@@ -1,0 +1,103 @@
+"""What group estimators do to the policy gradient, by enumerating every pair of answers.
+
+Three tokens, two places, two answers to a prompt: 9 answers, 81 pairs. The expectation of the
+estimated gradient is exact, and so is the gradient of the expected reward.
+"""
+
+from itertools import product
+
+import pytest
+import torch
+
+from rlcomp.functional.group import (
+    best_over_second,
+    group_centred,
+    group_standardised,
+    leave_one_out,
+)
+
+ANSWERS = list(product(range(3), repeat=2))
+PAIRS = list(product(range(9), repeat=2))
+TOGETHER, BOTH = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool)
+
+
+def instance():
+    """Logits of the first and, after each first, of the second token; rewards of the answers."""
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(4, 3, generator=generator, dtype=torch.float64).requires_grad_()
+    return logits, torch.randn(9, generator=generator, dtype=torch.float64)
+
+
+def log_probs(logits):
+    """Of each of the nine answers."""
+    tables = logits.log_softmax(-1)
+    return torch.stack([tables[0, first] + tables[1 + first, second] for first, second in ANSWERS])
+
+
+def gradient_of(objective):
+    """Of ``objective(probabilities, rewards)``, a number."""
+    logits, reward = instance()
+    (gradient,) = torch.autograd.grad(objective(log_probs(logits).exp(), reward), logits)
+    return gradient
+
+
+def expected_gradient(estimator):
+    """Over all pairs: ``p_i p_j`` times the mean of ``A grad log p`` over the two."""
+    logits, reward = instance()
+    log_p = log_probs(logits)
+    total = torch.zeros((), dtype=torch.float64)
+    for pair in PAIRS:
+        rows = torch.tensor(pair)
+        advantage = estimator(reward[rows], TOGETHER, BOTH)
+        chance = log_p[rows].detach().sum().exp()
+        total = total + chance * (advantage * log_p[rows]).mean()
+    (gradient,) = torch.autograd.grad(total, logits)
+    return gradient
+
+
+def expected_reward(probs, reward):
+    return (probs * reward).sum()
+
+
+def expected_best(probs, reward):
+    best = torch.maximum(reward[:, None], reward[None, :])
+    return (probs[:, None] * probs[None, :] * best).sum()
+
+
+def test_leaving_one_out_is_unbiased():
+    got, want = expected_gradient(leave_one_out), gradient_of(expected_reward)
+
+    torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+
+
+def test_the_group_mean_shrinks_the_gradient_by_1_minus_1_over_n():
+    got, want = expected_gradient(group_centred), gradient_of(expected_reward) / 2
+
+    torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+
+
+def test_division_by_the_group_s_std_turns_the_gradient():
+    def estimator(*rows):
+        return group_standardised(*rows, 1e-6)
+
+    got, true = expected_gradient(estimator).flatten(), gradient_of(expected_reward).flatten()
+
+    assert 0 < torch.cosine_similarity(got, true, dim=0).item() < 0.99
+
+
+def test_of_two_rewards_the_standardised_advantage_sees_only_which_is_larger():
+    # (R1 - R2) / 2 over |R1 - R2| / sqrt(2): +-1 / sqrt(2), however far apart.
+    for gap in (0.1, 10.0):
+        reward = torch.tensor([gap, 0.0], dtype=torch.float64)
+        advantage = group_standardised(reward, TOGETHER, BOTH, 1e-12)
+        assert advantage.tolist() == pytest.approx([0.5**0.5, -(0.5**0.5)])
+
+
+def test_the_best_over_the_second_climbs_the_expected_best_of_the_group():
+    # The mean over two answers halves a sum in which each answer's lead counts once.
+    def estimator(*rows):
+        return best_over_second(*rows, None)
+
+    got, want = expected_gradient(estimator), gradient_of(expected_best) / 2
+
+    torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
