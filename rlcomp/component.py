@@ -30,7 +30,8 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         reads, writes: keys of :data:`rlcomp.keys.SCHEMA`.
         optional: keys read where an earlier stage writes them, and done without elsewhere.
         fresh: it starts a new batch; what an earlier stage wrote is gone afterwards, unless it
-            reads it and lists it among ``writes`` again.
+            reads it and lists it among ``writes`` again; a key that stands among ``optional`` and
+            ``writes`` is handed on where it was there.
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         min_group_size: smallest ``group_size`` of the collector before it that makes sense.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Protocol, runtime_checkable
 
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
@@ -20,10 +21,15 @@ _MEASURED_SAMPLE = 256
 
 def training_examples(task: Task, indices: Iterable[int]) -> Iterator[Example]:
     """Those of the examples at the indices that are not held out, in order."""
+    return (example for _, example in numbered_examples(task, indices))
+
+
+def numbered_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, Example]]:
+    """The same, each with its index."""
     for index in indices:
         example = task.example(index)
         if not is_held_out(example.prompt, task.held_out):
-            yield example
+            yield index, example
 
 
 def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
@@ -134,6 +140,15 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
     )
 
 
+@runtime_checkable
+class TakesPassRates(Protocol):
+    """A sampler that wants to know how its prompts were answered."""
+
+    def tell(self, pass_rates: Mapping[int, float]) -> None:
+        """How often each example (by its index in the task) was answered right, in [0, 1]."""
+        ...
+
+
 class ShuffledEpochs:
     """Every training example once per epoch, each epoch in an order of its own.
 
@@ -164,7 +179,11 @@ class ShuffledEpochs:
 
         The task must have training examples (:func:`check_enough`).
         """
-        return list(islice(training_examples(self.task, self._indices()), count))
+        return [example for _, example in islice(self.numbered(), count)]
+
+    def numbered(self) -> Iterator[tuple[int, Example]]:
+        """The walk itself, without end: index and example."""
+        return numbered_examples(self.task, self._indices())
 
     def run_state(self) -> dict[str, int]:
         """Where the walk stands; JSON-able."""

@@ -24,13 +24,14 @@ from rlcomp.batch import encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import MissingExtra
 from rlcomp.keys import SCHEMA
+from rlcomp.loss import Loss
 from rlcomp.run.arguments import check_arguments
 from rlcomp.run.build import Builder
 from rlcomp.run.declare import declare
 from rlcomp.run.flow_built import built_flow
 from rlcomp.run.plan import read
 from rlcomp.run.resolve import plan_of
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, check_loss
 
 setup_globals()
 
@@ -44,7 +45,10 @@ RECIPES = [option.split("/")[1] for option in OPTIONS if option.startswith("reci
 
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
+    "advantage/gdpo": ["probe.weights={a: 1.0, b: 0.5}"],
+    "collector/delayed": ["probe.collector.group_size=2"],
     "collector/group": ["probe.group_size=2"],
+    "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],
@@ -58,8 +62,17 @@ GIVEN = {
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
     "reward/regex": ["probe.pattern='5'"],
     "reward/shuffled": ["probe.reward=${reward}"],
+    "reward/steps": ["probe.step.function={_target_: contract_parts.brevity, _partial_: true}"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
+    "sampler/pools": [
+        "probe.tasks={easy: '${task}'}",
+        "probe.weights_start={easy: 1.0}",
+        "probe.weights_end={easy: 1.0}",
+    ],
+    "shaping/l1_exact": ["probe.target_length=4"],
+    "shaping/l1_max": ["probe.target_length=4"],
+    "shaping/soft_overlong": ["probe.buffer=4"],
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
     "task/hub": ["probe.name=FOLDER/rows.jsonl"],
@@ -230,6 +243,18 @@ def test_every_recipe_is_sound(recipe, folder):
     config = composed(f"recipe={recipe}", *given(f"recipe/{recipe}", folder))
 
     assert plan_of(config).phases
+
+
+@pytest.mark.parametrize("recipe", sorted(set(RECIPES) - {"control_ppo"}))
+def test_every_loss_of_every_recipe_keeps_the_contract_of_losses(recipe, folder):
+    plan, _, _ = plans(f"recipe/{recipe}", folder)
+    builder = Builder(plan, seed=0)
+
+    losses = [part for part in map(builder.build, plan.nodes.values()) if isinstance(part, Loss)]
+
+    assert losses
+    for loss in losses:
+        check_loss(loss)
 
 
 def component_classes():

@@ -24,6 +24,7 @@ class Flow:
         opaque: nothing is known of it.
         lacks: keys read inside it behind a fresh stage and written by nobody: no stage before it
             can help.
+        carries: of a fresh stage, keys of the batch before that are in the new one as well.
     """
 
     reads: frozenset[str] = frozenset()
@@ -31,16 +32,21 @@ class Flow:
     fresh: bool = False
     opaque: bool = False
     lacks: frozenset[str] = frozenset()
+    carries: frozenset[str] = frozenset()
 
     def then(self, after: Flow) -> Flow:
         """This, then that."""
         missing = frozenset() if self.opaque else after.reads - self.writes
+        outside = missing & self.carries if self.fresh else missing
+        kept = self.writes & after.carries if after.fresh else self.writes
+        both = self.fresh and after.fresh
         return Flow(
-            reads=self.reads if self.fresh else self.reads | missing,
-            writes=after.writes if after.fresh else self.writes | after.writes,
+            reads=self.reads | outside,
+            writes=after.writes | kept,
             fresh=self.fresh or after.fresh,
             opaque=(self.opaque and not after.fresh) or after.opaque,
-            lacks=self.lacks | after.lacks | (missing if self.fresh else frozenset()),
+            lacks=self.lacks | after.lacks | (missing - outside),
+            carries=self.carries & after.carries if both else self.carries | after.carries,
         )
 
 

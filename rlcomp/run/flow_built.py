@@ -20,12 +20,15 @@ def built_flow(stage: object) -> Flow:
         return _foreign(stage)
     inner = fold(built_flow(child) for child in ran(stage))
     left = frozenset() if stage.contained else inner.writes
+    known = frozenset(stage.optional) if stage.fresh else frozenset()
+    carried = frozenset(stage.renames.get(key, key) for key in known.intersection(stage.writes))
     return Flow(
         reads=frozenset(stage.in_keys) | inner.reads,
-        writes=frozenset(stage.out_keys) | left,
+        writes=(frozenset(stage.out_keys) - carried) | left,
         fresh=stage.fresh or (inner.fresh and not stage.contained),
         opaque=inner.opaque and not stage.contained,
         lacks=inner.lacks,
+        carries=carried | (frozenset() if stage.contained else inner.carries),
     )
 
 

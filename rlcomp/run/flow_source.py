@@ -22,12 +22,16 @@ def flow_of(node: Node) -> Flow:
     declaration = declare(node.target)
     inner = fold(flow_of(child) for child in ran(node, declaration))
     left = frozenset() if declaration.contained else inner.writes
+    known = frozenset(declaration.optional) if declaration.fresh else frozenset()
+    carried = frozenset(node.keys.get(key, key) for key in known.intersection(declaration.writes))
+    written = frozenset(node.keys.get(key, key) for key in declaration.writes)
     return Flow(
         reads=frozenset(node.keys.get(key, key) for key in declaration.reads) | inner.reads,
-        writes=frozenset(node.keys.get(key, key) for key in declaration.writes) | left,
+        writes=(written - carried) | left,
         fresh=declaration.fresh or (inner.fresh and not declaration.contained),
         opaque=declaration.opaque or (inner.opaque and not declaration.contained),
         lacks=inner.lacks,
+        carries=carried | (frozenset() if declaration.contained else inner.carries),
     )
 
 

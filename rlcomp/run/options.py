@@ -25,10 +25,10 @@ def options_writing(key: str) -> list[str]:
         if target is None:
             continue
         try:
-            writes = declare(target.group(1)).writes
+            part = declare(target.group(1))
         except ConfigError:
             continue  # an option whose package is not installed offers nothing here
-        if key in writes:
+        if key in part.writes and not (part.fresh and key in part.optional):
             group = file.parent.relative_to(config_directory()).as_posix()
             found.append(f"{group}={file.stem}")
     return found

@@ -13,6 +13,7 @@ from rlcomp.batch import cat
 from rlcomp.check import PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import FlowError
+from rlcomp.functional.varied import group_accuracy
 from rlcomp.run.record import record
 
 
@@ -117,8 +118,14 @@ class Branch(Sequence):
 class Refill(Sequence):
     """Run stages again and again until enough rows are there: dynamic sampling.
 
+    What is left over of the last round is thrown away. Records ``refill/tries``,
+    ``refill/kept_fraction`` of the rows made and, where answers are judged, the shares of them in
+    groups without a wrong and without a right answer, ``refill/all_right`` and
+    ``refill/all_wrong``.
+
     Args:
-        rows: how many rows the batch must have; whole groups only.
+        rows: how many rows the batch must have, whole groups only; null: as many as the first round
+            has before one of its stages throws some away.
         stages: make rows (and throw some away); the first of them starts a new batch.
         max_tries: give up after so many rounds.
 
@@ -132,7 +139,11 @@ class Refill(Sequence):
     fresh = True
 
     def __init__(
-        self, *, rows: PositiveInt, stages: list[TensorDictModuleBase], max_tries: PositiveInt = 10
+        self,
+        *,
+        rows: PositiveInt | None = None,
+        stages: list[TensorDictModuleBase],
+        max_tries: PositiveInt = 10,
     ) -> None:
         super().__init__(stages=stages)
         self.rows = rows
@@ -141,22 +152,53 @@ class Refill(Sequence):
     def forward(self, batch: TensorDict) -> TensorDict:
         """A new batch of exactly ``rows`` rows."""
         kept: list[TensorDict] = []
+        made: list[TensorDict] = []
         for tries in range(1, self.max_tries + 1):
-            found = run_stages(self.stages, batch.copy())
-            if found.shape[0]:
-                kept.append(found)
-            if sum(part.shape[0] for part in kept) >= self.rows:
+            found, most = self._round(batch.copy())
+            kept += [found] if found.shape[0] else []
+            made.append(most)
+            rows = self.rows or made[0].shape[0]
+            if kept and sum(part.shape[0] for part in kept) >= rows:
                 record("refill/tries", tries)
-                return self._cut(cat(kept))
+                _shares(kept, made)
+                return _cut(cat(kept), rows)
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in _shares(kept, made).items())
         raise FlowError(
-            f"Refill: {sum(part.shape[0] for part in kept)} of {self.rows} rows after "
-            f"max_tries={self.max_tries} rounds; raise max_tries, lower rows or loosen the filter"
+            f"Refill: {sum(part.shape[0] for part in kept)} of {rows} rows after "
+            f"max_tries={self.max_tries} rounds ({shares}); raise max_tries, lower rows or loosen "
+            "the filter"
         )
 
-    def _cut(self, batch: TensorDict) -> TensorDict:
-        whole = "group_id" not in batch.keys() or batch.shape[0] == self.rows
-        if not whole and bool(batch["group_id"][self.rows - 1] == batch["group_id"][self.rows]):
+    def _round(self, batch: TensorDict) -> tuple[TensorDict, TensorDict]:
+        """What one round leaves, and what says how it went where it had most rows."""
+        most = batch
+        for stage in self.stages:
+            batch = stage(batch)
+            if not most.batch_size or batch.shape[0] >= most.shape[0]:
+                most = batch
+        return batch, most.select("correct", "reward_valid", "group_id", strict=False)
+
+
+def _shares(kept: list[TensorDict], made: list[TensorDict]) -> dict[str, float]:
+    """Of all rows made: how many were kept, and how many stand in groups of one verdict."""
+    total = sum(part.shape[0] for part in made)
+    counts = {"kept_fraction": sum(part.shape[0] for part in kept)}
+    for part in made if all(len(part.keys()) == 3 for part in made) else ():
+        valid = part["reward_valid"]
+        accuracy = group_accuracy(part["correct"], part["group_id"], valid)
+        for name, verdict in (("all_right", 1.0), ("all_wrong", 0.0)):
+            counts[name] = counts.get(name, 0) + int(((accuracy == verdict) & valid).sum())
+    shares = {name: count / total for name, count in counts.items()}
+    for name, share in shares.items():
+        record(f"refill/{name}", share)
+    return shares
+
+
+def _cut(batch: TensorDict, rows: int) -> TensorDict:
+    if "group_id" in batch.keys():
+        left = torch.isin(batch["group_id"][:rows], batch["group_id"][rows:])
+        if bool(left.any()):
             raise FlowError(
-                f"Refill: rows={self.rows} cuts a group in two; use a multiple of group_size"
+                f"Refill: rows={rows} cuts a group in two; use a multiple of group_size"
             )
-        return batch[: self.rows]
+    return batch[:rows]

@@ -42,9 +42,11 @@ def errors(*stages, beside=(), others=None):
 
 KEYS = st.frozensets(st.sampled_from(["reward", "advantage", "value", "tokens"]))
 FLOWS = st.builds(Flow, KEYS, KEYS, st.booleans(), st.booleans())
+# Only a fresh stage can carry something over into its new batch.
+CARRYING = st.one_of(FLOWS, st.builds(lambda keys: Flow(fresh=True, carries=keys), KEYS))
 
 
-@given(FLOWS, FLOWS, FLOWS)
+@given(CARRYING, CARRYING, CARRYING)
 def test_what_several_stages_read_and_leave_does_not_depend_on_how_they_are_bundled(a, b, c):
     one, other = a.then(b).then(c), a.then(b.then(c))
 
@@ -101,7 +103,8 @@ def test_an_option_that_writes_the_key_is_the_remedy():
 
 
 def test_options_are_found_by_what_their_class_writes():
-    assert options_writing("ref_log_probs") == ["reference=adapter_off", "reference=frozen"]
+    options = ("adapter_off", "frozen", "frozen_full", "refreshed")
+    assert options_writing("ref_log_probs") == [f"reference={option}" for option in options]
     assert options_writing("no such key") == []
 
 
@@ -123,6 +126,22 @@ def test_a_fresh_stage_ends_what_was_written_before():
         "stage adv (Adv) reads 'reward', which no earlier stage writes (written so far: tokens)"
         in error
     )
+
+
+def test_what_a_fresh_stage_carries_over_is_there_behind_it_if_it_was_there_before():
+    rollout = Stage("rollout", "Rollout", flow(fresh=True, carries=frozenset({"example_id"})))
+    feedback = stage("feedback", "example_id")
+
+    (error,) = errors(stage("prompts", "", "prompt"), rollout, feedback)
+
+    assert errors(stage("prompts", "", "example_id"), rollout, feedback) == []
+    assert "reads 'example_id', which no earlier stage writes" in error
+
+
+def test_a_bundle_asks_for_what_its_fresh_stage_would_carry_over():
+    inside = fold([flow(fresh=True, carries=frozenset({"example_id"})), flow("example_id")])
+
+    assert (inside.reads, inside.lacks) == ({"example_id"}, frozenset())
 
 
 def test_a_key_lacking_inside_a_bundle_that_starts_a_new_batch_is_told():
@@ -349,9 +368,10 @@ def told(*given):
 def test_a_kl_loss_without_a_reference_says_which_to_choose():
     errors = told("kl=in_loss", "reference=none")
 
-    assert len(errors) == 1
-    assert errors[0].startswith("phases.rl.stages: stage learner (Learner) reads 'ref_log_probs'")
-    assert "choose reference=adapter_off or reference=frozen" in errors[0]
+    # The loss reads it, and so does the observer that tells the controller.
+    for error, stage in zip(errors, ("kl (KLObserver)", "learner (Learner)"), strict=True):
+        assert error.startswith(f"phases.rl.stages: stage {stage} reads 'ref_log_probs'")
+        assert "choose reference=adapter_off or reference=frozen" in error
 
 
 def test_a_kl_counted_in_the_loss_and_in_the_reward_is_refused():

@@ -104,7 +104,7 @@ def training(directory):
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["kl=in_loss", "learner.losses.kl.kl_coef=0"],
+        ["kl=in_loss", "kl_controller.kl_coef=0"],
         ["phases.rl.every.evaluation=2"],
         ["phases.rl.every.evaluation=null", "phases.warm_start.every.evaluation=null"],
     ],

@@ -1,5 +1,7 @@
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -168,10 +170,12 @@ def test_no_component_of_ours_leaks_out_of_a_branch():
     # A shallow copy shares its tensors: a component that wrote into one in place would show here.
     from components.advantage.group_mean import GroupMean
     from components.kl.in_reward import KLInReward
+    from components.kl_controller.fixed import FixedKL
     from components.proximal.rollout import FromRollout
     from rlcomp.testing.example import example_batch
 
-    stages = [FromRollout(), KLInReward(kl_coef=0.5, estimator="k1"), GroupMean()]
+    kl = KLInReward(controller=FixedKL(kl_coef=0.5), estimator="k1")
+    stages = [FromRollout(), kl, GroupMean()]
     keys = {key for stage in stages for key in stage.reads}
     given = example_batch(sorted(keys))
     before = given.clone()
@@ -213,7 +217,8 @@ def test_refill_may_end_with_a_group():
 
 def test_refill_gives_up_and_says_what_to_change():
     with pytest.raises(
-        FlowError, match="2 of 4 rows after max_tries=3 rounds; raise max_tries, lower"
+        FlowError,
+        match=r"2 of 4 rows after max_tries=3 rounds \(kept_fraction 100%\); raise max_tries",
     ):
         Refill(rows=4, stages=[Rows(2, 0, 0, 2)], max_tries=3)(empty_batch())
 
@@ -222,7 +227,110 @@ def test_refill_records_how_many_rounds_it_took():
     with recording() as ledger:
         Refill(rows=4, stages=[Rows(2, 2)])(empty_batch())
 
-    assert ledger.means() == {"refill/tries": 2.0}
+    assert ledger.means() == {"refill/tries": 2.0, "refill/kept_fraction": 1.0}
+
+
+class Judged(Component):
+    """A new batch of groups of two answers, right or wrong as listed, one list per call."""
+
+    writes = ("correct", "reward_valid", "group_id")
+    fresh = True
+
+    def __init__(self, *rounds):
+        super().__init__()
+        self.rounds = list(rounds)
+
+    def forward(self, batch):
+        right = torch.tensor(self.rounds.pop(0), dtype=torch.bool)
+        entries = {
+            "correct": right,
+            "reward_valid": torch.ones_like(right),
+            "group_id": torch.arange(len(right)) // 2,
+        }
+        return TensorDict(entries, batch_size=[len(right)])
+
+
+class Mixed(Component):
+    """Drops the groups of two with one verdict."""
+
+    reads = ("correct",)
+    drops_rows = True
+
+    def forward(self, batch):
+        pairs = batch["correct"].view(-1, 2)
+        return batch[(pairs[:, 0] != pairs[:, 1]).repeat_interleave(2)]
+
+
+def test_without_rows_refill_wants_what_the_first_round_had_before_it_was_filtered():
+    rounds = Judged([1, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0])
+
+    result = Refill(stages=[rounds, Mixed()])(empty_batch())
+
+    # 2 rows are left of the first round's 4, none of the second's, 4 of the third's: cut to 4.
+    assert result["correct"].tolist() == [False, True, False, True]
+    assert result["group_id"].tolist() == [0, 0, 1, 1]
+
+
+def test_refill_records_what_became_of_the_rows_it_made():
+    rounds = Judged([1, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0])
+
+    with recording() as ledger:
+        Refill(stages=[rounds, Mixed()])(empty_batch())
+
+    # 12 rows made: 6 kept, 2 in a group all right, 4 in groups all wrong.
+    assert ledger.means() == pytest.approx(
+        {
+            "refill/tries": 3.0,
+            "refill/kept_fraction": 6 / 12,
+            "refill/all_right": 2 / 12,
+            "refill/all_wrong": 4 / 12,
+        }
+    )
+
+
+def test_answers_that_could_not_be_judged_are_neither_all_right_nor_all_wrong():
+    class Failed(Judged):
+        def forward(self, batch):
+            made = super().forward(batch)
+            return made.set("reward_valid", torch.zeros(made.shape[0], dtype=torch.bool))
+
+    with recording() as ledger:
+        Refill(stages=[Failed([0, 0])])(empty_batch())
+
+    assert ledger.means()["refill/all_wrong"] == 0.0
+
+
+def test_refill_says_whether_the_groups_were_all_right_or_all_wrong():
+    rounds = Judged([1, 1, 1, 1], [0, 0, 1, 1])
+
+    with pytest.raises(FlowError, match="kept_fraction 0%, all_right 75%, all_wrong 25%"):
+        Refill(stages=[rounds, Mixed()], max_tries=2)(empty_batch())
+
+
+def test_refill_cuts_no_group_whose_rows_stand_apart():
+    class Interleaved(Component):
+        writes = ("group_id",)
+        fresh = True
+
+        def forward(self, batch):
+            return TensorDict({"group_id": torch.tensor([0, 1, 0, 1])}, batch_size=[4])
+
+    with pytest.raises(FlowError, match="cuts a group in two"):
+        Refill(rows=2, stages=[Interleaved()])(empty_batch())
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=8, max_size=8), min_size=1, max_size=5))
+def test_refill_gives_whole_varied_groups_or_the_error(rounds):
+    refill = Refill(stages=[Judged(*rounds), Mixed()], max_tries=len(rounds))
+    wanted = [a for verdicts in rounds for a in zip(verdicts[::2], verdicts[1::2], strict=True)]
+    wanted = [pair for pair in wanted if pair[0] != pair[1]]
+
+    if len(wanted) < 4:
+        with pytest.raises(FlowError, match=f"{2 * len(wanted)} of 8 rows"):
+            refill(empty_batch())
+    else:
+        pairs = refill(empty_batch())["correct"].view(4, 2)
+        assert [tuple(pair) for pair in pairs.tolist()] == wanted[:4]
 
 
 def test_refill_gives_every_round_the_batch_it_was_given():

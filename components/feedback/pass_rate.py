@@ -1,0 +1,44 @@
+"""Tells the sampler how often each prompt was answered right."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.functional.varied import group_accuracy
+from rlcomp.sampling import TakesPassRates
+
+
+class PassRate(Component):
+    """The share of right answers to each example goes back to the sampler that drew it.
+
+    Answers whose reward is not valid do not count; an example with no other is not told.
+
+    Reads ``example_id``, ``correct``, ``reward_valid`` ``[B]``. Writes nothing.
+
+    Args:
+        sampler: what draws the prompts, and learns from this which ones to draw.
+
+    Raises:
+        ConfigError: the sampler takes no pass rates.
+    """
+
+    reads = ("example_id", "correct", "reward_valid")
+
+    def __init__(self, *, sampler: TakesPassRates) -> None:
+        super().__init__()
+        if not isinstance(sampler, TakesPassRates):
+            raise ConfigError(
+                f"PassRate: sampler is a {type(sampler).__name__}, which takes no pass rates; "
+                "choose sampler@prompts=curriculum, or feedback=none"
+            )
+        self.sampler = sampler
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Tell."""
+        examples, valid = batch["example_id"], batch["reward_valid"]
+        rates = group_accuracy(batch["correct"], examples, valid)
+        told = zip(examples[valid].tolist(), rates[valid].tolist(), strict=True)
+        self.sampler.tell(dict(told))
+        return batch

@@ -1,0 +1,30 @@
+"""Answers cut off at the limit are not trained on."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.run.record import record
+
+
+class Overlong(Component):
+    """Empties the response mask of truncated rows: no gradient, and out of every denominator.
+
+    Stands after the advantage: the reward of a truncated answer has counted in the baseline.
+
+    Reads ``truncated`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
+    ``filter/overlong_fraction``.
+
+    Source:
+        Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.4.
+    """
+
+    reads = ("truncated", "response_mask")
+    writes = ("response_mask",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Empty the masks."""
+        batch["response_mask"] = batch["response_mask"] & ~batch["truncated"][:, None]
+        record("filter/overlong_fraction", batch["truncated"])
+        return batch

@@ -1,0 +1,121 @@
+"""Prompts that the policy sometimes gets right come more often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.check import PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.data import Task
+from rlcomp.errors import ConfigError
+from rlcomp.run.record import record
+from rlcomp.run.seed import new_generator
+from rlcomp.sampling import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+
+
+class Curriculum(Component):
+    """Draws prompts whose last pass rate lies in a band, and goes on through the others.
+
+    A share of the batch is drawn, uniformly and without replacement, from the examples whose pass
+    rate lay in ``[low, high]`` when they were last tried; the rest, and what the band lacks, comes
+    from shuffled epochs over all training examples: new ones first, then every one once more.
+    Pass rates are told by ``feedback=pass_rate``; without it this is ``sampler=epochs``. They and
+    the place in the epoch are part of a checkpoint.
+
+    Reads nothing. Writes ``prompt`` and ``answer`` (``[B, W]`` uint8 texts) and ``example_id``
+    (``[B]`` int64, the index in the task) of a new batch. Records ``curriculum/in_band``, the share
+    of the batch drawn from the band, and ``curriculum/tried``, how many examples have a pass rate.
+
+    Args:
+        task: where examples come from; held-out prompts are left out.
+        tokenizer: measures the prompts once, at construction.
+        batch_size: prompts per batch (``B``).
+        context_length: tokens the model can hold.
+        max_new_tokens: tokens an answer may take.
+        low: least pass rate of the band.
+        high: largest pass rate of the band.
+        exploration: expected share of the batch that is not drawn from the band.
+
+    Raises:
+        ConfigError: the band is empty, or the task has fewer training examples than
+            ``batch_size``.
+        DataError: a prompt leaves no room for the answer.
+
+    Source:
+        Bae et al. 2025, arXiv:2504.03380 (a band of pass rates, here measured in training).
+    """
+
+    reads = ()
+    writes = ("prompt", "answer", "example_id")
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        context_length: PositiveInt,
+        max_new_tokens: PositiveInt,
+        low: Probability = 0.2,
+        high: Probability = 0.8,
+        exploration: Probability = 0.3,
+    ) -> None:
+        super().__init__()
+        if low > high:
+            raise ConfigError(f"Curriculum: low is {low}, above high {high}: no pass rate fits")
+        check_enough(task, batch_size)
+        check_prompts_fit(task, tokenizer, context_length, max_new_tokens)
+        self.task = task
+        self.tokenizer = tokenizer
+        self.batch_size = batch_size
+        self.context_length = context_length
+        self.max_new_tokens = max_new_tokens
+        self.low = low
+        self.high = high
+        self.exploration = exploration
+        self.examples = ShuffledEpochs(task, torch.initial_seed())
+        self.pass_rates: dict[int, float] = {}
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """A new batch of ``batch_size`` prompts, none of them twice."""
+        chosen = {index: self.task.example(index) for index in self._in_band()}
+        record("curriculum/in_band", len(chosen) / self.batch_size)
+        record("curriculum/tried", len(self.pass_rates))
+        walk = self.examples.numbered()
+        while len(chosen) < self.batch_size:
+            chosen.setdefault(*next(walk))
+        made = prompt_batch(list(chosen.values()))
+        made["example_id"] = torch.tensor(list(chosen), dtype=torch.int64)
+        return made
+
+    def _in_band(self) -> Iterator[int]:
+        """As many as are not to be explored; fewer where the band has fewer."""
+        band = [index for index, r in self.pass_rates.items() if self.low <= r <= self.high]
+        known = torch.rand(self.batch_size, generator=self.generator) >= self.exploration
+        order = torch.randperm(len(band), generator=self.generator)
+        return (band[place] for place in order[: int(known.sum())].tolist())
+
+    def tell(self, pass_rates: Mapping[int, float]) -> None:
+        """Remember how often examples were answered right; the last time counts."""
+        self.pass_rates.update(pass_rates)
+
+    def run_state(self) -> dict[str, Any]:
+        """The place in the epoch and the pass rates, for a checkpoint."""
+        return {
+            "examples": self.examples.run_state(),
+            "tried": torch.tensor(list(self.pass_rates), dtype=torch.int64),
+            "pass_rates": torch.tensor(list(self.pass_rates.values()), dtype=torch.float64),
+        }
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Go on exactly where the state was taken."""
+        self.examples.load_run_state(state["examples"])
+        tried, rates = state["tried"].tolist(), state["pass_rates"].tolist()
+        self.pass_rates = dict(zip(tried, rates, strict=True))

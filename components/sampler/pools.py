@@ -1,0 +1,117 @@
+"""Prompts from several tasks, in shares that change over the phase."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.check import NonNegativeFloat, PositiveInt
+from rlcomp.component import Component
+from rlcomp.data import Task
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.run.record import progress, record
+from rlcomp.run.seed import named_seed, new_generator
+from rlcomp.sampling import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+
+
+class Pools(Component):
+    """Draws the task of each prompt by weights that go linearly from one set to another.
+
+    A curriculum from easy to hard: ``weights_start`` on the easy task, ``weights_end`` on the hard
+    one. With the same weights twice it is a fixed mixture. Within a task, prompts come in shuffled
+    epochs. The places in the epochs are part of a checkpoint.
+
+    Reads nothing. Writes ``prompt`` and ``answer`` (``[B, W]`` uint8 texts) of a new batch. Records
+    ``pools/<task>``, the share of each task in the batch.
+
+    Args:
+        tasks: by name; held-out prompts of each are left out.
+        weights_start: a number for each task, at the start of the phase; they need not sum to 1.
+        weights_end: the same for the end.
+        tokenizer: measures the prompts once, at construction.
+        batch_size: prompts per batch (``B``).
+        context_length: tokens the model can hold.
+        max_new_tokens: tokens an answer may take.
+
+    Raises:
+        ConfigError: weights for other tasks, or all 0; a task without training examples.
+        DataError: a prompt leaves no room for the answer.
+    """
+
+    reads = ()
+    writes = ("prompt", "answer")
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        tasks: dict[str, Task],
+        weights_start: dict[str, NonNegativeFloat],
+        weights_end: dict[str, NonNegativeFloat],
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        context_length: PositiveInt,
+        max_new_tokens: PositiveInt,
+    ) -> None:
+        super().__init__()
+        _check_weights("weights_start", list(tasks), weights_start)
+        _check_weights("weights_end", list(tasks), weights_end)
+        for task in tasks.values():
+            check_enough(task, 1)
+            check_prompts_fit(task, tokenizer, context_length, max_new_tokens)
+        self.tasks = dict(tasks)
+        self.weights_start = dict(weights_start)
+        self.weights_end = dict(weights_end)
+        self.tokenizer = tokenizer
+        self.batch_size = batch_size
+        self.context_length = context_length
+        self.max_new_tokens = max_new_tokens
+        seed = torch.initial_seed()
+        self.examples = {
+            name: ShuffledEpochs(task, named_seed(seed, name)) for name, task in tasks.items()
+        }
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """A new batch of ``batch_size`` prompts."""
+        share = torch.tensor(self.shares(progress()), dtype=torch.float64)
+        drawn = torch.multinomial(
+            share, self.batch_size, replacement=True, generator=self.generator
+        )
+        chosen = []
+        for place, (name, examples) in enumerate(self.examples.items()):
+            count = int((drawn == place).sum())
+            record(f"pools/{name}", count / self.batch_size)
+            chosen += examples.take(count)
+        return prompt_batch(chosen)
+
+    def shares(self, at: float) -> list[float]:
+        """The expected share of each task when the phase has gone so far, in [0, 1]."""
+        start, end = (
+            [weights[name] / sum(weights.values()) for name in self.tasks]
+            for weights in (self.weights_start, self.weights_end)
+        )
+        return [(1 - at) * first + at * last for first, last in zip(start, end, strict=True)]
+
+    def run_state(self) -> dict[str, Any]:
+        """The places in the epochs, for a checkpoint."""
+        return {name: examples.run_state() for name, examples in self.examples.items()}
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Go on exactly where the state was taken."""
+        for name, place in state.items():
+            self.examples[name].load_run_state(place)
+
+
+def _check_weights(argument: str, tasks: list[str], weights: dict[str, float]) -> None:
+    for name in weights:
+        if name not in tasks:
+            raise ConfigError(f"Pools: {argument} names {name!r}{nearest(name, tasks)}")
+    for name in tasks:
+        if name not in weights:
+            raise ConfigError(f"Pools: {argument} has no weight for {name!r}: set it, 0 for none")
+    if not sum(weights.values()) > 0:
+        raise ConfigError(f"Pools: {argument} is {weights}: at least one weight must be above 0")

@@ -1,0 +1,42 @@
+"""Right answers by their length among the right ones, wrong answers -1."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat
+from rlcomp.component import Component
+from rlcomp.functional.length import grpo_lead
+from rlcomp.shaping import put_shaped, response_length
+
+
+class GRPOLead(Component):
+    """Replaces the reward by ``exp(-alpha z)`` for right answers and -1 for wrong ones.
+
+    z is the length in standard deviations above the mean of the right answers of the group. The
+    other half of the paper, weights by difficulty, is ``advantage=difficulty_weighted``.
+
+    Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
+    ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``grpo_lead`` of
+    ``rewards``.
+
+    Args:
+        alpha: how much a standard deviation of length costs.
+
+    Source:
+        Zhang and Zuo 2025, arXiv:2504.09696, section 3.1.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "correct", "group_id", "response_mask")
+    writes = ("reward", "rewards")
+    min_group_size = 2
+
+    def __init__(self, *, alpha: NonNegativeFloat = 0.05) -> None:
+        super().__init__()
+        self.alpha = alpha
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the reward."""
+        right = batch["correct"] & batch["reward_valid"]
+        reward = grpo_lead(response_length(batch), right, batch["group_id"], self.alpha)
+        return put_shaped(batch, "grpo_lead", reward, reward)

@@ -1,0 +1,51 @@
+"""Short answers of a group up, long ones down."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.length import kimi_length
+from rlcomp.run.record import progress
+from rlcomp.shaping import put_shaped, response_length
+
+
+class KimiLength(Component):
+    """Adds ``weight`` times ``0.5 - (L - L_min) / (L_max - L_min)``, within the group.
+
+    Wrong answers get at most 0, and everyone does where all lengths are equal. The weight grows
+    linearly from 0 over the first part of the phase: answers get shorter once they are right.
+
+    Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
+    ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``kimi_length`` of
+    ``rewards`` (weighted).
+
+    Args:
+        weight: in reward units: from the shortest to the longest answer of a group.
+        warm_up: over which share of the phase the weight grows; 0: it is full at once.
+
+    Source:
+        Kimi team 2025, arXiv:2501.12599, section 2.3.3.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "correct", "group_id", "response_mask")
+    writes = ("reward", "rewards")
+    min_group_size = 2
+
+    def __init__(self, *, weight: NonNegativeFloat = 0.5, warm_up: Probability = 0.2) -> None:
+        super().__init__()
+        self.weight = weight
+        self.warm_up = warm_up
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Add the weighted length score."""
+        length, valid = response_length(batch), batch["reward_valid"]
+        score = kimi_length(length, batch["correct"], batch["group_id"], valid)
+        part = self._weight() * score
+        return put_shaped(batch, "kimi_length", part, batch["reward"] + part)
+
+    def _weight(self) -> float:
+        if self.warm_up == 0:
+            return self.weight
+        return self.weight * min(1.0, progress() / self.warm_up)

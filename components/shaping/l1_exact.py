@@ -1,0 +1,41 @@
+"""A price for every token the length is off a target."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat, PositiveInt
+from rlcomp.component import Component
+from rlcomp.functional.length import l1_exact
+from rlcomp.shaping import put_shaped, response_length
+
+
+class L1Exact(Component):
+    """Replaces the reward by ``1[correct] - alpha |target_length - L|``; wrong answers pay too.
+
+    The policy should be told the target: say it in ``task.prompt_template``.
+
+    Reads ``reward``, ``reward_valid``, ``correct`` ``[B]``, ``rewards``, ``response_mask``
+    ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``l1_exact`` of ``rewards``.
+
+    Args:
+        target_length: tokens of the response.
+        alpha: price of one token, in reward units.
+
+    Source:
+        Aggarwal and Welleck 2025 (LCPO-Exact), arXiv:2503.04697, eq. 1.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "correct", "response_mask")
+    writes = ("reward", "rewards")
+
+    def __init__(self, *, target_length: PositiveInt, alpha: NonNegativeFloat = 3e-4) -> None:
+        super().__init__()
+        self.target_length = target_length
+        self.alpha = alpha
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the reward."""
+        length = response_length(batch)
+        reward = l1_exact(length, batch["correct"], self.target_length, self.alpha)
+        return put_shaped(batch, "l1_exact", reward, reward)

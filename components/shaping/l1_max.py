@@ -1,0 +1,50 @@
+"""Right answers earn by staying below a length."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat, PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.functional.length import l1_max
+from rlcomp.shaping import put_shaped, response_length
+
+
+class L1Max(Component):
+    """Replaces the reward by ``1[correct] clip(alpha (target_length - L) + delta, 0, 1)``.
+
+    The policy should be told the target: say it in ``task.prompt_template``. A right answer too
+    long earns as little as a wrong one.
+
+    Reads ``reward``, ``reward_valid``, ``correct`` ``[B]``, ``rewards``, ``response_mask``
+    ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``l1_max`` of ``rewards``.
+
+    Args:
+        target_length: tokens of the response.
+        alpha: price of one token, in reward units.
+        delta: what a right answer of exactly the target's length gets, in reward units.
+
+    Source:
+        Aggarwal and Welleck 2025 (LCPO-Max), arXiv:2503.04697, eq. 2.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "correct", "response_mask")
+    writes = ("reward", "rewards")
+
+    def __init__(
+        self,
+        *,
+        target_length: PositiveInt,
+        alpha: NonNegativeFloat = 3e-4,
+        delta: Probability = 0.5,
+    ) -> None:
+        super().__init__()
+        self.target_length = target_length
+        self.alpha = alpha
+        self.delta = delta
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the reward."""
+        length = response_length(batch)
+        reward = l1_max(length, batch["correct"], self.target_length, self.alpha, self.delta)
+        return put_shaped(batch, "l1_max", reward, reward)

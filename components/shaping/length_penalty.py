@@ -1,0 +1,52 @@
+"""Right answers pay for being long, where the group is solved often enough."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import Fraction, Probability
+from rlcomp.component import Component
+from rlcomp.functional.length import solved_length_penalty
+from rlcomp.shaping import put_shaped, response_length
+
+
+class LengthPenalty(Component):
+    """Takes ``weight * sigmoid(z)`` off the right answers of groups with enough right answers.
+
+    z is the length in standard deviations above the mean of the right answers of the group. Wrong
+    answers never pay: being short is no merit of theirs. With rewards 0 and 1 a right answer stays
+    above every wrong one, because ``weight`` is below 1.
+
+    Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
+    ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``length_penalty`` of
+    ``rewards`` (weighted).
+
+    Args:
+        weight: the largest penalty, in reward units.
+        min_accuracy: share of right answers from which on the lengths of a group count; 0: always.
+
+    Source:
+        Arora and Zanette 2025, arXiv:2502.04463, eq. 3; Dai et al. 2025 (GRPO-lambda),
+        arXiv:2505.18086, for ``min_accuracy``.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "correct", "group_id", "response_mask")
+    writes = ("reward", "rewards")
+    min_group_size = 2
+
+    def __init__(self, *, weight: Fraction, min_accuracy: Probability) -> None:
+        super().__init__()
+        self.weight = weight
+        self.min_accuracy = min_accuracy
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Add the penalty."""
+        valid = batch["reward_valid"]
+        penalty = self.weight * solved_length_penalty(
+            response_length(batch),
+            batch["correct"] & valid,
+            batch["group_id"],
+            valid,
+            self.min_accuracy,
+        )
+        return put_shaped(batch, "length_penalty", penalty, batch["reward"] + penalty)

@@ -1,0 +1,54 @@
+"""A penalty on answers that come close to the length limit."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.check import NonNegativeFloat, PositiveInt
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.functional.length import soft_overlong
+from rlcomp.shaping import put_shaped, response_length
+
+
+class SoftOverlong(Component):
+    """Adds a penalty that falls from 0 to ``-factor`` over the last ``buffer`` tokens.
+
+    Beyond ``max_length`` it stays at ``-factor``; right and wrong answers pay the same.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``rewards``, ``response_mask`` ``[B, T]``. Writes
+    ``reward`` ``[B]`` and the part ``soft_overlong`` of ``rewards``.
+
+    Args:
+        max_length: where the penalty is full, tokens of the response: usually the limit.
+        buffer: over how many tokens before that it grows; at most ``max_length``.
+        factor: the full penalty, in reward units.
+
+    Raises:
+        ConfigError: ``buffer`` exceeds ``max_length``: an empty answer would pay.
+
+    Source:
+        Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 13; there 20480, 4096 and 1.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "response_mask")
+    writes = ("reward", "rewards")
+
+    def __init__(
+        self, *, max_length: PositiveInt, buffer: PositiveInt, factor: NonNegativeFloat = 1.0
+    ) -> None:
+        super().__init__()
+        if buffer > max_length:
+            raise ConfigError(
+                f"SoftOverlong: buffer is {buffer}, max_length {max_length}: even an empty answer "
+                f"would pay; set buffer to at most {max_length}"
+            )
+        self.max_length = max_length
+        self.buffer = buffer
+        self.factor = factor
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Add the penalty."""
+        length = response_length(batch)
+        penalty = soft_overlong(length, self.max_length, self.buffer, self.factor)
+        return put_shaped(batch, "soft_overlong", penalty, batch["reward"] + penalty)

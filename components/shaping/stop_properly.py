@@ -1,0 +1,41 @@
+"""Answers cut off at the limit lose reward."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tensordict import TensorDict
+
+from rlcomp.check import Le
+from rlcomp.component import Component
+from rlcomp.functional.length import stop_properly
+from rlcomp.shaping import put_shaped
+
+
+class StopProperly(Component):
+    """Truncated answers keep the share ``coef`` of their reward, or get ``coef`` if it is below 0.
+
+    A share of a negative reward is less of a punishment: with rewards -1 and 1 give a negative
+    ``coef``.
+
+    Reads ``reward``, ``reward_valid``, ``truncated`` ``[B]``, ``rewards``. Writes ``reward``
+    ``[B]`` and the part ``stop_properly`` of ``rewards``: what was added.
+
+    Args:
+        coef: at most 1; 0: truncated answers get 0.
+
+    Source:
+        Liu et al. 2025 (ProRL), arXiv:2505.24864.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "truncated")
+    writes = ("reward", "rewards")
+
+    def __init__(self, *, coef: Annotated[float, Le(1)] = 0.0) -> None:
+        super().__init__()
+        self.coef = coef
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the reward."""
+        reward = stop_properly(batch["reward"], batch["truncated"], self.coef)
+        return put_shaped(batch, "stop_properly", reward - batch["reward"], reward)

@@ -1,0 +1,33 @@
+import torch
+from tensordict import TensorDict
+
+from components.filter.overlong import Overlong
+from components.loss.reduction.token_mean import TokenMean
+from rlcomp.run.record import recording
+
+
+def batch():
+    mask = torch.tensor([[False, True, True], [False, True, False], [True, False, True]])
+    truncated = torch.tensor([False, True, True])
+    return TensorDict({"response_mask": mask, "truncated": truncated}, batch_size=[3])
+
+
+def test_truncated_rows_have_no_response_left_and_the_others_keep_theirs():
+    given = batch()
+    before = given["response_mask"].clone()
+
+    with recording() as ledger:
+        result = Overlong()(given.copy())
+
+    assert torch.equal(result["response_mask"][0], before[0])
+    assert not bool(result["response_mask"][1:].any())
+    assert torch.equal(given["response_mask"], before)
+    assert ledger.means()["filter/overlong_fraction"] == 2 / 3
+
+
+def test_truncated_rows_leave_the_denominator():
+    # 2 tokens are left of 5: each has a share of 1/2 in the loss.
+    weight = TokenMean()(Overlong()(batch()))["loss_weight"]
+
+    assert weight.sum().item() == 1.0
+    assert weight[0].tolist() == [0.0, 0.5, 0.5]

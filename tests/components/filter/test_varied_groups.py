@@ -1,0 +1,46 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from components.advantage.group_mean_std import GroupMeanStd
+from components.filter.varied_groups import VariedGroups
+
+
+def batch(reward, group_id, valid=None):
+    rows = len(reward)
+    entries = {
+        "reward": torch.tensor(reward, dtype=torch.float32),
+        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
+        "group_id": torch.tensor(group_id),
+        "response_mask": torch.ones(rows, 2, dtype=torch.bool),
+    }
+    return TensorDict(entries, batch_size=[rows])
+
+
+def test_groups_whose_rewards_differ_are_kept_whole():
+    result = VariedGroups()(
+        batch([1, 1, 0, 0, 1, 0], [4, 9, 4, 9, 9, 7], [True, True, True, False, True, True])
+    )
+
+    # 9 has rewards 1 and 1 (and an invalid 0), 7 is alone.
+    assert result["group_id"].tolist() == [4, 4]
+
+
+def test_a_constant_group_is_dropped_although_its_standard_deviation_may_be_above_0():
+    assert VariedGroups()(batch([0.1] * 7, [0] * 7)).shape == (0,)
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12)
+
+
+@given(ROWS)
+def test_every_row_that_is_kept_has_a_peer_with_an_advantage(rows):
+    reward, ids = zip(*rows, strict=True)
+
+    kept = VariedGroups()(batch(reward, ids))
+
+    if kept.shape[0]:
+        advantage = GroupMeanStd()(kept)["advantage"]
+        for label in kept["group_id"].unique():
+            assert bool((advantage[kept["group_id"] == label] != 0).any())

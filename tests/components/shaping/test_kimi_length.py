@@ -1,0 +1,54 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.shaping.kimi_length import KimiLength
+from rlcomp.run.record import recording
+
+
+def batch(lengths, correct, group_id, valid=None):
+    """Reward 1 for right, 0 for wrong answers of the given lengths."""
+    rows, right = len(lengths), torch.tensor(correct, dtype=torch.bool)
+    entries = {
+        "reward": right.double(),
+        "rewards": TensorDict({"exact_match": right.double()}, batch_size=[rows]),
+        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
+        "correct": right,
+        "group_id": torch.tensor(group_id),
+        "response_mask": torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
+    }
+    return TensorDict(entries, batch_size=[rows])
+
+
+def test_short_right_answers_gain_and_wrong_ones_never_do():
+    # Lengths 2, 4, 6: lambda 0.5, 0, -0.5; the wrong one of length 2 gets min(0, 0.5).
+    given = batch([2, 4, 6, 2], [True, True, True, False], [0, 0, 0, 0])
+
+    result = KimiLength(weight=1.0, warm_up=0.0)(given)
+
+    assert result["reward"].tolist() == [1.5, 1.0, 0.5, 0.0]
+    assert result["rewards", "kimi_length"].tolist() == [0.5, 0.0, -0.5, 0.0]
+
+
+@pytest.mark.parametrize(("at", "share"), [(0.1, 0.25), (0.4, 1.0), (0.9, 1.0)])
+def test_the_weight_grows_over_the_first_part_of_the_phase(at, share):
+    with recording(progress=at):
+        result = KimiLength(weight=0.8, warm_up=0.4)(batch([2, 6], [True, True], [5, 5]))
+
+    assert result["reward"].tolist() == pytest.approx([1 + 0.4 * share, 1 - 0.4 * share])
+
+
+def test_groups_do_not_see_one_another():
+    given = batch([2, 4, 40, 80], [True] * 4, [1, 1, 0, 0])
+
+    result = KimiLength(weight=1.0, warm_up=0.0)(given)
+
+    assert result["reward"].tolist() == [1.5, 0.5, 1.5, 0.5]
+
+
+def test_groups_of_equal_lengths_and_invalid_rows_are_left_alone():
+    given = batch([3, 3, 9], [True, True, True], [0, 0, 0], valid=[True, True, False])
+
+    result = KimiLength(weight=1.0, warm_up=0.0)(given)
+
+    assert result["reward"].tolist() == [1.0, 1.0, 0.0]
