@@ -51,6 +51,7 @@ GIVEN = {
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
+    "kl/in_reward_full": ["tokenizer.characters='012345'"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],
     "model/pretrained": [
         "probe.path=FOLDER/model",

@@ -6,6 +6,7 @@ from tensordict import TensorDict
 
 from components.advantage.group_mean import GroupMean
 from components.advantage.group_mean_std import GroupMeanStd
+from components.kl_controller.fixed import FixedKL
 from components.loss.kl import KLLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
@@ -632,7 +633,8 @@ REDUCTIONS = [TokenMean(), SequenceMean(), SequenceSum(), FixedLength(length=8)]
 def test_our_losses_pass_with_every_reduction(reduction):
     ratio, clip = TokenRatio(), Clip(clip_low=0.2, clip_high=0.28)
     check_component(PolicyLoss(ratio=ratio, trust_region=clip, reduction=reduction))
-    check_component(KLLoss(kl_coef=0.1, estimator="k3", reduction=reduction))
+    controller = FixedKL(kl_coef=0.1)
+    check_component(KLLoss(controller=controller, estimator="k3", reduction=reduction))
     check_component(SFTLoss(reduction=reduction))
 
 

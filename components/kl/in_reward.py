@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat
 from rlcomp.component import Component
-from rlcomp.functional.kl import Estimator, kl_estimate
+from rlcomp.functional.kl import Value, kl_estimate
+from rlcomp.kl_controller import KLController
 from rlcomp.run.record import record
 
 
 class KLInReward(Component):
-    """``reward - kl_coef * sum_t kl_t``, so that the advantage estimator sees the price.
+    """``reward - beta * sum_t kl_t``, so that the advantage estimator sees the price.
 
     Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``.
     Writes ``reward``.
 
     Args:
-        kl_coef: price of one nat, in reward units.
+        controller: says what a nat costs, and is told what was measured.
         estimator: k1 makes the policy gradient that of KL(pi || ref).
 
     Source:
@@ -33,15 +33,15 @@ class KLInReward(Component):
     writes = ("reward",)
     exclusive = "kl"
 
-    def __init__(self, *, kl_coef: NonNegativeFloat, estimator: Estimator) -> None:
+    def __init__(self, *, controller: KLController, estimator: Value) -> None:
         super().__init__()
-        self.kl_coef = kl_coef
-        self.estimator: Estimator = estimator
+        self.controller = controller
+        self.estimator: Value = estimator
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the shaped reward."""
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
         record("kl/in_reward", kl, where=mask)
-        batch["reward"] = batch["reward"] - self.kl_coef * kl.sum(1)
+        batch["reward"] = batch["reward"] - self.controller.charge(kl, mask) * kl.sum(1)
         return batch

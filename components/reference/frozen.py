@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.component import Component
+from rlcomp.keys import Key
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.record import record
 
@@ -29,7 +32,7 @@ class Frozen(Component):
     """
 
     reads = ("tokens", "attention_mask", "response_mask", "rollout_log_probs")
-    writes = ("ref_log_probs",)
+    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
 
     policy: LanguageModel
 
@@ -42,14 +45,18 @@ class Frozen(Component):
 
     def begin_phase(self) -> None:
         """Take a fresh copy."""
+        copies = self._copies()
         for name, parameter in self._trainable().items():
-            self.get_buffer(_buffer(name)).copy_(parameter.detach())
+            copies[name].copy_(parameter.detach())
+
+    def _copies(self) -> dict[str, Tensor]:
+        """The copied weights, under the names of the policy's parameters."""
+        return {name: self.get_buffer(_buffer(name)) for name in self._trainable()}
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens with the copied weights."""
-        copies = {name: self.get_buffer(_buffer(name)) for name in self._trainable()}
         with torch.no_grad():
-            ref_log_probs = self.policy.log_probs(batch, copies)
+            ref_log_probs = self.policy.log_probs(batch, self._copies())
         batch["ref_log_probs"] = ref_log_probs
         distance = batch["rollout_log_probs"] - ref_log_probs
         record("kl/reference", distance, where=batch["response_mask"])

@@ -3,6 +3,9 @@ import torch
 from tensordict import TensorDict
 
 from components.kl.in_reward import KLInReward
+from components.kl_controller.adaptive import AdaptiveKL
+from components.kl_controller.fixed import FixedKL
+from rlcomp.errors import ConfigError
 from rlcomp.run.record import recording
 
 
@@ -18,9 +21,13 @@ def batch() -> TensorDict:
     )
 
 
+def in_reward() -> KLInReward:
+    return KLInReward(controller=FixedKL(kl_coef=0.1), estimator="k1")
+
+
 def test_every_nat_of_the_response_costs_its_price():
     # d = 0.5 + 0.3 in the first row, 0 in the second.
-    reward = KLInReward(kl_coef=0.1, estimator="k1")(batch())["reward"]
+    reward = in_reward()(batch())["reward"]
 
     torch.testing.assert_close(reward, torch.tensor([0.92, 0.0]))
 
@@ -29,13 +36,31 @@ def test_the_reward_given_is_not_changed_in_place():
     rows = batch()
     given = rows["reward"]
 
-    KLInReward(kl_coef=0.1, estimator="k1")(rows)
+    in_reward()(rows)
 
     assert given.tolist() == [1.0, 0.0]
 
 
-def test_the_kl_of_each_token_is_recorded():
+def test_the_kl_of_each_token_and_its_price_are_recorded():
     with recording() as ledger:
-        KLInReward(kl_coef=0.1, estimator="k1")(batch())
+        in_reward()(batch())
 
     assert ledger.means()["kl/in_reward"] == pytest.approx(0.8 / 3)
+    assert ledger.means()["kl/coef"] == 0.1
+
+
+def test_the_price_is_used_then_updated():
+    # 0.4 nats a response on average, 4 times the target: the error is clipped to 0.2, and 2 of 10
+    # responses of the horizon went by: 0.1 * (1 + 0.2 * 0.2) = 0.104 from the next batch on.
+    controller = AdaptiveKL(kl_coef=0.1, target=0.1, unit="sequence", horizon=10)
+    shaper = KLInReward(controller=controller, estimator="k1")
+
+    first, second = (shaper(batch())["reward"][0].item() for _ in range(2))
+
+    assert first == pytest.approx(1 - 0.1 * 0.8)
+    assert second == pytest.approx(1 - 0.104 * 0.8)
+
+
+def test_an_estimator_that_differs_in_its_gradient_only_is_refused():
+    with pytest.raises(ConfigError, match="estimator is 'k3_plus': must be one of 'k1'"):
+        KLInReward(controller=FixedKL(kl_coef=0.1), estimator="k3_plus")

@@ -1,0 +1,48 @@
+"""KL to the reference, as a reward of each token, past the baseline."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.component import Component, masked
+from rlcomp.functional.kl import Value, kl_estimate
+from rlcomp.kl_controller import KLController
+from rlcomp.run.record import record
+
+
+class KLInTokenReward(Component):
+    """``token_reward_t - beta * kl_t``: every token is charged for itself and for what follows.
+
+    A group's baseline is made of outcomes and does not see it; a critic does.
+
+    Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``, and ``token_reward``
+    ``[B, T]`` where an earlier stage wrote it. Writes ``token_reward``.
+
+    Args:
+        controller: says what a nat costs, and is told what was measured.
+        estimator: k1 makes the policy gradient that of KL(pi || ref).
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, eq. 2; Hu 2025 (REINFORCE++), arXiv:2501.03262.
+    """
+
+    reads = ("response_mask", "old_log_probs", "ref_log_probs")
+    writes = ("token_reward",)
+    optional = ("token_reward",)
+    exclusive = "kl"
+
+    def __init__(self, *, controller: KLController, estimator: Value) -> None:
+        super().__init__()
+        self.controller = controller
+        self.estimator: Value = estimator
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the rewards of the tokens."""
+        mask = batch["response_mask"]
+        kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
+        record("kl/in_token_reward", kl, where=mask)
+        reward = -self.controller.charge(kl, mask) * kl
+        if "token_reward" in batch.keys():
+            reward = reward + masked(batch["token_reward"], mask)
+        batch["token_reward"] = reward
+        return batch

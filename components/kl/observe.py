@@ -1,0 +1,52 @@
+"""The KL of every batch, for the controller of a KL loss."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.component import Component
+from rlcomp.functional.kl import Value, kl_estimate
+from rlcomp.kl_controller import KLController
+from rlcomp.run.record import record
+
+
+class KLObserver(Component):
+    """Tells the controller, once per rollout batch, how far the policy was from the reference.
+
+    The coefficient is used, then updated: what is measured here is told when the next batch
+    arrives, so that the losses of this batch are still priced without it.
+
+    Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``. Writes nothing.
+
+    Args:
+        controller: the one the loss charges by.
+        estimator: of the value; k1 as in the reward.
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
+    """
+
+    reads = ("response_mask", "old_log_probs", "ref_log_probs")
+
+    kl: Tensor
+    num_sequences: Tensor
+
+    def __init__(self, *, controller: KLController, estimator: Value) -> None:
+        super().__init__()
+        self.controller = controller
+        self.estimator: Value = estimator
+        # Nothing measured yet: NaN moves no controller.
+        self.register_buffer("kl", torch.tensor(float("nan"), dtype=torch.float64))
+        self.register_buffer("num_sequences", torch.tensor(0))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Tell of the batch before, measure this one."""
+        self.controller.observe(float(self.kl), int(self.num_sequences))
+        record("kl/coef", self.controller.coef())
+        mask = batch["response_mask"]
+        kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
+        self.kl.fill_(self.controller.measure(kl, mask))
+        self.num_sequences.fill_(int(mask.any(1).sum()))
+        return batch

@@ -1,0 +1,47 @@
+"""A price of KL that holds the KL near a target."""
+
+from __future__ import annotations
+
+from rlcomp.check import PositiveFloat
+from rlcomp.functional.coefficient import Unit, adaptive_kl_coef
+from rlcomp.kl_controller import KLController
+
+
+class AdaptiveKL(KLController):
+    """A proportional controller: ``beta * (1 + clip(kl / target - 1, -0.2, 0.2) * n / horizon)``.
+
+    ``n`` is the number of responses of the batch.
+
+    Args:
+        kl_coef: beta at first, in reward units per nat.
+        target: nats, per ``unit``.
+        unit: ``"sequence"``: per response; ``"token"``: mean over responses of the mean per token.
+        horizon: responses, the time constant.
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
+    """
+
+    def __init__(
+        self,
+        *,
+        kl_coef: PositiveFloat,
+        target: PositiveFloat,
+        unit: Unit,
+        horizon: PositiveFloat,
+    ) -> None:
+        super().__init__(kl_coef=kl_coef)
+        self.target = target
+        self.unit = unit
+        self.horizon = horizon
+
+    def observe(self, kl: float, num_sequences: int) -> None:
+        """Move towards the target."""
+        moved = adaptive_kl_coef(
+            self.coef(),
+            kl,
+            target=self.target,
+            horizon=self.horizon,
+            num_sequences=num_sequences,
+        )
+        self.kl_coef.fill_(moved)

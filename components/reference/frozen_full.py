@@ -1,0 +1,35 @@
+"""A copy of the policy as the phase began, with all of its distribution."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+
+from components.reference.frozen import Frozen
+from rlcomp.keys import Key
+
+
+class FrozenFull(Frozen):
+    """What a KL over the whole vocabulary compares with. Costs a second forward pass.
+
+    Memory: ``ref_log_distribution`` is ``B * T * V`` numbers that live through the whole step.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+
+    Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
+    gradient.
+
+    Args:
+        policy: the model to stay close to.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score the response tokens, and all others in their places."""
+        batch = super().forward(batch)
+        with torch.no_grad():
+            batch["ref_log_distribution"] = self.policy.log_distribution(batch, self._copies())
+        return batch

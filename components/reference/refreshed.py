@@ -1,0 +1,53 @@
+"""A copy of the policy that follows it every so often."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.reference.frozen import Frozen
+from rlcomp.check import PositiveInt, Probability
+from rlcomp.model.language_model import LanguageModel
+
+
+class Refreshed(Frozen):
+    """The policy as the phase began, mixed with the present one every ``period`` batches.
+
+    ``reference <- mix * policy + (1 - mix) * reference``, so that the KL bounds the speed of the
+    policy instead of its distance.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+
+    Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
+
+    Args:
+        policy: the model to stay close to.
+        period: batches between two refreshments.
+        mix: share of the policy; 1 takes it as it is.
+
+    Source:
+        Gorbatovski et al. 2024 (TR-DPO), arXiv:2404.09656, eqs. 5 and 6.
+    """
+
+    calls: Tensor
+
+    def __init__(self, *, policy: LanguageModel, period: PositiveInt, mix: Probability) -> None:
+        super().__init__(policy=policy)
+        self.period = period
+        self.mix = mix
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def begin_phase(self) -> None:
+        """Take a fresh copy, and count from here."""
+        super().begin_phase()
+        self.calls.zero_()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Refresh the copy when ``period`` batches have been learnt from, then score."""
+        if int(self.calls) and int(self.calls) % self.period == 0:
+            copies = self._copies()
+            for name, parameter in self._trainable().items():
+                copies[name].lerp_(parameter.detach(), self.mix)
+        self.calls += 1
+        return super().forward(batch)

@@ -1,0 +1,75 @@
+import torch
+
+from components.kl.in_reward_full import KLInRewardFull
+from components.kl_controller.fixed import FixedKL
+from components.reference.frozen_full import FrozenFull
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import character_tokenizer
+
+
+def make_policy():
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="abc")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+        tie_word_embeddings=False,
+    )
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=0.8))
+
+
+def change(policy):
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            parameter.add_(torch.randn(parameter.shape))
+
+
+def rollout(policy):
+    generator = torch.Generator().manual_seed(0)
+    return policy.generate(["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
+
+
+def test_the_reward_pays_the_kl_of_the_whole_distribution():
+    policy = make_policy()
+    reference = FrozenFull(policy=policy)
+    change(policy)
+    batch = reference(rollout(policy))
+    batch["reward"] = torch.ones(len(batch))
+
+    shaper = KLInRewardFull(policy=policy, controller=FixedKL(kl_coef=0.1))
+    reward = shaper(batch.copy())["reward"]
+
+    with torch.no_grad():
+        own, ref = policy.log_distribution(batch), batch["ref_log_distribution"]
+    wanted = torch.ones(len(batch))
+    for row, token in batch["response_mask"].nonzero().tolist():
+        p, q = own[row, token], ref[row, token]
+        wanted[row] -= 0.1 * sum(
+            float(p[v].exp() * (p[v] - q[v])) for v in range(len(p)) if p[v] > -1e30
+        )
+    torch.testing.assert_close(reward, wanted, atol=1e-5, rtol=0)
+    assert bool((reward < 1).all())
+
+
+def test_at_the_reference_itself_the_reward_is_whole():
+    policy = make_policy()
+    batch = FrozenFull(policy=policy)(rollout(policy))
+    batch["reward"] = torch.ones(len(batch))
+
+    shaper = KLInRewardFull(policy=policy, controller=FixedKL(kl_coef=0.1))
+
+    torch.testing.assert_close(shaper(batch)["reward"], torch.ones(8), atol=1e-6, rtol=0)
+
+
+def test_the_policy_is_no_part_of_the_reward():
+    shaper = KLInRewardFull(policy=make_policy(), controller=FixedKL(kl_coef=0.1))
+
+    assert not list(shaper.parameters())
+    assert list(shaper.state_dict()) == ["controller.kl_coef"]

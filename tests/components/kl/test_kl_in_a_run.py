@@ -1,0 +1,87 @@
+"""Small real runs of every place where the KL can be paid."""
+
+import json
+
+import pytest
+
+from rlcomp.describe import compose_config
+from rlcomp.run.launch import launch
+from rlcomp.run.resolve import plan_of
+
+TINY = [
+    "reward=regex",
+    "reward.pattern='^[0-4]'",
+    "phases.warm_start.steps=1",
+    "phases.rl.steps=3",
+    "phases.rl.every.checkpoint=1",
+    "phases.rl.every.evaluation=null",
+    "phases.warm_start.every.evaluation=null",
+    "prompts.batch_size=4",
+    "rollout.group_size=2",
+    "demonstrations.batch_size=8",
+    "model.hidden_size=16",
+    "model.intermediate_size=16",
+    "learner.num_minibatches=2",
+    "checkpoint.keep=9",
+]
+
+
+def play(directory, *overrides):
+    config = compose_config([f"directory={directory}", *TINY, *overrides])
+    launch(config, plan_of(config))
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [
+        {key: value for key, value in row.items() if not key.startswith("time/")}
+        for row in rows
+        if row["phase"] == "rl"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "metric"),
+    [
+        ("in_loss", "kl/in_loss"),
+        ("in_loss_ratio", "kl/in_loss"),
+        ("in_loss_full", "kl/in_loss"),
+        ("in_reward", "kl/in_reward"),
+        ("in_reward_full", "kl/in_reward"),
+        ("in_token_reward", "kl/in_token_reward"),
+    ],
+)
+def test_every_place_of_the_kl_runs_and_measures_it(tmp_path, place, metric):
+    rows = play(tmp_path, f"kl={place}", "kl_controller.kl_coef=0.01")
+
+    # The policy is its own reference in the first step.
+    first, last = rows[0][metric], rows[-1][metric]
+    assert abs(first) < abs(last)
+    assert [row["kl/coef"] for row in rows] == [0.01] * 3
+
+
+@pytest.mark.parametrize("place", ["in_reward", "in_loss"])
+def test_an_adaptive_price_moves_from_the_second_batch_on(tmp_path, place):
+    adaptive = ["kl_controller=adaptive", "kl_controller.horizon=8", "kl_controller.kl_coef=0.1"]
+
+    prices = [row["kl/coef"] for row in play(tmp_path, f"kl={place}", *adaptive)]
+
+    # The KL of the first batch is nothing beside the target of 6: 20 % less, by all 8 responses.
+    assert prices[:2] == pytest.approx([0.1, 0.08])
+
+
+def test_a_run_with_everything_that_moves_is_resumed_exactly(tmp_path):
+    moving = [
+        "kl=in_loss",
+        "kl_controller=adaptive",
+        "kl_controller.horizon=8",
+        "reference=refreshed",
+        "reference.period=1",
+        "entropy_bonus=adaptive",
+        "learner.losses.entropy.target=9",
+    ]
+    whole = play(tmp_path / "whole", *moving)
+
+    first = tmp_path / "whole" / "checkpoints" / "step-00000002"
+    resumed = play(tmp_path / "resumed", *moving, f"resume={first}")
+
+    assert resumed == whole[1:]
+    assert {"kl/coef", "entropy_bonus/coef"} <= set(whole[0])

@@ -1,0 +1,76 @@
+import torch
+
+from components.reference.frozen import Frozen
+from components.reference.frozen_full import FrozenFull
+from rlcomp.component import asking
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import character_tokenizer
+
+
+def make_policy():
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="abc")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+        tie_word_embeddings=False,
+    )
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=0.8))
+
+
+def change(policy):
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            parameter.add_(torch.randn(parameter.shape))
+
+
+def rollout(policy):
+    generator = torch.Generator().manual_seed(0)
+    return policy.generate(["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
+
+
+def test_the_distribution_holds_the_log_probs_of_what_was_taken():
+    policy = make_policy()
+    reference = FrozenFull(policy=policy)
+    change(policy)
+
+    batch = reference(rollout(policy))
+
+    whole, mask = batch["ref_log_distribution"], batch["response_mask"]
+    taken = whole.gather(-1, batch["tokens"][..., None])[..., 0]
+    torch.testing.assert_close(taken[mask], batch["ref_log_probs"][mask])
+    torch.testing.assert_close(whole[mask].exp().sum(-1), torch.ones(int(mask.sum())))
+    assert not whole[~mask].any()
+    assert not whole.requires_grad
+
+
+def test_beside_it_the_reference_is_the_frozen_one():
+    policy = make_policy()
+    frozen, full = Frozen(policy=policy), FrozenFull(policy=policy)
+    change(policy)
+    batch = rollout(policy)
+
+    torch.testing.assert_close(
+        full(batch.copy())["ref_log_probs"], frozen(batch.copy())["ref_log_probs"]
+    )
+
+
+def test_the_model_writes_its_distribution_only_where_a_loss_asks_for_it():
+    policy = make_policy()
+    batch = rollout(policy)
+
+    with asking(["log_probs"]):
+        silent = policy(batch.copy())
+    with asking(["log_probs", "log_distribution"]):
+        told = policy(batch.copy())
+
+    assert "log_distribution" not in silent.keys()
+    assert told["log_distribution"].requires_grad
+    torch.testing.assert_close(told["log_distribution"], policy.log_distribution(batch))
