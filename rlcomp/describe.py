@@ -90,9 +90,14 @@ def _phase(name: str, phase: PhasePlan) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in ("stage", "part", "reads", "writes"):
         table.add_column(column, overflow="fold")
+    empty = []
     for stage in (*phase.stages, *(stage for _, stage in phase.every.values())):
-        if isinstance(stage, Node):
+        if isinstance(stage, Node) and declare(stage.target).name == "Nothing":
+            empty.append(stage.path)
+        elif isinstance(stage, Node):
             _rows(table, stage, 0)
+    if empty:
+        table.caption, table.caption_justify = f"empty slots: {', '.join(empty)}", "left"
     return table
 
 
@@ -105,19 +110,22 @@ def _rows(table: Table, node: Node, depth: int) -> None:
     table.add_row(
         "  " * depth + node.path,
         declaration.name,
-        unknown or _keys(flow.reads),
+        unknown or _keys(flow.reads, declaration.optional),
         unknown or started + _keys(writes),
     )
     for child in ran(node, declaration):
         _rows(table, child, depth + 1)
 
 
-def _keys(keys: frozenset[str]) -> str:
-    shown = [
-        f"{key}[{','.join(SCHEMA[key].shape.split())}]" for key in sorted(keys & SCHEMA.keys())
-    ]
+def _keys(keys: frozenset[str], optional: Sequence[str] = ()) -> str:
+    shown = [f"{key}{_shape(key)}" for key in sorted(keys & SCHEMA.keys())]
+    shown += [f"({key}{_shape(key)})" for key in sorted(set(optional) - keys)]
     shown += sorted(keys - SCHEMA.keys())
     return ", ".join(shown) or "-"
+
+
+def _shape(key: str) -> str:
+    return f"[{','.join(SCHEMA[key].shape.split())}]"
 
 
 def difference(one: DictConfig, other: DictConfig, names: tuple[str, str]) -> Table | str:

@@ -1,0 +1,68 @@
+"""A policy and its critic in one: a value head on the policy's own backbone."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rlcomp.component import asked
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.value_head import ValueHead, read_values
+
+
+class ActorCritic(LanguageModel):
+    """A language model that also says what each state is worth.
+
+    Sampling and log-probs are those of the :class:`LanguageModel` alone, bit for bit, until the
+    value loss moves the backbone they share. With adapters the head is trained as well.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
+
+    Writes what the language model writes, and ``value`` ``[B, T]``, in reward units: of the state
+    before the token, read off the hidden state of the one before it; 0 at t = 0 and outside
+    ``response_mask``; with a graph only where the learner's losses ask for it.
+
+    Args:
+        model: a causal model of transformers.
+        tokenizer: the model's tokenizer.
+        sampling: the distribution to sample from and to score under.
+    """
+
+    writes = ("log_probs", "entropy", "log_distribution", "value")  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        *,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        sampling: Sampling,
+    ) -> None:
+        super().__init__(model=model, tokenizer=tokenizer, sampling=sampling)
+        self.value_head = ValueHead(model)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score the response tokens of a batch and value their states, in one forward pass."""
+        seen: list[Tensor] = []
+        watch = self.model.get_decoder().register_forward_hook(
+            lambda _, __, output: seen.append(output.last_hidden_state)
+        )
+        with watch:
+            batch = super().forward(batch)
+        (states,) = seen
+        with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
+            batch["value"] = self.value_head(states, batch["response_mask"])
+        return batch
+
+    def values(self, batch: TensorDict) -> Tensor:
+        """Values of a batch, and nothing else: the output head is not run.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
+
+        Returns:
+            Shape ``[B, T]``, in reward units; 0 at t = 0 and outside ``response_mask``.
+        """
+        return read_values(self.model.get_decoder(), self.value_head, batch)

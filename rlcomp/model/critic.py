@@ -1,0 +1,71 @@
+"""A critic with a backbone of its own."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from rlcomp.component import Component
+from rlcomp.model.value_head import ValueHead, read_values
+
+
+class Critic(Component):
+    """The backbone of a language model, copied, with a value head instead of its output head.
+
+    The copy is taken when the first phase with the critic in it begins: given the policy's model,
+    it starts where a warm start has left the policy. From then on the two are apart.
+
+    Like a policy it stays in eval mode, also while it is trained.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
+
+    Writes ``value`` ``[B, T]``, in reward units: of the state before the token, read off the hidden
+    state of the one before it; 0 at t = 0 and outside ``response_mask``.
+
+    Args:
+        model: a causal model of transformers, which is left as it is.
+
+    Source:
+        Stiennon et al. 2020, arXiv:2009.01325: policy and critic share no weights (theirs starts
+        from the reward model).
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask")
+    writes = ("value",)
+
+    model: PreTrainedModel
+    started: Tensor
+
+    def __init__(self, *, model: PreTrainedModel) -> None:
+        super().__init__()
+        # Past nn.Module: the model's tensors belong to whoever owns it.
+        object.__setattr__(self, "model", model)
+        self.backbone = copy.deepcopy(model.get_decoder()).eval()
+        self.value_head = ValueHead(model)
+        # A buffer, so that a run that is continued does not start over.
+        self.register_buffer("started", torch.zeros((), dtype=torch.bool))
+
+    def train(self, mode: bool = True) -> Critic:
+        """Switch this module's flag; the backbone itself stays in eval mode."""
+        super().train(mode)
+        self.backbone.eval()
+        return self
+
+    def begin_phase(self) -> None:
+        """Take the model's weights as they are now, once."""
+        if not bool(self.started):
+            self.backbone.load_state_dict(self.model.get_decoder().state_dict())
+            self.started.fill_(True)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the values, with gradient where gradients are on."""
+        batch["value"] = self.values(batch)
+        return batch
+
+    def values(self, batch: TensorDict) -> Tensor:
+        """Values of a batch, shape ``[B, T]``, in reward units."""
+        return read_values(self.backbone, self.value_head, batch)

@@ -1,0 +1,77 @@
+"""From the hidden states of a language model to the value of each token's state."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDict
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from rlcomp.component import masked
+from rlcomp.model.scoring import pieces
+
+# What a pass without gradient reads in one go, in tokens.
+_NO_GRAD_TOKENS = 32_768
+
+
+class ValueHead(nn.Module):
+    """One linear output, 0 at the start: the first advantages are those of no critic at all.
+
+    Args:
+        model: its last hidden states are read; gives width and device.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        width = model.get_output_embeddings().weight.shape[1]
+        # Float32 also where the model is narrower; and nothing is drawn from a generator.
+        self.weight = nn.Parameter(torch.zeros(width, device=model.device))
+        self.bias = nn.Parameter(torch.zeros((), device=model.device))
+
+    def forward(self, states: Tensor, response_mask: Tensor) -> Tensor:
+        """The value of the state before each response token.
+
+        Args:
+            states: shape ``[B, L, H]``; the one at column t has read tokens 0 to t. L reaches up to
+                the last column but one that holds a response token.
+            response_mask: shape ``[B, T]``, bool.
+
+        Returns:
+            Shape ``[B, T]``, in reward units; 0 outside ``response_mask``, and at t = 0, which no
+            state precedes.
+        """
+        # Only the wanted states are touched: what others hold must not reach the gradient.
+        rows, columns = F.pad(response_mask[:, 1:], (1, 0)).nonzero(as_tuple=True)
+        values = states[rows, columns - 1].to(self.weight.dtype) @ self.weight + self.bias
+        return values.new_zeros(response_mask.shape).index_put((rows, columns), values)
+
+
+def read_values(backbone: nn.Module, head: ValueHead, batch: TensorDict) -> Tensor:
+    """The value of the state before each response token.
+
+    Without gradient the rows are read some at a time, so that memory does not grow with the batch.
+
+    Args:
+        backbone: a causal model without its output head, in eval mode.
+        head: reads its hidden states.
+        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``.
+
+    Returns:
+        Shape ``[B, T]``, in reward units; 0 outside ``response_mask`` and at t = 0.
+    """
+    columns = batch.select("tokens", "attention_mask", "response_mask")
+    if torch.is_grad_enabled() or columns["tokens"].numel() <= _NO_GRAD_TOKENS:
+        return _read_at_once(backbone, head, columns)
+    order = pieces(columns["response_mask"], _NO_GRAD_TOKENS)
+    parts = [_read_at_once(backbone, head, columns[rows]) for rows in order]
+    return torch.cat(parts)[torch.cat(order).argsort()]
+
+
+def _read_at_once(backbone: nn.Module, head: ValueHead, batch: TensorDict) -> Tensor:
+    # No attention mask for the model: see rlcomp.model.scoring.score.
+    ids, mask = masked(batch["tokens"], batch["attention_mask"]), batch["response_mask"]
+    needed = mask.any(0).nonzero().flatten()
+    length = max(int(needed[-1]), 1) if len(needed) else 1
+    states = backbone(input_ids=ids[:, :length], use_cache=False).last_hidden_state
+    return head(states, mask)  # type: ignore[no-any-return]

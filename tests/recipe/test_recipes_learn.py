@@ -1,0 +1,63 @@
+"""Every recipe in a small form: it learns, and with shuffled rewards it does not.
+
+Sorting four digits, 40 steps. The long form, with its numbers, is experiments/recipes.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from rlcomp.report.summary import read_lines
+
+ROOT = Path(__file__).resolve().parents[2]
+_spec = importlib.util.spec_from_file_location("make_recipes", ROOT / "docs" / "make_recipes.py")
+make_recipes = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(make_recipes)
+
+CONTROLS = {"shuffled_rewards"}
+OTHER_DATA = {"gsm8k"}
+RECIPES = [name for name in make_recipes.recipes() if name not in CONTROLS | OTHER_DATA]
+
+SMALL = (
+    "task.length=4",
+    "phases.warm_start.steps=50",
+    "phases.rl.steps=40",
+    "phases.rl.every.evaluation=40",
+    "demonstrations.batch_size=64",
+)
+GROUPS = ("prompts.batch_size=32", "rollout.group_size=8")
+# One answer a prompt: as many rows out of more prompts.
+SINGLE = ("prompts.batch_size=256",)
+
+
+STALE = ("prompts.batch_size=32", "rollout.collector.group_size=8")
+
+
+def rows_of(recipe):
+    if make_recipes.parts(recipe).get("collector") == "delayed":
+        return STALE
+    return SINGLE if "`rollout.group_size=1`" in make_recipes.numbers(recipe) else GROUPS
+
+
+def accuracies(rlcomp, directory, *overrides):
+    assert rlcomp(*overrides, f"directory={directory}") == 0
+    rows = read_lines(directory / "metrics.jsonl")
+    return [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_improves_on_its_warm_start(rlcomp, tmp_path, recipe):
+    found = accuracies(rlcomp, tmp_path, f"recipe={recipe}", *SMALL, *rows_of(recipe))
+
+    assert found[-1] > found[0] + 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_learns_nothing_from_shuffled_rewards(rlcomp, tmp_path, recipe):
+    control = "experiment=shuffled_rewards"
+
+    found = accuracies(rlcomp, tmp_path, f"recipe={recipe}", control, *SMALL, *rows_of(recipe))
+
+    assert found[-1] < found[0] + 0.02
