@@ -19,7 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.check import NonEmptyText, problem
 from rlcomp.errors import ConfigError, Interrupted, UserError, nearest
 from rlcomp.run.options import config_directory
+from rlcomp.run.outcome import failure_kept
 from rlcomp.run.resolve import plan_of
+from rlcomp.run.search import offer_search
 from rlcomp.run.sweep import labels
 
 EXIT_USER, EXIT_INTERRUPTED, EXIT_KILLED = 2, 75, 130
@@ -52,7 +54,7 @@ def guard(app: Callable[[], None]) -> None:
 
 def explain(error: Exception) -> str:
     """One message for an error; Hydra's and OmegaConf's get what, where and the nearest name."""
-    if isinstance(error, UserError):
+    if not isinstance(error, (HydraException, OmegaConfBaseException)):
         # A mistake that only shows while a stage runs carries a note that says which.
         return "\n".join([str(error), *getattr(error, "__notes__", [])])
     if isinstance(error, OverrideParseException):
@@ -137,13 +139,21 @@ class Jobs:
         if self.interrupted():
             return  # the sweep was stopped, not one of its jobs
         try:
-            run_job(config)
-        except (UserError, OmegaConfBaseException, Interrupted) as error:
-            self.failed.append(error)
-            if HydraConfig.get().mode == RunMode.MULTIRUN:
-                # Raised as well: a launcher may run this in a process of its own, where the list
-                # is another. Hydra goes on with the other jobs and raises when all are done.
-                print(f"rlcomp: job {HydraConfig.get().job.num}: {explain(error)}", file=sys.stderr)
+            with failure_kept(Path(HydraConfig.get().runtime.output_dir), explain):
+                run_job(config)
+        except Exception as error:
+            expected = isinstance(error, (UserError, OmegaConfBaseException, Interrupted))
+            multirun = HydraConfig.get().mode == RunMode.MULTIRUN
+            if isinstance(error, Interrupted) or (expected and not multirun):
+                self.failed.append(error)
+            if multirun:
+                # Raised: a launcher may run this in a process of its own, where the list is
+                # another. Hydra goes on with the other jobs, and its sweeper raises in the end.
+                kind = "" if expected else f"{type(error).__name__}: "
+                number = HydraConfig.get().job.num
+                print(f"rlcomp: job {number}: {kind}{explain(error)}", file=sys.stderr)
+                raise
+            if not expected:
                 raise
 
     def interrupted(self) -> list[Exception]:
@@ -163,6 +173,7 @@ class Jobs:
 
 
 def _app() -> None:
+    offer_search()
     jobs = Jobs()
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
     try:
@@ -192,7 +203,7 @@ def _label(config: DictConfig) -> None:
     if not tracker or "job_type" not in tracker:
         return
     with open_dict(tracker):
-        for name, value in labels(sys.argv[1:], HydraConfig.get()).items():
+        for name, value in labels(HydraConfig.get()).items():
             if not tracker.get(name):
                 tracker[name] = value
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from rlcomp.report.lines import read_lines
+
 CURVES = {
     "reward/mean": "reward",
     "evaluation/sampled": "held-out accuracy, sampled",
     "evaluation/greedy": "held-out accuracy, greedy",
     "episode/return": "episode return",
 }
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; none if it is not there."""
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def summarise(directory: str | Path) -> str:
@@ -41,7 +35,8 @@ def summarise(directory: str | Path) -> str:
     if _curve(rows, directory / "curve.png"):
         parts.append(f"learning curve: {directory / 'curve.png'}")
     parts.append(f"metrics, samples, checkpoints: {directory}")
-    parts += [_table(read_lines(directory / "samples.jsonl")), _accuracy(rows)]
+    answers = [row for row in read_lines(directory / "samples.jsonl") if "tokens" not in row]
+    parts += [_table(answers), _accuracy(rows)]
     return "\n".join(part for part in parts if part)
 
 

@@ -1,4 +1,4 @@
-"""What a job of a sweep is called: from the overrides that vary."""
+"""A sweep: what it varies, which jobs it has, and what a job is called."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.conf import HydraConf
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, ValueType
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
@@ -18,21 +20,87 @@ def varied(arguments: Sequence[str]) -> list[str]:
         >>> varied(["-m", "recipe=grpo,sft", "seed=0,1", "device=cpu"])
         ['recipe', 'seed']
     """
-    overrides = [text for text in arguments if not text.startswith("-") and "=" in text]
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    return [str(override.key_or_group) for override in parsed if override.is_sweep_override()]
+    return [
+        key for key, override in overrides_of(arguments).items() if override.is_sweep_override()
+    ]
 
 
-def labels(arguments: Sequence[str], hydra_config: HydraConf) -> dict[str, object]:
-    """Group, job type and tags of one job.
+def overrides_of(
+    arguments: Sequence[str], config_loader: ConfigLoader | None = None
+) -> dict[str, Override]:
+    """The overrides of a command line by key; as in Hydra, the last of several counts.
+
+    Args:
+        arguments: a command line.
+        config_loader: finds the options that a ``glob`` means.
+    """
+    texts = [text for text in arguments if not text.startswith("-") and "=" in text]
+    parsed = OverridesParser.create(config_loader).parse_overrides(texts)
+    return {plain_key(override.get_key_element()): override for override in parsed}
+
+
+def plain_key(key: str) -> str:
+    """The key of an override without what says how it is applied.
+
+    Examples:
+        >>> plain_key("++learner.lr")
+        'learner.lr'
+    """
+    return key.lstrip("+~")
+
+
+def asked(directory: Path) -> list[str]:
+    """What a sweep was asked for: ``hydra.sweeper.params``, then the command line.
+
+    Hydra notes it in the sweep's ``multirun.yaml`` before the first job, so that it can be read in
+    every process a launcher may use, and later; empty where there is none.
+    """
+    file = directory / "multirun.yaml"
+    if not file.is_file():
+        return []
+    hydra = OmegaConf.load(file).hydra
+    params = hydra.sweeper.get("params") or {}
+    return [*(f"{key}={value}" for key, value in params.items()), *hydra.overrides.task]
+
+
+def jobs(directory: Path) -> list[list[str]]:
+    """The overrides of every job a sweep has; empty where only its sweeper knows.
+
+    Those of a search are not known before it ends.
+
+    Args:
+        directory: of the sweep.
+    """
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+
+    file = directory / "multirun.yaml"
+    sweeper = OmegaConf.load(file).hydra.sweeper.get("_target_", "") if file.is_file() else ""
+    if not sweeper.endswith(f".{BasicSweeper.__name__}"):
+        return []
+    overrides = list(overrides_of(asked(directory)).values())
+    listed = [ValueType.CHOICE_SWEEP, ValueType.SIMPLE_CHOICE_SWEEP, ValueType.RANGE_SWEEP]
+    if not any(o.is_sweep_override() for o in overrides) or any(
+        o.is_sweep_override() and o.value_type not in listed for o in overrides
+    ):
+        return []
+    (found,) = BasicSweeper.split_arguments(overrides, None)
+    return found
+
+
+def labels(hydra_config: HydraConf) -> dict[str, object]:
+    """Group, job type and tags of one job, from what differs between the jobs.
 
     Returns:
         ``group``: the sweep's directory (None outside a sweep); ``job_type``: what is varied, seeds
-        aside; ``tags``: this job's overrides.
+        aside; ``tags``: this job's values of what is varied, outside a sweep all its overrides.
     """
-    tags = [str(tag)[:64] for tag in OmegaConf.to_container(hydra_config.overrides.task)]  # type: ignore[union-attr]
+    own = [str(text) for text in OmegaConf.to_container(hydra_config.overrides.task)]  # type: ignore[union-attr]
     if hydra_config.mode != RunMode.MULTIRUN:
-        return {"tags": tags}
-    axes = [key for key in varied(arguments) if key != "seed"] or ["seed"]
-    group = Path(hydra_config.sweep.dir).name
-    return {"group": group, "job_type": "+".join(axes), "tags": tags}
+        return {"tags": [text[:64] for text in own]}
+    directory = Path(hydra_config.runtime.cwd) / hydra_config.sweep.dir
+    axes = varied(asked(directory)) or [plain_key(text.partition("=")[0]) for text in own]
+    return {
+        "group": directory.name,
+        "job_type": "+".join([axis for axis in axes if axis != "seed"] or ["seed"]),
+        "tags": [text[:64] for text in own if plain_key(text.partition("=")[0]) in axes],
+    }

@@ -175,3 +175,30 @@ def test_a_critic_of_another_size_starts_from_weights_of_its_own(tmp_path):
 
     assert len(saved["critic:value_head.weight"]) == 32
     assert saved["critic:backbone.norm.weight"].shape == (32,)
+
+
+# Sorting four digits, 12 CPU seconds each. Measured over seeds 0 and 1, sampled accuracy:
+# .46 -> .73 and .40 -> .63 with a critic, .46 -> .72 and .40 -> .65 with a head.
+SMALL = (
+    "task.length=4",
+    "phases.warm_start.steps=50",
+    "phases.rl.steps=40",
+    "phases.rl.every.evaluation=40",
+    "demonstrations.batch_size=64",
+    "prompts.batch_size=32",
+    "rollout.group_size=8",
+    "advantage=gae",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["critic", "head"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_policy_learns_with_a_critic(rlcomp, tmp_path, kind, seed):
+    words = ("recipe=grpo", f"value={kind}", f"seed={seed}", f"directory={tmp_path}", *SMALL)
+    assert rlcomp(*words) == 0
+
+    before, after = (
+        row["evaluation/sampled"] for row in metrics(tmp_path) if "evaluation/sampled" in row
+    )
+    assert after > before + 0.1

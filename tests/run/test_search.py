@@ -138,7 +138,7 @@ def test_a_trial_runs_every_seed_and_their_mean_counts(search):
 
 def test_options_and_whole_numbers_are_searched_as_well(search):
     trials = search(
-        lambda c: 1.0, "loss=grpo,policy", "rollout.group_size=interval(2,9)", n_trials=9
+        lambda c: 1.0, "loss=grpo,policy", "rollout.group_size=int(interval(2,9))", n_trials=9
     )
 
     words = [dict(word.split("=") for word in trial["jobs"][0][:2]) for trial in trials]

@@ -52,6 +52,13 @@ def test_without_a_right_response_there_is_no_loss():
     assert not batch["log_probs"].grad.any()
 
 
+def test_a_wrong_response_without_any_probability_changes_nothing():
+    batch = rows([True, False, True])
+    batch["log_probs"] = torch.where(batch["log_probs"] == -6.0, -torch.inf, batch["log_probs"])
+
+    assert make_loss()(batch)["loss"].item() == pytest.approx(0.2)
+
+
 def test_the_denominator_is_that_of_the_whole_step():
     batch, loss = rows([True, False, True]), make_loss(1.0)
     whole = batch.copy().update(loss.prepare(batch))

@@ -1,0 +1,110 @@
+"""Some answers of a batch, token by token, to be looked at."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.batch import decode_texts
+from rlcomp.check import PositiveInt
+from rlcomp.component import Component
+from rlcomp.functional.ratio import log_ratio
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.run.record import record_sample
+
+
+class RolloutLog(Component):
+    """Keeps the first groups of a batch as samples; ``rlcomp-report RUN`` shows them.
+
+    For each answer: its tokens as texts and which of them are trained on, and for each token the
+    advantage, the ratio of the policy after the step to the one before, and the entropy after the
+    step; the reward with its parts, whether it is correct and whether it was cut off. What no
+    stage wrote is left out.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``,
+    ``prompt``, ``response`` ``[B, W]``, and where they are there ``advantage``, ``old_log_probs``
+    ``[B, T]``, ``reward``, ``rewards``, ``correct``, ``truncated`` ``[B]``, ``answer`` ``[B, W]``.
+
+    Args:
+        policy: scores the answers as it now is.
+        num_groups: how many prompts, with all their answers.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask", "group_id", "prompt", "response")
+    optional = (
+        "advantage",
+        "old_log_probs",
+        "reward",
+        "rewards",
+        "correct",
+        "truncated",
+        "answer",
+    )
+
+    def __init__(self, *, policy: LanguageModel, num_groups: PositiveInt = 2) -> None:
+        super().__init__()
+        self.policy = policy
+        self.num_groups = num_groups
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Record; the batch is handed on as it is."""
+        groups = list(dict.fromkeys(batch["group_id"].tolist()))[: self.num_groups]
+        own = [key for key in (*self.reads, *self.optional) if key in batch.keys()]
+        rows = batch.select(*own)[
+            torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
+        ]
+        with torch.no_grad():
+            scored = self.policy(rows.select("tokens", "attention_mask", "response_mask"))
+        numbers = {"entropy": scored["entropy"]}
+        if "advantage" in rows.keys():
+            numbers["advantage"] = rows["advantage"]
+        if "old_log_probs" in rows.keys():
+            mask = rows["response_mask"]
+            numbers["ratio"] = log_ratio(scored["log_probs"], rows["old_log_probs"], mask).exp()
+        outcomes = _outcomes(rows)
+        for index in range(len(rows)):
+            record_sample(**outcomes[index], **self._tokens(rows, numbers, index))
+        return batch
+
+    def _tokens(
+        self, rows: TensorDict, numbers: dict[str, Tensor], index: int
+    ) -> dict[str, object]:
+        """One answer's tokens and their numbers, from its first token to its last."""
+        trained = rows["response_mask"][index]
+        places = (rows["attention_mask"][index] & (trained.cumsum(0) > 0)).nonzero().flatten()
+        decode = self.policy.tokenizer.decode
+        columns: dict[str, object] = {
+            "tokens": [decode([token]) for token in rows["tokens"][index, places].tolist()],
+            "trained": trained[places].long().tolist(),
+        }
+        for name, values in numbers.items():
+            columns[name] = [_short(value) for value in values[index, places].tolist()]
+        return columns
+
+
+def _outcomes(rows: TensorDict) -> list[dict[str, object]]:
+    """What is known of each answer as a whole."""
+    columns: dict[str, list[object]] = {"group_id": rows["group_id"].tolist()}
+    for key in ("prompt", "response", "answer"):
+        if key in rows.keys():
+            columns[key] = [*decode_texts(rows[key])]
+    for key in ("correct", "truncated"):
+        if key in rows.keys():
+            columns[key] = rows[key].tolist()
+    if "reward" in rows.keys():
+        columns["reward"] = [_short(value) for value in rows["reward"].tolist()]
+    if "rewards" in rows.keys():
+        parts = {name: part.tolist() for name, part in rows["rewards"].items()}
+        columns["rewards"] = [
+            {name: _short(part[index]) for name, part in parts.items()}
+            for index in range(len(rows))
+        ]
+    return [{key: column[index] for key, column in columns.items()} for index in range(len(rows))]
+
+
+def _short(value: float) -> float | None:
+    """Four digits are enough to look at; JSON has no NaN and no infinity."""
+    return float(f"{value:.4g}") if math.isfinite(value) else None

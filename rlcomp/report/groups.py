@@ -1,0 +1,143 @@
+"""Runs that differ in their seed only belong together; groups are called by what differs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.report.runs import Run
+
+# What changes no number, and the seed.
+_IGNORED = ("seed", "directory", "tracker")
+_ABSENT = "-"
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs of one config.
+
+    Attributes:
+        name: the settings in which the groups differ.
+        runs: all of them; the statistics are over those that finished.
+        differences: the config paths at which the groups differ, with this one's values.
+    """
+
+    name: str
+    runs: tuple[Run, ...]
+    differences: Mapping[str, str]
+
+    @property
+    def finished(self) -> tuple[Run, ...]:
+        """The runs that count, one a seed."""
+        return tuple(run for run in self.runs if run.state == "finished")
+
+
+def grouped(runs: Sequence[Run]) -> list[Group]:
+    """Groups in the order of their first runs; jobs without a config belong to none.
+
+    A second finished run of the same config and seed is the same run again: the newest counts.
+    """
+    found: dict[object, list[Run]] = {}
+    for run in runs:
+        if run.values is not None or run.rows:
+            found.setdefault(_identity(run), []).append(run)
+    members = [tuple(_once(of_group)) for of_group in found.values()]
+    firsts = [of_group[0] for of_group in members]
+    differences = _differing([_config(run) for run in firsts])
+    names = _names(firsts, differences)
+    return [Group(*parts) for parts in zip(names, members, differences, strict=True)]
+
+
+def _config(run: Run) -> dict[str, str]:
+    values = {
+        path: value
+        for path, value in (run.values or {}).items()
+        if path.split(".")[0] not in _IGNORED
+    }
+    # A path to start from is part of the experiment; how to treat one's own checkpoint is not.
+    if values.get("resume") in ("auto", "must", "never"):
+        del values["resume"]
+    return values
+
+
+def _identity(run: Run) -> object:
+    return run.directory if run.values is None else frozenset(_config(run).items())
+
+
+def _once(runs: Sequence[Run]) -> list[Run]:
+    newest: dict[str | None, Run] = {}
+    for run in runs:
+        if run.state == "finished" and run.seed is not None:
+            newest[run.seed] = max(newest.get(run.seed, run), run, key=_written)
+    return [
+        dataclasses.replace(run, state="repeated")
+        if run.state == "finished" and run.seed is not None and run is not newest[run.seed]
+        else run
+        for run in runs
+    ]
+
+
+def _written(run: Run) -> float:
+    return (run.directory / "metrics.jsonl").stat().st_mtime
+
+
+def _differing(settings: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """What is left of each when all that is the same everywhere is taken away."""
+    paths = dict.fromkeys(path for one in settings for path in one)
+    varied = [path for path in paths if len({one.get(path, _ABSENT) for one in settings}) > 1]
+    return [{path: one.get(path, _ABSENT) for path in varied} for one in settings]
+
+
+def _names(firsts: Sequence[Run], differences: Sequence[Mapping[str, str]]) -> list[str]:
+    """From what was set on the command line where that tells them apart, else from the configs."""
+    if len(firsts) == 1:
+        recipe = firsts[0].choices.get("recipe")
+        return [f"recipe={recipe}" if recipe else firsts[0].directory.name]
+    keys = dict.fromkeys(key for run in firsts for key in _settings(run))
+    told = _differing([{key: _setting(run, key) for key in keys} for run in firsts])
+    names = [_words(one) for one in told]
+    if len(set(names)) < len(names):
+        names = [_words(one) for one in differences]
+    if len(set(names)) < len(names):  # no configs at all
+        names = [str(run.directory) for run in firsts]
+    return names
+
+
+def _words(settings: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def _settings(run: Run) -> dict[str, str]:
+    """What the command line set, the seed and the like aside."""
+    ignored = (*_IGNORED, "resume")
+    return {key: v for key, v in run.overrides.items() if key.split(".")[0] not in ignored}
+
+
+def _setting(run: Run, key: str) -> str:
+    for known in (run.overrides, run.choices, run.values or {}):
+        if key in known:
+            return known[key]
+    return _ABSENT
+
+
+def baseline_of(groups: Sequence[Group], wanted: str | None) -> Group:
+    """The group to compare with: by name or by a setting of its own, else the first.
+
+    Raises:
+        ConfigError: no group, or more than one, is meant.
+    """
+    if wanted is None:
+        return groups[0]
+    named = [group for group in groups if group.name == wanted]
+    pairs = [word.partition("=")[::2] for word in wanted.split()]
+    meant = named or [
+        group
+        for group in groups
+        if all(_setting(group.runs[0], key) == value for key, value in pairs)
+    ]
+    if len(meant) != 1:
+        fault = "no group" if not meant else f"{len(meant)} groups"
+        known = nearest(wanted, [group.name for group in groups])
+        raise ConfigError(f"--baseline is {wanted!r}, which is {fault}{known}")
+    return meant[0]

@@ -1,0 +1,149 @@
+"""The answers of a run as a reader wants them: by step and prompt, token by token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# Of a long run's record only the newest are shown: a browser has to hold them all.
+MOST_TOKENS = 100_000
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of an answer; ``shades`` are its numbers between -1 and 1, for the colour."""
+
+    text: str
+    trained: bool
+    shades: Mapping[str, float]
+    told: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer; without tokens where only its text was kept."""
+
+    response: str
+    tokens: Sequence[Token]
+    reward: float | None
+    parts: Mapping[str, float | None]
+    correct: bool | None
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt with its answers."""
+
+    prompt: str
+    answer: str | None
+    answers: Sequence[Answer]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was kept after one step."""
+
+    title: str
+    kind: str
+    prompts: Sequence[Prompt]
+
+
+def steps_of(samples: Sequence[Mapping[str, Any]]) -> tuple[list[Step], int]:
+    """The samples of a run by step and prompt, the newest steps first.
+
+    Args:
+        samples: the objects of ``samples.jsonl``.
+
+    Returns:
+        The steps, and how many older ones were left out.
+    """
+    rows = [row for row in samples if "prompt" in row and "response" in row]
+    by_step: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        kind = "rollouts" if "tokens" in row else "evaluation"
+        by_step.setdefault((row["total"], kind), []).append(row)
+    scales = _scales(rows)
+    shown: list[Step] = []
+    tokens = 0
+    for (total, kind), of_step in reversed(by_step.items()):
+        tokens += sum(len(row.get("tokens", row["response"])) for row in of_step)
+        if shown and tokens > MOST_TOKENS:
+            break
+        place = f"step {total} ({of_step[0]['phase']} {of_step[0]['step']})"
+        shown.append(Step(f"{place}: {kind}", kind, _prompts(of_step, scales)))
+    return shown, len(by_step) - len(shown)
+
+
+def _prompts(rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]) -> list[Prompt]:
+    by_group: dict[object, list[Mapping[str, Any]]] = {}
+    for number, row in enumerate(rows):
+        by_group.setdefault(row.get("group_id", f"row {number}"), []).append(row)
+    return [
+        Prompt(
+            of_group[0]["prompt"],
+            of_group[0].get("answer"),
+            [_answer(row, scales) for row in of_group],
+        )
+        for of_group in by_group.values()
+    ]
+
+
+def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> Answer:
+    count = len(row.get("tokens", ()))
+    numbers = {name: row.get(name) or [None] * count for name in _SHADES}
+    tokens = [
+        _token(
+            row["tokens"][place],
+            bool(row["trained"][place]),
+            {name: column[place] for name, column in numbers.items()},
+            scales,
+        )
+        for place in range(count)
+    ]
+    return Answer(
+        row["response"],
+        tokens,
+        row.get("reward"),
+        row.get("rewards") or {},
+        row.get("correct"),
+        bool(row.get("truncated")),
+    )
+
+
+def _token(
+    text: str, trained: bool, numbers: Mapping[str, float | None], scales: Mapping[str, float]
+) -> Token:
+    if not trained:
+        return Token(text, False, {}, "masked: not trained on")
+    known = {name: number for name, number in numbers.items() if number is not None}
+    shades = {
+        name: round(max(-1.0, min(1.0, _SHADES[name](number) / scales[name])), 3)
+        for name, number in known.items()
+    }
+    return Token(text, True, shades, ", ".join(f"{name} {n:.4g}" for name, n in known.items()))
+
+
+def _log(ratio: float) -> float:
+    return math.log(max(ratio, 1e-9))
+
+
+def _as_it_is(number: float) -> float:
+    return number
+
+
+# What is 0 where nothing is to be seen.
+_SHADES = {"advantage": _as_it_is, "ratio": _log, "entropy": _as_it_is}
+
+
+def _scales(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The largest size of each number, so that colours mean the same all over the page."""
+    found = dict.fromkeys(_SHADES, 0.0)
+    for row in rows:
+        for name, shade in _SHADES.items():
+            pairs = zip(row.get(name) or (), row.get("trained", ()), strict=False)
+            sizes = (abs(shade(number)) for number, on in pairs if on and number is not None)
+            found[name] = max([found[name], *sizes])
+    return {name: size or 1.0 for name, size in found.items()}

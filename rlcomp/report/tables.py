@@ -1,0 +1,161 @@
+"""What a report says in numbers: a row for each group and metric, a row for each run."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.report.groups import Group
+from rlcomp.report.runs import Run
+from rlcomp.report.statistics import Estimate, area, estimate, final, paired
+
+METRICS = (
+    "evaluation/sampled",
+    "evaluation/greedy",
+    "evaluation/return",
+    "reward/mean",
+    "episode/return",
+    "policy/entropy",
+    "rollout/length",
+    "kl/reference",
+    "loss/sft",
+)
+KINDS: dict[str, Callable[[Run, str], float | None]] = {"final": final, "auc": area}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One metric of one group, and its difference to the baseline (None for the baseline)."""
+
+    group: str
+    metric: str
+    kind: str
+    value: Estimate
+    difference: Estimate | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the finished runs of a group took, each a mean over runs."""
+
+    group: str
+    steps: float
+    seconds: float
+    seconds_beside: float
+    tokens: float
+
+
+def chosen_metrics(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
+    """The metrics asked for, or those of the usual ones that are there.
+
+    Raises:
+        ConfigError: no run recorded a metric that was asked for; the message names the nearest.
+    """
+    known = dict.fromkeys(name for run in runs for row in run.rows for name in row)
+    for place in ("total", "phase", "step"):
+        known.pop(place, None)
+    for metric in wanted:
+        if metric not in known:
+            raise ConfigError(f"--metrics: no run recorded {metric!r}{nearest(metric, known)}")
+    usual = [metric for metric in METRICS if metric in known]
+    return list(wanted) or usual or [name for name in known if not name.startswith("time/")]
+
+
+def results(groups: Sequence[Group], metrics: Sequence[str], baseline: Group) -> list[Result]:
+    """Final values and areas of every metric and group that has finished runs."""
+    found = []
+    for metric in metrics:
+        for kind, measure in KINDS.items():
+            against = _by_seed(baseline, metric, measure)
+            for group in groups:
+                values = _by_seed(group, metric, measure)
+                value = estimate(list(values.values()))
+                if value is not None:
+                    difference = None if group is baseline else paired(values, against)
+                    found.append(Result(group.name, metric, kind, value, difference))
+    return found
+
+
+def _by_seed(
+    group: Group, metric: str, measure: Callable[[Run, str], float | None]
+) -> dict[str, float]:
+    measured = {run.seed or str(run.directory): measure(run, metric) for run in group.finished}
+    return {seed: value for seed, value in measured.items() if value is not None}
+
+
+def costs(groups: Sequence[Group]) -> list[Cost]:
+    """What each group took; groups without a finished run are left out."""
+    return [
+        Cost(
+            group.name,
+            _mean(group.finished, lambda run: run.steps),
+            _mean(group.finished, seconds),
+            _mean(group.finished, seconds_beside),
+            _mean(group.finished, lambda run: total(run, "rollout/tokens")),
+        )
+        for group in groups
+        if group.finished
+    ]
+
+
+def _mean(runs: Sequence[Run], measure: Callable[[Run], float]) -> float:
+    return sum(map(measure, runs)) / len(runs)
+
+
+def total(run: Run, metric: str) -> float:
+    """The sum of a metric over a run."""
+    return float(sum(row.get(metric) or 0.0 for row in run.rows))
+
+
+def seconds(run: Run) -> float:
+    """Wall time of the stages."""
+    return total(run, "time/step")
+
+
+def seconds_beside(run: Run) -> float:
+    """Wall time of what runs beside them (evaluation)."""
+    return sum(total(run, f"time/{name}") for name in run.beside)
+
+
+def write_results(path: Path, rows: Sequence[Result]) -> None:
+    """One line for each group, metric and kind."""
+    header = ["group", "metric", "kind", "mean", "low", "high", "n"]
+    header += ["difference", "difference_low", "difference_high", "pairs"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for row in rows:
+            other = row.difference
+            apart = [other.mean, other.low, other.high, other.n] if other else [None] * 4
+            value = row.value
+            own = [row.group, row.metric, row.kind, value.mean, value.low, value.high, value.n]
+            writer.writerow([*own, *apart])
+
+
+def write_runs(
+    path: Path, runs: Sequence[Run], groups: Sequence[Group], metrics: Sequence[str]
+) -> None:
+    """One line for each run: how it ended, what it cost, its own numbers."""
+    measured = [(kind, metric) for metric in metrics for kind in KINDS]
+    header = ["run", "group", "seed", "state", "steps", "seconds", "seconds_beside", "tokens"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*header, *(f"{metric} {kind}" for kind, metric in measured), "error"])
+        for run, group in placed(runs, groups):
+            cost = [seconds(run), seconds_beside(run), total(run, "rollout/tokens")]
+            values = [KINDS[kind](run, metric) for kind, metric in measured]
+            about = [str(run.directory), group, run.seed, run.state, run.steps]
+            writer.writerow([*about, *cost, *values, run.error])
+
+
+def placed(runs: Sequence[Run], groups: Sequence[Group]) -> list[tuple[Run, str]]:
+    """Every run with the name of its group; a job that never started with what was asked of it."""
+    known = {run.directory: (run, group.name) for group in groups for run in group.runs}
+    asked = {
+        run.directory: " ".join(f"{k}={v}" for k, v in run.overrides.items() if k != "seed")
+        for run in runs
+    }
+    return [known.get(run.directory, (run, asked[run.directory])) for run in runs]

@@ -1,0 +1,102 @@
+import json
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.evaluator.rollouts import RolloutLog
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.run.record import recording
+
+
+@pytest.fixture(scope="module")
+def policy():
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="0123456789+=")
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "context_length": 16}
+    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+    model = causal_lm(tokenizer=tokenizer, **sizes, **heads)
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling())
+
+
+@pytest.fixture
+def batch(policy):
+    """Three groups of two: 12+3=15, the second answer cut off after one token."""
+    rows = policy.encode(["12+3="] * 6, ["15", "1", "15", "1", "15", "1"])
+    rows["group_id"] = torch.tensor([7, 7, 3, 3, 9, 9])
+    for key, text in {"prompt": "12+3=", "response": "15"}.items():
+        rows[key] = torch.tensor([[*text.encode(), 255]] * 6, dtype=torch.uint8)
+    return rows
+
+
+def kept(policy, batch, **arguments):
+    with recording() as ledger:
+        result = RolloutLog(policy=policy, **arguments)(batch)
+    assert result is batch
+    return ledger.samples
+
+
+def test_the_first_groups_are_kept_with_all_their_answers(policy, batch):
+    samples = kept(policy, batch, num_groups=2)
+
+    assert [sample["group_id"] for sample in samples] == [7, 7, 3, 3]
+    assert samples[0]["tokens"] == ["1", "5", "<eos>"]
+    assert samples[1]["tokens"] == ["1", "<eos>"]
+    assert samples[0]["prompt"] == "12+3="
+
+
+def test_tokens_that_are_not_trained_on_are_kept_and_marked(policy, batch):
+    # A prompt of 5 tokens: the answer stands at 5, 6, 7; its second token is a tool's.
+    batch["response_mask"][0, 6] = False
+
+    sample = kept(policy, batch)[0]
+
+    assert (sample["tokens"], sample["trained"]) == (["1", "5", "<eos>"], [1, 0, 1])
+
+
+def test_numbers_stand_beside_their_tokens(policy, batch):
+    scored = policy(batch.select("tokens", "attention_mask", "response_mask"))
+    batch["advantage"] = torch.arange(8.0).expand(6, 8) * batch["response_mask"]
+    # Half as likely before the step: the ratio is 2.
+    batch["old_log_probs"] = scored["log_probs"] - torch.tensor(2.0).log()
+
+    sample = kept(policy, batch)[0]
+
+    assert sample["advantage"] == [5.0, 6.0, 7.0]
+    assert sample["ratio"] == pytest.approx([2.0, 2.0, 2.0], rel=1e-3)
+    assert sample["entropy"] == pytest.approx(scored["entropy"][0, 5:8].tolist(), rel=1e-3)
+
+
+def test_outcomes_are_kept_as_they_are(policy, batch):
+    batch["reward"] = torch.tensor([1.0, float("nan"), 0.0, 0.0, 0.0, 0.0])
+    batch["rewards"] = TensorDict({"format": torch.full((6,), 1 / 3)}, batch_size=[6])
+    batch["correct"] = batch["truncated"] = torch.tensor([True, False] * 3)
+
+    first, second = kept(policy, batch, num_groups=1)
+
+    assert (first["reward"], second["reward"]) == (1.0, None)
+    assert first["rewards"] == {"format": 0.3333}
+    assert (first["correct"], second["truncated"]) == (True, False)
+    json.dumps([first, second], allow_nan=False)
+
+
+def test_an_empty_answer_has_no_tokens(policy, batch):
+    batch["response_mask"][0] = False
+
+    assert kept(policy, batch)[0]["tokens"] == []
+
+
+def test_what_no_stage_wrote_is_left_out(policy, batch):
+    (sample, _) = kept(policy, batch, num_groups=1)
+
+    assert set(sample) == {
+        "group_id",
+        "prompt",
+        "response",
+        "tokens",
+        "trained",
+        "entropy",
+    }

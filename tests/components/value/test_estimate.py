@@ -1,0 +1,105 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.learner.gradient import Learner
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.value import ValueLoss
+from components.value.estimate import ValueEstimate
+from rlcomp.functional.value import explained_variance
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.actor_critic import ActorCritic
+from rlcomp.model.build import causal_lm
+from rlcomp.model.critic import Critic
+from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.run.record import recording
+from rlcomp.testing import check_component, example_batch
+
+KEYS = ("tokens", "attention_mask", "response_mask")
+
+
+def make_critic(kind):
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="abcdef")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+    )
+    more = {"tokenizer": tokenizer, "sampling": Sampling()} if kind is ActorCritic else {}
+    critic = kind(model=model, **more)
+    torch.nn.init.normal_(critic.value_head.weight)
+    return critic
+
+
+@pytest.mark.parametrize("kind", [ActorCritic, Critic])
+def test_both_values_are_the_critic_s_and_carry_no_gradient(kind):
+    critic = make_critic(kind)
+    expected = critic(example_batch(KEYS))["value"]
+
+    batch = ValueEstimate(critic=critic)(example_batch(KEYS))
+
+    torch.testing.assert_close(batch["value"], expected.detach())
+    assert torch.equal(batch["value"], batch["old_value"])
+    assert not batch["value"].requires_grad
+    assert not batch["old_value"].requires_grad
+
+
+def test_it_stays_when_the_critic_learns():
+    critic = make_critic(Critic)
+    batch = ValueEstimate(critic=critic)(example_batch(KEYS))
+    before = batch["old_value"].clone()
+
+    with torch.no_grad():
+        critic.value_head.weight.mul_(-1)
+        critic(batch)
+
+    assert torch.equal(batch["old_value"], before)
+    assert not torch.equal(batch["value"], before)
+
+
+def test_the_mean_over_response_tokens_is_recorded():
+    critic = make_critic(Critic)
+    with torch.no_grad():
+        critic.value_head.weight.zero_()
+        critic.value_head.bias.fill_(0.25)
+
+    with recording() as ledger:
+        ValueEstimate(critic=critic)(example_batch(KEYS))
+
+    assert ledger.means()["value/mean"] == pytest.approx(0.25)
+
+
+def learned(kind, shift):
+    """What is explained after 60 steps of returns that say which token stands at t - shift."""
+    critic = make_critic(kind)
+    learner = Learner(
+        model=critic,
+        losses={"value": ValueLoss(clip=None, value_coef=1.0, reduction=TokenMean())},
+        optimizer=lambda trained: torch.optim.Adam(trained, lr=1e-2),
+    )
+    for _ in range(60):
+        tokens = torch.randint(4, (64, 8))
+        filled = torch.ones_like(tokens).bool()
+        entries = {"tokens": tokens, "attention_mask": filled, "response_mask": filled.clone()}
+        entries["response_mask"][:, 0] = False
+        batch = ValueEstimate(critic=critic)(TensorDict(entries, batch_size=[64]))
+        batch["returns"] = (tokens.roll(shift, 1) == 2).float()
+        explained = explained_variance(batch["value"], batch["returns"], batch["response_mask"])
+        learner(batch)
+    return float(explained)
+
+
+@pytest.mark.parametrize("kind", [ActorCritic, Critic])
+def test_a_critic_learns_from_the_token_before_and_cannot_know_its_own(kind):
+    assert learned(kind, shift=1) > 0.9
+    assert learned(kind, shift=0) < 0.1
+
+
+@pytest.mark.parametrize("kind", [ActorCritic, Critic])
+def test_it_keeps_the_contract_of_components(kind):
+    check_component(ValueEstimate(critic=make_critic(kind)))

@@ -1,0 +1,131 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+import rlcomp.model.value_head
+from rlcomp.model.build import causal_lm
+from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.model.value_head import ValueHead, read_values
+
+
+def make_model(**settings):
+    return causal_lm(
+        tokenizer=character_tokenizer(characters="abc"),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+        **settings,
+    )
+
+
+def make_head(*weight, bias=0.0):
+    head = ValueHead(make_model())
+    head.weight = torch.nn.Parameter(torch.tensor(weight))
+    head.bias = torch.nn.Parameter(torch.tensor(bias))
+    return head
+
+
+class Positions(torch.nn.Module):
+    """A model whose hidden state is the position of the last token it has read."""
+
+    def forward(self, input_ids, use_cache):
+        position = torch.arange(input_ids.shape[1], dtype=torch.float32)
+        return SimpleNamespace(last_hidden_state=position.expand(input_ids.shape)[..., None])
+
+
+def rows(response_mask):
+    mask = torch.tensor(response_mask).bool()
+    entries = {
+        "tokens": torch.full(mask.shape, 2),
+        "attention_mask": torch.ones_like(mask),
+        "response_mask": mask,
+    }
+    return TensorDict(entries, batch_size=[len(mask)])
+
+
+def test_a_value_is_of_the_state_before_its_token():
+    # The state before token t has read tokens 0 to t - 1: a model that says where it stands says
+    # t - 1. Nothing precedes token 0; outside the response stands 0.
+    batch = rows([[1, 1, 1, 0, 1, 0], [0, 0, 1, 1, 0, 0]])
+
+    values = read_values(Positions(), make_head(1.0, bias=10.0), batch)
+
+    assert values.tolist() == [[0, 10, 11, 0, 13, 0], [0, 0, 11, 12, 0, 0]]
+
+
+def test_a_value_is_linear_in_the_hidden_state():
+    states = torch.tensor([[[1.0, 2.0], [3.0, 5.0]]])
+
+    values = make_head(2.0, -1.0, bias=0.5)(states, torch.tensor([[False, True, True]]))
+
+    # 2 * 1 - 2 + 0.5 and 2 * 3 - 5 + 0.5.
+    assert values.tolist() == [[0.0, 0.5, 1.5]]
+
+
+def test_states_that_no_response_token_follows_do_not_matter():
+    states = torch.tensor([[[1.0], [torch.nan], [2.0]]])
+    head = make_head(3.0)
+
+    values = head(states, torch.tensor([[False, True, False, True]]))
+    values.sum().backward()
+
+    assert values.tolist() == [[0.0, 3.0, 0.0, 6.0]]
+    assert head.weight.grad.tolist() == [3.0]
+
+
+def test_without_a_critic_s_knowledge_every_value_is_0_and_the_head_can_learn():
+    head = ValueHead(make_model())
+    states = torch.ones(1, 2, 16)
+
+    values = head(states, torch.tensor([[False, True, True]]))
+    values.sum().backward()
+
+    assert values.tolist() == [[0.0, 0.0, 0.0]]
+    assert head.weight.grad.tolist() == [2.0] * 16
+
+
+def test_making_a_head_draws_nothing():
+    model = make_model()
+    before = torch.get_rng_state()
+
+    ValueHead(model)
+
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_batch_without_response_has_values_0_and_a_zero_gradient():
+    head, model = make_head(*[1.0] * 16), make_model()
+
+    values = read_values(model.get_decoder(), head, rows([[0, 0, 0], [0, 0, 0]]))
+    values.sum().backward()
+
+    assert values.tolist() == [[0.0] * 3] * 2
+    assert head.weight.grad.tolist() == [0.0] * 16
+
+
+@pytest.mark.parametrize("budget", [1, 8, 13])
+def test_without_gradient_rows_are_read_in_pieces_and_nothing_changes(monkeypatch, budget):
+    model, head = make_model().eval(), make_head(*torch.linspace(-1, 1, 16).tolist())
+    batch = rows([[0, 1, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]])
+    batch["tokens"] = torch.arange(24).reshape(4, 6) % 5
+    seen = []
+    watched = model.get_decoder()
+    watched.register_forward_pre_hook(
+        lambda _, __, given: seen.append(given["input_ids"].numel()), with_kwargs=True
+    )
+    expected = read_values(watched, head, batch).detach()
+    seen.clear()
+
+    monkeypatch.setattr(rlcomp.model.value_head, "_NO_GRAD_TOKENS", budget)
+    with torch.no_grad():
+        got = read_values(watched, head, batch)
+
+    torch.testing.assert_close(got, expected)
+    assert len(seen) > 1
+    # A row longer than the budget is a piece by itself.
+    assert max(seen) <= max(budget, 5)
