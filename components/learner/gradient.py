@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
-from rlcomp.check import PositiveFloat, PositiveInt
+from rlcomp.check import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component, asking
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.generation.sampling import Sampling
@@ -45,6 +45,7 @@ class Learner(Component):
         micro_batch_tokens: padded tokens per forward; null for no split. Changes memory, not
             numbers.
         max_grad_norm: gradients are scaled down to this norm; null for no clipping.
+        name: what its metrics are called: ``learner/grad_norm``.
 
     Raises:
         ConfigError: micro-batches with a loss that averages over what it is given.
@@ -65,6 +66,7 @@ class Learner(Component):
         epochs: PositiveInt = 1,
         micro_batch_tokens: PositiveInt | None = None,
         max_grad_norm: PositiveFloat | None = 1.0,
+        name: NonEmptyText = "learner",
     ) -> None:
         super().__init__()
         self.model = model
@@ -74,6 +76,7 @@ class Learner(Component):
         self.epochs = epochs
         self.micro_batch_tokens = micro_batch_tokens
         self.max_grad_norm = max_grad_norm
+        self.name = name
         self.generator = new_generator()
         foreign = [name for name, loss in losses.items() if not isinstance(loss, Loss)]
         if foreign and micro_batch_tokens is not None:
@@ -205,8 +208,8 @@ class Learner(Component):
         self.optimizer.step()
         for loss in self.own.values():
             loss.after_step()
-        record("learner/grad_norm", norm)
-        record("learner/lr", self.base_lr[0] * multiplier)
+        record(f"{self.name}/grad_norm", norm)
+        record(f"{self.name}/lr", self.base_lr[0] * multiplier)
 
     def _first_bad(self) -> str:
         """The first parameter whose gradient is not finite; the norm alone may overflow as well."""

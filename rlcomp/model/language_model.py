@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,20 +14,20 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component, asked
 from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.functional.logprob import (
-    by_rows,
-    entropy,
-    log_distribution,
-    squared_probs,
-    token_log_probs,
-)
-from rlcomp.generation.engine import Sampled, decode, draw_tokens
+from rlcomp.generation.engine import decode, draw_tokens
 from rlcomp.generation.layout import response_columns
 from rlcomp.generation.probe import probe
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import check_vocabulary, context_limit
+from rlcomp.model.measures import (
+    Measure,
+    measured_distribution,
+    measured_entropy,
+    measured_log_probs,
+    measured_squares,
+)
 from rlcomp.model.scoring import Scored, pieces, score
-from rlcomp.model.tokenizer import barred_tokens, encode_prompts
+from rlcomp.model.tokenizer import barred_tokens, decode_rows, encode_prompts
 from rlcomp.rows import encode_rows
 from rlcomp.run.record import version
 
@@ -105,12 +105,12 @@ class LanguageModel(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens of a batch."""
-        scored = self._score(batch, None)
-        batch["log_probs"] = scored.spread(self._token_log_probs(scored))
+        scored = score(self.model, self._traits, self._columns(batch), None)
+        batch["log_probs"] = self._spread(measured_log_probs, scored)
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("entropy")):
-            batch["entropy"] = scored.spread(self._entropy(scored))
+            batch["entropy"] = self._spread(measured_entropy, scored)
         if asked("log_distribution"):
-            batch["log_distribution"] = scored.spread(self._log_distribution(scored))
+            batch["log_distribution"] = self._spread(measured_distribution, scored)
         return batch
 
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -126,7 +126,7 @@ class LanguageModel(Component):
         Returns:
             Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
         """
-        return self._in_pieces(batch, self._token_log_probs, weights)
+        return self._in_pieces(batch, measured_log_probs, weights)
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
@@ -141,7 +141,7 @@ class LanguageModel(Component):
             Shape ``[B, T, V]``, nats, at the temperature and before any filter, 0 outside
             ``response_mask``.
         """
-        return self._in_pieces(batch, self._log_distribution, weights)
+        return self._in_pieces(batch, measured_distribution, weights)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
         """The sum over the vocabulary of the squared probabilities, at each response token.
@@ -153,19 +153,15 @@ class LanguageModel(Component):
             Shape ``[B, T]``, under ``sampling``, without gradient; 0 outside ``response_mask``.
         """
         with torch.no_grad():
-            return self._in_pieces(batch, self._squared_probs, None)
+            return self._in_pieces(batch, measured_squares, None)
 
     def _in_pieces(
-        self,
-        batch: TensorDict,
-        values: Callable[[Scored], Tensor],
-        weights: Mapping[str, Tensor] | None,
+        self, batch: TensorDict, measure: Measure, weights: Mapping[str, Tensor] | None
     ) -> Tensor:
         columns = self._columns(batch)
 
         def at_once(some: TensorDict) -> Tensor:
-            scored = self._score(some, weights)
-            return scored.spread(values(scored))
+            return self._spread(measure, score(self.model, self._traits, some, weights))
 
         budget = min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self._traits.vocabulary)
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
@@ -174,44 +170,9 @@ class LanguageModel(Component):
         parts = [at_once(columns[rows]) for rows in order]
         return torch.cat(parts)[torch.cat(order).argsort()]
 
-    def _token_log_probs(self, scored: Scored) -> Tensor:
-        if self.sampling.temperature == 0 and torch.is_grad_enabled():
-            raise ConfigError(
-                "sampling.temperature is 0: a greedy policy has no gradient. Train at a "
-                "temperature above 0, and hand greedy sampling to whatever evaluates"
-            )
+    def _spread(self, measure: Measure, scored: Scored) -> Tensor:
         barred = self._barred_on(scored.logits.device)
-
-        def some_log_probs(logits: Tensor, some: slice) -> Tensor:
-            kept = None if scored.kept is None else scored.kept[some]
-            return token_log_probs(logits, scored.targets[some], self.sampling, barred, kept)
-
-        return by_rows(some_log_probs, scored.logits, scored.rows)
-
-    def _squared_probs(self, scored: Scored) -> Tensor:
-        barred = self._barred_on(scored.logits.device)
-
-        def some_squares(logits: Tensor, some: slice) -> Tensor:
-            kept = None if scored.kept is None else scored.kept[some]
-            return squared_probs(logits, scored.targets[some], self.sampling, barred, kept)
-
-        return by_rows(some_squares, scored.logits, scored.rows)
-
-    def _log_distribution(self, scored: Scored) -> Tensor:
-        logits = scored.logits.index_select(0, scored.rows)
-        barred = self._barred_on(logits.device)
-        return log_distribution(logits, self.sampling.temperature, barred)
-
-    def _entropy(self, scored: Scored) -> Tensor:
-        barred = self._barred_on(scored.logits.device)
-
-        def some_entropies(logits: Tensor, _: slice) -> Tensor:
-            return entropy(logits, self.sampling.temperature, barred)
-
-        return by_rows(some_entropies, scored.logits, scored.rows)
-
-    def _score(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Scored:
-        return score(self.model, self._traits, self._columns(batch), weights)
+        return scored.spread(measure(scored, self.sampling, barred))
 
     def _columns(self, batch: TensorDict) -> TensorDict:
         kept = ("kept_tokens",) if self.sampling.replays else ()
@@ -285,7 +246,9 @@ class LanguageModel(Component):
         columns["truncated"] = sampled.truncated
         columns["group_id"] = torch.arange(len(prompts)).repeat_interleave(group_size)
         columns["prompt"] = encode_texts([text for text in prompts for _ in range(group_size)])
-        columns["response"] = encode_texts(self._texts(sampled))
+        columns["response"] = encode_texts(
+            decode_rows(self.tokenizer, sampled.tokens, sampled.lengths)
+        )
         device = sampled.tokens.device
         return TensorDict(
             {key: column.to(device) for key, column in columns.items()}, batch_size=[len(rows)]
@@ -333,11 +296,3 @@ class LanguageModel(Component):
     def _pad(self) -> int:
         pad = self.tokenizer.pad_token_id
         return int(self.tokenizer.eos_token_id if pad is None else pad)
-
-    def _texts(self, sampled: Sampled) -> list[str]:
-        lengths = sampled.lengths.tolist()
-        rows = [row[:n] for row, n in zip(sampled.tokens.tolist(), lengths, strict=True)]
-        texts: list[str] = self.tokenizer.batch_decode(
-            rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return texts

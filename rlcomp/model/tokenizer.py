@@ -196,3 +196,18 @@ def barred_tokens(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor
         barred[tokenizer.pad_token_id] = True
     barred[tokenizer.eos_token_id] = False
     return barred if bool(barred.any()) else None
+
+
+def decode_rows(tokenizer: PreTrainedTokenizerBase, tokens: Tensor, lengths: Tensor) -> list[str]:
+    """The texts of answers, without special tokens.
+
+    Args:
+        tokenizer: decodes.
+        tokens: shape ``[B, T]``, int64.
+        lengths: shape ``[B]``, int64: how many of them each answer has.
+    """
+    rows = [row[:n] for row, n in zip(tokens.tolist(), lengths.tolist(), strict=True)]
+    texts: list[str] = tokenizer.batch_decode(
+        rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    return texts
