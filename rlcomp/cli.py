@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.check import NonEmptyText, problem
 from rlcomp.errors import ConfigError, Interrupted, UserError, nearest
+from rlcomp.help import help_text
 from rlcomp.run.options import config_directory
 from rlcomp.run.outcome import failure_kept
 from rlcomp.run.resolve import plan_of
@@ -173,6 +174,9 @@ class Jobs:
 
 
 def _app() -> None:
+    if {"--help", "-h"} & set(sys.argv[1:]):
+        print(help_text([config_directory(), *map(Path, _user_directories())]))
+        return
     offer_search()
     jobs = Jobs()
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
