@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.component import masked
+from rlcomp.errors import ConfigError
 from rlcomp.run.record import record
 
 
@@ -16,15 +18,34 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     baseline: each token is credited with those from it on.
 
     Records the mean size and the share of responses that carry no signal.
+
+    Raises:
+        ConfigError: the dense rewards judge steps of the response: they need a baseline.
     """
     mask = batch["response_mask"]
-    record("advantage/abs", advantage.abs())
-    record("advantage/zero_fraction", advantage == 0)
-    per_token = advantage.detach()[:, None].expand(mask.shape)
-    if "token_reward" in batch.keys():
-        dense = masked(batch["token_reward"].detach(), mask)
-        per_token = per_token + dense.flip(1).cumsum(1).flip(1)
-    return put_advantage(batch, per_token)
+    if "step_end" in batch.keys():
+        raise ConfigError(
+            "the reward judges steps (reward=steps), and this advantage has no baseline for them: "
+            "choose advantage=process, or advantage=gae with value=critic"
+        )
+    batch = put_advantage(batch, advantage.detach()[:, None] + rewards_to_go(batch))
+    rows = mask.any(1)
+    record("advantage/abs", batch["advantage"].abs(), where=mask)
+    record("advantage/zero_fraction", (batch["advantage"] == 0).all(1), where=rows)
+    return batch
+
+
+def rewards_to_go(batch: TensorDict) -> Tensor:
+    """The sum of the dense rewards from each token on, where a stage wrote some.
+
+    Returns:
+        Shape ``[B, T]``, detached; 0 without dense rewards.
+    """
+    mask = batch["response_mask"]
+    if "token_reward" not in batch.keys():
+        return torch.zeros(mask.shape, device=mask.device)
+    dense = masked(batch["token_reward"].detach(), mask)
+    return dense.flip(1).cumsum(1).flip(1)
 
 
 def put_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:

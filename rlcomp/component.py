@@ -35,6 +35,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         min_group_size: smallest ``group_size`` of the collector before it that makes sense.
+        must_reach: keys of ``writes`` that a later stage must read, or the work is lost on the run.
         drops_rows: the batch it returns holds some of the rows only.
         exclusive: a name that at most one component of a phase may carry ("kl": counted once).
 
@@ -50,6 +51,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     runs: ClassVar[tuple[str, ...]] = ()
     contained: ClassVar[bool] = False
     min_group_size: ClassVar[int] = 1
+    must_reach: ClassVar[tuple[Key, ...]] = ()
     drops_rows: ClassVar[bool] = False
     exclusive: ClassVar[str] = ""
 

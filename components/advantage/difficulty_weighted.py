@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import put_advantage
+from rlcomp.advantage import put_advantage, rewards_to_go
 from rlcomp.check import NonNegativeFloat, PositiveFloat, Probability
 from rlcomp.component import Component
 from rlcomp.functional.difficulty import difficulty_weighted
@@ -33,6 +33,7 @@ class DifficultyWeighted(Component):
 
     reads = ("correct", "reward_valid", "group_id", "response_mask")
     writes = ("advantage",)
+    optional = ("token_reward",)
     runs = ("advantage",)
     min_group_size = 2
 
@@ -54,11 +55,12 @@ class DifficultyWeighted(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Weight what the advantage inside writes."""
-        batch = self.advantage(batch)
+        # The dense rewards (KL) keep their price: they join behind the weight.
+        inside = self.advantage(batch.exclude("token_reward"))
         valid = batch["reward_valid"]
         accuracy = group_accuracy(batch["correct"], batch["group_id"], valid)
         record("advantage/group_accuracy", accuracy, where=valid)
         weighted = difficulty_weighted(
-            batch["advantage"], accuracy, self.low, self.high, self.midpoint, self.steepness
+            inside["advantage"], accuracy, self.low, self.high, self.midpoint, self.steepness
         )
-        return put_advantage(batch, weighted)
+        return put_advantage(batch, weighted + rewards_to_go(batch))

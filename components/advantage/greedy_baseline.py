@@ -18,7 +18,7 @@ from rlcomp.run.record import record
 class GreedyBaseline(Component):
     """ReMax's advantage: ``R - R(greedy answer to the same prompt)``, plus dense rewards.
 
-    Needs ``collector=greedy_baseline``. The greedy answers are no training data: they leave
+    Needs ``collector@rollout=greedy_baseline``. The greedy answers are no training data: they leave
     ``response_mask``.
 
     Reads ``reward``, ``reward_valid``, ``group_id``, ``greedy`` ``[B]``, ``response_mask``

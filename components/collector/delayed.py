@@ -13,7 +13,9 @@ from rlcomp.run.record import record, version
 
 
 class DelayedCollector(Component):
-    """Hands out the rollout made ``staleness`` steps ago; the first ones at once, and again later.
+    """Hands out the rollout made ``staleness`` steps ago.
+
+    The first call fills the queue: it rolls the same prompts out ``staleness`` times more.
 
     What an asynchronous sampler does to the data, without its races: for studies of off-policy
     losses, repeatable bit by bit. The rollouts that wait belong to the checkpoint.
@@ -35,7 +37,7 @@ class DelayedCollector(Component):
         super().__init__()
         self.collector = collector
         self.staleness = staleness
-        self.queue: deque[TensorDict] = deque(maxlen=staleness)
+        self.queue: deque[TensorDict] = deque()
 
     def begin_phase(self) -> None:
         """Forget the rollouts of the phase before."""
@@ -43,14 +45,12 @@ class DelayedCollector(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out, and hand out an older rollout."""
-        rollout = self.collector(batch)
-        waited = len(self.queue) == self.staleness
-        stale = self.queue.popleft() if waited else rollout
-        self.queue.append(rollout)
+        while len(self.queue) <= self.staleness:
+            self.queue.append(self.collector(batch.copy()))
+        stale, device = self.queue.popleft(), self.queue[-1]["response_mask"].device
         age = version() - stale["policy_version"]
         record("rollout/staleness", age, where=stale["response_mask"])
         # A new TensorDict: later stages write into it. Out of a checkpoint it comes on the CPU.
-        device = rollout["response_mask"].device
         return stale.apply(lambda entry: entry.to(device))
 
     def run_state(self) -> dict[str, Any]:

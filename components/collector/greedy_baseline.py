@@ -54,6 +54,7 @@ class GreedyBaselineCollector(Component):
         "greedy",
     )
     optional = ("example_id",)
+    must_reach = ("greedy",)
     fresh = True
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -31,6 +32,8 @@ class KLInReward(Component):
         "ref_log_probs",
     )
     writes = ("reward",)
+    optional = ("greedy",)
+    must_reach = ("reward",)
     exclusive = "kl"
 
     def __init__(self, *, controller: KLController, estimator: Value) -> None:
@@ -43,5 +46,8 @@ class KLInReward(Component):
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
         record("kl/in_reward", kl, where=mask)
-        batch["reward"] = batch["reward"] - self.controller.charge(kl, mask) * kl.sum(1)
+        price = self.controller.charge(kl, mask) * kl.sum(1)
+        if "greedy" in batch.keys():  # a baseline is no sample: it pays nothing (ReMax)
+            price = torch.where(batch["greedy"], torch.zeros_like(price), price)
+        batch["reward"] = batch["reward"] - price
         return batch

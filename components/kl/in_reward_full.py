@@ -32,6 +32,8 @@ class KLInRewardFull(Component):
 
     reads = ("reward", "tokens", "attention_mask", "response_mask", "ref_log_distribution")
     writes = ("reward",)
+    optional = ("greedy",)
+    must_reach = ("reward",)
     exclusive = "kl"
 
     policy: LanguageModel
@@ -49,5 +51,8 @@ class KLInRewardFull(Component):
             own = self.policy.log_distribution(batch)
         kl = kl_full(own, batch["ref_log_distribution"], mask)
         record("kl/in_reward", kl, where=mask)
-        batch["reward"] = batch["reward"] - self.controller.charge(kl, mask) * kl.sum(1)
+        price = self.controller.charge(kl, mask) * kl.sum(1)
+        if "greedy" in batch.keys():  # a baseline is no sample: it pays nothing (ReMax)
+            price = torch.where(batch["greedy"], torch.zeros_like(price), price)
+        batch["reward"] = batch["reward"] - price
         return batch

@@ -28,6 +28,7 @@ class KLInTokenReward(Component):
 
     reads = ("response_mask", "old_log_probs", "ref_log_probs")
     writes = ("token_reward",)
+    must_reach = ("token_reward",)
     optional = ("token_reward",)
     exclusive = "kl"
 

@@ -42,7 +42,7 @@ def greedy_reward(
         row = int(lacking.nonzero()[0])
         raise ConfigError(
             f"group {int(group_id[row])} (row {row}) has no greedy answer, which is its baseline: "
-            "collect with collector=greedy_baseline, and let no stage drop its rows"
+            "collect with collector@rollout=greedy_baseline, and let no stage drop its rows"
         )
     chosen = chosen & groups.valid
     count = groups.total(chosen.to(groups.reward.dtype))

@@ -21,6 +21,7 @@ _DECLARED = (
     "reads",
     "writes",
     "optional",
+    "must_reach",
     "fresh",
     "runs",
     "contained",
@@ -50,6 +51,7 @@ class Declaration:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    must_reach: tuple[str, ...] = ()
     fresh: bool = False
     runs: tuple[str, ...] = ()
     contained: bool = False

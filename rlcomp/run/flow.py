@@ -75,6 +75,8 @@ class Stage:
         flow: the keys.
         group_size: answers per prompt that it makes, if it makes any.
         min_group_size: answers per prompt that it needs.
+        must_reach: keys it writes that a later stage must read.
+        reads: keys that it or a part of it reads, those it can do without included.
         marks: what at most one component of a phase may do, and who inside this stage does it.
         parts: the stages that this one runs in the main flow, in order.
     """
@@ -84,6 +86,8 @@ class Stage:
     flow: Flow
     group_size: int | None = None
     min_group_size: int = 1
+    must_reach: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
     marks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     parts: Sequence[Stage] = ()
 
@@ -107,7 +111,25 @@ def check_stages(
             errors += _lacking(phase, stage, stages[place + 1 :], before, others)
         if place < len(stages):
             before = before.then(stage.flow)
-    return errors + _group_sizes(phase, stages) + _exclusive(phase, stages)
+    return errors + _unread(phase, stages) + _group_sizes(phase, stages) + _exclusive(phase, stages)
+
+
+def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
+    """What a stage writes for others and no other reads; an opaque stage may read anything."""
+    flat = list(_flat(stages))
+    errors = []
+    for place, stage in enumerate(flat):
+        later = flat[place + 1 :]
+        if any(other.flow.opaque for other in later):
+            continue
+        lost = sorted(stage.must_reach - frozenset().union(*(other.reads for other in later)))
+        errors += [
+            f"phases.{phase}.stages: '{key}' of {stage.path} ({stage.kind}) is read by no later "
+            f"stage, so it would be lost: choose another {stage.path}, or an advantage that reads "
+            f"'{key}'"
+            for key in lost
+        ]
+    return errors
 
 
 def _lacking_inside(phase: str, stage: Stage) -> str:

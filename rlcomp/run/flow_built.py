@@ -76,6 +76,14 @@ def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> Non
         raise ConfigErrors(errors)
 
 
+def _all_reads(stage: Component) -> frozenset[str]:
+    """What a component and its parts read, optional keys included."""
+    inside = [part for part in stage.modules() if isinstance(part, Component)]
+    return frozenset(
+        part.renames.get(key, key) for part in inside for key in (*part.reads, *part.optional)
+    )
+
+
 def _stage(stage: object, names: Mapping[int, str]) -> Stage:
     kind = type(stage).__name__
     path = names.get(id(stage), kind)
@@ -93,6 +101,8 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
         built_flow(stage),
         size if isinstance(size, int) else None,
         stage.min_group_size,
+        frozenset(stage.renames.get(key, key) for key in stage.must_reach),
+        _all_reads(stage),
         marks,
         () if stage.contained else [_stage(part, names) for part in ran(stage)],
     )

@@ -44,9 +44,19 @@ def stage_of(node: Node) -> Stage:
         flow=flow_of(node),
         group_size=size if isinstance(size, int) else None,
         min_group_size=declaration.min_group_size,
+        must_reach=frozenset(node.keys.get(key, key) for key in declaration.must_reach),
+        reads=_all_reads(node),
         marks=_marks(node),
         parts=() if declaration.contained else [stage_of(c) for c in ran(node, declaration)],
     )
+
+
+def _all_reads(node: Node) -> frozenset[str]:
+    """What a node and its parts read, optional keys included."""
+    declaration = declare(node.target)
+    own = (*declaration.reads, *declaration.optional)
+    found = frozenset(node.keys.get(key, key) for key in own)
+    return found.union(*(_all_reads(child) for child in children(node)))
 
 
 def _marks(node: Node) -> dict[str, frozenset[str]]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from rlcomp.errors import ConfigError
 from rlcomp.run.declare import declare
 
-_TARGET = re.compile(r"^_target_:\s*(\S+)\s*$", re.MULTILINE)
+_TARGET = re.compile(r"^\s*_target_:\s*(\S+)\s*$", re.MULTILINE)
+_PACKAGED = re.compile(r"^\s*- /([\w/]+)@(\w+): ", re.MULTILINE)
 
 
 def config_directory() -> Path:
@@ -21,14 +22,22 @@ def options_writing(key: str) -> list[str]:
     """The choices (``group=option``) whose part writes a key."""
     found = []
     for file in sorted(config_directory().glob("**/*.yaml")):
-        target = _TARGET.search(file.read_text(encoding="utf-8"))
-        if target is None:
-            continue
-        try:
-            part = declare(target.group(1))
-        except ConfigError:
-            continue  # an option whose package is not installed offers nothing here
-        if key in part.writes and not (part.fresh and key in part.optional):
+        targets = _TARGET.findall(file.read_text(encoding="utf-8"))
+        if any(_writes(target, key) for target in targets):
             group = file.parent.relative_to(config_directory()).as_posix()
-            found.append(f"{group}={file.stem}")
+            found.append(f"{placed(group)}={file.stem}")
     return found
+
+
+def _writes(target: str, key: str) -> bool:
+    try:
+        part = declare(target)
+    except ConfigError:
+        return False  # an option whose package is not installed offers nothing here
+    return key in part.writes and not (part.fresh and key in part.optional)
+
+
+def placed(group: str) -> str:
+    """A group as the command line names it: ``collector`` is chosen as ``collector@rollout``."""
+    recipe = (config_directory() / "recipe" / "grpo.yaml").read_text(encoding="utf-8")
+    return f"{group}@{dict(_PACKAGED.findall(recipe))[group]}" if f"/{group}@" in recipe else group
