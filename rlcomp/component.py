@@ -100,13 +100,18 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             return typing.cast("TensorDict", super().__call__(batch))
         return self._renamed(batch)
 
-    def _renamed(self, batch: TensorDict) -> TensorDict:
-        """Run on a view in which the instance's names stand under the schema's."""
-        hidden = {*self.renames, *self.renames.values()}
-        view = batch.exclude(*hidden)
+    def view(self, batch: TensorDict) -> TensorDict:
+        """A batch as ``forward`` sees it: the instance's names stand under the schema's."""
+        if not self.renames:
+            return batch
+        view = batch.exclude(*self.renames, *self.renames.values())
         for key, name in self.renames.items():
             if key in self.reads or (key in self.optional and name in batch.keys()):
                 view[key] = batch[name]
+        return view
+
+    def _renamed(self, batch: TensorDict) -> TensorDict:
+        view = self.view(batch)
         result = super().__call__(view)
         target = batch if result is view else result.exclude(*self.renames)
         for key in result.keys():

@@ -139,7 +139,7 @@ class Learner(Component):
     def _step(self, batch: TensorDict) -> None:
         self.optimizer.zero_grad()
         seen = self._looked_ahead(batch)
-        fixed = {name: loss.prepare(seen) for name, loss in self.own.items()}
+        fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
         rows = batch.copy().update({("prepared", name): entry for name, entry in fixed.items()})
         totals: dict[str, float] = {}
         for micro in micro_batches(rows, self.micro_batch_tokens, self.unit_rows):

@@ -55,7 +55,7 @@ class PolicyLoss(Loss):
             with torch.no_grad(), recording():
                 view = self.ratio(_detached(batch))
                 for part in self.parts():
-                    prepared = prepared.update(part.prepare(view))
+                    prepared = prepared.update(part.prepare(part.view(view)))
         return prepared
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -98,7 +98,7 @@ class _Case:
             if parts is None:
                 total = _total(self.loss(rows))
             else:
-                rows = rows.update(self.loss.prepare(rows))
+                rows = rows.update(self.loss.prepare(self.loss.view(rows)))
                 total = torch.stack([_total(self.loss(rows[part])) for part in parts]).sum()
             if not total.requires_grad:
                 self.subject.refuse("the loss has a gradient", "it does not depend on the model")

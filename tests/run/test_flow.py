@@ -435,3 +435,32 @@ def test_a_refill_that_would_cut_a_group_in_two_is_told_before_anything_is_built
         "full.rows is 7, no multiple of group_size 16, so that a group would be cut in two; set "
         "full.rows=16"
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (("collector@rollout=greedy_baseline",), "greedy"),
+        (("kl=in_reward", "advantage=gdpo", "advantage.weights={a:1}"), "reward"),
+    ],
+)
+def test_what_nobody_reads_is_told(words, key):
+    (error,) = told(*words)
+
+    assert f"'{key}' of " in error
+    assert "is read by no later stage" in error
+
+
+@pytest.mark.parametrize(
+    ("advantage", "remedies"),
+    [
+        ("gae", ["value=critic", "value=head"]),
+        ("greedy_baseline", ["collector@rollout=greedy_baseline"]),
+    ],
+)
+def test_the_remedies_can_be_typed(advantage, remedies):
+    (error,) = told(f"advantage={advantage}")
+
+    for remedy in remedies:
+        assert remedy in error
+        assert told(f"advantage={advantage}", remedy) == []

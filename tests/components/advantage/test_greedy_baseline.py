@@ -99,7 +99,7 @@ def test_dense_rewards_are_credited_to_those_before_them_or_to_their_token():
 
 
 def test_a_group_without_a_greedy_answer_is_refused():
-    with pytest.raises(ConfigError, match="collector=greedy_baseline"):
+    with pytest.raises(ConfigError, match="collector@rollout=greedy_baseline"):
         GreedyBaseline()(batch(greedy=torch.tensor([False, True, False, False])))
 
 

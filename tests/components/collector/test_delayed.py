@@ -4,7 +4,7 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from rlcomp.component import Component
 from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
-from rlcomp.run.record import recording
+from rlcomp.run.record import recording, version
 from rlcomp.testing import check_component
 
 
@@ -27,7 +27,7 @@ class Counting(Component):
                 "tokens": tokens,
                 "attention_mask": torch.ones(2, 3, dtype=torch.bool),
                 "response_mask": mask,
-                "policy_version": mask * (self.calls - 1),
+                "policy_version": mask * version(),
                 "rewards": {"right": torch.full((2,), float(self.calls))},
             },
             batch_size=[2],
@@ -49,19 +49,22 @@ def handed_out(collector, steps):
 
 
 def test_a_rollout_is_handed_out_some_steps_after_it_was_made():
-    assert handed_out(delayed(1), 5) == [1, 1, 2, 3, 4]
-    assert handed_out(delayed(2), 5) == [1, 2, 1, 2, 3]
+    collector = delayed(2)
+
+    # The first call rolls out three times; no rollout is handed out twice.
+    assert handed_out(collector, 5) == [1, 2, 3, 4, 5]
+    assert collector.collector.calls == 7
 
 
 def test_the_staleness_is_recorded():
-    collector = delayed(2)
-    handed_out(collector, 4)
+    collector, found = delayed(2), []
+    for step in range(5):
+        with recording(version=step) as ledger:
+            collector()
+        found.append(ledger.means()["rollout/staleness"])
 
-    # In the fifth step the policy is at version 4, the third rollout was made by version 2.
-    with recording(version=4) as ledger:
-        collector()
-
-    assert ledger.means()["rollout/staleness"] == 2.0
+    # The three rollouts of the first call are of version 0, then one of each version.
+    assert found == [0.0, 1.0, 2.0, 2.0, 2.0]
 
 
 def test_what_later_stages_write_does_not_reach_a_rollout_that_waits():
@@ -78,7 +81,8 @@ def test_a_new_phase_starts_with_its_own_rollouts():
 
     collector.begin_phase()
 
-    assert handed_out(collector, 2) == [4, 4]
+    # Three steps made four rollouts.
+    assert handed_out(collector, 2) == [5, 6]
 
 
 def test_rollouts_that_wait_survive_a_checkpoint(tmp_path):
@@ -92,8 +96,8 @@ def test_rollouts_that_wait_survive_a_checkpoint(tmp_path):
 
     expected, got = before(), after()
     assert got.batch_size == expected.batch_size
-    assert got["tokens"].tolist() == expected["tokens"].tolist() == [[2] * 3] * 2
-    assert got["rewards", "right"].tolist() == [2.0, 2.0]
+    assert got["tokens"].tolist() == expected["tokens"].tolist() == [[4] * 3] * 2
+    assert got["rewards", "right"].tolist() == [4.0, 4.0]
     assert handed_out(after, 2) == handed_out(before, 2)
 
 

@@ -64,3 +64,19 @@ def test_the_price_is_used_then_updated():
 def test_an_estimator_that_differs_in_its_gradient_only_is_refused():
     with pytest.raises(ConfigError, match="estimator is 'k3_plus': must be one of 'k1'"):
         KLInReward(controller=FixedKL(kl_coef=0.1), estimator="k3_plus")
+
+
+def test_a_greedy_answer_pays_nothing():
+    entries = {
+        "reward": torch.tensor([1.0, 1.0]),
+        "response_mask": torch.ones(2, 1, dtype=torch.bool),
+        "old_log_probs": torch.tensor([[-1.0], [-1.0]]),
+        "ref_log_probs": torch.tensor([[-3.0], [-3.0]]),
+        "greedy": torch.tensor([False, True]),
+    }
+
+    part = KLInReward(controller=FixedKL(kl_coef=0.1), estimator="k1")
+    reward = part(TensorDict(entries, batch_size=[2]))["reward"]
+
+    # d = 2 nats at 0.1 each; the baseline of ReMax holds no KL.
+    assert reward.tolist() == pytest.approx([0.8, 1.0])

@@ -14,6 +14,7 @@ from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
+from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.component import Component, asked, masked
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.generation.sampling import Sampling
@@ -348,3 +349,22 @@ def test_a_part_of_a_loss_may_read_another_key():
 
     # The table's log-probs are 0, the old ones -log 2: the ratio is 2.
     assert ledger.means()["ratio/mean"] == pytest.approx(2.0)
+
+
+def test_a_renamed_loss_prepares_from_the_renamed_key():
+    # Highest covariance under "other" is the first token, under "advantage" the last.
+    loss = PolicyLoss(ratio=TokenRatio(), trust_region=KLCov(share=0.3), reduction=TokenMean())
+    rows = TensorDict(
+        {
+            "response_mask": torch.ones(1, 3, dtype=torch.bool),
+            "log_probs": torch.tensor([[-1.0, -2.0, -3.0]]),
+            "old_log_probs": torch.tensor([[-1.5, -2.0, -3.5]]),
+            "advantage": torch.tensor([[-1.0, 0.0, -3.0]]),
+            "other": torch.tensor([[3.0, 0.0, 1.0]]),
+        },
+        batch_size=[1],
+    )
+
+    loss.set_keys(advantage="other")
+
+    assert loss.prepare(loss.view(rows))["selected"].tolist() == [[True, False, False]]
