@@ -5,10 +5,13 @@ from functools import partial
 
 from torch.optim import AdamW
 
-from components.advantage.group_mean import GroupMean
+from components.advantage.group_mean_std import GroupMeanStd
 from components.collector.group import GroupCollector
 from components.evaluator.accuracy import Accuracy
+from components.kl.observe import KLObserver
+from components.kl_controller.fixed import FixedKL
 from components.learner.gradient import Learner
+from components.loss.kl import KLLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.sequence_mean import SequenceMean
@@ -35,26 +38,23 @@ policy = make("policy", LanguageModel, model=model, tokenizer=tokenizer, samplin
 reward = make("reward", ExactMatch)
 adamw = partial(AdamW, betas=(0.9, 0.95), weight_decay=0.0)
 evaluation = make("evaluation", Accuracy, policy=policy, task=task, reward=reward, max_new_tokens=8)
-sft = SFTLoss(reduction=TokenMean())
+supervised = {"model": policy, "losses": {"sft": SFTLoss(reduction=TokenMean())}}
 data = {"task": task, "tokenizer": tokenizer, "context_length": 32}
-warm_start = [
-    make("demonstrations", Demonstrations, batch_size=128, **data),
-    make(
-        "sft_learner", Learner, model=policy, losses={"sft": sft}, optimizer=partial(adamw, lr=2e-3)
-    ),
-]
+warm_start = [make("demonstrations", Demonstrations, batch_size=128, **data)]
+warm_start += [make("sft_learner", Learner, optimizer=partial(adamw, lr=2e-3), **supervised)]
 loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=SequenceMean())
+beta = make("kl_controller", FixedKL, kl_coef=0.04)
+kl_loss = KLLoss(controller=beta, estimator="k3", reduction=loss.reduction)
 linear = Schedule(name="linear", warmup=0.0667, final=0.1)
-gradient = {"model": policy, "losses": {"policy": loss}, "schedule": linear}
+gradient = {"model": policy, "losses": {"policy": loss, "kl": kl_loss}, "schedule": linear}
 rl = [
     make("prompts", Uniform, batch_size=64, max_new_tokens=8, **data),
     make("rollout", GroupCollector, policy=policy, group_size=16, max_new_tokens=8),
-    *(reward, FromRollout(), make("reference", Frozen, policy=policy), GroupMean()),
-    make("learner", Learner, optimizer=partial(adamw, lr=1e-3), **gradient),
+    *(reward, FromRollout(), make("reference", Frozen, policy=policy)),
+    *(make("kl", KLObserver, controller=beta, estimator="k1"), GroupMeanStd()),
+    make("learner", Learner, optimizer=partial(adamw, lr=5e-4), num_minibatches=4, **gradient),
 ]
-phases = {
-    "warm_start": Phase(int(sft_steps), warm_start, {"evaluation": (75, evaluation)}),
-    "rl": Phase(int(rl_steps), rl, {"evaluation": (25, evaluation)}),
-}
+phases = {"warm_start": Phase(int(sft_steps), warm_start, {"evaluation": (75, evaluation)})}
+phases["rl"] = Phase(int(rl_steps), rl, {"evaluation": (25, evaluation)})
 run_phases(phases, nodes=make.nodes, seed=int(seed), trackers=[JsonLines(directory=directory)])
 print(summarise(directory))
