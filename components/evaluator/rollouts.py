@@ -13,6 +13,7 @@ from rlcomp.check import PositiveInt
 from rlcomp.component import Component
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import encode_prompts
 from rlcomp.run.record import record_sample
 
 
@@ -64,17 +65,18 @@ class RolloutLog(Component):
         if "old_log_probs" in rows.keys():
             mask = rows["response_mask"]
             numbers["ratio"] = log_ratio(scored["log_probs"], rows["old_log_probs"], mask).exp()
-        outcomes = _outcomes(rows)
-        for index in range(len(rows)):
-            record_sample(**outcomes[index], **self._tokens(rows, numbers, index))
+        # Not by the response mask: a filter may have emptied it.
+        prompts = map(len, encode_prompts(self.policy.tokenizer, decode_texts(rows["prompt"])))
+        for index, (start, outcome) in enumerate(zip(prompts, _outcomes(rows), strict=True)):
+            record_sample(**outcome, **self._tokens(rows, numbers, index, start))
         return batch
 
     def _tokens(
-        self, rows: TensorDict, numbers: dict[str, Tensor], index: int
+        self, rows: TensorDict, numbers: dict[str, Tensor], index: int, start: int
     ) -> dict[str, object]:
-        """One answer's tokens and their numbers, from its first token to its last."""
+        """One answer's tokens and their numbers, from behind the prompt to its last."""
         trained = rows["response_mask"][index]
-        places = (rows["attention_mask"][index] & (trained.cumsum(0) > 0)).nonzero().flatten()
+        places = rows["attention_mask"][index, start:].nonzero().flatten() + start
         decode = self.policy.tokenizer.decode
         columns: dict[str, object] = {
             "tokens": [decode([token]) for token in rows["tokens"][index, places].tolist()],

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from rlcomp.cli import guard
-from rlcomp.errors import require
+from rlcomp.errors import DataError, require
 from rlcomp.report.groups import baseline_of, grouped
 from rlcomp.report.runs import Run, find_runs
 
@@ -55,11 +55,16 @@ def report(
     metrics = chosen_metrics(runs, wanted)
     rows = results(groups, metrics, against) if against else []
     place = out or (Path(paths[0]) if Path(paths[0]).is_dir() else Path())
-    place.mkdir(parents=True, exist_ok=True)
-    write_results(place / "report.csv", rows)
-    write_runs(place / "runs.csv", runs, groups, metrics)
-    title = ", ".join(paths)
-    write_page(place / "report.html", Report(title, runs, groups, against, metrics, rows))
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        write_results(place / "report.csv", rows)
+        write_runs(place / "runs.csv", runs, groups, metrics)
+        title = ", ".join(paths)
+        write_page(place / "report.html", Report(title, runs, groups, against, metrics, rows))
+    except OSError as error:
+        raise DataError(
+            f"the report cannot be written: {error}; choose a directory with --out"
+        ) from error
     return [_counted(runs, len(groups)), *_faults(runs), f"report: {place / 'report.html'}"]
 
 

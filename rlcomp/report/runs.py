@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from rlcomp.errors import DataError, nearest
 from rlcomp.report.lines import read_lines
+from rlcomp.run.attempt import attempt_in
 from rlcomp.run.compare import flat
 from rlcomp.run.outcome import FAILURE, failure, running
 from rlcomp.run.sweep import asked, jobs, plain_key, varied
@@ -71,24 +72,27 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
     """
     found: dict[Path, Run] = {}
     for place in [place for path in paths for place in _expanded(path)]:
-        directories = sorted(_runs_under(place), key=_natural)
-        lost = {job.directory.resolve(): job for job in _never_started(place)}
-        if not directories and not lost:
+        runs = [read_run(folder) for folder in sorted(_runs_under(place), key=_natural)]
+        runs += _never_started(place, runs)
+        if not runs:
             raise DataError(
                 f"{place}: there is no run in it (no metrics.jsonl, no .hydra): name the directory "
                 "of a run or of a sweep"
             )
-        found |= {path.resolve(): read_run(path) for path in directories} | lost
+        found |= {run.directory.resolve(): run for run in runs}
     return list(found.values())
 
 
 def _expanded(path: str) -> list[Path]:
     if Path(path).is_dir():
         return [Path(path)]
+    if Path(path).is_file():
+        raise DataError(f"{path} is a file: name the directory of a run or of a sweep")
     matches = [Path(match) for match in sorted(glob.glob(path)) if Path(match).is_dir()]
     if not matches:
         parent = Path(path).parent
-        beside = [str(p) for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
+        folders = [p for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
+        beside = [str(folder) for folder in folders if folder.name not in _INSIDE]
         raise DataError(f"{path}: there is no such directory{nearest(path, beside)}")
     return matches
 
@@ -109,23 +113,26 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in path.parts]
 
 
-def _never_started(place: Path) -> list[Run]:
-    """The jobs that a sweep has and no directory knows of."""
+def _never_started(place: Path, runs: Sequence[Run]) -> list[Run]:
+    """The jobs that a sweep has and none of its runs is."""
     found = []
     for sweep in (folder for folder, names in _folders(place) if "multirun.yaml" in names):
-        started = {frozenset(_overrides(folder)) for folder in _runs_under(sweep)}
+        own = [run for run in runs if run.directory.is_relative_to(sweep)]
+        started = {frozenset(run.overrides.items()) for run in own}
         axes = varied(asked(sweep))
         for number, job in enumerate(jobs(sweep)):
-            if frozenset(job) not in started:
-                own = {key: value for key, value in _by_key(job).items() if key in axes}
-                found.append(Run(sweep / f"job {number}", "never started", overrides=own))
+            asked_for = _by_key(job)
+            if frozenset(asked_for.items()) not in started:
+                varying = {key: value for key, value in asked_for.items() if key in axes}
+                found.append(Run(sweep / f"job {number}", "never started", overrides=varying))
     return found
 
 
 def read_run(directory: Path) -> Run:
     """A run as it lies on disk."""
     rows = read_lines(directory / "metrics.jsonl")
-    config = _config(directory)
+    attempt = attempt_in(directory)
+    config = attempt.config
     planned = None if config is None else sum(_phases(config, "steps"))
     state, error = _ended(directory, int(rows[-1]["total"]) if rows else 0, planned)
     beside = [] if config is None else _phases(config, "every")
@@ -135,20 +142,11 @@ def read_run(directory: Path) -> Run:
         error=error,
         rows=rows,
         values=None if config is None else flat(config),
-        overrides=_by_key(_overrides(directory)),
-        choices=_choices(directory),
+        overrides=_by_key(attempt.overrides),
+        choices=attempt.choices,
         planned=planned,
         beside=frozenset(name for every in beside for name in every or ()),
     )
-
-
-def _config(directory: Path) -> DictConfig | None:
-    """As Hydra kept it, or else the newest checkpoint."""
-    kept = sorted((directory / "checkpoints").glob("*/config.yaml"))
-    for file in [directory / ".hydra" / "config.yaml", *reversed(kept)]:
-        if file.is_file():
-            return cast("DictConfig", OmegaConf.load(file))
-    return None
 
 
 def _phases(config: DictConfig, name: str) -> list[Any]:
@@ -157,29 +155,16 @@ def _phases(config: DictConfig, name: str) -> list[Any]:
 
 
 def _ended(directory: Path, steps: int, planned: int | None) -> tuple[State, str]:
-    if steps and (planned is None or steps >= planned):
-        return "finished", ""
-    if running(directory):
-        return "running", ""
+    # Before the steps are counted: they may be those of an earlier run, which an attempt under
+    # another config was not allowed to continue.
     error = failure(directory)
     if error is not None:
         return "failed", error
-    return ("stopped", "") if steps else ("never started", "")
-
-
-def _overrides(directory: Path) -> list[str]:
-    file = directory / ".hydra" / "overrides.yaml"
-    return [str(text) for text in OmegaConf.load(file)] if file.is_file() else []
+    if steps and (planned is None or steps >= planned):
+        return "finished", ""
+    return ("running", "") if running(directory) else ("stopped", "")
 
 
 def _by_key(overrides: Sequence[str]) -> dict[str, str]:
     pairs = (text.partition("=")[::2] for text in overrides)
-    return {plain_key(key): value for key, value in pairs}
-
-
-def _choices(directory: Path) -> dict[str, str]:
-    file = directory / ".hydra" / "hydra.yaml"
-    if not file.is_file():
-        return {}
-    chosen = OmegaConf.select(OmegaConf.load(file), "hydra.runtime.choices", default={})
-    return {str(group): str(option) for group, option in chosen.items()}
+    return {plain_key(key): "removed" if key[:1] == "~" else value for key, value in pairs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,21 +30,24 @@ class Estimate:
 
 def curve(run: Run, metric: str) -> tuple[Array, Array]:
     """Steps (over the run) at which a metric was recorded as a finite number, and its values."""
-    points = [(row["total"], row[metric]) for row in run.rows if row.get(metric) is not None]
+    points = [(row["total"], row[metric]) for row in run.rows if _finite(row.get(metric))]
     steps, values = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
     return steps, values
 
 
 def final(run: Run, metric: str) -> float | None:
     """The last value of a metric; None where it was never recorded, or not finite in the end."""
-    last = [row[metric] for row in run.rows if metric in row][-1:]
-    return None if not last or last[0] is None else float(last[0])
+    last = next((row[metric] for row in reversed(run.rows) if metric in row), None)
+    return last if _finite(last) else None
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def area(run: Run, metric: str) -> float | None:
-    """Area under a run's curve; None where the metric was never recorded."""
-    steps, values = curve(run, metric)
-    return area_under(steps, values) if len(steps) else None
+    """Area under a run's curve; None where there is no final value: a broken run has no half."""
+    return None if final(run, metric) is None else area_under(*curve(run, metric))
 
 
 def area_under(steps: Array, values: Array) -> float:
@@ -72,8 +76,10 @@ def estimate(values: Sequence[float]) -> Estimate | None:
 def interval(values: Array, resamples: int = 10_000) -> tuple[Array, Array]:
     """Percentile-bootstrap interval of the mean over the first axis, at 95 %.
 
-    Few seeds make it too narrow: for normal values it covers the mean in 50, 76, 85 and 91 % of
-    cases with 2, 3, 5 and 10 of them.
+    Few seeds make it too narrow. With two or three its ends are the least and the largest value.
+    It misses the mean where all values lie on the same side: of a symmetric law it covers the mean
+    in 1 - 2/4 = 50 and 1 - 2/8 = 75 % of cases. With 5 and 10 normal values (simulated) that is 83
+    and 90 %.
 
     Args:
         values: shape ``[n, ...]``, at least two.

@@ -20,6 +20,7 @@ from rlcomp.io.lock import locked
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
 from rlcomp.report.display import Display
 from rlcomp.report.summary import summarise
+from rlcomp.run.attempt import accept
 from rlcomp.run.build import Builder
 from rlcomp.run.compare import changed
 from rlcomp.run.phase import Phase
@@ -49,6 +50,7 @@ def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
     nodes = builder.all()
     place_on(where, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
+    accept(config, directory)
     try:
         run_phases(
             phases,

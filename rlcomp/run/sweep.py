@@ -8,9 +8,11 @@ from pathlib import Path
 from hydra.conf import HydraConf
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, ValueType
+from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.run.options import config_directory
 
 
 def varied(arguments: Sequence[str]) -> list[str]:
@@ -34,9 +36,14 @@ def overrides_of(
         arguments: a command line.
         config_loader: finds the options that a ``glob`` means.
     """
-    texts = [text for text in arguments if not text.startswith("-") and "=" in text]
+    texts = [t for t in arguments if t.startswith("~") or (not t.startswith("-") and "=" in t)]
     parsed = OverridesParser.create(config_loader).parse_overrides(texts)
-    return {plain_key(override.get_key_element()): override for override in parsed}
+    keys = (override.get_key_element() for override in parsed)
+    # To take away and to set anew are two things.
+    return {
+        key if key.startswith("~") else plain_key(key): override
+        for key, override in zip(keys, parsed, strict=True)
+    }
 
 
 def plain_key(key: str) -> str:
@@ -74,17 +81,29 @@ def jobs(directory: Path) -> list[list[str]]:
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
     file = directory / "multirun.yaml"
-    sweeper = OmegaConf.load(file).hydra.sweeper.get("_target_", "") if file.is_file() else ""
-    if not sweeper.endswith(f".{BasicSweeper.__name__}"):
+    if not file.is_file():
         return []
-    overrides = list(overrides_of(asked(directory)).values())
-    listed = [ValueType.CHOICE_SWEEP, ValueType.SIMPLE_CHOICE_SWEEP, ValueType.RANGE_SWEEP]
-    if not any(o.is_sweep_override() for o in overrides) or any(
-        o.is_sweep_override() and o.value_type not in listed for o in overrides
-    ):
+    hydra = OmegaConf.load(file).hydra
+    overrides = list(overrides_of(asked(directory), _config_loader(hydra)).values())
+    swept = [override for override in overrides if override.is_sweep_override()]
+    ours = str(hydra.sweeper.get("_target_", "")).endswith(f".{BasicSweeper.__name__}")
+    if not ours or not swept or not all(override.is_discrete_sweep() for override in swept):
         return []
     (found,) = BasicSweeper.split_arguments(overrides, None)
     return found
+
+
+def _config_loader(hydra: DictConfig) -> ConfigLoader:
+    """Finds the options that a sweep found, among ours and in the user's directories."""
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+    from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+
+    path = ConfigSearchPathImpl()
+    path.append("main", f"file://{config_directory()}")  # they may have been elsewhere then
+    for source in OmegaConf.select(hydra, "runtime.config_sources", default=[]):
+        if source.provider not in ("main", "schema"):
+            path.append(source.provider, f"{source.schema}://{source.path}")
+    return ConfigLoaderImpl(path)
 
 
 def labels(hydra_config: HydraConf) -> dict[str, object]:

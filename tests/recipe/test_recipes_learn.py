@@ -15,9 +15,7 @@ _spec = importlib.util.spec_from_file_location("make_recipes", ROOT / "docs" / "
 make_recipes = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make_recipes)
 
-CONTROLS = {"shuffled_rewards"}
-OTHER_DATA = {"gsm8k"}
-RECIPES = [name for name in make_recipes.recipes() if name not in CONTROLS | OTHER_DATA]
+RECIPES = make_recipes.recipes()
 
 SMALL = (
     "task.length=4",
@@ -26,18 +24,13 @@ SMALL = (
     "phases.rl.every.evaluation=40",
     "demonstrations.batch_size=64",
 )
-GROUPS = ("prompts.batch_size=32", "rollout.group_size=8")
+GROUPS = ("prompts.batch_size=32", "group_size=8")
 # One answer a prompt: as many rows out of more prompts.
 SINGLE = ("prompts.batch_size=256",)
 
 
-STALE = ("prompts.batch_size=32", "rollout.collector.group_size=8")
-
-
 def rows_of(recipe):
-    if make_recipes.parts(recipe).get("collector") == "delayed":
-        return STALE
-    return SINGLE if "`rollout.group_size=1`" in make_recipes.numbers(recipe) else GROUPS
+    return SINGLE if "`group_size=1`" in make_recipes.numbers(recipe) else GROUPS
 
 
 def accuracies(rlcomp, directory, *overrides):

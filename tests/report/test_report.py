@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from rlcomp.report.cli import main, report
+from rlcomp.report.runs import find_runs
 
 HOSTILE = "</script><script>alert(1)</script>[/] ${x} $a_b$ \x00"
 
@@ -224,6 +225,27 @@ def test_the_command_line_writes_where_it_is_told(compared, tmp_path, monkeypatc
     }
 
 
+def test_a_report_that_cannot_be_written_ends_with_a_message(compared, monkeypatch, capsys):
+    taken = compared / "0" / "metrics.jsonl"
+    monkeypatch.setattr(sys, "argv", ["rlcomp-report", str(compared), "--out", str(taken)])
+
+    with pytest.raises(SystemExit) as left:
+        main()
+
+    assert left.value.code == 2
+    assert "metrics.jsonl'; choose a directory with --out" in capsys.readouterr().err
+
+
+def test_a_run_that_ends_in_no_number_counts_in_neither_kind(make_run, tmp_path):
+    make_run("0", [{"reward/mean": 0.5}] * 2, seed=0)
+    make_run("1", [{"reward/mean": 0.5}, {"reward/mean": None}], seed=1)
+
+    page, rows, _ = made(tmp_path)
+
+    assert {row["kind"]: row["n"] for row in rows} == {"final": "1", "auc": "1"}
+    assert page.text.count("1 of 2") == 2
+
+
 TINY = [
     "phases.warm_start.steps=2",
     "phases.rl.steps=2",
@@ -288,6 +310,22 @@ def test_a_run_with_a_rollout_log_shows_its_tokens(swept):
     assert len(page.tokens()) == sum(len(one.get("tokens", ())) for one in kept) > 0
     assert "step 4 (rl 2): rollouts" in page.text
     assert "step 2 (warm_start 2): evaluation" in page.text
+
+
+def test_a_refused_attempt_relabels_nothing(rlcomp, tmp_path, capsys):
+    own = [text for text in TINY if "checkpoint" not in text]
+    for recipes, code in (("grpo,dr_grpo", 0), ("rloo,reinforce", 2)):
+        assert rlcomp("-m", f"recipe={recipes}", *own, f"directory={tmp_path / 'all'}") == code
+
+    _, rows, runs = made(tmp_path / "all")
+
+    kept = ["recipe=grpo", "recipe=dr_grpo"]
+    assert [run["group"] for run in runs] == [*kept, "recipe=rloo", "recipe=reinforce"]
+    assert [run["state"] for run in runs] == ["failed"] * 2 + ["never started"] * 2
+    assert "is of another config" in runs[0]["error"]
+    assert rows == []
+    assert rlcomp("-m", "recipe=grpo,dr_grpo", *own, f"directory={tmp_path / 'all'}") == 0
+    assert [run.state for run in find_runs([str(tmp_path / "all")])] == ["finished"] * 2
 
 
 def test_a_report_needs_no_torch(compared):

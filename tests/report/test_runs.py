@@ -79,8 +79,35 @@ def test_a_run_whose_directory_is_held_is_running(make_run):
     assert read_run(folder).state == "stopped"
 
 
-def test_a_job_that_made_no_step_never_started(make_run):
-    assert read_run(make_run("a", [], steps=9)).state == "never started"
+def test_a_run_that_was_stopped_before_its_first_step_has_started(make_run):
+    assert read_run(make_run("a", [], steps=9)).state == "stopped"
+
+
+def test_an_attempt_that_was_refused_does_not_count_as_finished(make_run):
+    folder = make_run("a", ROWS)
+    (folder / "failure.json").write_text(json.dumps({"type": "CheckpointError", "error": "no"}))
+
+    assert (read_run(folder).state, read_run(folder).error) == ("failed", "CheckpointError: no")
+
+
+def test_a_run_is_what_was_accepted_not_what_was_last_asked_for(make_run):
+    folder = make_run("a", ROWS, seed=7, overrides=["lr=2"], choices={"recipe": "new"}, lr=2)
+    (folder / "run.yaml").write_text(
+        "config: {seed: 3, lr: 1, twice: '${lr}', phases: {rl: {steps: '${lr}'}}}\n"
+        "overrides: [lr=1, seed=3]\n"
+        "choices: {recipe: old}\n"
+    )
+
+    run = read_run(folder)
+
+    assert (run.seed, run.values["lr"], run.values["twice"], run.planned) == ("3", "1", "${lr}", 1)
+    assert (run.overrides, run.choices) == ({"lr": "1", "seed": "3"}, {"recipe": "old"})
+
+
+def test_what_is_taken_away_is_told(make_run):
+    run = read_run(make_run("a", ROWS, overrides=["~phases.warm_start", "~b=null"]))
+
+    assert run.overrides == {"phases.warm_start": "removed", "b": "removed", "seed": "0"}
 
 
 def test_the_jobs_of_a_sweep_without_a_directory_are_found(make_run, tmp_path):
@@ -130,6 +157,18 @@ def test_a_directory_that_is_not_there_is_named_with_the_nearest(make_run, tmp_p
         DataError, match=r"sweeps: there is no such directory; did you mean .*sweep"
     ):
         find_runs([str(tmp_path / "sweeps")])
+
+
+def test_what_a_run_keeps_inside_is_no_suggestion(make_run):
+    folder = make_run("a", ROWS)
+
+    with pytest.raises(DataError, match=r"there is no such directory \(known: none\)"):
+        find_runs([str(folder / "hydra")])
+
+
+def test_a_file_is_said_to_be_one(make_run):
+    with pytest.raises(DataError, match=r"metrics\.jsonl is a file: name the directory"):
+        find_runs([str(make_run("a", ROWS) / "metrics.jsonl")])
 
 
 def test_a_directory_without_runs_is_named(tmp_path):

@@ -37,11 +37,18 @@ def test_what_was_never_recorded_has_neither_end_nor_area():
     assert area(run((1, 0.5)), "other") is None
 
 
-def test_a_run_that_ends_in_no_number_has_no_final_value():
-    broken = run((1, 0.5), (2, None))
+@pytest.mark.parametrize("end", [None, float("nan"), float("inf")])
+def test_a_run_that_ends_in_no_number_has_neither_end_nor_area(end):
+    broken = run((1, 0.5), (2, end))
 
     assert final(broken, "m") is None
+    assert area(broken, "m") is None
     assert [part.tolist() for part in curve(broken, "m")] == [[1.0], [0.5]]
+
+
+def test_a_gap_in_a_curve_is_bridged():
+    # A line from (1, 0) to (3, 1): 1/2 in the middle.
+    assert area(run((1, 0.0), (2, None), (3, 1.0)), "m") == 0.5
 
 
 def test_a_final_value_is_the_last_one_recorded_not_that_of_the_last_step():
@@ -61,6 +68,13 @@ def test_the_interval_of_two_values_reaches_from_one_to_the_other():
     found = estimate([0.0, 1.0])
 
     assert (found.mean, found.low, found.high) == (0.5, 0.0, 1.0)
+
+
+def test_the_interval_of_three_values_reaches_from_the_least_to_the_largest():
+    # All three draws are the least with probability 1/27, more than 2.5 %; so too the largest.
+    found = estimate([0.0, 0.25, 1.0])
+
+    assert (found.low, found.high) == (0.0, 1.0)
 
 
 def test_the_interval_of_many_values_is_that_of_the_normal_law():

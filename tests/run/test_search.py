@@ -146,6 +146,12 @@ def test_options_and_whole_numbers_are_searched_as_well(search):
     assert {int(word["rollout.group_size"]) for word in words} <= set(range(2, 10))
 
 
+def test_a_search_takes_away_what_it_is_told_to(search):
+    trials = search(lambda config: float("rl" in config.phases), "~phases.rl", RATE, n_trials=2)
+
+    assert [trial["value"] for trial in trials] == [0.0, 0.0]
+
+
 def test_a_search_in_batches_tries_as_many(search):
     assert len(search(peak, RATE, n_trials=5, n_jobs=2)) == 5
 

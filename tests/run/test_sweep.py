@@ -3,7 +3,7 @@ import sys
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from rlcomp.run.sweep import asked, jobs, varied
+from rlcomp.run.sweep import asked, jobs, overrides_of, varied
 
 TINY = ["phases.warm_start.steps=1", "~phases.rl", "tracker=wandb"]
 
@@ -37,9 +37,52 @@ def test_the_jobs_of_a_sweep_are_all_combinations(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("sweep", ["a=interval(0,1)", "a=glob(*)"])
-def test_jobs_that_only_the_sweeper_knows_are_not_made_up(tmp_path, sweep):
-    assert jobs(sweep_of(tmp_path, sweep, seed="0,1")) == []
+def test_what_a_sweep_takes_away_belongs_to_every_job(tmp_path):
+    # As Hydra writes it: a job's overrides.yaml holds ~b=null.
+    assert jobs(sweep_of(tmp_path, "a=1,2", "~b")) == [["a=1", "~b=null"], ["a=2", "~b=null"]]
+
+
+def test_what_is_taken_away_and_set_anew_is_both(tmp_path):
+    assert list(overrides_of(["~b", "+b=1", "b=2"])) == ["~b", "b"]
+
+
+@pytest.fixture
+def globbed(tmp_path):
+    """A sweep over all but one of three options of a group in a directory of the user's."""
+    (tmp_path / "own" / "part" / "kind").mkdir(parents=True)
+    for option in ("one", "two", "three"):
+        (tmp_path / "own" / "part" / "kind" / f"{option}.yaml").write_text("size: 1\n")
+    folder = sweep_of(tmp_path, "part/kind=glob(t*)", seed="0,1")
+    with (folder / "multirun.yaml").open("a") as file:
+        file.write(
+            "  runtime:\n    config_sources:\n"
+            f"    - {{path: {tmp_path / 'own'}, schema: file, provider: command-line}}\n"
+        )
+    return folder
+
+
+def test_the_jobs_of_a_glob_are_the_options_there_are(globbed):
+    assert jobs(globbed) == [
+        ["seed=0", "part/kind=three"],
+        ["seed=0", "part/kind=two"],
+        ["seed=1", "part/kind=three"],
+        ["seed=1", "part/kind=two"],
+    ]
+
+
+def test_a_glob_is_over_our_own_options_wherever_the_sweep_was_run(tmp_path):
+    folder = sweep_of(tmp_path, "tracker=glob([n*,tensor*])")
+    with (folder / "multirun.yaml").open("a") as file:
+        file.write(
+            "  runtime:\n    config_sources:\n"
+            "    - {path: /elsewhere/conf, schema: file, provider: main}\n"
+        )
+
+    assert jobs(folder) == [["tracker=none"], ["tracker=tensorboard"]]
+
+
+def test_jobs_that_only_the_sweeper_knows_are_not_made_up(tmp_path):
+    assert jobs(sweep_of(tmp_path, "a=interval(0,1)", seed="0,1")) == []
 
 
 def test_the_jobs_of_a_search_are_not_made_up(tmp_path):

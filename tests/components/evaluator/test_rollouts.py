@@ -83,8 +83,35 @@ def test_outcomes_are_kept_as_they_are(policy, batch):
     json.dumps([first, second], allow_nan=False)
 
 
+def test_an_answer_that_is_masked_as_a_whole_is_kept_and_marked(policy, batch):
+    batch["response_mask"][0] = False
+
+    sample = kept(policy, batch)[0]
+
+    assert (sample["tokens"], sample["trained"]) == (["1", "5", "<eos>"], [0, 0, 0])
+
+
+def test_masked_tokens_at_the_start_of_an_answer_are_kept_and_marked(policy, batch):
+    batch["response_mask"][0, 5] = False
+
+    sample = kept(policy, batch)[0]
+
+    assert (sample["tokens"], sample["trained"]) == (["1", "5", "<eos>"], [0, 1, 1])
+
+
+def test_an_empty_prompt_is_one_token_all_the_same(policy):
+    # An empty prompt is <eos>, so that the answer stands at 1, 2, 3.
+    rows = policy.encode([""], ["15"])
+    rows["group_id"] = torch.tensor([0])
+    for key, text in {"prompt": "", "response": "15"}.items():
+        rows[key] = torch.tensor([[*text.encode(), 255]], dtype=torch.uint8)
+
+    assert kept(policy, rows)[0]["tokens"] == ["1", "5", "<eos>"]
+
+
 def test_an_empty_answer_has_no_tokens(policy, batch):
     batch["response_mask"][0] = False
+    batch["attention_mask"][0, 5:] = False
 
     assert kept(policy, batch)[0]["tokens"] == []
 

@@ -1,0 +1,72 @@
+"""Tables and curves of an experiment's runs, for its README.
+
+``python experiments/measure.py RUNS... --metrics evaluation/sampled policy/entropy --figure F.png``
+"""
+
+import argparse
+from statistics import mean
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from rlcomp.report.figures import colour_of
+from rlcomp.report.groups import grouped
+from rlcomp.report.runs import find_runs
+from rlcomp.report.statistics import area, band, curve, estimate
+from rlcomp.report.tables import seconds
+
+
+def table(groups, metric):
+    """Markdown: the metric before RL and at the end, each seed, mean, interval, mean over steps."""
+    lines = [
+        f"| {metric} | before | each seed, at the end | mean | 95 % interval | mean over steps | s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for group in groups:
+        runs = [run for run in group.finished if len(curve(run, metric)[1])]
+        last = [float(curve(run, metric)[1][-1]) for run in runs]
+        first = [float(curve(run, metric)[1][0]) for run in runs]
+        found = estimate(last)
+        areas = [value for run in runs if (value := area(run, metric)) is not None]
+        each = " ".join(f"{value:.3f}" for value in last)
+        lines.append(
+            f"| {group.name} | {mean(first):.3f} | {each} | {found.mean:.3f} "
+            f"| {found.low:.3f} to {found.high:.3f} | {mean(areas):.3f} "
+            f"| {mean(seconds(run) for run in runs):.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def draw(groups, metrics, path):
+    """One panel a metric; mean and interval over seeds."""
+    figure = Figure(figsize=(6.4 * len(metrics), 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, metric in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics):
+        for index, group in enumerate(groups):
+            found = band(group.finished, metric)
+            if found is not None:
+                steps, middle, low, high = found
+                axes.plot(steps, middle, color=colour_of(index), label=group.name)
+                axes.fill_between(steps, low, high, color=colour_of(index), alpha=0.15)
+        axes.set_xlabel("step")
+        axes.set_title(metric)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="+")
+    parser.add_argument("--metrics", nargs="+", default=["evaluation/sampled"])
+    parser.add_argument("--figure")
+    given = parser.parse_args()
+    groups = grouped(find_runs(given.runs))
+    for metric in given.metrics:
+        print(table(groups, metric), end="\n\n")
+    if given.figure:
+        draw(groups, given.metrics, given.figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What a run was asked for: kept beside its record by the attempt whose record it is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+# Hydra writes its own files before anybody can refuse the attempt, over those of a run that is
+# there already: they may speak of another run than the record does.
+ACCEPTED = "run.yaml"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What was asked for.
+
+    Attributes:
+        config: None where it was not kept.
+        overrides: those of the command line.
+        choices: the option of every group of options.
+    """
+
+    config: DictConfig | None = None
+    overrides: list[str] = field(default_factory=list)
+    choices: dict[str, str] = field(default_factory=dict)
+
+
+def accept(config: DictConfig, directory: Path) -> None:
+    """Write down that from now on the record in a directory is this attempt's.
+
+    Args:
+        config: of the run.
+        directory: of the run; is there already.
+    """
+    hydra = HydraConfig.get() if HydraConfig.initialized() else None
+    kept = {
+        "config": OmegaConf.to_container(config, resolve=False),
+        "overrides": [str(text) for text in hydra.overrides.task] if hydra else [],
+        "choices": {str(k): str(v) for k, v in hydra.runtime.choices.items()} if hydra else {},
+    }
+    draft = directory / f".tmp-{ACCEPTED}"
+    OmegaConf.save(OmegaConf.create(kept), draft)
+    os.replace(draft, directory / ACCEPTED)
+
+
+def attempt_in(directory: Path) -> Attempt:
+    """The attempt that was accepted, or else the one that Hydra or the newest checkpoint knows."""
+    accepted = directory / ACCEPTED
+    if accepted.is_file():
+        kept: Any = OmegaConf.to_container(OmegaConf.load(accepted), resolve=False)
+        # A root of its own, for the interpolations in it.
+        return Attempt(DictConfig(kept["config"]), kept["overrides"], kept["choices"])
+    hydra = directory / ".hydra"
+    checkpoints = sorted((directory / "checkpoints").glob("*/config.yaml"), reverse=True)
+    configs = [file for file in (hydra / "config.yaml", *checkpoints) if file.is_file()]
+    chosen = OmegaConf.select(_loaded(hydra / "hydra.yaml"), "hydra.runtime.choices", default={})
+    return Attempt(
+        _loaded(configs[0]) if configs else None,
+        [str(text) for text in _loaded(hydra / "overrides.yaml")],
+        {str(group): str(option) for group, option in chosen.items()},
+    )
+
+
+def _loaded(file: Path) -> Any:  # noqa: ANN401
+    return OmegaConf.load(file) if file.is_file() else DictConfig({})
