@@ -106,7 +106,8 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             return batch
         view = batch.exclude(*self.renames, *self.renames.values())
         for key, name in self.renames.items():
-            if key in self.reads or (key in self.optional and name in batch.keys()):
+            # What the model has yet to write is not there when a loss prepares.
+            if key in (*self.reads, *self.optional) and name in batch.keys():
                 view[key] = batch[name]
         return view
 

@@ -20,11 +20,13 @@ class Part(Component):
         prepares: keys, one entry per row, that can be known only from the whole optimiser step (a
             quantile, a bound that is searched for). :meth:`prepare` finds them from a forward pass
             without gradient before the step is split.
+        from_model: what it prepares hangs on the model's outputs, not on data alone.
         filters: it takes tokens out, so that even on-policy the gradient is not the plain one.
         penalises: it adds a term of its own, which a zero advantage leaves.
     """
 
     prepares: ClassVar[tuple[Key, ...]] = ()
+    from_model: ClassVar[bool] = True
     filters: ClassVar[bool] = False
     penalises: ClassVar[bool] = False
 
@@ -72,7 +74,7 @@ class Loss(Component):
     @property
     def looks_ahead(self) -> bool:
         """Whether a part needs the model's outputs for the whole optimiser step."""
-        return any(part.prepares for part in self.parts())
+        return any(part.prepares and part.from_model for part in self.parts())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """``loss_weight`` of every token, shape ``[B, T]``, and what the parts prepare."""

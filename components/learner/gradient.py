@@ -15,6 +15,7 @@ from rlcomp.check import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component, asking
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.generation.sampling import Sampling
+from rlcomp.keys import SCHEMA
 from rlcomp.loss import Loss
 from rlcomp.minibatch import micro_batches, minibatches
 from rlcomp.model.language_model import LanguageModel
@@ -155,15 +156,15 @@ class Learner(Component):
             return batch
         rows = batch.copy()
         rows["row"] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
+        # Whole distributions are neither asked for nor kept: [B, T, V] of a step is too much.
+        small = {key for key in self.wanted if key not in SCHEMA or SCHEMA[key].per_token}
         outputs: dict[str, Tensor] = {}
-        with torch.no_grad(), asking(self.wanted):
+        with torch.no_grad(), asking(small):
             for micro in micro_batches(rows, self.micro_batch_tokens, self.unit_rows):
                 seen = self.model(micro.copy())
-                for key in self.wanted & set(self.model.out_keys):
-                    where, part = micro["row"], seen[key]
-                    shape = (*batch["attention_mask"].shape, *part.shape[2:])
-                    empty = part.new_zeros(shape)
-                    outputs.setdefault(key, empty)[where, : part.shape[1]] = part
+                for key in small & set(self.model.out_keys):
+                    empty = seen[key].new_zeros(batch["attention_mask"].shape)
+                    outputs.setdefault(key, empty)[micro["row"], : seen[key].shape[1]] = seen[key]
         return batch.copy().update(outputs)
 
     def _backward(self, micro: TensorDict) -> dict[str, float]:

@@ -74,6 +74,8 @@ class AdaptiveEntropyLoss(Loss):
         """Move, by the mean entropy of the tokens of all micro-batches."""
         super().after_step()
         record("entropy_bonus/coef", float(self.entropy_coef))
+        if not self.count:  # nothing was seen: the last entropy stands
+            return
         self.last.copy_(self.total / self.count)
         moved = stepped_entropy_coef(
             float(self.entropy_coef),

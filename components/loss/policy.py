@@ -7,7 +7,8 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from rlcomp.component import Component, masked
-from rlcomp.loss import Loss, scalars
+from rlcomp.errors import ConfigError
+from rlcomp.loss import Loss, Part, scalars
 from rlcomp.run.record import recording
 
 
@@ -26,6 +27,9 @@ class PolicyLoss(Loss):
         weight: parts by name; each writes ``token_weight``, and their product scales the surrogate
             without gradient. None for no weights.
         reduction: writes ``loss_weight``.
+
+    Raises:
+        ConfigError: two parts prepare the same key.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347; Shao et al. 2024, arXiv:2402.03300.
@@ -47,14 +51,28 @@ class PolicyLoss(Loss):
         self.ratio = ratio
         self.trust_region = trust_region
         self.weight = nn.ModuleDict(weight or {})
+        self._check_prepared()
+
+    def _check_prepared(self) -> None:
+        owners: dict[str, str] = {}
+        for name, part in self.named_modules():
+            for key in part.prepares if isinstance(part, Part) else ():
+                if key in owners:
+                    raise ConfigError(
+                        f"{owners[key]} and {name} both prepare '{key}' for the whole optimiser "
+                        "step, and one would take the other's: keep one of them"
+                    )
+                owners[key] = name
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """``loss_weight``, and what the parts need to know of the whole optimiser step."""
         prepared = super().prepare(batch)
-        if self.looks_ahead:
-            with torch.no_grad(), recording():
-                view = self.ratio(_detached(batch))
-                for part in self.parts():
+        with torch.no_grad(), recording():
+            view = _detached(batch)
+            if self.looks_ahead:
+                view = self.ratio(view)
+            for part in self.parts():
+                if part.prepares:
                     prepared = prepared.update(part.prepare(part.view(view)))
         return prepared
 

@@ -12,6 +12,10 @@ Unit = Literal["token", "sequence"]
 # A coefficient that is only ever doubled or halved must come back from wherever it went.
 _LEAST, _MOST = 1e-8, 1e8
 
+# In units of the target. The log-probs of equal policies differ by rounding: such a KL is none, and
+# says nothing about its price.
+_AT_REST = 1e-4
+
 
 def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
     """The mean KL of the responses, per token or per response; empty ones do not count.
@@ -44,7 +48,9 @@ def adaptive_kl_coef(
     """One step of the proportional controller: ``beta * (1 + e * n / horizon)``.
 
     ``e = clip(kl / target - 1, -0.2, 0.2)``. A batch counts as one horizon at the most, so that a
-    step never changes the coefficient by more than 20 % and never turns its sign.
+    step never changes the coefficient by more than 20 % and never turns its sign. Where the policy
+    is the reference (its KL is within a ten-thousandth of the target), nothing moves: there the KL
+    is 0 at every price, and a phase in which only a critic learns would take the price to nothing.
 
     Args:
         kl_coef: beta, in reward units per nat.
@@ -63,7 +69,7 @@ def adaptive_kl_coef(
         >>> round(adaptive_kl_coef(0.2, 9.0, target=6.0, horizon=10000, num_sequences=256), 6)
         0.201024
     """
-    if not math.isfinite(kl):
+    if not math.isfinite(kl) or _at_rest(kl, target):
         return kl_coef
     error = min(max(kl / target - 1, -0.2), 0.2)
     return kl_coef * (1 + error * min(num_sequences / horizon, 1.0))
@@ -72,8 +78,11 @@ def adaptive_kl_coef(
 def doubled_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
     """Twice beta above 1.5 times the target, half of it below ``target / 1.5``.
 
+    Where the two policies are the same (the KL is within a ten-thousandth of the target), nothing
+    moves: there it is 0 at every price.
+
     Args:
-        kl_coef: beta, in reward units per nat.
+        kl_coef: beta, in reward or advantage units per nat.
         kl: measured, nats; where it is not finite nothing moves.
         target: nats, in the unit of ``kl``.
 
@@ -87,9 +96,13 @@ def doubled_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
         >>> [doubled_kl_coef(1.0, kl, target=0.01) for kl in (0.02, 0.01, 0.005)]
         [2.0, 1.0, 0.5]
     """
-    if kl > 1.5 * target and math.isfinite(kl):
-        return min(2 * kl_coef, _MOST)
-    return max(kl_coef / 2, _LEAST) if kl < target / 1.5 else kl_coef
+    if not math.isfinite(kl) or _at_rest(kl, target) or target / 1.5 <= kl <= 1.5 * target:
+        return kl_coef
+    return min(2 * kl_coef, _MOST) if kl > target else max(kl_coef / 2, _LEAST)
+
+
+def _at_rest(kl: float, target: float) -> bool:
+    return abs(kl) < _AT_REST * target
 
 
 def between(start: float, end: float, progress: float, shape: Literal["linear", "cosine"]) -> float:

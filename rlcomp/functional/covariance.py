@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rlcomp.functional.trust import ROUNDING
+
 
 def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:
     """Each token's part in the covariance of log-prob and advantage.
@@ -54,7 +56,8 @@ def count_of(mask: Tensor, share: float) -> int:
 def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
     """The ``count`` largest values among the eligible; ties with the last one are all in.
 
-    So the choice does not depend on the order of rows.
+    A tie is whatever is within 1e-5: answers that begin alike have equal values but for rounding.
+    So the choice depends neither on the order of rows nor on the batch the model read them in.
 
     Args:
         values: shape ``[B, T]``.
@@ -75,14 +78,15 @@ def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
     if not candidates.numel():
         return torch.zeros_like(eligible)
     last = candidates.topk(min(count, candidates.numel())).values[-1]
-    return eligible & (values >= last)
+    return eligible & (values >= last - ROUNDING)
 
 
 def drawn(eligible: Tensor, by: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """At most ``count`` of the eligible tokens, at random.
 
-    They are drawn from a list sorted by a property of theirs, so that neither padding nor the order
-    of rows changes the draw.
+    They are drawn from a list sorted by a property of theirs, so that padding does not change the
+    draw, nor does the order of rows but among equals. The property must be data: with what a model
+    computes, rounding would sort answers that begin alike.
 
     Args:
         eligible: shape ``[B, T]``, bool.

@@ -153,28 +153,6 @@ def normaliser(weight: Tensor, mask: Tensor, level: Level) -> Tensor:
     return torch.where(number > 0, mean, torch.ones_like(mean))
 
 
-def effective_sample_size(weight: Tensor, mask: Tensor) -> Tensor:
-    """``mean(w)^2 / mean(w^2)`` inside the mask: which share of the data counts.
-
-    Args:
-        weight: shape ``[B, T]``, at least 0.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        A scalar in (0, 1]; 0 where every weight is 0 or nothing is inside the mask.
-
-    Source:
-        Kish 1965, "Survey sampling".
-
-    Examples:
-        >>> effective_sample_size(torch.tensor([[1.0, 0.0]]), torch.ones(1, 2, dtype=torch.bool))
-        tensor(0.5000)
-    """
-    inside_mask = masked(weight, mask)
-    squares = inside_mask.square().sum() * mask.sum()
-    return inside_mask.sum().square() / torch.where(squares > 0, squares, torch.ones_like(squares))
-
-
 def aggregated(values: Tensor, mask: Tensor, aggregate: Aggregate) -> Tensor:
     """Each token's own value, or its row's sum, mean or maximum.
 

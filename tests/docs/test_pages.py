@@ -60,13 +60,13 @@ def test_a_decision_has_context_decision_and_consequences(page):
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
 
 
-def test_the_code_shown_in_contributing_is_that_of_the_commit():
+def test_the_code_shown_in_contributing_is_that_of_the_files():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     files = re.findall(r"^\*\*\d\. The \w+\*\*, `(\S+)`", text, re.MULTILINE)
     code = "".join((ROOT / file).read_text(encoding="utf-8") for file in files)
 
     shown = re.findall(r"^```(?:python|yaml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
-    assert len(files) == 3
+    assert len(files) == 4
     assert len(shown) == 5
     assert [block for block in shown if block not in code] == []

@@ -15,6 +15,7 @@ from rlcomp.describe import compose_config, describe, difference
 from rlcomp.errors import ConfigErrors
 from rlcomp.run.plan import read
 from rlcomp.run.resolve import plan_of
+from rlcomp.run.search import offer_search
 from rlcomp.testing import check_component
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,14 +38,19 @@ def command_lines(program):
 
 
 def jobs(words):
-    """The override lists of a command line: one, or one for each job of a sweep."""
+    """The override lists of a command line: one, or one for each job of a sweep.
+
+    A search has as many as it tries; one at the start of each range is enough.
+    """
     parser, found = OverridesParser.create(), [[]]
     for word in words:
         override = parser.parse_override(word)
         choices = [word]
         if override.is_sweep_override():
             key = override.get_key_element()
-            choices = [f"{key}={value}" for value in override.sweep_string_iterator()]
+            ranged = not override.is_discrete_sweep()
+            values = [override.value().start] if ranged else override.sweep_string_iterator()
+            choices = [f"{key}={value}" for value in values]
         found = [[*job, choice] for job in found for choice in choices]
     return found
 
@@ -80,11 +86,13 @@ def directory(tmp_path_factory):
 REFUSED = ["rollout.group_size=1"]
 RUNS = [line[1:] for line in command_lines("rlcomp") if line[1:] != REFUSED]
 DESCRIPTIONS = [line[1:] for line in command_lines("rlcomp-describe")]
+REPORTS = [line[1:] for line in command_lines("rlcomp-report")]
 
 
 @pytest.mark.parametrize("words", RUNS, ids=" ".join)
 def test_every_command_line_composes_and_flows(words, directory, monkeypatch):
     monkeypatch.chdir(directory)
+    offer_search()
     overrides, directories = without_options(words)
 
     for job in jobs(overrides):
@@ -95,6 +103,18 @@ def test_the_sweep_has_the_jobs_it_is_said_to_have():
     words = next(line for line in RUNS if line[:1] == ["-m"])
 
     assert len(jobs(without_options(words)[0])) == 4
+
+
+@pytest.mark.parametrize("words", REPORTS, ids=" ".join)
+def test_every_report_has_options_there_are(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["rlcomp-report", *words, "--help"])
+
+    with pytest.raises(SystemExit) as stopped:
+        importlib.import_module("rlcomp.report.cli").main()
+
+    options = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert [word for word in words if word.startswith("--") and word not in options] == []
 
 
 @pytest.mark.parametrize("words", DESCRIPTIONS, ids=" ".join)
@@ -125,8 +145,8 @@ def test_the_description_shown_is_what_is_printed():
 
 
 def test_the_difference_shown_is_what_is_printed():
-    one, other = ["recipe=grpo"], ["recipe=shuffled_rewards", "advantage=group_mean_std"]
-    table = difference(compose_config(one), compose_config(other), (one[0], " ".join(other)))
+    one, other = "recipe=grpo", "recipe=gspo"
+    table = difference(compose_config([one]), compose_config([other]), (one, other))
 
     assert set(shown("recipe=grpo against")) <= set(printed(table))
 
@@ -163,7 +183,7 @@ def table_of_parts():
     for row in re.findall(r"^\| (`\S+`(?:, `\S+`)*) \| [^|]+ \| (.*) \|$", README, re.MULTILINE):
         groups, options = re.findall(r"`(\S+?)`", row[0]), row[1].split(";")
         for group, names in zip(groups, options, strict=True):
-            found[group] = re.findall(r"`(\w+)`", names)
+            found.setdefault(group, []).extend(re.findall(r"`(\w+)`", names))
     return found
 
 

@@ -53,6 +53,13 @@ def test_the_highest_are_taken_with_all_that_equal_the_last():
     assert highest(values, ALL, 9).tolist() == [[True] * 4]
 
 
+def test_values_that_differ_by_rounding_are_equal():
+    # Two answers with the same first token, read in other batches.
+    values = torch.tensor([[5.0, 3.0000005, 3.0, 1.0]])
+
+    assert highest(values, ALL, 2).tolist() == [[True, True, True, False]]
+
+
 def test_what_is_not_eligible_is_never_taken():
     values = torch.tensor([[NAN, 3.0, 9.0, 1.0]])
     eligible = torch.tensor([[False, True, False, True]])
@@ -75,6 +82,16 @@ def test_a_draw_does_not_depend_on_the_order_of_rows_nor_on_padding(seed, count,
     assert there[:, :5].tolist() == here[order].tolist()
     assert int(here.sum()) == min(count, int(eligible.sum()))
     assert not (here & ~eligible).any()
+
+
+def test_equals_are_drawn_by_their_place():
+    # All of one answer's tokens have its advantage.
+    by = torch.tensor([[1.0, 1.0, 1.0, 1.0]])
+
+    draws = [drawn(ALL, by, 2, torch.Generator().manual_seed(3)).tolist() for _ in range(2)]
+
+    assert draws[0] == draws[1]
+    assert sum(draws[0][0]) == 2
 
 
 def test_every_token_is_drawn_at_some_time():

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+import torch
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.check import Fraction, Ge, PositiveFloat, Probability
 from rlcomp.component import masked
 from rlcomp.errors import ConfigError
 from rlcomp.functional.bapo import Bounds, Measure, Path, search_bounds
+from rlcomp.functional.importance import recorded
 from rlcomp.functional.surrogate import bounded_surrogate, emptied, outside_bounds
 from rlcomp.loss import Part
 from rlcomp.run.record import record
@@ -21,10 +24,12 @@ class Bapo(Part):
 
     At every optimiser step the search starts anew: first the ceiling is widened, then the floor is
     raised, until tokens with positive advantage carry ``share``, or both bounds are at their ends.
-    Tokens count by the probability with which they were sampled.
+    Tokens count by the probability with which they were sampled; where the sampler kept no record
+    (NaN), by their probability now.
 
-    Reads ``ratio``, ``advantage``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Prepares ``ratio_floor``, ``ratio_ceiling`` ``[B]``.
+    Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask``, ``rollout_log_probs``
+    ``[B, T]``. Writes ``surrogate`` ``[B, T]``. Prepares ``ratio_floor``, ``ratio_ceiling``
+    ``[B]``.
 
     Args:
         share: of positive tokens, to be reached.
@@ -45,7 +50,7 @@ class Bapo(Part):
         Xi et al. 2025 (BAPO), arXiv:2510.18927.
     """
 
-    reads = ("ratio", "advantage", "response_mask", "rollout_log_probs")
+    reads = ("log_probs", "ratio", "advantage", "response_mask", "rollout_log_probs")
     writes = ("surrogate",)
     prepares = ("ratio_floor", "ratio_ceiling")
 
@@ -84,7 +89,8 @@ class Bapo(Part):
         """The bounds, the same for every row, from all rows of the step."""
         mask = batch["response_mask"]
         ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
-        weight = masked(masked(batch["rollout_log_probs"], mask).exp(), mask)
+        sampled = recorded(batch["rollout_log_probs"], batch["log_probs"])
+        weight = masked(masked(sampled, mask).exp(), mask)
         floors = Path(self.floor_start, self.floor_end, self.floor_step)
         ceilings = Path(self.ceiling_start, self.ceiling_end, self.ceiling_step)
         self.found = search_bounds(
@@ -104,8 +110,12 @@ class Bapo(Part):
         low, high = outside_bounds(ratio, advantage, floor, ceiling)
         record("trust_region/clip_fraction_low", low, where=mask)
         record("trust_region/clip_fraction_high", high, where=mask)
-        record("trust_region/ratio_floor", view["ratio_floor"])
-        record("trust_region/ratio_ceiling", view["ratio_ceiling"])
-        record("trust_region/positive_share", self.found.share)
-        record("trust_region/search_steps", float(self.found.steps))
+        self._record(view["ratio_floor"], view["ratio_ceiling"])
         return batch
+
+    def _record(self, floor: Tensor, ceiling: Tensor) -> None:
+        """Once per row, so that micro-batches do not change the mean over several steps."""
+        record("trust_region/ratio_floor", floor)
+        record("trust_region/ratio_ceiling", ceiling)
+        record("trust_region/positive_share", torch.full_like(floor, self.found.share))
+        record("trust_region/search_steps", torch.full_like(floor, self.found.steps))

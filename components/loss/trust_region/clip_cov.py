@@ -74,7 +74,7 @@ class ClipCov(Part):
         eligible = mask & ~low & ~high & between
         count = count_of(mask, self.share)
         result = batch.select()
-        result["selected"] = drawn(eligible, batch["log_probs"], count, self.generator)
+        result["selected"] = drawn(eligible, batch["advantage"], count, self.generator)
         return result
 
     def forward(self, batch: TensorDict) -> TensorDict:

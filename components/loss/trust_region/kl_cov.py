@@ -8,7 +8,7 @@ from rlcomp.check import NonNegativeFloat, Probability
 from rlcomp.component import masked
 from rlcomp.functional.covariance import count_of, covariance, highest
 from rlcomp.functional.surrogate import emptied
-from rlcomp.functional.trust import log_distance
+from rlcomp.functional.trust import ROUNDING, log_distance
 from rlcomp.loss import Part
 from rlcomp.run.record import record
 
@@ -18,7 +18,7 @@ class KLCov(Part):
 
     Those are ``max(1, share * tokens)`` of the whole optimiser step, ties with the last one
     included; a token whose covariance of log-prob and advantage is not above 0 is never one.
-    There is no clip. At ratio 1 the penalty has no gradient.
+    There is no clip. At ratio 1 (but for rounding) the penalty has no gradient.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
     ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: the tokens with a penalty.
@@ -45,7 +45,8 @@ class KLCov(Part):
         mask = batch["response_mask"]
         value = covariance(batch["log_probs"], batch["advantage"], mask)
         result = batch.select()
-        result["selected"] = highest(value, mask & (value > 0), count_of(mask, self.share))
+        eligible = mask & (value > ROUNDING)
+        result["selected"] = highest(value, eligible, count_of(mask, self.share))
         return result
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -6,8 +6,10 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.check import NonNegativeFloat, PositiveFloat
+from rlcomp.errors import ConfigError
+from rlcomp.functional.coefficient import doubled_kl_coef
 from rlcomp.functional.surrogate import emptied
-from rlcomp.functional.trust import doubled_or_halved, old_policy_kl
+from rlcomp.functional.trust import old_policy_kl
 from rlcomp.loss import Part
 from rlcomp.run.record import record
 
@@ -19,7 +21,7 @@ class KLPenalty(Part):
     its gradient are right on average. Adaptive, its coefficient is doubled after an optimiser step
     whose mean KL per token was above 1.5 targets, and halved below 1 / 1.5 of it. The KL is that
     before the step: steps at the old policy itself (the first of a batch) change nothing, so it
-    takes several a batch to adapt.
+    takes several a batch to adapt. The coefficient stays between 1e-8 and 1e8.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
@@ -27,6 +29,9 @@ class KLPenalty(Part):
         kl_coef: weight of the KL, to begin with; in units of advantage per nat.
         target: mean KL per token of a step, nats.
         adaptive: whether the weight moves.
+
+    Raises:
+        ConfigError: it is adaptive and starts at 0.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347, eq. 8 and section 4.
@@ -45,6 +50,11 @@ class KLPenalty(Part):
         adaptive: bool = True,
     ) -> None:
         super().__init__()
+        if adaptive and kl_coef == 0:
+            raise ConfigError(
+                "kl_coef is 0 and adaptive is true, but twice nothing is nothing: set kl_coef "
+                "above 0, or adaptive=false"
+            )
         self.kl_coef = kl_coef
         self.target = target
         self.adaptive = adaptive
@@ -60,12 +70,13 @@ class KLPenalty(Part):
         self.kl_sum += float(kl.detach().double().sum())
         self.tokens += int(mask.sum())
         record("trust_region/kl", kl, where=mask)
-        record("trust_region/kl_coef", self.coefficient)
         return batch
 
     def after_step(self) -> None:
         """Move the coefficient by what the step's micro-batches have seen together."""
+        coefficient = float(self.coefficient)
+        record("trust_region/kl_coef", coefficient)
         if self.adaptive and self.tokens:
             kl = self.kl_sum / self.tokens
-            self.coefficient.copy_(doubled_or_halved(self.coefficient, kl, self.target))
+            self.coefficient.fill_(doubled_kl_coef(coefficient, kl, target=self.target))
         self.kl_sum, self.tokens = 0.0, 0

@@ -11,7 +11,6 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional.importance import (
     Level,
     at_level,
-    effective_sample_size,
     inside,
     sampler_gap,
 )
@@ -26,8 +25,9 @@ class MaskedWeight(Part):
     it needs ``proximal=recomputed``.
 
     Reads ``old_log_probs``, ``rollout_log_probs`` (NaN where the sampler kept none: weight 1),
-    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the mean weight, the
-    share of tokens dropped and the effective sample size, that of each micro-batch.
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the share of tokens
+    dropped and the means of the weight and of its square; the effective sample size is
+    ``mean^2 / second_moment``.
 
     Args:
         level: whose ratio: the token's, its sequence's, or the geometric mean over its sequence.
@@ -64,7 +64,7 @@ class MaskedWeight(Part):
         keep = inside(log_weight, self.low, self.high)
         weight = torch.where(keep, log_weight.exp(), torch.zeros_like(log_weight))
         record("weight/mean", weight, where=mask)
-        record("weight/ess", effective_sample_size(weight, mask).expand_as(mask), where=mask)
+        record("weight/second_moment", weight.square(), where=mask)
         record("weight/dropped_masked", ~keep, where=mask)
         batch["token_weight"] = masked(weight, mask)
         return batch

@@ -22,6 +22,7 @@ class SelfNormalisedWeight(TruncatedWeight):
     """
 
     prepares = ("weight_scale",)
+    from_model = False
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """The mean weight, ``[B]``, the same for all rows."""

@@ -9,6 +9,7 @@ from tensordict import TensorDict
 from rlcomp.check import Interval
 from rlcomp.component import masked
 from rlcomp.functional.importance import upper_quantile
+from rlcomp.functional.trust import ROUNDING
 from rlcomp.loss import Part
 from rlcomp.run.record import record
 
@@ -40,7 +41,8 @@ class TopEntropy(Part):
     def prepare(self, batch: TensorDict) -> TensorDict:
         """The least entropy of a token that is kept, nats, ``[B]``, the same for all rows."""
         mask = batch["response_mask"]
-        floor = upper_quantile(batch["entropy"], mask, self.fraction)
+        # Answers that begin alike tie there but for rounding; ties are all in.
+        floor = upper_quantile(batch["entropy"], mask, self.fraction) - ROUNDING
         return batch.select().set("entropy_floor", floor.expand(len(mask)))
 
     def forward(self, batch: TensorDict) -> TensorDict:

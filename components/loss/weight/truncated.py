@@ -11,7 +11,6 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional.importance import (
     Level,
     at_level,
-    effective_sample_size,
     sampler_gap,
     truncated_weight,
 )
@@ -26,8 +25,8 @@ class TruncatedWeight(Part):
     ``proximal=recomputed``.
 
     Reads ``old_log_probs``, ``rollout_log_probs`` (NaN where the sampler kept none: weight 1),
-    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the mean weight and
-    the effective sample size, that of each micro-batch.
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the means of
+    the weight and of its square; the effective sample size is ``mean^2 / second_moment``.
 
     Args:
         level: whose ratio: the token's, its sequence's, or the geometric mean over its sequence.
@@ -60,7 +59,7 @@ class TruncatedWeight(Part):
         mask = batch["response_mask"]
         weight = self._weight(batch)
         record("weight/mean", weight, where=mask)
-        record("weight/ess", effective_sample_size(weight, mask).expand_as(mask), where=mask)
+        record("weight/second_moment", weight.square(), where=mask)
         batch["token_weight"] = masked(weight, mask)
         return batch
 

@@ -59,13 +59,23 @@ def test_every_place_of_the_kl_runs_and_measures_it(tmp_path, place, metric):
 
 
 @pytest.mark.parametrize("place", ["in_reward", "in_loss"])
-def test_an_adaptive_price_moves_from_the_second_batch_on(tmp_path, place):
+def test_an_adaptive_price_moves_once_there_is_a_kl(tmp_path, place):
     adaptive = ["kl_controller=adaptive", "kl_controller.horizon=8", "kl_controller.kl_coef=0.1"]
 
-    prices = [row["kl/coef"] for row in play(tmp_path, f"kl={place}", *adaptive)]
+    rows = play(tmp_path, f"kl={place}", *adaptive, "kl_controller.target=1")
 
-    # The KL of the first batch is nothing beside the target of 6: 20 % less, by all 8 responses.
-    assert prices[:2] == pytest.approx([0.1, 0.08])
+    # In the first batch the policy is the reference. The KL of the second is far below the target:
+    # 20 % less, by all 8 responses.
+    assert [row["kl/coef"] for row in rows] == pytest.approx([0.1, 0.1, 0.08])
+
+
+@pytest.mark.parametrize("controller", ["adaptive", "doubling"])
+def test_while_the_policy_is_the_reference_no_price_moves(tmp_path, controller):
+    moving = [f"kl_controller={controller}", "kl_controller.kl_coef=0.1", "learner.optimizer.lr=0"]
+
+    rows = play(tmp_path, "kl=in_reward", *moving)
+
+    assert [row["kl/coef"] for row in rows] == [0.1] * 3
 
 
 def test_a_run_with_everything_that_moves_is_resumed_exactly(tmp_path):

@@ -77,6 +77,16 @@ def test_a_step_without_tokens_moves_nothing():
     assert bonus(batch(0.2))["loss"].item() == 0.0
 
 
+def test_a_step_without_tokens_leaves_the_last_entropy_standing():
+    bonus = loss()
+    for rows in (batch(0.2), batch()):
+        bonus(rows)
+        bonus.after_step()
+
+    # 0.12 after the first step; the second neither moves it nor stops it.
+    assert bonus(batch(0.2))["loss"].item() == pytest.approx(-0.12 * 0.2)
+
+
 def test_the_gradient_is_minus_the_price_times_the_weight():
     bonus, rows = loss(), batch(0.2, 0.4)
     bonus(rows)

@@ -29,7 +29,7 @@ def batch() -> TensorDict:
         {
             "response_mask": torch.tensor([[True, True, True, False]]),
             "log_probs": torch.tensor([[-1.0, -2.0, -0.5, 7.0]], requires_grad=True),
-            "old_log_probs": torch.tensor([[-1.2, -1.5, -0.5, 0.0]]),
+            "rollout_log_probs": torch.tensor([[-1.2, -1.5, -0.5, 0.0]]),
             "ref_log_probs": torch.tensor([[-0.8, -2.5, -1.0, 0.0]]),
         },
         batch_size=[1],
@@ -62,7 +62,9 @@ def test_three_tokens_by_hand(estimator, kl, slope):
 def test_each_token_has_its_own_ratio_not_its_sequences():
     # With the ratio of the sequence a token would answer for the drift of the others.
     rows, drifted = batch(), batch()
-    drifted["old_log_probs"] = drifted["old_log_probs"] - torch.tensor([[1.0, 0.0, 0.0, 0.0]])
+    drifted["rollout_log_probs"] = drifted["rollout_log_probs"] - torch.tensor(
+        [[1.0, 0.0, 0.0, 0.0]]
+    )
 
     for one in (rows, drifted):
         loss()(one)["loss"].backward()
@@ -70,6 +72,41 @@ def test_each_token_has_its_own_ratio_not_its_sequences():
     slopes = rows["log_probs"].grad[0], drifted["log_probs"].grad[0]
     assert torch.equal(slopes[0][1:], slopes[1][1:])
     assert slopes[1][0].item() == pytest.approx(slopes[0][0].item() * torch.e, rel=1e-6)
+
+
+def test_the_gradient_is_that_of_the_kl_whoever_sampled_and_whatever_the_proximal_policy():
+    # Every token of a vocabulary of 6, as often as the sampler draws it.
+    draw = torch.Generator().manual_seed(0)
+    logits = [torch.randn(6, generator=draw, dtype=torch.float64) for _ in range(4)]
+    policy = logits[0].requires_grad_()
+    log_probs, old, sampler, ref = (scores.log_softmax(0) for scores in logits)
+    rows = {
+        "response_mask": torch.ones(6, 1, dtype=torch.bool),
+        "log_probs": log_probs[:, None],
+        "old_log_probs": old[:, None].detach(),
+        "rollout_log_probs": sampler[:, None],
+        "ref_log_probs": ref[:, None],
+        "loss_weight": sampler[:, None].exp(),
+    }
+
+    value = loss(kl_coef=1.0)(TensorDict(rows, batch_size=[6]))["loss"]
+    exact = (log_probs.exp() * (log_probs - ref)).sum()
+
+    torch.testing.assert_close(value, exact)
+    (gradient,) = torch.autograd.grad(value, policy, retain_graph=True)
+    (wanted,) = torch.autograd.grad(exact, policy)
+    torch.testing.assert_close(gradient, wanted, atol=1e-15, rtol=0)
+
+
+def test_a_token_without_a_record_has_ratio_1():
+    rows = batch()
+    rows["rollout_log_probs"] = torch.full((1, 4), float("nan"))
+
+    loss()(rows)["loss"].backward()
+
+    # The gradient is rho d: d = -0.2, 0.5 and 0.5.
+    slope = torch.tensor([[-0.2, 0.5, 0.5, 0.0]]) * 0.1 / 3
+    torch.testing.assert_close(rows["log_probs"].grad, slope, atol=1e-7, rtol=0)
 
 
 def case_of(name, number):
@@ -81,6 +118,7 @@ def case_of(name, number):
         "response_mask": mask,
         "log_probs": entries["in/log_prob"].requires_grad_(),
         "old_log_probs": entries["in/old_log_prob"],
+        "rollout_log_probs": entries["in/old_log_prob"],
         "ref_log_probs": entries["in/ref_log_prob"],
         "advantage": torch.where(mask, entries["in/advantages"][:, None], 0.0),
     }

@@ -7,6 +7,8 @@ from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
+from components.loss.weight.self_normalised import SelfNormalisedWeight
+from rlcomp.errors import ConfigError
 
 
 def loss(reduction=None) -> PolicyLoss:
@@ -70,6 +72,14 @@ def test_the_reduction_weighs_the_tokens():
     assert loss(TokenMean())(rows)["loss"].item() == pytest.approx(-3.0)  # (1 + 2 + 6) / 3
     # (1.5 + 6) / 2
     assert loss(SequenceMean())(rows)["loss"].item() == pytest.approx(-3.75)
+
+
+def test_two_parts_that_prepare_the_same_key_are_refused():
+    parts = {"ratio": TokenRatio(), "trust_region": Clip(), "reduction": TokenMean()}
+    weight = {"token": SelfNormalisedWeight(), "sequence": SelfNormalisedWeight(level="sequence")}
+
+    with pytest.raises(ConfigError, match=r"weight\.token and weight\.sequence both prepare 'wei"):
+        PolicyLoss(**parts, weight=weight)
 
 
 def test_no_gradient_reaches_the_advantage():

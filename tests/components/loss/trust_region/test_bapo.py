@@ -25,6 +25,7 @@ def batch():
     return TensorDict(
         {
             "response_mask": torch.tensor([[True, False], [True, False], [False, False]]),
+            "log_probs": torch.tensor([[-1.3, NAN], [-0.1, NAN], [NAN, NAN]], dtype=torch.float64),
             "ratio": torch.tensor([[1.35, NAN], [0.7, NAN], [NAN, NAN]], dtype=torch.float64),
             "advantage": torch.tensor([[1.0, NAN], [-1.0, NAN], [NAN, NAN]], dtype=torch.float64),
             "rollout_log_probs": torch.tensor(
@@ -84,6 +85,19 @@ def test_likely_tokens_count_by_their_probability():
 
     # The negative token hardly counts: bounds that let the positive one in are enough.
     assert Bapo(share=0.9, **PATHS).prepare(rows)["ratio_floor"].tolist() == [0.6] * 3
+
+
+def test_a_token_without_a_record_counts_by_its_probability_now():
+    rows = batch()
+    rows["rollout_log_probs"][0, 0] = NAN
+    part = Bapo(share=0.6, **PATHS)
+
+    bounds = part.prepare(rows)
+
+    # Positive mass 1.35 e^-1.3 = 0.3679, negative 0.7 e^-1 = 0.2575: 0.5883 until the floor passes
+    # 0.7 and leaves the positive token alone.
+    assert bounds["ratio_floor"].tolist() == pytest.approx([0.8] * 3)
+    assert part.found.share == pytest.approx(1.0)
 
 
 def test_what_was_found_is_recorded():

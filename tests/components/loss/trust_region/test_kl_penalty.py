@@ -3,6 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.trust_region.kl_penalty import KLPenalty
+from rlcomp.errors import ConfigError
 from rlcomp.run.record import recording
 
 NAN = float("nan")
@@ -78,10 +79,33 @@ def test_the_coefficient_survives_a_checkpoint():
     assert other.coefficient.item() == 2
 
 
-def test_kl_and_coefficient_are_recorded():
+def test_the_kl_and_once_a_step_the_coefficient_are_recorded():
+    part = KLPenalty(kl_coef=3.0)
+
     with recording() as ledger:
-        KLPenalty(kl_coef=3.0)(batch())
+        part(batch())
+        part(batch())
+        part.after_step()
 
     assert ledger.means() == pytest.approx(
         {"trust_region/kl": 0.3068528 / 3, "trust_region/kl_coef": 3.0}
     )
+    assert ledger.counts["trust_region/kl_coef"] == 1
+
+
+@pytest.mark.parametrize(("target", "bound"), [(10.0, 1e-8), (1e-3, 1e8)])
+def test_a_coefficient_that_went_one_way_for_ever_can_come_back(target, bound):
+    part = KLPenalty(target=target)
+
+    for _ in range(200):
+        part(batch())
+        part.after_step()
+
+    assert part.coefficient.item() == pytest.approx(bound)
+
+
+def test_a_coefficient_of_0_cannot_adapt():
+    with pytest.raises(ConfigError, match=r"kl_coef is 0 and adaptive is true"):
+        KLPenalty(kl_coef=0.0)
+
+    assert KLPenalty(kl_coef=0.0, adaptive=False).coefficient.item() == 0

@@ -43,11 +43,11 @@ def test_what_is_dropped_is_recorded():
     with recording() as ledger:
         MaskedWeight(low=0.5, high=5.0)(batch())
 
-    # One weight of 1 among three: mean 1/3, (1/3)^2 / (1/3).
+    # One weight of 1 among three.
     third = pytest.approx(1 / 3)
     assert ledger.means() == {
         "weight/mean": third,
-        "weight/ess": third,
+        "weight/second_moment": third,
         "weight/dropped_masked": pytest.approx(2 / 3),
     }
 

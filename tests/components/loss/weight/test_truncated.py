@@ -62,11 +62,14 @@ def test_a_sequence_shares_one_weight():
     torch.testing.assert_close(weight, torch.tensor([[4.4816891] * 4 + [0.0]]))
 
 
-def test_mean_and_effective_sample_size_are_recorded():
+def test_mean_and_second_moment_are_recorded():
     with recording() as ledger:
-        TruncatedWeight(cap=1.0, floor=0.25)(batch())
+        TruncatedWeight(cap=2.0)(batch())
 
-    assert ledger.means() == {"weight/mean": 1.0, "weight/ess": 1.0}
+    # 1, e^0.5, 2, 1: their squares are 1, e, 4, 1.
+    assert ledger.means() == pytest.approx(
+        {"weight/mean": (4 + 1.6487213) / 4, "weight/second_moment": (6 + 2.7182818) / 4}
+    )
 
 
 @pytest.mark.parametrize("level", ["token", "sequence", "sequence_mean"])
