@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra.core.utils import setup_globals
+from omegaconf import OmegaConf
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"
@@ -25,7 +27,9 @@ SLOTS = (
     "kl",
     "kl_controller",
     "value",
+    "value_warm_up",
     "advantage",
+    "advantage@advantage.advantage",
     "filter",
     "loss",
     "loss/ratio",
@@ -46,7 +50,9 @@ Every method below is a point in one space: a choice of parts, by name. This pag
 
 `rlcomp recipe=NAME` runs one on the sorting task, `rlcomp-describe recipe=NAME` shows its flow and
 `rlcomp-describe recipe=NAME --against recipe=grpo` what differs. Any part can be replaced on the
-command line: `rlcomp recipe=dapo advantage=leave_one_out loss/trust_region=dual_clip`.
+command line: `rlcomp recipe=dapo advantage=leave_one_out loss/trust_region=dual_clip`. Slots at
+`none` and the plain choices (`collector=group`, `sampling=full`, `proximal=rollout`,
+`kl_controller=fixed`) are not listed, nor are numbers as `grpo` has them.
 Whether each of them learns is measured in [experiments/recipes](../experiments/recipes/README.md).
 
 | recipe | paper | parts | numbers set | tests |
@@ -55,8 +61,10 @@ Whether each of them learns is measured in [experiments/recipes](../experiments/
 
 
 def recipes() -> list[str]:
-    """Every policy-optimisation recipe: those built on the flow of ``grpo``."""
-    return sorted(name for name in _names() if "grpo" in _lineage(name))
+    """Every policy-optimisation method: ``grpo``, and what chooses other parts for its flow."""
+    built_on = [name for name in sorted(_names()) if "grpo" in _lineage(name)]
+    plain = parts("grpo")
+    return [name for name in built_on if name == "grpo" or parts(name) != plain]
 
 
 def _names() -> list[str]:
@@ -73,7 +81,7 @@ def _lineage(name: str) -> list[str]:
 def paper(name: str) -> str:
     """What the comment above a recipe says."""
     lines = (CONF / "recipe" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-    words = [line.removeprefix("# ") for line in lines if line.startswith("# ")]
+    words = [line.removeprefix("# ") for line in takewhile(lambda line: line[:1] == "#", lines)]
     return " ".join(line for line in words if not line.startswith("@package"))
 
 
@@ -85,25 +93,29 @@ def parts(name: str) -> dict[str, str]:
         chosen = compose("config", overrides, return_hydra_config=True).hydra.runtime.choices
     found: dict[str, str] = {}
     for key, option in chosen.items():
-        slot, _, package = key.partition("@")
         # The policy loss alone: demonstrations and KL have reductions of their own.
-        own = not package or package in ("rollout", "rollout.collector", "advantage.advantage")
-        if slot in SLOTS and own and option not in PLAIN:
+        slot = key.removesuffix(".collector").removesuffix("@rollout")
+        if slot in SLOTS and option not in PLAIN:
             found[slot] = option if isinstance(option, str) else "+".join(option)
     return {slot: found[slot] for slot in SLOTS if slot in found}
 
 
 def numbers(name: str) -> str:
-    """What a recipe sets beside its choices, as overrides."""
-    from omegaconf import OmegaConf
-
-    raw = OmegaConf.load(CONF / "recipe" / f"{name}.yaml")
-    own = {key: value for key, value in raw.items() if key not in ("defaults",)}
-    return ", ".join(f"`{path}={value}`" for path, value in _flat(own, "") if "stages" not in path)
+    """What a recipe, or one between it and ``grpo``, sets beside its choices, as overrides."""
+    lineage = _lineage(name)
+    found: dict[str, object] = {}
+    for recipe in reversed(lineage[: lineage.index("grpo")] or ["grpo"]):
+        # As it is written: what it refers to stands in other files.
+        file = OmegaConf.load(CONF / "recipe" / f"{recipe}.yaml")
+        found |= dict(_flat(OmegaConf.to_container(file, resolve=False), ""))
+    # The price of a KL that a recipe does not pay is no number of it.
+    unused = ("defaults",) if "kl" in parts(name) else ("defaults", "kl_controller")
+    own = {path: value for path, value in found.items() if path.split(".")[0] not in unused}
+    return ", ".join(f"`{path}={value}`" for path, value in own.items() if "stages" not in path)
 
 
 def _flat(tree: object, prefix: str) -> Iterator[tuple[str, object]]:
-    if hasattr(tree, "items"):
+    if isinstance(tree, dict):
         for key, value in tree.items():
             yield from _flat(value, f"{prefix}{key}.")
     else:
@@ -115,14 +127,26 @@ def tests(chosen: dict[str, str]) -> list[str]:
     found: dict[str, None] = {}
     for slot, options in chosen.items():
         for option in options.split("+"):
-            text = (CONF / slot / f"{option}.yaml").read_text(encoding="utf-8")
-            for target in re.findall(r"_target_: components\.([\w.]+)\.(\w+)", text):
+            for target in _targets(slot.partition("@")[0], option):
                 found.update(dict.fromkeys(_tests_of(*target)))
     return list(found)
 
 
+def _targets(group: str, option: str) -> Iterator[tuple[str, str]]:
+    """(module, class) of an option and of those it starts from."""
+    text = (CONF / group / f"{option}.yaml").read_text(encoding="utf-8")
+    for module, name in re.findall(r"_target_: ([\w.]+)\.(\w+)", text):
+        if name != "Nothing":
+            yield module, name
+    for other in re.findall(r"^  - (\w+)$", text, re.MULTILINE):
+        if other != "_self_":
+            yield from _targets(group, other)
+    for other_group, other in re.findall(r"^  - /([\w/]+)(?:@\S+)?: (\w+)$", text, re.MULTILINE):
+        yield from _targets(other_group, other)
+
+
 def _tests_of(module: str, name: str) -> list[str]:
-    folder = ROOT / "tests" / "components" / Path(*module.split(".")[:-1])
+    folder = ROOT / "tests" / Path(*module.removeprefix("rlcomp.").split(".")[:-1])
     files = sorted(folder.glob("test_*.py"))
     holding = [f for f in files if re.search(rf"\b{name}\b", f.read_text(encoding="utf-8"))]
     own = [f for f in holding if module.split(".")[-1] in f.stem]

@@ -368,3 +368,11 @@ def test_a_renamed_loss_prepares_from_the_renamed_key():
     loss.set_keys(advantage="other")
 
     assert loss.prepare(loss.view(rows))["selected"].tolist() == [[True, False, False]]
+
+
+def test_a_renamed_output_of_the_model_is_not_there_yet_when_a_loss_prepares():
+    loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=TokenMean())
+    loss.set_keys(advantage="mine")
+    rows = TensorDict({"response_mask": torch.ones(1, 3, dtype=torch.bool)}, batch_size=[1])
+
+    assert "advantage" not in loss.view(rows).keys()
