@@ -14,14 +14,14 @@ def numbers(directory):
 
 
 def test_by_hand_equals_the_command_line(rlcomp, tmp_path, monkeypatch):
-    steps = ["phases.warm_start.steps=4", "phases.rl.steps=3"]
+    steps = ["phases.warm_start.steps=30", "phases.rl.steps=3"]
     assert rlcomp("seed=5", f"directory={tmp_path / 'words'}", *steps) == 0
 
-    monkeypatch.setattr("sys.argv", [str(SCRIPT), str(tmp_path / "hand"), "5", "4", "3"])
+    monkeypatch.setattr("sys.argv", [str(SCRIPT), str(tmp_path / "hand"), "5", "30", "3"])
     runpy.run_path(str(SCRIPT), run_name="__main__")
 
     assert numbers(tmp_path / "hand") == numbers(tmp_path / "words")
-    assert len(numbers(tmp_path / "hand")) == 7
+    assert len(numbers(tmp_path / "hand")) == 33
 
 
 def test_by_hand_takes_at_most_sixty_lines():
