@@ -17,9 +17,9 @@ from rlcomp.report.tables import seconds
 
 
 def table(groups, metric):
-    """Markdown: the metric before RL and at the end, each seed, mean, interval, mean over steps."""
+    """Markdown: the metric before RL and at the end, each seed, mean, interval, over steps."""
     lines = [
-        f"| {metric} | before | each seed, at the end | mean | 95 % interval | mean over steps | s |",
+        f"| {metric} | before | each seed, at the end | mean | 95 % interval | over steps | s |",
         "|---|---|---|---|---|---|---|",
     ]
     for group in groups:
@@ -41,7 +41,8 @@ def draw(groups, metrics, path):
     """One panel a metric; mean and interval over seeds."""
     figure = Figure(figsize=(6.4 * len(metrics), 4), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, metric in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics):
+    panels = figure.subplots(1, len(metrics), squeeze=False)[0]
+    for axes, metric in zip(panels, metrics, strict=True):
         for index, group in enumerate(groups):
             found = band(group.finished, metric)
             if found is not None:

@@ -405,7 +405,11 @@ def test_the_table_is_as_long_as_promised():
 @pytest.mark.usefixtures("no_model")
 def test_independent_mistakes_are_told_in_one_go(told):
     _, message, _ = told(
-        "prompts.batch_size=0", "+reward._keys_.rewrd=x", "kl=in_reward", "reference=none", "seed=-1"
+        "prompts.batch_size=0",
+        "+reward._keys_.rewrd=x",
+        "kl=in_reward",
+        "reference=none",
+        "seed=-1",
     )
 
     for fragment in (
