@@ -79,27 +79,10 @@ class Learner(Component):
         self.max_grad_norm = max_grad_norm
         self.name = name
         self.generator = new_generator()
-        foreign = [name for name, loss in losses.items() if not isinstance(loss, Loss)]
-        if foreign and micro_batch_tokens is not None:
-            raise ConfigError(
-                f"learner.micro_batch_tokens is {micro_batch_tokens}, but loss '{foreign[0]}' "
-                "averages over the rows it is given: splitting would change it; set it to null"
-            )
-        steps = num_minibatches * epochs
+        _check_micro_batches(losses, micro_batch_tokens)
         sampling = model.sampling if isinstance(model, LanguageModel) else Sampling()
-        truncated = steps > 1 and sampling.truncates
-        self.replayed = truncated and sampling.replay
-        if truncated and not self.replayed:
-            raise ConfigError(
-                f"sampling is {sampling} and learner.num_minibatches * learner.epochs is "
-                f"{steps}: after the first step the policy would keep other tokens than the "
-                "sampler did; use sampling=full, sampling.replay=true, or one optimiser step a "
-                "batch"
-            )
-        if sampling.temperature == 0:
-            raise ConfigError(
-                "sampling.temperature is 0: a greedy policy has no gradient; set it above 0"
-            )
+        _check_sampling(sampling, num_minibatches * epochs)
+        self.replayed = num_minibatches * epochs > 1 and sampling.truncates
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
         self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
         self.trained = [p for p in self.parameters() if p.requires_grad]
@@ -228,3 +211,28 @@ class Learner(Component):
         saved: Any = state["optimizer"]
         own = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({**saved, "param_groups": own})
+
+
+def _check_micro_batches(
+    losses: dict[str, TensorDictModuleBase], micro_batch_tokens: int | None
+) -> None:
+    foreign = [name for name, loss in losses.items() if not isinstance(loss, Loss)]
+    if foreign and micro_batch_tokens is not None:
+        raise ConfigError(
+            f"learner.micro_batch_tokens is {micro_batch_tokens}, but loss '{foreign[0]}' "
+            "averages over the rows it is given: splitting would change it; set it to null"
+        )
+
+
+def _check_sampling(sampling: Sampling, steps: int) -> None:
+    if steps > 1 and sampling.truncates and not sampling.replay:
+        raise ConfigError(
+            f"sampling is {sampling} and learner.num_minibatches * learner.epochs is "
+            f"{steps}: after the first step the policy would keep other tokens than the "
+            "sampler did; use sampling=full, sampling.replay=true, or one optimiser step a "
+            "batch"
+        )
+    if sampling.temperature == 0:
+        raise ConfigError(
+            "sampling.temperature is 0: a greedy policy has no gradient; set it above 0"
+        )
