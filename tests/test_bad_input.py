@@ -373,7 +373,7 @@ def told(place, tmp_path, monkeypatch, capsys, rlcomp):
     return run
 
 
-def early(told, bad):
+def assert_told_early(told, bad):
     code, message, seconds = told(*bad.line)
 
     for fragment in (bad.path, bad.value, bad.remedy):
@@ -387,12 +387,12 @@ def early(told, bad):
 @pytest.mark.usefixtures("no_model")
 @pytest.mark.parametrize("name", [name for name, bad in TABLE.items() if not bad.late])
 def test_a_broken_command_line_is_told_before_a_model_is_built(told, name):
-    early(told, TABLE[name])
+    assert_told_early(told, TABLE[name])
 
 
 @pytest.mark.parametrize("name", [name for name, bad in TABLE.items() if bad.late])
 def test_what_can_only_be_seen_behind_the_model_is_told_before_the_first_step(told, name, tmp_path):
-    early(told, TABLE[name])
+    assert_told_early(told, TABLE[name])
 
     assert not (tmp_path / "metrics.jsonl").exists()
 

@@ -58,7 +58,9 @@ def test_a_stage_that_starts_a_new_batch_says_so(describe):
 
 def test_the_parts_of_a_learner_stand_below_it(describe):
     text, _, _ = describe("recipe=grpo")
-    parts = ["learner", "policy", "loss", "loss.reduction", "loss.ratio", "loss.trust_region"]
+    own = ["loss", "loss.reduction", "loss.ratio", "loss.trust_region"]
+    # The KL shares the reduction of the policy loss: one node, shown where it is used.
+    parts = ["learner", "policy", *own, "learner.losses.kl", "loss.reduction"]
     firsts = [
         line.split()[0] for line in text[text.index("phase rl") :].splitlines() if line.split()
     ]
@@ -157,7 +159,9 @@ sys.argv = ["rlcomp-describe", "kl=in_loss"]
 main()
 assert not {"torch", "tensordict", "transformers", "components.loss.policy"} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_composing_outside_the_app_leaves_no_trace():

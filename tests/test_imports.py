@@ -33,7 +33,9 @@ for name in {LIGHT}:
     heavy = {{"torch", "tensordict", "transformers", "numpy", "components"}} & set(sys.modules)
     assert not heavy, (name, heavy)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_run_imports_no_tracker_extra_or_plot_before_it_needs_it():
@@ -43,7 +45,9 @@ import rlcomp.run.launch
 heavy = {"wandb", "tensorboard", "matplotlib", "gymnasium", "peft", "datasets", "torchrl"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", rlcomp.__all__)

@@ -52,7 +52,7 @@ def test_a_greedy_answer_that_could_not_be_judged_is_no_baseline():
 def test_a_group_without_a_greedy_answer_is_refused_with_the_remedy():
     greedy = torch.tensor([True, False, False])
 
-    with pytest.raises(ConfigError, match=r"group 9 \(row 2\).*collector=greedy_baseline"):
+    with pytest.raises(ConfigError, match=r"group 9 \(row 2\).*collector@rollout=greedy_baseline"):
         greedy_reward(double(1, 2, 3), torch.tensor([4, 4, 9]), torch.ones(3).bool(), greedy)
 
 

@@ -41,7 +41,7 @@ def cases(name):
         yield {k.removeprefix(start): t for k, t in tensors.items() if k.startswith(start)}
 
 
-def close(got, want):
+def assert_near(got, want):
     torch.testing.assert_close(got, want, atol=1e-9, rtol=1e-9)
 
 
@@ -50,7 +50,7 @@ def close(got, want):
 
 def test_the_soft_overlong_penalty_is_dapo_s():
     for case in cases("spec__dapo_soft_overlong"):
-        close(soft_overlong(case["in/length"], 60, 20, 1.0), case["out/penalty"])
+        assert_near(soft_overlong(case["in/length"], 60, 20, 1.0), case["out/penalty"])
 
 
 @pytest.mark.parametrize("peer", ["openrlhf", "areal"])
@@ -58,7 +58,7 @@ def test_the_soft_overlong_penalty_is_that_of_peers(peer):
     for case in cases(f"{peer}__overlong_penalty"):
         penalty = soft_overlong(case["in/length"].double(), 40, 16, 1.0)
 
-        close(case["in/rewards"] + penalty, case["out/rewards"])
+        assert_near(case["in/rewards"] + penalty, case["out/rewards"])
 
 
 def test_the_length_reward_is_kimi_s():
@@ -66,22 +66,22 @@ def test_the_length_reward_is_kimi_s():
         valid = torch.ones_like(case["in/correct"], dtype=torch.bool)
         score = kimi_length(case["in/length"], case["in/correct"].bool(), case["in/index"], valid)
 
-        close(score, case["out/reward"])
+        assert_near(score, case["out/reward"])
 
 
 def test_the_length_rewards_are_those_of_l1():
     for case in cases("spec__length_l1_exact"):
         inputs = (case[f"in/{name}"] for name in ("length", "correct", "target"))
-        close(l1_exact(*inputs, alpha=3e-4), case["out/reward"])
+        assert_near(l1_exact(*inputs, alpha=3e-4), case["out/reward"])
     for case in cases("spec__length_l1_max"):
         inputs = (case[f"in/{name}"] for name in ("length", "correct", "target"))
-        close(l1_max(*inputs, alpha=0.01, delta=0.5), case["out/reward"])
+        assert_near(l1_max(*inputs, alpha=0.01, delta=0.5), case["out/reward"])
 
 
 def test_the_length_reward_is_grpo_lead_s():
     for case in cases("spec__length_grpo_lead"):
         inputs = (case[f"in/{name}"] for name in ("length", "correct", "index"))
-        close(grpo_lead(*inputs, alpha=0.05), case["out/reward"])
+        assert_near(grpo_lead(*inputs, alpha=0.05), case["out/reward"])
 
 
 # Values by hand.
@@ -138,7 +138,7 @@ def test_the_penalty_is_the_sigmoid_of_the_deviation_where_the_group_is_solved()
     penalty = solved_length_penalty(length, right, group, valid, 0.5)
 
     low, high = 1 / (1 + math.e), 1 / (1 + 1 / math.e)
-    close(penalty, double(-low, -high, 0, 0, 0, 0))
+    assert_near(penalty, double(-low, -high, 0, 0, 0, 0))
 
 
 def test_accuracy_is_taken_over_valid_answers():
@@ -234,7 +234,7 @@ def test_rows_may_come_in_any_order(rule, rows, random):
 
     moved = rule(length[order], right[order], group[order])
 
-    close(moved, rule(length, right, group)[order])
+    assert_near(moved, rule(length, right, group)[order])
 
 
 @given(st.integers(1, 40), st.integers(0, 20), st.floats(0, 3), st.floats(-30, 90))

@@ -84,7 +84,7 @@ class Control:
         self.ratio = (self.log_prob - self.held["in/sample_log_prob"][:, None]).exp()
         self.advantage = self.held["in/advantage"]
 
-    def hold(self, objective, entropy_coef, gradient_of=None):
+    def assert_reproduced(self, objective, entropy_coef, gradient_of=None):
         entropy = -(self.all.exp() * self.all).sum(-1).mean()
         loss = (objective if gradient_of is None else gradient_of) - entropy_coef * entropy
         loss.backward()
@@ -101,15 +101,15 @@ def test_torchrl_s_clipped_loss(number):
 
     surrogate = clipped_surrogate(case.ratio, advantage, 0.2, high)
 
-    case.hold(-surrogate.mean(), [0.01, 0.02, 0.0][number % 3])
+    case.assert_reproduced(-surrogate.mean(), [0.01, 0.02, 0.0][number % 3])
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_torchrl_s_loss_without_a_clip_and_its_a2c(number):
     plain, a2c = Control("ppo_loss", number), Control("a2c_loss", number)
 
-    plain.hold(-(plain.ratio * plain.advantage).mean(), 0.01)
-    a2c.hold(-(a2c.log_prob * a2c.advantage).mean(), 0.01)
+    plain.assert_reproduced(-(plain.ratio * plain.advantage).mean(), 0.01)
+    a2c.assert_reproduced(-(a2c.log_prob * a2c.advantage).mean(), 0.01)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -122,4 +122,4 @@ def test_torchrl_s_penalty_is_our_estimate_summed_over_actions(number):
     torch.testing.assert_close(kl.detach(), case.held["out/kl"])
     # Its coefficient of 1 is doubled, in place, between the value and the gradient.
     assert doubled_kl_coef(1.0, kl.mean().item(), target=0.01) == 2
-    case.hold(objective + kl.mean(), 0.01, gradient_of=objective + 2 * kl.mean())
+    case.assert_reproduced(objective + kl.mean(), 0.01, gradient_of=objective + 2 * kl.mean())

@@ -208,3 +208,5 @@ def test_finishing_what_never_started_is_no_error(tmp_path):
     WandB(directory=str(tmp_path), project="p", group=None, job_type=None, tags=[]).finish()
     TensorBoard(directory=str(tmp_path)).finish()
     JsonLines(directory=str(tmp_path)).finish()
+
+    assert list(tmp_path.iterdir()) == []

@@ -108,4 +108,7 @@ def test_the_terminal_is_left_as_it_was():
 
 
 def test_finishing_before_the_start_is_no_error():
-    Display(seed=0).finish()
+    out = io.StringIO()
+    Display(seed=0, console=Console(file=out)).finish()
+
+    assert out.getvalue() == ""

@@ -336,4 +336,6 @@ report([{str(compared)!r}], None, None, [])
 heavy = {{"torch", "tensordict", "transformers", "components"}} & set(sys.modules)
 assert not heavy, heavy
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr

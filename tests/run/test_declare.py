@@ -288,4 +288,6 @@ for file in config_directory().glob("**/*.yaml"):
 assert "reference=frozen" in options_writing("ref_log_probs"), options_writing("ref_log_probs")
 assert not {"torch", "tensordict", "transformers", "components.loss"} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr

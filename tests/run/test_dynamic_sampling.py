@@ -42,7 +42,7 @@ def test_feedback_without_a_sampler_that_numbers_its_prompts_is_told_before_the_
     (error,) = check_flow(planned("feedback=pass_rate"))
 
     assert "stage feedback (PassRate) reads 'example_id'" in error
-    assert "choose sampler=curriculum" in error
+    assert "choose sampler@prompts=curriculum" in error
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_a_critic_that_is_right_and_stays_has_no_loss(seed, clip):
     assert not batch["value"].grad.any()
 
 
-def compare(got, want):
+def assert_near(got, want):
     # The weights of a reduction are float32.
     torch.testing.assert_close(got, want, atol=1e-7, rtol=1e-6)
 
@@ -137,8 +137,8 @@ def test_verl_s_loss_gradient_and_clip_fraction_are_reproduced():
                 loss = make_loss(clip=clip, reduction=reduction)(batch)["loss"]
             loss.backward()
 
-            compare(loss, file.get_tensor(f"{case}/out/loss"))
-            compare(batch["value"].grad, file.get_tensor(f"{case}/grad/vpreds"))
+            assert_near(loss, file.get_tensor(f"{case}/out/loss"))
+            assert_near(batch["value"].grad, file.get_tensor(f"{case}/grad/vpreds"))
             fraction = float(file.get_tensor(f"{case}/out/clipfrac"))
             assert ledger.means()["value/clip_fraction"] == pytest.approx(fraction)
 
@@ -152,8 +152,8 @@ def test_openrlhf_s_loss_and_gradient_are_reproduced():
             loss = make_loss(clip=clip)(batch)["loss"]
             loss.backward()
 
-            compare(loss, file.get_tensor(f"{case}/out/loss"))
-            compare(batch["value"].grad, file.get_tensor(f"{case}/grad/values"))
+            assert_near(loss, file.get_tensor(f"{case}/out/loss"))
+            assert_near(batch["value"].grad, file.get_tensor(f"{case}/grad/values"))
 
 
 def test_trl_s_sum_of_policy_and_value_loss_is_reproduced():
@@ -170,6 +170,6 @@ def test_trl_s_sum_of_policy_and_value_loss_is_reproduced():
             loss = policy(batch)["loss"] + critic(batch)["loss"]
             loss.backward()
 
-            compare(loss, file.get_tensor(f"{case}/out/loss"))
-            compare(batch["value"].grad, file.get_tensor(f"{case}/grad/vpred"))
-            compare(batch["log_probs"].grad, file.get_tensor(f"{case}/grad/log_prob"))
+            assert_near(loss, file.get_tensor(f"{case}/out/loss"))
+            assert_near(batch["value"].grad, file.get_tensor(f"{case}/grad/vpred"))
+            assert_near(batch["log_probs"].grad, file.get_tensor(f"{case}/grad/log_prob"))

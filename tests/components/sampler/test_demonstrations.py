@@ -50,7 +50,9 @@ def test_a_row_is_prompt_demonstration_and_eos_with_the_mask_on_what_is_imitated
 
 def test_what_just_fits_the_context_is_accepted():
     # "ab" and "cdef" are 2 and 4 bytes; with EOS 7 tokens.
-    demonstrations(task=Listed(("ab", "cdef")), batch_size=1, context_length=7)
+    draw = demonstrations(task=Listed(("ab", "cdef")), batch_size=1, context_length=7)
+
+    assert draw()["attention_mask"].sum().item() == 7
 
 
 def test_a_demonstration_too_long_for_the_context_is_refused_at_once():

@@ -70,7 +70,7 @@ def ours(batch, ratio, trust_region, reduction, over_all_rows=False):
     return value.detach(), gradient
 
 
-def hold(got, want, tolerance):
+def assert_near(got, want, tolerance):
     torch.testing.assert_close(got, want.expand_as(got), atol=tolerance, rtol=tolerance)
 
 
@@ -81,8 +81,8 @@ def test_verl_s_cispo(number):
 
     value, own = ours(batch, TokenRatio(), Cispo(clip_low=low, clip_high=high), token_mean)
 
-    hold(value, loss, EXACT)
-    hold(own, gradient, EXACT)
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -99,8 +99,8 @@ def test_verl_s_covariances(name, trust_region, number):
 
     value, own = ours(batch, TokenRatio(), trust_region, token_mean)
 
-    hold(value, loss, EXACT)
-    hold(own, gradient, EXACT)
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -113,8 +113,8 @@ def test_verl_s_gspo_whatever_aggregation_it_is_told(number):
 
     for ratio in ratios:
         value, own = ours(batch, ratio, Clip(clip_low=low, clip_high=high), sequence_mean)
-        hold(value, loss, LENGTH)
-        hold(own, gradient, LENGTH)
+        assert_near(value, loss, LENGTH)
+        assert_near(own, gradient, LENGTH)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -124,8 +124,8 @@ def test_verl_s_score_functions(name, reduction, number):
 
     # A ratio of 1 has their gradient; weighted log-probs have their value as well.
     value, own = ours(batch, NoRatio(), Cispo(), reduction)
-    hold(value, loss, EXACT)
-    hold(own, gradient, EXACT)
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -135,8 +135,8 @@ def test_sapo_of_verl_and_trl(peer, number):
 
     value, own = ours(batch, TokenRatio(), Sapo(), sequence_mean, peer.startswith("trl"))
 
-    hold(value, loss, LENGTH)
-    hold(own, gradient, LENGTH)
+    assert_near(value, loss, LENGTH)
+    assert_near(own, gradient, LENGTH)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -146,8 +146,8 @@ def test_trl_s_cispo_takes_the_cap_itself(number):
     # Its epsilon_high = 5 is our clip_high = 4.
     value, own = ours(batch, TokenRatio(), Cispo(clip_low=None, clip_high=5.0 - 1), token_mean)
 
-    hold(value, loss, EXACT)
-    hold(own, gradient, EXACT)
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -159,8 +159,8 @@ def test_trl_s_gspo(number):
         batch, SequenceRatio(), Clip(clip_low=low, clip_high=high), sequence_mean, True
     )
 
-    hold(value, loss, EXACT)
-    hold(own, gradient, EXACT)
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -172,8 +172,8 @@ def test_trl_s_gspo_token(number):
         batch, SequenceTokenRatio(), Clip(clip_low=low, clip_high=high), sequence_mean, True
     )
 
-    hold(value, loss, EXACT)
-    hold(own, gradient, EXACT)
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", [0, 1, 4, 6, 7, 10, 12, 13, 16])
@@ -197,8 +197,8 @@ def test_trl_s_grpo_losses(name, reduction, over_all_rows, number):
 
     value, own = ours(batch, TokenRatio(), trust_region, reduction, over_all_rows)
 
-    hold(value, loss, EXACT)
-    hold(own, gradient, EXACT)
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -208,7 +208,7 @@ def test_the_gradient_of_trl_s_rloo(number):
     # The value counts a response once per token there.
     _, own = ours(batch, WholeSequenceRatio(), Clip(), sequence_sum, True)
 
-    hold(own, gradient, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -220,8 +220,8 @@ def test_openrlhf_s_ppo(number):
     reduction = token_mean if number % 4 < 2 else sequence_mean
     value, own = ours(batch, TokenRatio(), trust_region, reduction)
 
-    hold(value, loss, LENGTH)
-    hold(own, gradient, LENGTH)
+    assert_near(value, loss, LENGTH)
+    assert_near(own, gradient, LENGTH)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -230,8 +230,8 @@ def test_openrlhf_s_gspo(number):
 
     value, own = ours(batch, SequenceRatio(), Clip(clip_low=3e-4, clip_high=4e-4), sequence_mean)
 
-    hold(value, loss, LENGTH)
-    hold(own, gradient, LENGTH)
+    assert_near(value, loss, LENGTH)
+    assert_near(own, gradient, LENGTH)
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -243,8 +243,8 @@ def test_torchrl_s_losses_of_language_models(name, high, number):
     reduction = sequence_mean if number % 2 else token_mean
     value, own = ours(batch, TokenRatio(), Clip(clip_low=0.2, clip_high=high), reduction)
 
-    hold(value, loss, EXACT)
-    hold(own, gradient, EXACT)
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
 
 
 @pytest.mark.parametrize("number", [0, 2, 4])
