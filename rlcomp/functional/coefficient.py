@@ -33,7 +33,6 @@ def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
 
     Examples:
         >>> import torch
-        >>> import torch
         >>> kl, mask = torch.tensor([[1.0, 3.0], [4.0, 0.0]]), torch.tensor([[1, 1], [1, 0]]).bool()
         >>> mean_kl(kl, mask, "sequence"), mean_kl(kl, mask, "token")
         (4.0, 3.0)

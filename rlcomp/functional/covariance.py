@@ -44,7 +44,13 @@ def count_of(mask: Tensor, share: float) -> int:
 
     Args:
         mask: shape ``[B, T]``, bool.
-        share: in [0, 1].
+        share: in [0, 1], dimensionless.
+
+    Returns:
+        An int, tokens.
+
+    Source:
+        Cui et al. 2025 (Clip-Cov: r N), arXiv:2505.22617, section 4.2; rounded as in verl.
 
     Examples:
         >>> count_of(torch.ones(2, 5, dtype=torch.bool), 0.25)

@@ -48,10 +48,19 @@ def recorded(rollout_log_probs: Tensor, otherwise: Tensor) -> Tensor:
 
     Args:
         rollout_log_probs: shape ``[B, T]``, nats.
-        otherwise: shape ``[B, T]``, nats.
+        otherwise: shape ``[B, T]``, nats; passes no gradient on.
 
     Returns:
         Shape ``[B, T]``, nats.
+
+    Source:
+        Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training":
+        the sampler's own log-probs.
+
+    Examples:
+        >>> rollout, old = torch.tensor([[-1.5, float("nan")]]), torch.tensor([[-1.0, -2.0]])
+        >>> recorded(rollout, old)
+        tensor([[-1.5000, -2.0000]])
     """
     return torch.where(rollout_log_probs.isnan(), otherwise.detach(), rollout_log_probs)
 

@@ -129,6 +129,12 @@ def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
     Returns:
         Shape ``[B]``, dimensionless; 0 for rows not selected, alone, or among equal lengths.
 
+    Raises:
+        NumericalError: a selected length is not finite.
+
+    Source:
+        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.1.
+
     Examples:
         >>> group = torch.zeros(3, dtype=torch.int64)
         >>> length_deviation(torch.tensor([10.0, 20, 99]), group, torch.tensor([True, True, False]))

@@ -73,7 +73,11 @@ def squared_probs(
         recorded: as in :func:`token_log_probs`.
 
     Returns:
-        Shape ``[N]``, between 1/V and 1, float32 at least.
+        Shape ``[N]``, dimensionless, between 1/V and 1, float32 at least.
+
+    Source:
+        Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl: a term of the squared norm
+        of the score.
 
     Examples:
         >>> squared_probs(torch.zeros(1, 4), torch.tensor([0]), Sampling())
@@ -125,6 +129,9 @@ def entropy(logits: Tensor, temperature: float, barred: Tensor | None = None) ->
     Returns:
         Shape ``[N]``, nats, float32 at least.
 
+    Source:
+        Shannon 1948, "A mathematical theory of communication", section 6.
+
     Examples:
         >>> entropy(torch.zeros(1, 4), 1.0)
         tensor([1.3863])
@@ -152,6 +159,10 @@ def log_distribution(logits: Tensor, temperature: float, barred: Tensor | None =
         Shape ``[N, V]``, nats, float32 at least; the least finite number where a token is never
         drawn, so that differences stay finite.
 
+    Source:
+        Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4: the densities of the
+        exact KL.
+
     Examples:
         >>> log_distribution(torch.zeros(1, 2), 1.0)
         tensor([[-0.6931, -0.6931]])
@@ -178,7 +189,11 @@ def by_rows(function: Callable[[Tensor, slice], Tensor], logits: Tensor, rows: T
         rows: which rows, each at most once, shape ``[N]``, int64.
 
     Returns:
-        Shape ``[N]``, differentiable once.
+        Shape ``[N]``, in the function's unit, differentiable once.
+
+    Source:
+        Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv:1604.06174, section
+        4: what is dropped in the forward pass is computed again.
 
     Examples:
         >>> by_rows(lambda some, _: some.sum(-1), torch.eye(3), torch.tensor([2, 0]))

@@ -19,11 +19,20 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
         mask: shape ``[B, T]``, bool.
 
     Returns:
-        Shape ``[B, T]``, nats.
+        Shape ``[B, T]``, nats, in [-20, 20]; no gradient beyond.
 
     Raises:
         ShapeError: the tensors differ in shape.
         NumericalError: a log-prob inside the mask is not finite.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, section 3 (the ratio); the bound is verl's.
+
+    Examples:
+        >>> mask = torch.tensor([[True, True, False]])
+        >>> old = torch.tensor([[-1.0, -50.0, torch.nan]])
+        >>> log_ratio(torch.tensor([[-1.5, -1.0, 0.0]]), old, mask)
+        tensor([[-0.5000, 20.0000,  0.0000]])
     """
     if log_probs.shape != old_log_probs.shape or log_probs.shape != mask.shape:
         raise ShapeError(

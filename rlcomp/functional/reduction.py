@@ -9,13 +9,16 @@ from torch import Tensor
 
 
 def token_mean(mask: Tensor) -> Tensor:
-    """Every token weighs 1 / N (DAPO, arXiv:2503.14476, eq. 8).
+    """Every token weighs 1 / N.
 
     Args:
         mask: shape ``[B, T]``, bool.
 
     Returns:
-        Shape ``[B, T]``, float32, 0 outside the mask; sums to 1.
+        Shape ``[B, T]``, dimensionless, float32, 0 outside the mask; sums to 1.
+
+    Source:
+        Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 8.
 
     Examples:
         >>> import torch
@@ -26,21 +29,65 @@ def token_mean(mask: Tensor) -> Tensor:
 
 
 def sequence_mean(mask: Tensor) -> Tensor:
-    """Every row weighs 1 / S, its tokens share it equally (GRPO, arXiv:2402.03300, eq. 3)."""
+    """Every row weighs 1 / S, its tokens share it equally: 1 / (S * n_i) each.
+
+    Args:
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Shape ``[B, T]``, dimensionless, float32, 0 outside the mask; sums to 1.
+
+    Source:
+        Shao et al. 2024 (GRPO), arXiv:2402.03300, eq. 3.
+
+    Examples:
+        >>> import torch
+        >>> sequence_mean(torch.tensor([[True, True], [True, False]]))
+        tensor([[0.2500, 0.2500],
+                [0.5000, 0.0000]])
+    """
     lengths = mask.sum(1, keepdim=True)
     return mask / lengths.clamp(min=1) / (lengths > 0).sum().clamp(min=1)
 
 
 def sequence_sum(mask: Tensor) -> Tensor:
-    """Every token weighs 1 / S: the exact policy gradient of the mean return."""
+    """Every token weighs 1 / S: the exact policy gradient of the mean return.
+
+    Args:
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Shape ``[B, T]``, dimensionless, float32, 0 outside the mask; a row sums to n_i / S.
+
+    Source:
+        Sutton & Barto 2018, section 13.3.
+
+    Examples:
+        >>> import torch
+        >>> sequence_sum(torch.tensor([[True, True], [True, False]]))
+        tensor([[0.5000, 0.5000],
+                [0.5000, 0.0000]])
+    """
     return mask / mask.any(1).sum().clamp(min=1)
 
 
 def fixed_length(mask: Tensor, length: int) -> Tensor:
-    """Every token weighs 1 / (S * length) (Dr. GRPO, arXiv:2503.20783, section 3.2).
+    """Every token weighs 1 / (S * length).
 
     Args:
         mask: shape ``[B, T]``, bool.
         length: the constant that stands for a response's length, in tokens.
+
+    Returns:
+        Shape ``[B, T]``, dimensionless, float32, 0 outside the mask.
+
+    Source:
+        Liu et al. 2025 (Dr. GRPO), arXiv:2503.20783, section 3.2.
+
+    Examples:
+        >>> import torch
+        >>> fixed_length(torch.tensor([[True, True], [True, False]]), 5)
+        tensor([[0.1000, 0.1000],
+                [0.1000, 0.0000]])
     """
     return sequence_sum(mask) / length

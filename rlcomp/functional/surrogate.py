@@ -14,12 +14,20 @@ def emptied(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Ten
     Both are emptied before they meet: NaN outside the mask must not reach the gradient.
 
     Args:
-        ratio: shape ``[B, T]``.
+        ratio: shape ``[B, T]``, dimensionless.
         advantage: shape ``[B, T]``, in reward units.
         mask: shape ``[B, T]``, bool.
 
     Returns:
-        Ratio and advantage, shape ``[B, T]`` each.
+        Ratio and advantage, shape ``[B, T]`` each, in the units they came in.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, section 3: the factors of eq. 6.
+
+    Examples:
+        >>> ratio, advantage = torch.tensor([[2.0, torch.nan]]), torch.tensor([[3.0, torch.inf]])
+        >>> emptied(ratio, advantage, torch.tensor([[True, False]]))
+        (tensor([[2., 1.]]), tensor([[3., 0.]]))
     """
     mask = mask.bool()
     return (

@@ -79,6 +79,10 @@ def explained_variance(value: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
     Raises:
         ShapeError: the tensors differ in shape.
 
+    Source:
+        The authors' code of PPO (openai/baselines, ``explained_variance``): how well a critic
+        predicts, a coefficient of determination.
+
     Examples:
         >>> mask = torch.ones(1, 4, dtype=torch.bool)
         >>> returns = torch.tensor([[0.0, 0.0, 1.0, 1.0]])

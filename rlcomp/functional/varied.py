@@ -47,7 +47,10 @@ def group_accuracy(correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
         valid: shape ``[B]``, bool: rows whose answer could be judged.
 
     Returns:
-        Shape ``[B]``, float32, in [0, 1]; 0 where a group has no valid row.
+        Shape ``[B]``, dimensionless, float32, in [0, 1]; 0 where a group has no valid row.
+
+    Source:
+        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3 (the ratio of right answers).
 
     Examples:
         >>> import torch

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from rich.console import Console
 
@@ -166,7 +167,12 @@ def test_the_part_of_ones_own_keeps_the_contract(directory):
     "code", [block for block in blocks("python") if not block.startswith("# my_parts.py")]
 )
 def test_the_code_by_hand_runs(code):
-    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    ran = {"__name__": "readme"}
+    exec(compile(code, "README.md", "exec"), ran)
+
+    modules = [value for value in ran.values() if isinstance(value, torch.nn.Module)]
+    assert modules
+    assert all(bool(p.isfinite().all()) for module in modules for p in module.parameters())
 
 
 def test_the_demos_sizes_are_those_of_the_recipe():

@@ -1,6 +1,7 @@
 """Every recipe in a small form: it learns, and with shuffled rewards it does not.
 
-Sorting four digits, 30 steps (20 for the control). The long form, with its numbers, is experiments/recipes.
+Sorting four digits, 30 steps (20 for the control). The long form, with its numbers, is
+experiments/recipes.
 """
 
 import importlib.util

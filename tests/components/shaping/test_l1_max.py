@@ -2,11 +2,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.l1_exact import L1Exact
 from components.shaping.l1_max import L1Max
 
 
-def batch(lengths, correct, group_id, valid=None):
+def batch(lengths, correct, valid=None):
     """Reward 1 for right, 0 for wrong answers of the given lengths."""
     rows, right = len(lengths), torch.tensor(correct, dtype=torch.bool)
     entries = {
@@ -14,24 +13,14 @@ def batch(lengths, correct, group_id, valid=None):
         "rewards": TensorDict({"exact_match": right.double()}, batch_size=[rows]),
         "reward_valid": torch.tensor([True] * rows if valid is None else valid),
         "correct": right,
-        "group_id": torch.tensor(group_id),
         "response_mask": torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
     }
     return TensorDict(entries, batch_size=[rows])
 
 
-def test_exact_takes_a_price_for_every_token_off_the_target():
-    given = batch([3, 5, 9, 9], [True, True, True, False], [0, 0, 0, 0])
-
-    result = L1Exact(target_length=5, alpha=0.1)(given)
-
-    assert result["reward"].tolist() == pytest.approx([0.8, 1.0, 0.6, -0.4])
-    assert torch.equal(result["rewards", "l1_exact"], result["reward"])
-
-
 def test_max_pays_right_answers_for_staying_below_the_target():
     # 0.1 a token below 5, 0.5 at it, clipped to [0, 1].
-    given = batch([1, 5, 8, 11, 1], [True, True, True, True, False], [0, 0, 0, 0, 0])
+    given = batch([1, 5, 8, 11, 1], [True, True, True, True, False])
 
     result = L1Max(target_length=5, alpha=0.1, delta=0.5)(given)
 
@@ -39,8 +28,7 @@ def test_max_pays_right_answers_for_staying_below_the_target():
     assert torch.equal(result["rewards", "l1_max"], result["reward"])
 
 
-@pytest.mark.parametrize("shaper", [L1Exact(target_length=5), L1Max(target_length=5)])
-def test_invalid_rows_stay_at_0(shaper):
-    given = batch([5, 5], [True, True], [0, 0], valid=[True, False])
+def test_an_invalid_row_stays_at_0():
+    given = batch([5, 5], [True, True], valid=[True, False])
 
-    assert shaper(given)["reward"][1].item() == 0.0
+    assert L1Max(target_length=5)(given)["reward"][1].item() == 0.0

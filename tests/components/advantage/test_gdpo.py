@@ -1,0 +1,68 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from components.advantage.gdpo import Gdpo
+from rlcomp.errors import ConfigError
+from rlcomp.testing import check_component
+
+
+def with_rewards(rows, **rewards):
+    return rows.copy().set("rewards", TensorDict(rewards, batch_size=rows.batch_size))
+
+
+def test_it_keeps_the_contract():
+    check_component(Gdpo(weights={"a": 1.0, "b": -0.5}))
+
+
+def test_a_weight_of_0_leaves_a_reward_out_and_a_negative_one_turns_it(three_and_one, of_rows):
+    # Standardised 1 0 -1 over the batch's std of (1, 0, -1, 0) = sqrt(2/3).
+    a, b = torch.tensor([2.0, 1.0, 0.0, 9.0]), torch.tensor([0.0, 5.0, 1.0, 9.0])
+    rows = with_rewards(three_and_one(0.0, 0.0, 0.0), a=a, b=b)
+
+    advantage = of_rows(Gdpo(weights={"a": -1.0, "b": 0.0}, epsilon=1e-9)(rows))
+
+    assert advantage == pytest.approx([-(1.5**0.5), 0.0, 1.5**0.5, 0.0])
+
+
+def test_trl_s_normalised_sum_is_reproduced(golden_of_trl):
+    checked = 0
+    for arguments, rows, each, weights, want in golden_of_trl("trl__grpo_advantages_multi"):
+        if arguments["multi_objective_aggregation"] == "normalize_then_sum":
+            given = with_rewards(rows, **{str(k): each[:, k] for k in range(each.shape[1])})
+            part = Gdpo(weights={str(k): weight for k, weight in enumerate(weights)})
+
+            got = part(given)["advantage"][:, 0]
+
+            torch.testing.assert_close(got, want, atol=1e-9, rtol=1e-9)
+            checked += 1
+    assert checked > 0
+
+
+@given(seed=st.integers(0, 10000), scale=st.floats(0.5, 100))
+def test_the_unit_of_one_reward_changes_nothing(drawn, seed, scale):
+    rows, other = drawn(seed), drawn(seed + 1)["reward"]
+    part = Gdpo(weights={"a": 1.0, "b": 0.5}, epsilon=1e-12)
+
+    plain = part(with_rewards(rows, a=rows["reward"], b=other))["advantage"]
+    scaled = part(with_rewards(rows, a=scale * rows["reward"], b=other))["advantage"]
+
+    torch.testing.assert_close(scaled, plain, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [({"a": 1.0}, "'b' has no weight"), ({"a": 1.0, "b": 1.0, "bb": 1.0}, "names 'bb'")],
+)
+def test_weights_must_name_the_rewards(weights, message, three_and_one):
+    rows = with_rewards(three_and_one(0.0, 0.0, 0.0), a=torch.zeros(4), b=torch.zeros(4))
+
+    with pytest.raises(ConfigError, match=message):
+        Gdpo(weights=weights)(rows)
+
+
+def test_no_weights_are_refused():
+    with pytest.raises(ConfigError, match="weights is empty"):
+        Gdpo(weights={})

@@ -1,0 +1,41 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.advantage.pass_at_k import PassAtK
+from rlcomp.testing import check_component
+
+
+@pytest.mark.parametrize("epsilon", [None, 1e-6])
+def test_it_keeps_the_contract(epsilon):
+    check_component(PassAtK(epsilon=epsilon))
+
+
+def test_only_the_best_answer_counts(three_and_one, of_rows):
+    # The best one, 4, leads the second best by 3.
+    advantage = of_rows(PassAtK(epsilon=None)(three_and_one(1.0, 4.0, 0.0)))
+
+    assert advantage == [0.0, 3.0, 0.0, 0.0]
+
+
+def test_verl_s_pass_at_k_is_reproduced(golden):
+    for arguments, rows, want in golden("verl__adv_grpo_passk"):
+        mask = rows["response_mask"]
+        part = PassAtK(epsilon=1e-6 if arguments["norm_adv_by_std_in_grpo"] else None)
+
+        got = part(rows)["advantage"]
+
+        # verl computes group statistics in float32.
+        torch.testing.assert_close(got[mask], want[mask], atol=1e-6, rtol=1e-6)
+
+
+@given(seed=st.integers(0, 10000))
+def test_at_most_one_answer_of_a_group_is_credited_and_none_is_blamed(drawn, seed):
+    rows = drawn(seed)
+
+    advantage = PassAtK()(rows)["advantage"]
+
+    credited = rows["group_id"][(advantage != 0).any(1)].tolist()
+    assert len(credited) == len(set(credited))
+    assert bool((advantage >= 0).all())
