@@ -29,12 +29,34 @@ def table(groups, metric):
         found = estimate(last)
         areas = [value for run in runs if (value := area(run, metric)) is not None]
         each = " ".join(f"{value:.3f}" for value in last)
+        ends = "-" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
         lines.append(
             f"| {group.name} | {mean(first):.3f} | {each} | {found.mean:.3f} "
-            f"| {found.low:.3f} to {found.high:.3f} | {mean(areas):.3f} "
+            f"| {ends} | {mean(areas):.3f} "
             f"| {mean(seconds(run) for run in runs):.0f} |"
         )
     return "\n".join(lines)
+
+
+def draw_grid(groups, metric, path):
+    """One panel a group, before the means of all the others."""
+    figure = Figure(figsize=(12, 2.2 * -(-len(groups) // 5)), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(-(-len(groups) // 5), 5, sharex=True, sharey=True, squeeze=False)
+    found = {group.name: band(group.finished, metric) for group in groups}
+    for axes, group in zip(panels.flat, groups, strict=False):
+        for steps, middle, _, _ in found.values():
+            axes.plot(steps, middle, color="0.85", linewidth=0.7)
+        steps, middle, low, high = found[group.name]
+        axes.plot(steps, middle, color=colour_of(0))
+        axes.fill_between(steps, low, high, color=colour_of(0), alpha=0.2)
+        axes.set_title(group.name, fontsize="small")
+        axes.grid(alpha=0.3)
+    for axes in panels.flat[len(groups) :]:
+        axes.set_visible(False)
+    figure.supxlabel("step")
+    figure.supylabel(metric)
+    figure.savefig(path, dpi=110)
 
 
 def draw(groups, metrics, path):
@@ -66,7 +88,10 @@ def main():
     for metric in given.metrics:
         print(table(groups, metric), end="\n\n")
     if given.figure:
-        draw(groups, given.metrics, given.figure)
+        if len(groups) > 8:
+            draw_grid(groups, given.metrics[0], given.figure)
+        else:
+            draw(groups, given.metrics, given.figure)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_shuffled_rewards_teach_nothing(rlcomp, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1])
 def test_the_demo_reaches_its_goal(rlcomp, tmp_path, seed):
     assert rlcomp(f"seed={seed}", f"directory={tmp_path}") == 0
 

@@ -193,7 +193,7 @@ SMALL = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["critic", "head"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0])
 def test_a_policy_learns_with_a_critic(rlcomp, tmp_path, kind, seed):
     words = ("recipe=grpo", f"value={kind}", f"seed={seed}", f"directory={tmp_path}", *SMALL)
     assert rlcomp(*words) == 0

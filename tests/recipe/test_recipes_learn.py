@@ -1,7 +1,7 @@
-"""Every recipe in a small form: it learns, and with shuffled rewards it does not.
+"""Every recipe in a small form: it learns; the most intricate ones, that shuffled rewards stop it.
 
-Sorting four digits, 30 steps (20 for the control). The long form, with its numbers, is
-experiments/recipes.
+Sorting four digits, 30 steps (20 for the control). The long form, with its numbers and the control
+for all, is experiments/recipes.
 """
 
 import importlib.util
@@ -48,7 +48,7 @@ def test_a_recipe_improves_on_its_warm_start(rlcomp, tmp_path, recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", ["dapo", "ppo", "remax"])
 def test_a_recipe_learns_nothing_from_shuffled_rewards(rlcomp, tmp_path, recipe):
     control = ("experiment=shuffled_rewards", *SMALL, "phases.rl.steps=20")
 
