@@ -53,7 +53,7 @@ class Clock:
 def clock_mathematics(clock, nodes):
     """Put the clock on everything that is model mathematics."""
     from rlcomp.generation import engine
-    from rlcomp.model import language_model
+    from rlcomp.model import measures
 
     clock.wrap(nodes["model"], "forward", "model forward")
     clock.wrap(torch.Tensor, "backward", "model backward")
@@ -62,7 +62,7 @@ def clock_mathematics(clock, nodes):
     clock.wrap(torch.nn.utils, "get_total_norm", "optimiser")
     clock.wrap(torch.nn.utils, "clip_grads_with_norm_", "optimiser")
     for module, names in (
-        (language_model, ("token_log_probs", "entropy")),
+        (measures, ("token_log_probs", "entropy")),
         (engine, ("sampling_log_probs", "sample")),
     ):
         for name in names:
