@@ -165,7 +165,11 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         rows_of(file)
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b'{"q": 1}\n' * 99)[:-12]])
+@pytest.mark.parametrize(
+    "content",
+    [b"no gzip", gzip.compress(b'{"q": 1}\n' * 99)[:-12]],
+    ids=["no gzip", "cut short"],  # a gzip holds the time it was made: no name for a test
+)
 def test_a_damaged_archive_is_refused(tmp_path, content):
     file = tmp_path / "a.jsonl.gz"
     file.write_bytes(content)
