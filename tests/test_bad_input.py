@@ -373,7 +373,7 @@ def told(place, tmp_path, monkeypatch, capsys, rlcomp):
     return run
 
 
-def assert_told_early(told, bad):
+def assert_told_early(told, bad, limit=3):
     code, message, seconds = told(*bad.line)
 
     for fragment in (bad.path, bad.value, bad.remedy):
@@ -381,13 +381,14 @@ def assert_told_early(told, bad):
     assert message.startswith("rlcomp: ")
     assert "Traceback" not in message
     assert code == 2
-    assert seconds < 3
+    assert seconds < limit
 
 
 @pytest.mark.usefixtures("no_model")
 @pytest.mark.parametrize("name", [name for name, bad in TABLE.items() if not bad.late])
 def test_a_broken_command_line_is_told_before_a_model_is_built(told, name):
-    assert_told_early(told, TABLE[name])
+    # In this process, whose coverage may be measured: three times the work.
+    assert_told_early(told, TABLE[name], limit=10)
 
 
 @pytest.mark.parametrize("name", [name for name, bad in TABLE.items() if bad.late])

@@ -1,8 +1,16 @@
+import pytest
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from rlcomp.run.attempt import accept, attempt_in
 
 CONFIG = {"seed": 3, "steps": 5, "phases": {"rl": {"steps": "${steps}"}}, "later": "???"}
+
+
+@pytest.fixture(autouse=True)
+def outside_an_app(monkeypatch):
+    """Another test of this process may have run one."""
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
 
 
 def test_what_was_accepted_comes_back_as_it_was_written(tmp_path):
