@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import torch
+from tensordict import TensorDict
 from torch import Tensor, nn
 
 from rlcomp.check import Checked
+from rlcomp.component import masked
 from rlcomp.functional.coefficient import Unit, mean_kl
 from rlcomp.run.record import record
 
@@ -50,3 +52,18 @@ class KLController(nn.Module, metaclass=Checked):
         record("kl/coef", coef)
         self.observe(self.measure(kl, mask), int(mask.any(1).sum()))
         return coef
+
+    def price(self, kl: Tensor, batch: TensorDict) -> Tensor:
+        """What each response pays, and then the update from this batch.
+
+        A greedy answer pays nothing: it is a baseline, no sample (ReMax).
+
+        Args:
+            kl: shape ``[B, T]``, nats, 0 outside the mask.
+            batch: holds ``response_mask`` ``[B, T]`` and perhaps ``greedy`` ``[B]``.
+
+        Returns:
+            Shape ``[B]``, in reward units.
+        """
+        price = self.charge(kl, batch["response_mask"]) * kl.sum(1)
+        return masked(price, ~batch["greedy"]) if "greedy" in batch.keys() else price

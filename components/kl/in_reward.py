@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -46,8 +45,5 @@ class KLInReward(Component):
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
         record("kl/in_reward", kl, where=mask)
-        price = self.controller.charge(kl, mask) * kl.sum(1)
-        if "greedy" in batch.keys():  # a baseline is no sample: it pays nothing (ReMax)
-            price = torch.where(batch["greedy"], torch.zeros_like(price), price)
-        batch["reward"] = batch["reward"] - price
+        batch["reward"] = batch["reward"] - self.controller.price(kl, batch)
         return batch

@@ -51,8 +51,5 @@ class KLInRewardFull(Component):
             own = self.policy.log_distribution(batch)
         kl = kl_full(own, batch["ref_log_distribution"], mask)
         record("kl/in_reward", kl, where=mask)
-        price = self.controller.charge(kl, mask) * kl.sum(1)
-        if "greedy" in batch.keys():  # a baseline is no sample: it pays nothing (ReMax)
-            price = torch.where(batch["greedy"], torch.zeros_like(price), price)
-        batch["reward"] = batch["reward"] - price
+        batch["reward"] = batch["reward"] - self.controller.price(kl, batch)
         return batch
