@@ -7,16 +7,11 @@ from dataclasses import replace
 import torch
 from tensordict import TensorDict
 
-from rlcomp.batch import cat, decode_texts
-from rlcomp.check import PositiveInt
-from rlcomp.component import Component
-from rlcomp.generation.sampling import Sampling
-from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import record, record_total
-from rlcomp.run.seed import new_generator
+from components.collector.group import GroupCollector
+from rlcomp.batch import cat
 
 
-class GreedyBaselineCollector(Component):
+class GreedyBaselineCollector(GroupCollector):
     """Samples ``group_size`` answers to every prompt and decodes one more greedily.
 
     The greedy answer stands behind the sampled ones of its group, for ``advantage=greedy_baseline``
@@ -38,7 +33,6 @@ class GreedyBaselineCollector(Component):
         Li et al. 2023, arXiv:2310.10505 (ReMax), algorithm 1.
     """
 
-    reads = ("prompt", "answer")
     writes = (
         "tokens",
         "attention_mask",
@@ -53,48 +47,17 @@ class GreedyBaselineCollector(Component):
         "example_id",
         "greedy",
     )
-    optional = ("example_id",)
     must_reach = ("greedy",)
-    fresh = True
-
-    def __init__(
-        self, *, policy: LanguageModel, group_size: PositiveInt = 1, max_new_tokens: PositiveInt
-    ) -> None:
-        super().__init__()
-        self.policy = policy
-        self.group_size = group_size
-        self.max_new_tokens = max_new_tokens
-        self.generator = new_generator()
-        if policy.sampling.replays:
-            self.out_keys = [*self.out_keys, "kept_tokens"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""
-        sampled = self._answers(batch, self.group_size, self.policy.sampling)
+        sampled = self._sampled(batch)
         greedy = self._answers(batch, 1, replace(self.policy.sampling, temperature=0.0))
         sampled["greedy"] = torch.zeros_like(sampled["truncated"])
         greedy["greedy"] = torch.ones_like(greedy["truncated"])
         with torch.no_grad():
             greedy["rollout_log_probs"] = self.policy.log_probs(greedy)
-        lengths = sampled["response_mask"].sum(1)
-        record("rollout/length", lengths)
-        record("rollout/truncated", sampled["truncated"])
-        record_total("rollout/tokens", float(lengths.sum()))
         return _beside(sampled, greedy)
-
-    def _answers(self, batch: TensorDict, group_size: int, sampling: Sampling) -> TensorDict:
-        rollout = self.policy.generate(
-            decode_texts(batch["prompt"]),
-            group_size=group_size,
-            max_new_tokens=self.max_new_tokens,
-            sampling=sampling,
-            generator=self.generator,
-        )
-        for key in ("answer", "example_id"):
-            if key in batch.keys():
-                entry = batch[key].to(rollout["tokens"].device)
-                rollout[key] = entry.repeat_interleave(group_size, 0)
-        return rollout
 
 
 def _beside(sampled: TensorDict, greedy: TensorDict) -> TensorDict:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts
 from rlcomp.check import PositiveInt
 from rlcomp.component import Component
+from rlcomp.generation.sampling import Sampling
+from rlcomp.keys import Key
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.record import record, record_total
 from rlcomp.run.seed import new_generator
@@ -27,7 +31,7 @@ class GroupCollector(Component):
     """
 
     reads = ("prompt", "answer")
-    writes = (
+    writes: ClassVar[tuple[Key, ...]] = (
         "tokens",
         "attention_mask",
         "response_mask",
@@ -56,19 +60,27 @@ class GroupCollector(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""
-        rollout = self.policy.generate(
-            decode_texts(batch["prompt"]),
-            group_size=self.group_size,
-            max_new_tokens=self.max_new_tokens,
-            generator=self.generator,
-        )
-        answers = batch["answer"].to(rollout["tokens"].device)
-        rollout["answer"] = answers.repeat_interleave(self.group_size, 0)
-        if "example_id" in batch.keys():
-            examples = batch["example_id"].to(rollout["tokens"].device)
-            rollout["example_id"] = examples.repeat_interleave(self.group_size)
+        return self._sampled(batch)
+
+    def _sampled(self, batch: TensorDict) -> TensorDict:
+        """``group_size`` answers to every prompt, recorded."""
+        rollout = self._answers(batch, self.group_size, self.policy.sampling)
         lengths = rollout["response_mask"].sum(1)
         record("rollout/length", lengths)
         record("rollout/truncated", rollout["truncated"])
         record_total("rollout/tokens", float(lengths.sum()))
+        return rollout
+
+    def _answers(self, batch: TensorDict, group_size: int, sampling: Sampling) -> TensorDict:
+        rollout = self.policy.generate(
+            decode_texts(batch["prompt"]),
+            group_size=group_size,
+            max_new_tokens=self.max_new_tokens,
+            sampling=sampling,
+            generator=self.generator,
+        )
+        for key in ("answer", "example_id"):
+            if key in batch.keys():
+                entry = batch[key].to(rollout["tokens"].device)
+                rollout[key] = entry.repeat_interleave(group_size, 0)
         return rollout
