@@ -63,7 +63,7 @@ def clock_mathematics(clock, nodes):
     clock.wrap(torch.nn.utils, "clip_grads_with_norm_", "optimiser")
     for module, names in (
         (measures, ("token_log_probs", "entropy")),
-        (engine, ("sampling_log_probs", "sample")),
+        (engine, ("filtered", "sample")),
     ):
         for name in names:
             clock.wrap(module, name, "log-probs, entropy, sampling")

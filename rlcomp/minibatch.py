@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rlcomp.batch import trim
 from rlcomp.errors import ConfigError
+from rlcomp.model.packing import packed_pieces
 
 
 def minibatches(
@@ -35,17 +36,28 @@ def minibatches(
         yield batch[_rows(part, unit_rows)]
 
 
-def micro_batches(batch: TensorDict, budget: int | None, unit_rows: int) -> Iterator[TensorDict]:
-    """Parts whose padded size stays within a budget of tokens; longest rows together.
+def micro_batches(
+    batch: TensorDict, budget: int | None, unit_rows: int, *, packed: bool
+) -> Iterator[TensorDict]:
+    """Parts that a model reads within a budget of tokens.
 
     Args:
         batch: with ``attention_mask`` ``[B, T]`` when there is a budget.
-        budget: tokens, padding included; None for no split. A single unit may exceed it.
+        budget: tokens; None for no split. A single unit may exceed it.
         unit_rows: rows that stay together.
+        packed: count what a packed forward pass reads, every prompt once, and keep the answers to
+            a prompt together. Otherwise count padding as well, and keep rows of like length
+            together.
     """
     if budget is None or batch["attention_mask"].numel() <= budget:
         yield batch
-        return
+    elif packed:
+        yield from (trim(batch[rows]) for rows in packed_pieces(batch, budget, unit_rows))
+    else:
+        yield from _padded_pieces(batch, budget, unit_rows)
+
+
+def _padded_pieces(batch: TensorDict, budget: int, unit_rows: int) -> Iterator[TensorDict]:
     lengths = batch["attention_mask"].sum(1).view(-1, unit_rows).amax(1)
     order = torch.argsort(lengths, descending=True, stable=True)
     start = 0

@@ -18,6 +18,7 @@ from rlcomp.generation.sampling import Sampling
 from rlcomp.keys import SCHEMA
 from rlcomp.loss import Loss
 from rlcomp.minibatch import micro_batches, minibatches
+from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.record import progress, record
 from rlcomp.run.seed import new_generator
@@ -43,8 +44,8 @@ class Learner(Component):
         schedule: learning-rate multiplier as a function of the phase's progress in (0, 1).
         num_minibatches: optimiser steps per pass over the batch.
         epochs: passes over the batch.
-        micro_batch_tokens: padded tokens per forward; null for no split. Changes memory, not
-            numbers.
+        micro_batch_tokens: tokens per forward, as the model reads them (padding counts where it
+            pads); null for no split. Changes memory, not numbers.
         max_grad_norm: gradients are scaled down to this norm; null for no clipping.
         name: what its metrics are called: ``learner/grad_norm``.
 
@@ -84,6 +85,7 @@ class Learner(Component):
         _check_sampling(sampling, num_minibatches * epochs)
         self.replayed = num_minibatches * epochs > 1 and sampling.truncates
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
+        self.packed = isinstance(model, (LanguageModel, Critic)) and model.packs
         self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
         self.trained = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = optimizer(self.trained)
@@ -126,7 +128,9 @@ class Learner(Component):
         fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
         rows = batch.copy().update({("prepared", name): entry for name, entry in fixed.items()})
         totals: dict[str, float] = {}
-        for micro in micro_batches(rows, self.micro_batch_tokens, self.unit_rows):
+        for micro in micro_batches(
+            rows, self.micro_batch_tokens, self.unit_rows, packed=self.packed
+        ):
             for name, value in self._backward(micro).items():
                 totals[name] = totals.get(name, 0.0) + value
         for name, value in totals.items():
@@ -143,7 +147,9 @@ class Learner(Component):
         small = {key for key in self.wanted if key not in SCHEMA or SCHEMA[key].per_token}
         outputs: dict[str, Tensor] = {}
         with torch.no_grad(), asking(small):
-            for micro in micro_batches(rows, self.micro_batch_tokens, self.unit_rows):
+            for micro in micro_batches(
+                rows, self.micro_batch_tokens, self.unit_rows, packed=self.packed
+            ):
                 seen = self.model(micro.copy())
                 for key in small & set(self.model.out_keys):
                     empty = seen[key].new_zeros(batch["attention_mask"].shape)

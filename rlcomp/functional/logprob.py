@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,8 +9,8 @@ from torch import Tensor
 from rlcomp.generation.kept import unpack
 from rlcomp.generation.sampling import Sampling, at_temperature, kept
 
-# Logits worked on in one go: 4 million, 16 MB in float32. Faster than 16 million on a CPU.
-_TOGETHER = 2**22
+# Nats: the exponential is exactly 0 in every precision.
+_NEVER = -1e4
 
 
 def token_log_probs(
@@ -52,6 +49,43 @@ def token_log_probs(
         return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
     scaled = _scaled(logits, tokens, sampling, barred, recorded)
     return -F.cross_entropy(scaled, tokens, reduction="none")
+
+
+def token_log_probs_slope(
+    gradient: Tensor,
+    logits: Tensor,
+    tokens: Tensor,
+    sampling: Sampling,
+    barred: Tensor | None = None,
+    recorded: Tensor | None = None,
+) -> Tensor:
+    """The gradient of :func:`token_log_probs` with respect to the logits, in closed form.
+
+    ``d log p(a) / d z_v = (1[v = a] - p_v) / T``, with ``p`` over the tokens that have a share.
+
+    Args:
+        gradient: with respect to the log-probs, shape ``[N]``.
+        logits: shape ``[N, V]``, before the temperature, which is above 0.
+        tokens: shape ``[N]``, int64.
+        sampling: as in :func:`token_log_probs`.
+        barred: as in :func:`token_log_probs`.
+        recorded: as in :func:`token_log_probs`.
+
+    Returns:
+        Shape ``[N, V]``, float32 at least.
+
+    Source:
+        Bridle 1990, "Probabilistic interpretation of feedforward classification network outputs",
+        section 3: the derivative of a softmax.
+
+    Examples:
+        >>> logits, tokens = torch.zeros(1, 2), torch.tensor([1])
+        >>> token_log_probs_slope(torch.ones(1), logits, tokens, Sampling(temperature=0.5))
+        tensor([[-1.,  1.]])
+    """
+    share = (gradient / sampling.temperature)[:, None]
+    probs = _scaled(logits, tokens, sampling, barred, recorded).softmax(-1)
+    return probs.mul_(-share).scatter_add_(-1, tokens[:, None], share)
 
 
 def squared_probs(
@@ -98,9 +132,14 @@ def _scaled(
     """Logits at the temperature, ``-inf`` where a token has no share."""
     scaled = at_temperature(logits, sampling.temperature)
     if recorded is not None:
-        return scaled.masked_fill(~unpack(recorded, scaled.shape[-1]), -torch.inf)
+        return _where(unpack(recorded, scaled.shape[-1]), scaled)
     keep = _kept_or_taken(scaled.detach(), tokens, sampling, barred)
-    return scaled if keep is None else scaled.masked_fill(~keep, -torch.inf)
+    return scaled if keep is None else _where(keep, scaled)
+
+
+def _where(keep: Tensor, scaled: Tensor) -> Tensor:
+    # Twice as fast as masked_fill on a CPU.
+    return torch.where(keep, scaled, -torch.inf)
 
 
 def _kept_or_taken(
@@ -108,7 +147,7 @@ def _kept_or_taken(
 ) -> Tensor | None:
     """Which tokens have a share, shape ``[N, V]``, or ``[V]`` for all rows; None if all have."""
     if sampling.truncates:
-        keep = kept(scaled if barred is None else scaled.masked_fill(barred, -torch.inf), sampling)
+        keep = kept(scaled if barred is None else _where(~barred, scaled), sampling)
     elif barred is None:
         return None
     elif not bool(barred[tokens].any()):
@@ -140,10 +179,10 @@ def entropy(logits: Tensor, temperature: float, barred: Tensor | None = None) ->
         return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
     scaled = at_temperature(logits, temperature)
     if barred is not None:
-        scaled = scaled.masked_fill(barred, -torch.inf)
+        scaled = _where(~barred, scaled)
     log_probs = scaled.log_softmax(-1)
-    # 0 * -inf is NaN, in the value and in the gradient: replace the factor, not the product.
-    finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
+    # 0 * -inf is NaN, in the value and in the gradient: bound the factor, not the product.
+    finite = log_probs.clamp(min=_NEVER)
     return -(log_probs.exp() * finite).sum(-1)
 
 
@@ -169,66 +208,8 @@ def log_distribution(logits: Tensor, temperature: float, barred: Tensor | None =
     """
     scaled = at_temperature(logits, temperature or 1.0)
     if barred is not None:
-        scaled = scaled.masked_fill(barred, -torch.inf)
+        scaled = _where(~barred, scaled)
     if temperature == 0:
         scaled = torch.zeros_like(scaled).masked_fill(scaled < scaled.amax(-1, True), -torch.inf)
     log_probs = scaled.log_softmax(-1)
     return log_probs.masked_fill(scaled == -torch.inf, torch.finfo(scaled.dtype).min)
-
-
-def by_rows(function: Callable[[Tensor, slice], Tensor], logits: Tensor, rows: Tensor) -> Tensor:
-    """A function of single rows of a large matrix, some rows at a time.
-
-    Beside the matrix and its gradient only a few temporaries of 4 million numbers are alive:
-    what the function makes on the way is made again when the gradient is asked for. A matrix
-    below that size takes the plain way.
-
-    Args:
-        function: from some of the rows, ``[n, V]``, and their place in ``rows`` to ``[n]`` values.
-        logits: shape ``[M, V]``.
-        rows: which rows, each at most once, shape ``[N]``, int64.
-
-    Returns:
-        Shape ``[N]``, in the function's unit, differentiable once.
-
-    Source:
-        Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv:1604.06174, section
-        4: what is dropped in the forward pass is computed again.
-
-    Examples:
-        >>> by_rows(lambda some, _: some.sum(-1), torch.eye(3), torch.tensor([2, 0]))
-        tensor([1., 1.])
-    """
-    if len(rows) * logits.shape[1] <= _TOGETHER:
-        return function(logits.index_select(0, rows), slice(None))
-    result: Tensor = _ByRows.apply(logits, rows, function)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _ByRows(torch.autograd.Function):
-    """Forward without a graph; backward with the graph of some rows at a time."""
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, rows: Tensor, function: Any) -> Tensor:  # noqa: ANN401
-        ctx.save_for_backward(logits, rows)
-        ctx.function = function
-        slices = _slices(logits, rows)
-        return torch.cat([function(logits.index_select(0, rows[some]), some) for some in slices])
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
-        logits, rows = ctx.saved_tensors
-        result = torch.zeros_like(logits)
-        for some in _slices(logits, rows):
-            with torch.enable_grad():
-                taken = logits.index_select(0, rows[some]).requires_grad_()
-                value = ctx.function(taken, some)
-            found = torch.autograd.grad(value, taken, gradient[some])[0]
-            result.index_copy_(0, rows[some], found)
-        return result, None, None
-
-
-def _slices(logits: Tensor, rows: Tensor) -> list[slice]:
-    step = max(1, _TOGETHER // logits.shape[1])
-    return [slice(start, start + step) for start in range(0, len(rows), step)]

@@ -11,10 +11,30 @@ from transformers import Cache, PreTrainedModel
 
 from rlcomp.generation.kept import pack
 from rlcomp.generation.probe import Traits
-from rlcomp.generation.sampling import Sampling, sample, sampling_log_probs
+from rlcomp.generation.sampling import Sampling, filtered, sample
 
-# Logits a draw looks at in one go: 4 million, 32 MB in float64.
-_DRAWN = 2**22
+# Logits a draw looks at in one go: 1 million, which stay in a cache of 4 MB.
+_DRAWN = 2**20
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One token per row.
+
+    Attributes:
+        tokens: shape ``[N]``, int64.
+        log_probs: shape ``[N]``, nats.
+        kept: shape ``[N, ceil(V / 8)]``, uint8: the tokens each was drawn from; None if not
+            recorded.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+    kept: Tensor | None = None
+
+
+# From logits ``[N, V]`` and a uniform number for each row, ``[N, 1]``.
+Draw = Callable[[Tensor, Tensor], Drawn]
 
 
 @dataclass(frozen=True)
@@ -46,7 +66,8 @@ def decode(
     group_size: int,
     max_new_tokens: int,
     eos: int,
-    draw: Callable[[Tensor], tuple[Tensor, Tensor]],
+    draw: Draw,
+    generator: torch.Generator,
 ) -> Sampled:
     """Sample ``group_size`` answers to every prompt.
 
@@ -60,56 +81,137 @@ def decode(
         group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
         max_new_tokens: the most tokens a row may get, EOS included; at least 1.
         eos: the id that ends a row.
-        draw: from logits ``[B, V]`` to tokens and their log-probs, ``[B]`` each.
+        draw: from logits and uniform numbers to tokens.
+        generator: on the CPU, so that the draws do not depend on the device; gives ``B`` uniform
+            numbers a step, finished rows included, in the order of the rows.
 
     Returns:
         ``B = P * G`` rows.
     """
     state = _prefill(model, traits, prompts, group_size)
+    uniforms = Uniforms(len(prompts) * group_size, generator)
     finished = torch.zeros(len(prompts) * group_size, dtype=torch.bool, device=model.device)
-    lengths = torch.zeros_like(finished, dtype=torch.int64)
-    tokens, log_probs = [], []
-    for _ in range(max_new_tokens):
-        token, log_prob = draw(state.logits)
-        tokens.append(token)
-        log_probs.append(log_prob)
-        lengths += ~finished
-        finished = finished | (token == eos)
-        if len(tokens) == max_new_tokens or bool(finished.all()):
+    steps: list[Drawn] = []
+    for step in range(max_new_tokens):
+        steps.append(draw(state.logits, uniforms.at(step).to(model.device)))
+        finished = finished | (steps[-1].tokens == eos)
+        if step + 1 == max_new_tokens or bool(finished.all()):
             break
-        state.step(token)
-    return Sampled(torch.stack(tokens, 1), torch.stack(log_probs, 1), lengths, ~finished)
+        state.step(steps[-1].tokens)
+    transcript = Transcript(uniforms.rows)
+    transcript.write(range(uniforms.rows), 0, steps)
+    return transcript.sampled(eos)
+
+
+class Uniforms:
+    """Uniform numbers for the rows of a batch, step by step.
+
+    A row's numbers depend on the generator, the size of the batch, and its place in it, not on
+    which rows have ended or are read together.
+
+    Args:
+        rows: ``B``.
+        generator: on the CPU.
+    """
+
+    def __init__(self, rows: int, generator: torch.Generator) -> None:
+        self.rows = rows
+        self.generator = generator
+        self._drawn: list[Tensor] = []
+
+    def at(self, step: int) -> Tensor:
+        """Numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
+        while len(self._drawn) <= step:
+            self._drawn.append(
+                torch.rand(self.rows, 1, dtype=torch.float64, generator=self.generator)
+            )
+        return self._drawn[step]
+
+
+class Transcript:
+    """What was drawn for the rows of a batch, in pieces.
+
+    Args:
+        rows: ``B``.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self._pieces: list[tuple[list[int], int, Drawn]] = []
+
+    def write(self, rows: Sequence[int], start: int, steps: Sequence[Drawn]) -> None:
+        """Note steps that some rows took together.
+
+        Args:
+            rows: the first of those that were drawn for; the others are left out.
+            start: number of the first step.
+            steps: what was drawn, at least one step.
+        """
+        kept = [step.kept[: len(rows)] for step in steps if step.kept is not None]
+        drawn = Drawn(
+            torch.stack([step.tokens[: len(rows)] for step in steps], 1),
+            torch.stack([step.log_probs[: len(rows)] for step in steps], 1),
+            torch.stack(kept, 1) if kept else None,
+        )
+        self._pieces.append((list(rows), start, drawn))
+
+    def sampled(self, eos: int) -> Sampled:
+        """All rows; 0 where nothing was written.
+
+        Args:
+            eos: the id that ends a row.
+        """
+        length = max(start + drawn.tokens.shape[1] for _, start, drawn in self._pieces)
+        tokens = self._whole([drawn.tokens for _, _, drawn in self._pieces], length)
+        ends = tokens == eos
+        ended = ends.any(1)
+        kept = [drawn.kept for _, _, drawn in self._pieces if drawn.kept is not None]
+        return Sampled(
+            tokens=tokens,
+            log_probs=self._whole([drawn.log_probs for _, _, drawn in self._pieces], length),
+            lengths=torch.where(ended, ends.int().argmax(1) + 1, length),
+            truncated=~ended,
+            kept=self._whole(kept, length) if kept else None,
+        )
+
+    def _whole(self, parts: Sequence[Tensor], length: int) -> Tensor:
+        whole = parts[0].new_zeros(self.rows, length, *parts[0].shape[2:])
+        for (rows, start, _), part in zip(self._pieces, parts, strict=True):
+            whole[rows, start : start + part.shape[1]] = part
+        return whole
 
 
 def draw_tokens(
-    logits: Tensor,
-    sampling: Sampling,
-    barred: Tensor | None,
-    generator: torch.Generator,
-    record: list[Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Draw one token per row, some rows at a time: the draw works in float64.
+    logits: Tensor, uniform: Tensor, sampling: Sampling, barred: Tensor | None
+) -> Drawn:
+    """Draw one token per row, some rows at a time.
 
     Args:
-        logits: shape ``[B, V]``.
-        sampling: the distribution to draw from.
+        logits: shape ``[N, V]``.
+        uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
+        sampling: the distribution to draw from; whether the sets drawn from are recorded.
         barred: tokens that are never drawn, shape ``[V]``, bool.
-        generator: on the CPU.
-        record: where the sets drawn from are appended, ``[B, ceil(V / 8)]``, uint8.
-
-    Returns:
-        Tokens, int64, and their log-probs, nats, shape ``[B]`` each.
     """
-    tokens, log_probs, kept = [], [], []
-    for some in torch.split(logits, max(1, _DRAWN // logits.shape[1])):
-        scores = sampling_log_probs(some, sampling, barred)
-        tokens.append(sample(scores, generator))
-        log_probs.append(scores.gather(-1, tokens[-1][:, None]).squeeze(-1))
-        if record is not None:
-            kept.append(pack(scores > -torch.inf))
-    if record is not None:
-        record.append(torch.cat(kept))
-    return torch.cat(tokens), torch.cat(log_probs)
+    rows = max(1, _DRAWN // logits.shape[1])
+    if len(logits) <= rows:
+        return _draw_some(logits, uniform, sampling, barred)
+    starts = range(0, len(logits), rows)
+    parts = [
+        _draw_some(logits[at : at + rows], uniform[at : at + rows], sampling, barred)
+        for at in starts
+    ]
+    kept = [part.kept for part in parts if part.kept is not None]
+    return Drawn(
+        torch.cat([part.tokens for part in parts]),
+        torch.cat([part.log_probs for part in parts]),
+        torch.cat(kept) if kept else None,
+    )
+
+
+def _draw_some(logits: Tensor, uniform: Tensor, sampling: Sampling, barred: Tensor | None) -> Drawn:
+    scores = filtered(logits, sampling, barred)
+    tokens, log_probs = sample(scores, uniform)
+    return Drawn(tokens, log_probs, pack(scores > -torch.inf) if sampling.replays else None)
 
 
 @dataclass

@@ -6,10 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.check import Fraction, Interval, NonNegativeFloat, NonNegativeInt
 from rlcomp.component import check_arguments
+
+# Tokens of a large vocabulary that are summed before the draw: about the root of its size, where
+# the sums over blocks and the sums in one block cost the same.
+_BLOCK = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +90,28 @@ def kept(logits: Tensor, sampling: Sampling) -> Tensor:
     return scores > -torch.inf
 
 
+def filtered(logits: Tensor, sampling: Sampling, barred: Tensor | None = None) -> Tensor:
+    """Logarithms of what tokens are drawn in proportion to.
+
+    Args:
+        logits: shape ``[N, V]``, any float dtype.
+        sampling: temperature and filters.
+        barred: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
+
+    Returns:
+        Shape ``[N, V]``, not normalised, float32 at least; ``-inf`` where a token cannot be drawn.
+    """
+    if sampling.temperature == 0:
+        likely = _without(at_temperature(logits, 1.0), barred)
+        point = torch.full_like(likely, -torch.inf)
+        return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
+    # Barred after the temperature: -inf over an infinite one is NaN.
+    scaled = _without(at_temperature(logits, sampling.temperature), barred)
+    if sampling.truncates:
+        scaled = scaled.masked_fill(~kept(scaled, sampling), -torch.inf)
+    return scaled
+
+
 def sampling_log_probs(logits: Tensor, sampling: Sampling, barred: Tensor | None = None) -> Tensor:
     """Log-probabilities of the distribution tokens are really drawn from.
 
@@ -96,40 +123,72 @@ def sampling_log_probs(logits: Tensor, sampling: Sampling, barred: Tensor | None
     Returns:
         Shape ``[N, V]``, nats, float32 at least; ``-inf`` where a token cannot be drawn.
     """
-    if sampling.temperature == 0:
-        likely = _without(at_temperature(logits, 1.0), barred)
-        point = torch.full_like(likely, -torch.inf)
-        return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
-    # Barred after the temperature: -inf over an infinite one is NaN.
-    scaled = _without(at_temperature(logits, sampling.temperature), barred)
-    if sampling.truncates:
-        scaled = scaled.masked_fill(~kept(scaled, sampling), -torch.inf)
-    return scaled.log_softmax(-1)
+    return filtered(logits, sampling, barred).log_softmax(-1)
 
 
 def _without(logits: Tensor, barred: Tensor | None) -> Tensor:
     return logits if barred is None else logits.masked_fill(barred, -torch.inf)
 
 
-def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one token per row by inverting the cumulative distribution, in float64.
+def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw one token per row by inverting the cumulative distribution.
 
-    A token of probability 0 is never drawn: with ``u`` in [0, total), the first token whose
-    cumulative sum exceeds ``u`` is one at which the sum grows. Two roundings could break that
-    (``u * total`` reaching ``total``; a parallel prefix sum that grows by an ulp at a zero): there
-    the likeliest token is taken, with a chance of about 1e-16.
+    Each row's token is a function of its scores and its uniform number alone. A token whose
+    probability is 0 in the dtype of the scores is never drawn. Of a large vocabulary first a block
+    of tokens is drawn, then a token in it with what the block has left of the uniform number, so
+    that few of the sums need float64.
 
     Args:
-        log_probs: shape ``[N, V]``, nats; need not be normalised exactly.
-        generator: on the CPU, so that the draws do not depend on the device.
+        scores: log-probs up to a constant, shape ``[N, V]``; ``-inf`` for what cannot be drawn.
+        uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
 
     Returns:
-        Shape ``[N]``, int64.
+        Tokens, int64, and their log-probs, nats, in the dtype of the scores; shape ``[N]`` each.
     """
-    probs = log_probs.double().exp()
-    cumulative = probs.cumsum(-1)
-    uniform = torch.rand(len(probs), 1, dtype=torch.float64, generator=generator)
-    level = uniform.to(probs.device) * cumulative[:, -1:]
-    drawn = torch.searchsorted(cumulative, level, right=True).clamp_(max=probs.shape[-1] - 1)
-    possible = probs.gather(-1, drawn) > 0
-    return torch.where(possible, drawn, probs.argmax(-1, keepdim=True)).squeeze(-1)
+    top = scores.amax(-1, keepdim=True)
+    if scores.shape[-1] <= 2 * _BLOCK:
+        cumulative, token = _invert((scores - top).exp_(), uniform)
+    else:
+        weights = _in_blocks(scores, top)
+        sums = weights.sum(-1)
+        cumulative, block = _invert(sums, uniform)
+        inside = _left_over(sums, cumulative, block, uniform)
+        chosen = weights.gather(1, block[..., None].expand(-1, -1, _BLOCK)).squeeze(1)
+        token = block * _BLOCK + _invert(chosen, inside)[1]
+    log_prob = scores.gather(-1, token) - top - cumulative[:, -1:].log()
+    return token.squeeze(-1), log_prob.squeeze(-1).to(scores.dtype)
+
+
+def _in_blocks(scores: Tensor, top: Tensor) -> Tensor:
+    """``exp(scores - top)``, shape ``[N, ceil(V / block), block]``, filled up with zeros."""
+    rows, vocabulary = scores.shape
+    weights = scores.new_empty(rows, -(-vocabulary // _BLOCK), _BLOCK)
+    flat = weights.view(rows, -1)
+    flat[:, vocabulary:] = -torch.inf
+    torch.sub(scores, top, out=flat[:, :vocabulary])
+    return weights.exp_()
+
+
+def _invert(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row of weights ``[N, n]`` the index at which their sum passes a share of the total.
+
+    With ``u`` in [0, total), the first index whose cumulative sum exceeds ``u`` is one at which the
+    sum grows. Two roundings could break that (``u * total`` reaching ``total``; a parallel prefix
+    sum that grows by an ulp at a zero): there the middle of the distribution is taken, with a
+    chance of about 1e-16.
+
+    Returns:
+        The cumulative sums, shape ``[N, n]``, float64; the index, int64, shape ``[N, 1]``.
+    """
+    cumulative = weights.cumsum(-1, dtype=torch.float64)
+    levels = F.pad(uniform, (0, 1), value=0.5).mul_(cumulative[:, -1:])
+    index = torch.searchsorted(cumulative, levels, right=True).clamp_(max=weights.shape[-1] - 1)
+    drawn, middle = index[:, :1], index[:, 1:]
+    return cumulative, torch.where(weights.gather(-1, drawn) > 0, drawn, middle)
+
+
+def _left_over(weights: Tensor, cumulative: Tensor, index: Tensor, uniform: Tensor) -> Tensor:
+    """Where in the weight at the index the uniform number falls, in [0, 1], ``[N, 1]``."""
+    weight = weights.gather(-1, index).double()
+    level = uniform * cumulative[:, -1:]
+    return ((level - cumulative.gather(-1, index)) / weight + 1).clamp_(0, 1)

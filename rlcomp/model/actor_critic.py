@@ -9,8 +9,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import asked
 from rlcomp.generation.sampling import Sampling
+from rlcomp.model.engine import AUTO, Engine
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.value_head import ValueHead, read_values
+from rlcomp.model.value_head import ValueHead, read_values, spread_values
 
 
 class ActorCritic(LanguageModel):
@@ -29,6 +30,7 @@ class ActorCritic(LanguageModel):
         model: a causal model of transformers.
         tokenizer: the model's tokenizer.
         sampling: the distribution to sample from and to score under.
+        engine: how all of it is computed.
     """
 
     writes = ("log_probs", "entropy", "log_distribution", "value")  # type: ignore[assignment]
@@ -39,8 +41,9 @@ class ActorCritic(LanguageModel):
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
         sampling: Sampling,
+        engine: Engine = AUTO,
     ) -> None:
-        super().__init__(model=model, tokenizer=tokenizer, sampling=sampling)
+        super().__init__(model=model, tokenizer=tokenizer, sampling=sampling, engine=engine)
         self.value_head = ValueHead(model)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -50,10 +53,14 @@ class ActorCritic(LanguageModel):
             lambda _, __, output: seen.append(output.last_hidden_state)
         )
         with watch:
-            batch = super().forward(batch)
-        (states,) = seen
+            scored = self._scored(self._columns(batch), None)
+        self._write(batch, scored)
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
-            batch["value"] = self.value_head(states, batch["response_mask"])
+            if seen:
+                value = spread_values(self.value_head, seen[0], batch["response_mask"])
+            else:
+                value = scored.spread(self.value_head(scored.states[scored.rows]))
+        batch["value"] = value
         return batch
 
     def values(self, batch: TensorDict) -> Tensor:
@@ -65,4 +72,4 @@ class ActorCritic(LanguageModel):
         Returns:
             Shape ``[B, T]``, in reward units; 0 at t = 0 and outside ``response_mask``.
         """
-        return read_values(self.model.get_decoder(), self.value_head, batch)
+        return read_values(self.model.get_decoder(), self._transformer, self.value_head, batch)

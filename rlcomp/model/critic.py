@@ -10,6 +10,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rlcomp.component import Component
+from rlcomp.model.engine import AUTO, Engine
+from rlcomp.model.transformer import Transformer
 from rlcomp.model.value_head import ValueHead, read_values
 
 
@@ -28,6 +30,7 @@ class Critic(Component):
 
     Args:
         model: a causal model of transformers, which is left as it is.
+        engine: how the backbone is computed.
 
     Source:
         Stiennon et al. 2020, arXiv:2009.01325: policy and critic share no weights (theirs starts
@@ -39,12 +42,15 @@ class Critic(Component):
 
     model: PreTrainedModel
     started: Tensor
+    _transformer: Transformer | None
 
-    def __init__(self, *, model: PreTrainedModel) -> None:
+    def __init__(self, *, model: PreTrainedModel, engine: Engine = AUTO) -> None:
         super().__init__()
         # Past nn.Module: the model's tensors belong to whoever owns it.
         object.__setattr__(self, "model", model)
         self.backbone = copy.deepcopy(model.get_decoder()).eval()
+        self.engine = engine
+        object.__setattr__(self, "_transformer", engine.backbone(model, self.backbone))
         self.value_head = ValueHead(model)
         # A buffer, so that a run that is continued does not start over.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
@@ -54,6 +60,11 @@ class Critic(Component):
         super().train(mode)
         self.backbone.eval()
         return self
+
+    @property
+    def packs(self) -> bool:
+        """Whether rows are read without padding and every prompt once."""
+        return self._transformer is not None
 
     def begin_phase(self) -> None:
         """Take the model's weights as they are now, once."""
@@ -68,4 +79,4 @@ class Critic(Component):
 
     def values(self, batch: TensorDict) -> Tensor:
         """Values of a batch, shape ``[B, T]``, in reward units."""
-        return read_values(self.backbone, self.value_head, batch)
+        return read_values(self.backbone, self._transformer, self.value_head, batch)

@@ -14,20 +14,25 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component, asked
 from rlcomp.errors import ConfigError, DataError, NumericalError
+from rlcomp.functional.vocabulary import by_rows
+from rlcomp.generation import native
 from rlcomp.generation.engine import decode, draw_tokens
 from rlcomp.generation.layout import response_columns
 from rlcomp.generation.probe import probe
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import check_vocabulary, context_limit
+from rlcomp.model.engine import AUTO, Engine
 from rlcomp.model.measures import (
-    Measure,
-    measured_distribution,
-    measured_entropy,
-    measured_log_probs,
-    measured_squares,
+    Reading,
+    distribution_read,
+    entropy_read,
+    log_probs_read,
+    squares_read,
 )
-from rlcomp.model.scoring import Scored, pieces, score
+from rlcomp.model.packing import packed_pieces
+from rlcomp.model.scoring import Scored, pieces, score, score_packed
 from rlcomp.model.tokenizer import barred_tokens, decode_rows, encode_prompts
+from rlcomp.model.transformer import Transformer
 from rlcomp.rows import encode_rows
 from rlcomp.run.record import version
 
@@ -64,6 +69,7 @@ class LanguageModel(Component):
         tokenizer: the model's tokenizer; needs an EOS token. Where it puts BOS in front of a text,
             prompts start with BOS.
         sampling: the distribution of :meth:`generate`, and the one under which rows are scored.
+        engine: how all of it is computed.
 
     Raises:
         ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
@@ -74,12 +80,15 @@ class LanguageModel(Component):
     optional = ("kept_tokens",)
     writes = ("log_probs", "entropy", "log_distribution")
 
+    _transformer: Transformer | None
+
     def __init__(
         self,
         *,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
         sampling: Sampling,
+        engine: Engine = AUTO,
     ) -> None:
         super().__init__()
         if tokenizer.eos_token_id is None:
@@ -87,7 +96,10 @@ class LanguageModel(Component):
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.sampling = sampling
+        self.engine = engine
         self._traits = probe(model)
+        # Past nn.Module: its tensors are the model's.
+        object.__setattr__(self, "_transformer", engine.transformer(model))
         check_vocabulary("policy", self._traits.vocabulary, tokenizer)
         # No buffer: it follows from the tokenizer, and checkpoints need not carry it.
         self._barred = barred_tokens(tokenizer, self._traits.vocabulary)
@@ -103,15 +115,23 @@ class LanguageModel(Component):
         """The most tokens of prompt and response the model can hold; None if it knows no limit."""
         return context_limit(self.model.config)
 
+    @property
+    def packs(self) -> bool:
+        """Whether rows are read without padding and every prompt once."""
+        return self._transformer is not None
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens of a batch."""
-        scored = score(self.model, self._traits, self._columns(batch), None)
-        batch["log_probs"] = self._spread(measured_log_probs, scored)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and asked("entropy")):
-            batch["entropy"] = self._spread(measured_entropy, scored)
-        if asked("log_distribution"):
-            batch["log_distribution"] = self._spread(measured_distribution, scored)
+        self._write(batch, self._scored(self._columns(batch), None))
         return batch
+
+    def _write(self, batch: TensorDict, scored: Scored) -> None:
+        readings: dict[str, Reading] = {"log_probs": log_probs_read, "entropy": entropy_read}
+        if asked("log_distribution"):
+            readings["log_distribution"] = distribution_read
+        found = self._read(scored, list(readings.values()), [asked(key) for key in readings])
+        for key, entry in zip(readings, found, strict=True):
+            batch[key] = entry
 
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
         """Log-probs of a batch, and nothing else.
@@ -126,7 +146,7 @@ class LanguageModel(Component):
         Returns:
             Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
         """
-        return self._in_pieces(batch, measured_log_probs, weights)
+        return self._in_pieces(batch, log_probs_read, weights)
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
@@ -141,7 +161,7 @@ class LanguageModel(Component):
             Shape ``[B, T, V]``, nats, at the temperature and before any filter, 0 outside
             ``response_mask``.
         """
-        return self._in_pieces(batch, measured_distribution, weights)
+        return self._in_pieces(batch, distribution_read, weights)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
         """The sum over the vocabulary of the squared probabilities, at each response token.
@@ -153,26 +173,45 @@ class LanguageModel(Component):
             Shape ``[B, T]``, under ``sampling``, without gradient; 0 outside ``response_mask``.
         """
         with torch.no_grad():
-            return self._in_pieces(batch, measured_squares, None)
+            return self._in_pieces(batch, squares_read, None)
 
     def _in_pieces(
-        self, batch: TensorDict, measure: Measure, weights: Mapping[str, Tensor] | None
+        self, batch: TensorDict, reading: Reading, weights: Mapping[str, Tensor] | None
     ) -> Tensor:
         columns = self._columns(batch)
 
         def at_once(some: TensorDict) -> Tensor:
-            return self._spread(measure, score(self.model, self._traits, some, weights))
+            return self._read(self._scored(some, weights), [reading], [True])[0]
 
-        budget = min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self._traits.vocabulary)
+        budget = _NO_GRAD_TOKENS
+        if not self.packs:
+            budget = min(budget, _NO_GRAD_LOGITS // self._traits.vocabulary)
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
             return at_once(columns)
-        order = pieces(columns["response_mask"], budget)
+        if self.packs:
+            order = packed_pieces(columns, budget)
+        else:
+            order = pieces(columns["response_mask"], budget)
         parts = [at_once(columns[rows]) for rows in order]
         return torch.cat(parts)[torch.cat(order).argsort()]
 
-    def _spread(self, measure: Measure, scored: Scored) -> Tensor:
-        barred = self._barred_on(scored.logits.device)
-        return scored.spread(measure(scored, self.sampling, barred))
+    def _scored(self, columns: TensorDict, weights: Mapping[str, Tensor] | None) -> Scored:
+        if self._transformer is None:
+            return score(self.model, self._traits, columns, weights)
+        return score_packed(self._transformer, columns, weights)
+
+    def _read(
+        self, scored: Scored, readings: Sequence[Reading], differentiable: Sequence[bool]
+    ) -> list[Tensor]:
+        """What is read off the logits, each in its place."""
+        barred = self._barred_on(scored.states.device)
+        measures = [reading(scored, self.sampling, barred) for reading in readings]
+        wanted = [
+            replace(measure, differentiable=measure.differentiable and wish)
+            for measure, wish in zip(measures, differentiable, strict=True)
+        ]
+        found = by_rows(wanted, scored.states, scored.rows, scored.head)
+        return [scored.spread(values) for values in found]
 
     def _columns(self, batch: TensorDict) -> TensorDict:
         kept = ("kept_tokens",) if self.sampling.replays else ()
@@ -220,10 +259,12 @@ class LanguageModel(Component):
         for text, row in zip(prompts, ids, strict=True):
             self._check_room(text, len(row), max_new_tokens)
         sampling = self.sampling if sampling is None else sampling
-        kept: list[Tensor] = []
-        sampled = decode(
-            self.model,
-            self._traits,
+        answer = (
+            partial(decode, self.model, self._traits)
+            if self._transformer is None
+            else partial(native.decode, self._transformer)
+        )
+        sampled = answer(
             ids,
             group_size=group_size,
             max_new_tokens=max_new_tokens,
@@ -232,12 +273,9 @@ class LanguageModel(Component):
                 draw_tokens,
                 sampling=sampling,
                 barred=self._barred_on(self.model.device),
-                generator=generator,
-                record=kept if sampling.replays else None,
             ),
+            generator=generator,
         )
-        if kept:
-            sampled = replace(sampled, kept=torch.stack(kept, 1))
         rows = [row for row in ids for _ in range(group_size)]
         columns = response_columns(rows, sampled, self._pad)
         if not bool(columns["rollout_log_probs"].isfinite().all()):

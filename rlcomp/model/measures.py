@@ -8,26 +8,19 @@ import torch
 from torch import Tensor
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.logprob import (
-    by_rows,
-    entropy,
-    log_distribution,
-    squared_probs,
-    token_log_probs,
-)
+from rlcomp.functional.logprob import entropy, log_distribution, squared_probs
+from rlcomp.functional.vocabulary import Measure, taken_log_probs
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.scoring import Scored
 
-Measure = Callable[[Scored, Sampling, "Tensor | None"], Tensor]
+# From the listed tokens, the distribution, and ids of probability 0 (``[V]``, bool).
+Reading = Callable[[Scored, Sampling, "Tensor | None"], Measure]
 
 
-def measured_log_probs(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Tensor:
+def log_probs_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Measure:
     """Log-prob of each listed token, shape ``[N]``, nats.
 
-    Args:
-        scored: the listed tokens and their logits.
-        sampling: the distribution; recorded kept sets replace its filters.
-        barred: shape ``[V]``, bool: ids of probability 0; None for none.
+    Recorded kept sets replace the filters.
 
     Raises:
         ConfigError: a greedy policy is asked for a gradient.
@@ -37,34 +30,26 @@ def measured_log_probs(scored: Scored, sampling: Sampling, barred: Tensor | None
             "sampling.temperature is 0: a greedy policy has no gradient. Train at a "
             "temperature above 0, and hand greedy sampling to whatever evaluates"
         )
-
-    def some_log_probs(logits: Tensor, some: slice) -> Tensor:
-        kept = None if scored.kept is None else scored.kept[some]
-        return token_log_probs(logits, scored.targets[some], sampling, barred, kept)
-
-    return by_rows(some_log_probs, scored.logits, scored.rows)
+    return taken_log_probs(scored.targets, sampling, barred, scored.kept)
 
 
-def measured_squares(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Tensor:
+def squares_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Measure:
     """Sum over the vocabulary of the squared probabilities at each listed token, shape ``[N]``."""
 
-    def some_squares(logits: Tensor, some: slice) -> Tensor:
+    def value(logits: Tensor, some: slice) -> Tensor:
         kept = None if scored.kept is None else scored.kept[some]
         return squared_probs(logits, scored.targets[some], sampling, barred, kept)
 
-    return by_rows(some_squares, scored.logits, scored.rows)
+    return Measure(value)
 
 
-def measured_distribution(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Tensor:
+def distribution_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Measure:
     """Log-probs of all tokens, shape ``[N, V]``, nats, at the temperature, before any filter."""
-    logits = scored.logits.index_select(0, scored.rows)
-    return log_distribution(logits, sampling.temperature, barred)
+    del scored
+    return Measure(lambda logits, _: log_distribution(logits, sampling.temperature, barred))
 
 
-def measured_entropy(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Tensor:
+def entropy_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Measure:
     """Entropy at each listed token, shape ``[N]``, nats, at the temperature, before any filter."""
-
-    def some_entropies(logits: Tensor, _: slice) -> Tensor:
-        return entropy(logits, sampling.temperature, barred)
-
-    return by_rows(some_entropies, scored.logits, scored.rows)
+    del scored
+    return Measure(lambda logits, _: entropy(logits, sampling.temperature, barred))

@@ -1,4 +1,4 @@
-"""From rows of tokens to the logits that speak of their response."""
+"""From rows of tokens to the states, or logits, that speak of their response."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from transformers import PreTrainedModel
 
 from rlcomp.component import masked
 from rlcomp.errors import DataError, ShapeError
+from rlcomp.functional.vocabulary import Head
 from rlcomp.generation.kept import contains
 from rlcomp.generation.probe import Traits
+from rlcomp.model.packing import pack
+from rlcomp.model.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -23,15 +26,18 @@ class Scored:
     """The response tokens of a batch as one list of length ``N``.
 
     Attributes:
-        logits: shape ``[M, V]``: what the model said, of other tokens as well.
-        rows: shape ``[N]``: which row of ``logits`` speaks of each.
+        states: shape ``[M, H]``: the last hidden states, of other tokens as well; without a
+            ``head``, the logits ``[M, V]``.
+        head: from states to logits; None where a model keeps that to itself.
+        rows: shape ``[N]``: which row of ``states`` speaks of each.
         targets: shape ``[N]``: which token it was.
         places: shape ``[N]``: where it stands in the flattened batch.
         shape: ``(B, T)``.
         kept: shape ``[N, ceil(V / 8)]``: the tokens each was drawn from; None if not recorded.
     """
 
-    logits: Tensor
+    states: Tensor
+    head: Head | None
     rows: Tensor
     targets: Tensor
     places: Tensor
@@ -44,13 +50,41 @@ class Scored:
         return empty.index_copy(0, self.places, values).view(*self.shape, *values.shape[1:])
 
 
+def score_packed(
+    transformer: Transformer, batch: TensorDict, weights: Mapping[str, Tensor] | None
+) -> Scored:
+    """The states that predict response tokens, by our own forward pass.
+
+    Args:
+        transformer: reads packed tokens.
+        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
+            holds ``kept_tokens``, each response token must be among its own.
+        weights: parameters of the model, by name, to use in place of its own.
+
+    Raises:
+        DataError: a token was not kept.
+    """
+    packed, listed = pack(batch)
+    wanted, rows = listed.states.unique(return_inverse=True)
+    states, head = transformer.with_weights(packed, wanted, weights)
+    return Scored(
+        kept=None if head is None else _kept(batch, listed.places, len(head.weight)),
+        states=states,
+        head=head,
+        rows=rows,
+        targets=listed.targets,
+        places=listed.places,
+        shape=batch["tokens"].shape,
+    )
+
+
 def score(
     model: PreTrainedModel,
     traits: Traits,
     batch: TensorDict,
     weights: Mapping[str, Tensor] | None,
 ) -> Scored:
-    """The logits that predict response tokens.
+    """The logits that predict response tokens, by the model's own forward pass.
 
     Args:
         model: in eval mode.
@@ -76,7 +110,8 @@ def score(
     places = rows * ids.shape[1] + columns[picks] + 1
     return Scored(
         kept=_kept(batch, places, logits.shape[-1]),
-        logits=logits.flatten(0, 1),
+        states=logits.flatten(0, 1),
+        head=None,
         rows=rows * len(columns) + picks,
         targets=ids.flatten()[places],
         places=places,

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from rlcomp.component import masked
-from rlcomp.model.scoring import pieces
+from rlcomp.model.packing import packed_pieces
+from rlcomp.model.scoring import pieces, score_packed
+from rlcomp.model.transformer import Transformer
 
 # What a pass without gradient reads in one go, in tokens.
 _NO_GRAD_TOKENS = 32_768
@@ -29,31 +31,28 @@ class ValueHead(nn.Module):
         self.weight = nn.Parameter(torch.zeros(width, device=model.device))
         self.bias = nn.Parameter(torch.zeros((), device=model.device))
 
-    def forward(self, states: Tensor, response_mask: Tensor) -> Tensor:
-        """The value of the state before each response token.
+    def forward(self, states: Tensor) -> Tensor:
+        """The values of states.
 
         Args:
-            states: shape ``[B, L, H]``; the one at column t has read tokens 0 to t. L reaches up to
-                the last column but one that holds a response token.
-            response_mask: shape ``[B, T]``, bool.
+            states: shape ``[N, H]``.
 
         Returns:
-            Shape ``[B, T]``, in reward units; 0 outside ``response_mask``, and at t = 0, which no
-            state precedes.
+            Shape ``[N]``, in reward units, float32 at least.
         """
-        # Only the wanted states are touched: what others hold must not reach the gradient.
-        rows, columns = F.pad(response_mask[:, 1:], (1, 0)).nonzero(as_tuple=True)
-        values = states[rows, columns - 1].to(self.weight.dtype) @ self.weight + self.bias
-        return values.new_zeros(response_mask.shape).index_put((rows, columns), values)
+        return states.to(self.weight.dtype) @ self.weight + self.bias
 
 
-def read_values(backbone: nn.Module, head: ValueHead, batch: TensorDict) -> Tensor:
+def read_values(
+    backbone: nn.Module, transformer: Transformer | None, head: ValueHead, batch: TensorDict
+) -> Tensor:
     """The value of the state before each response token.
 
     Without gradient the rows are read some at a time, so that memory does not grow with the batch.
 
     Args:
         backbone: a causal model without its output head, in eval mode.
+        transformer: our own forward pass over it; None to use the backbone's.
         head: reads its hidden states.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``.
 
@@ -61,17 +60,47 @@ def read_values(backbone: nn.Module, head: ValueHead, batch: TensorDict) -> Tens
         Shape ``[B, T]``, in reward units; 0 outside ``response_mask`` and at t = 0.
     """
     columns = batch.select("tokens", "attention_mask", "response_mask")
+
+    def at_once(some: TensorDict) -> Tensor:
+        if transformer is None:
+            return spread_values(head, _states(backbone, some), some["response_mask"])
+        scored = score_packed(transformer, some, None)
+        return scored.spread(head(scored.states[scored.rows]))
+
     if torch.is_grad_enabled() or columns["tokens"].numel() <= _NO_GRAD_TOKENS:
-        return _read_at_once(backbone, head, columns)
-    order = pieces(columns["response_mask"], _NO_GRAD_TOKENS)
-    parts = [_read_at_once(backbone, head, columns[rows]) for rows in order]
+        return at_once(columns)
+    if transformer is not None:
+        order = packed_pieces(columns, _NO_GRAD_TOKENS)
+    else:
+        order = pieces(columns["response_mask"], _NO_GRAD_TOKENS)
+    parts = [at_once(columns[rows]) for rows in order]
     return torch.cat(parts)[torch.cat(order).argsort()]
 
 
-def _read_at_once(backbone: nn.Module, head: ValueHead, batch: TensorDict) -> Tensor:
+def spread_values(head: ValueHead, states: Tensor, response_mask: Tensor) -> Tensor:
+    """The value of the state before each response token, in its place.
+
+    Args:
+        head: reads the states.
+        states: shape ``[B, L, H]``; the one at column t has read tokens 0 to t. L reaches up to
+            the last column but one that holds a response token.
+        response_mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Shape ``[B, T]``, in reward units; 0 outside ``response_mask``, and at t = 0, which no
+        state precedes.
+    """
+    # Only the wanted states are touched: what others hold must not reach the gradient.
+    rows, columns = F.pad(response_mask[:, 1:], (1, 0)).nonzero(as_tuple=True)
+    values: Tensor = head(states[rows, columns - 1])
+    empty = values.new_zeros(response_mask.shape)
+    return empty.index_put((rows, columns), values)
+
+
+def _states(backbone: nn.Module, batch: TensorDict) -> Tensor:
     # No attention mask for the model: see rlcomp.model.scoring.score.
     ids, mask = masked(batch["tokens"], batch["attention_mask"]), batch["response_mask"]
     needed = mask.any(0).nonzero().flatten()
     length = max(int(needed[-1]), 1) if len(needed) else 1
-    states = backbone(input_ids=ids[:, :length], use_cache=False).last_hidden_state
-    return head(states, mask)  # type: ignore[no-any-return]
+    states: Tensor = backbone(input_ids=ids[:, :length], use_cache=False).last_hidden_state
+    return states

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 from transformers import (
@@ -14,11 +14,14 @@ from transformers import (
 )
 
 from rlcomp.errors import ConfigError
-from rlcomp.generation.sampling import Sampling, kept, sample, sampling_log_probs
+from rlcomp.generation.sampling import Sampling, filtered, kept, sample, sampling_log_probs
 
 SETTINGS = [
     Sampling(),
     Sampling(temperature=0.3),
+    Sampling(temperature=0.5, top_p=0.9),
+    Sampling(temperature=2.0),
+    Sampling(temperature=2.0, top_p=0.9),
     Sampling(temperature=2.0, top_k=5),
     Sampling(top_p=0.7),
     Sampling(min_p=0.1),
@@ -55,16 +58,42 @@ def test_draws_follow_the_distribution(sampling):
     logits = 2 * torch.randn(1, 64, generator=torch.Generator().manual_seed(2))
     expected = draws * by_transformers(logits.clone(), sampling).double().softmax(-1)[0]
 
-    log_probs = sampling_log_probs(logits, sampling).expand(draws, -1)
-    drawn = sample(log_probs, torch.Generator().manual_seed(3)).bincount(minlength=64)
+    scores = filtered(logits, sampling).expand(draws, -1)
+    drawn = sample(scores, uniforms(draws, seed=3))[0].bincount(minlength=64)
 
     assert not drawn[expected == 0].any()
+    assert fits(drawn, expected)
+    # A draw that is one place off, or counts from the other end, does not pass.
+    assert not fits(drawn.roll(1), expected)
+    assert not fits(drawn.flip(0), expected)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=2.0, top_p=0.9)])
+def test_draws_from_a_large_vocabulary_follow_the_distribution(monkeypatch, sampling):
+    # Blocks of 8 in 64 tokens: what is drawn in two steps.
+    monkeypatch.setattr("rlcomp.generation.sampling._BLOCK", 8)
+
+    test_draws_follow_the_distribution(sampling)
+
+
+def uniforms(rows, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(rows, 1, dtype=torch.float64, generator=generator)
+
+
+def fits(drawn, expected):
+    """Whether counts pass a chi-square test."""
     # Cells below 5 expected draws go into one, or the test's distribution is not chi-square.
     rare = expected < 5
     seen = [*drawn[~rare].tolist(), int(drawn[rare].sum())]
     model = [*expected[~rare].tolist(), float(expected[rare].sum())]
+    impossible = [s for s, m in zip(seen, model, strict=True) if m == 0 and s]
     pairs = [(s, m) for s, m in zip(seen, model, strict=True) if m > 0]
-    assert chisquare(*zip(*pairs, strict=True)).pvalue > 1e-3
+    if impossible or len(pairs) < 2:
+        return not impossible
+    seen, model = zip(*pairs, strict=True)
+    # The test wants equal sums: counts among the impossible would be missing.
+    return chisquare(seen, model).pvalue > 1e-3
 
 
 def test_greedy_is_a_point_mass_on_the_likeliest_token():
@@ -73,7 +102,7 @@ def test_greedy_is_a_point_mass_on_the_likeliest_token():
     log_probs = sampling_log_probs(logits, Sampling(temperature=0))
 
     assert log_probs.tolist() == [[-torch.inf, 0.0, -torch.inf]]
-    assert sample(log_probs, torch.Generator()).tolist() == [1]
+    assert [each.tolist() for each in sample(log_probs, uniforms(1))] == [[1], [0.0]]
 
 
 def test_ties_with_the_last_of_top_k_stay():
@@ -103,27 +132,68 @@ def test_tiny_top_p_keeps_the_likeliest_token():
 
 # 1.0 stands for a uniform whose product with the total is rounded up to the total.
 @pytest.mark.parametrize(("uniform", "token"), [(0.0, 1), (0.3, 3), (1 - 2**-53, 3), (1.0, 3)])
-def test_tokens_of_probability_zero_are_not_drawn_at_the_ends(monkeypatch, uniform, token):
+@pytest.mark.parametrize("block", [128, 2])
+def test_tokens_of_probability_zero_are_not_drawn_at_the_ends(monkeypatch, uniform, token, block):
+    monkeypatch.setattr("rlcomp.generation.sampling._BLOCK", block)
     log_probs = torch.tensor([[0.0, 0.2, 0.0, 0.8, 0.0]]).log()
-    monkeypatch.setattr(
-        torch, "rand", lambda *size, **_: torch.full(size, uniform, dtype=torch.float64)
-    )
 
-    assert sample(log_probs, torch.Generator()).item() == token
+    drawn, taken = sample(log_probs, torch.tensor([[uniform]], dtype=torch.float64))
+
+    assert drawn.item() == token
+    torch.testing.assert_close(taken, log_probs[:, token])
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 2**31), st.integers(1, 30), st.floats(0.05, 1.0))
-def test_tokens_of_probability_zero_are_never_drawn(seed, vocabulary, share):
+BLOCKS = st.sampled_from([1, 3, 128])
+
+
+def ragged(seed, vocabulary, share, rows=200):
+    """Logits of which a share is impossible, but never the first."""
     generator = torch.Generator().manual_seed(seed)
-    logits = 5 * torch.randn(200, vocabulary, generator=generator)
-    gone = torch.rand(200, vocabulary, generator=generator) > share
+    logits = 5 * torch.randn(rows, vocabulary, generator=generator)
+    gone = torch.rand(rows, vocabulary, generator=generator) > share
     gone[:, 0] = False
-    log_probs = logits.masked_fill(gone, -torch.inf).log_softmax(-1)
+    return logits.masked_fill(gone, -torch.inf), uniforms(rows, seed)
 
-    drawn = sample(log_probs, generator)
 
-    assert log_probs.gather(1, drawn[:, None]).isfinite().all()
+@given(st.integers(0, 2**31), st.integers(1, 30), st.floats(0.05, 1.0), BLOCKS)
+def test_tokens_of_probability_zero_are_never_drawn(seed, vocabulary, share, block):
+    scores, uniform = ragged(seed, vocabulary, share)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlcomp.generation.sampling._BLOCK", block)
+        drawn, log_probs = sample(scores, uniform)
+
+    assert scores.gather(1, drawn[:, None]).isfinite().all()
+    expected = scores.log_softmax(-1).gather(1, drawn[:, None]).squeeze(1)
+    torch.testing.assert_close(log_probs, expected, atol=2e-6, rtol=0)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 300), st.floats(0.05, 1.0), BLOCKS)
+def test_the_draw_inverts_the_cumulative_distribution(seed, vocabulary, share, block):
+    scores, uniform = ragged(seed, vocabulary, share, rows=50)
+    scores = scores.double()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlcomp.generation.sampling._BLOCK", block)
+        drawn = sample(scores, uniform)[0]
+
+    # The sum over the tokens before it does not exceed the number, with it it does.
+    probs = scores.softmax(-1)
+    reached = probs.cumsum(-1).gather(1, drawn[:, None])
+    before = reached - probs.gather(1, drawn[:, None])
+    assert (before <= uniform + 1e-12).all()
+    assert (uniform <= reached + 1e-12).all()
+
+
+@given(st.integers(0, 2**31), st.integers(1, 300), st.integers(0, 49))
+def test_a_row_is_drawn_by_its_own_number_whatever_stands_beside_it(seed, vocabulary, row):
+    scores, uniform = ragged(seed, vocabulary, 0.7, rows=50)
+
+    together = [each[row] for each in sample(scores, uniform)]
+    alone = [each[0] for each in sample(scores[row : row + 1], uniform[row : row + 1])]
+
+    assert torch.equal(together[0], alone[0])
+    torch.testing.assert_close(together[1], alone[1], atol=1e-6, rtol=0)
 
 
 def test_half_precision_logits_are_handled_in_float32():

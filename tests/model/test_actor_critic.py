@@ -7,6 +7,7 @@ from rlcomp.generation.sampling import Sampling
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
+from rlcomp.model.engine import AUTO, Engine
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.tokenizer import character_tokenizer
 
@@ -37,8 +38,9 @@ def make_model(architecture="qwen2", **settings):
     return model
 
 
-def make_policy(model=None, *, kind=ActorCritic):
-    policy = kind(model=model or make_model(), tokenizer=TOKENIZER, sampling=Sampling())
+def make_policy(model=None, *, kind=ActorCritic, engine=AUTO):
+    model = model or make_model()
+    policy = kind(model=model, tokenizer=TOKENIZER, sampling=Sampling(), engine=engine)
     if kind is ActorCritic:
         torch.manual_seed(4)
         torch.nn.init.normal_(policy.value_head.weight)
@@ -102,17 +104,19 @@ def test_sampling_and_log_probs_are_those_of_the_policy_alone():
     assert torch.equal(policy.log_probs(batch), plain.log_probs(batch))
 
 
-def test_one_forward_pass_gives_log_probs_and_values():
-    policy, passes = make_policy(), []
-    policy.model.get_decoder().register_forward_hook(lambda *_: passes.append(1))
+@pytest.mark.parametrize("forward", ["packed", "transformers"])
+def test_one_forward_pass_gives_log_probs_and_values(forward):
+    policy, passes = make_policy(engine=Engine(forward=forward)), []
+    policy.model.get_input_embeddings().register_forward_hook(lambda *_: passes.append(1))
 
     policy(rows())
 
     assert len(passes) == 1
 
 
-def test_no_hook_is_left_behind_when_a_forward_fails():
-    policy, batch = make_policy(), rows()
+@pytest.mark.parametrize("forward", ["packed", "transformers"])
+def test_no_hook_is_left_behind_when_a_forward_fails(forward):
+    policy, batch = make_policy(engine=Engine(forward=forward)), rows()
     batch["tokens"] = torch.full_like(batch["tokens"], 99)
 
     with pytest.raises(IndexError):

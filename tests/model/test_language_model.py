@@ -12,10 +12,12 @@ from rlcomp.component import asking
 from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import causal_lm
+from rlcomp.model.engine import AUTO, Engine
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.tokenizer import byte_tokenizer, character_tokenizer
 from rlcomp.run.record import recording
 
+OWN, PACKED = Engine(forward="transformers"), Engine(forward="packed")
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]
 PAD, EOS = 0, 1
 
@@ -28,6 +30,7 @@ def make_policy(
     sampling=None,
     tokenizer=None,
     vocab_size=None,
+    engine=AUTO,
 ):
     """A tiny policy whose distributions are far from uniform."""
     tokenizer = tokenizer or character_tokenizer(characters=characters)
@@ -48,7 +51,9 @@ def make_policy(
         for parameter in model.parameters():
             if parameter.ndim == 2:
                 parameter.mul_(8.0)
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=sampling or Sampling())
+    return LanguageModel(
+        model=model, tokenizer=tokenizer, sampling=sampling or Sampling(), engine=engine
+    )
 
 
 def generator(seed=0):
@@ -67,6 +72,15 @@ def rows(policy, seed=0, count=6, width=9):
     return TensorDict(
         {"tokens": tokens, "attention_mask": filled, "response_mask": mask}, batch_size=[count]
     )
+
+
+def tokens_read(policy):
+    """A list that grows by the number of tokens of each forward pass."""
+    seen = []
+    policy.model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, given: seen.append(given[0].numel())
+    )
+    return seen
 
 
 def one_by_one(policy, batch, temperature=1.0):
@@ -89,10 +103,10 @@ def one_by_one(policy, batch, temperature=1.0):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_log_probs_are_those_of_a_plain_forward(architecture, temperature):
-    policy = make_policy(
-        "abcdefgh", architecture=architecture, sampling=Sampling(temperature=temperature)
-    )
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_log_probs_are_those_of_a_plain_forward(architecture, temperature, engine):
+    sampling = Sampling(temperature=temperature)
+    policy = make_policy("abcdefgh", architecture=architecture, sampling=sampling, engine=engine)
     batch = rows(policy)
 
     expected = one_by_one(policy, batch, temperature)
@@ -103,8 +117,9 @@ def test_log_probs_are_those_of_a_plain_forward(architecture, temperature):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("tie", [False, True])
-def test_gradients_are_those_of_a_plain_forward(architecture, tie):
-    policy = make_policy("abcdefgh", architecture=architecture, tie=tie)
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_gradients_are_those_of_a_plain_forward(architecture, tie, engine):
+    policy = make_policy("abcdefgh", architecture=architecture, tie=tie, engine=engine)
     batch = rows(policy)
     weights = torch.randn(batch["tokens"].shape, generator=generator(1))
     parameters = list(policy.model.parameters())
@@ -118,7 +133,7 @@ def test_gradients_are_those_of_a_plain_forward(architecture, tie):
 
 
 def test_a_model_without_logits_to_keep_is_scored_alike():
-    policy = make_policy()
+    policy = make_policy(engine=OWN)
     batch = rows(policy)
     expected = policy.log_probs(batch)
 
@@ -126,13 +141,16 @@ def test_a_model_without_logits_to_keep_is_scored_alike():
     policy.model.forward = lambda input_ids, use_cache: forward(
         input_ids=input_ids, use_cache=use_cache
     )
-    plain = LanguageModel(model=policy.model, tokenizer=policy.tokenizer, sampling=Sampling())
+    plain = LanguageModel(
+        model=policy.model, tokenizer=policy.tokenizer, sampling=Sampling(), engine=OWN
+    )
 
     torch.testing.assert_close(plain.log_probs(batch), expected)
 
 
-def test_garbage_in_padding_changes_nothing():
-    policy = make_policy()
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_garbage_in_padding_changes_nothing(engine):
+    policy = make_policy(engine=engine)
     batch = rows(policy)
     expected = policy.log_probs(batch)
 
@@ -169,8 +187,9 @@ def test_entropy_is_that_of_the_tempered_distribution():
     torch.testing.assert_close(policy(batch)["entropy"][0, 2], expected)
 
 
-def test_a_batch_without_response_scores_zero_with_a_zero_gradient():
-    policy = make_policy()
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_a_batch_without_response_scores_zero_with_a_zero_gradient(engine):
+    policy = make_policy(engine=engine)
     batch = rows(policy)
     batch["response_mask"] = torch.zeros_like(batch["response_mask"])
 
@@ -181,8 +200,9 @@ def test_a_batch_without_response_scores_zero_with_a_zero_gradient():
     assert all(not parameter.grad.any() for parameter in policy.model.parameters())
 
 
-def test_the_first_token_has_no_log_prob():
-    policy = make_policy()
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_the_first_token_has_no_log_prob(engine):
+    policy = make_policy(engine=engine)
     batch = rows(policy)
     expected = policy.log_probs(batch)
     batch["response_mask"] = batch["response_mask"].clone()
@@ -204,8 +224,9 @@ def test_entropy_carries_a_graph_only_when_asked_for():
     assert torch.equal(silent["entropy"], asked_for["entropy"])
 
 
-def test_weights_handed_over_replace_the_models_own():
-    policy, other = make_policy(), make_policy()
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_weights_handed_over_replace_the_models_own(engine):
+    policy, other = make_policy(engine=engine), make_policy(engine=engine)
     with torch.no_grad():
         for parameter in other.model.parameters():
             parameter.add_(0.1)
@@ -375,27 +396,28 @@ def test_sampling_can_be_overridden_per_call():
     assert not batch["rollout_log_probs"].any()
 
 
-def test_a_prompt_is_read_once_per_group():
-    policy = make_policy()
-    seen = []
-    policy.model.register_forward_pre_hook(
-        lambda _, __, arguments: seen.append(tuple(arguments["input_ids"].shape)), with_kwargs=True
-    )
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_a_prompt_is_read_once_per_group(engine):
+    policy = make_policy(engine=engine)
+    seen = tokens_read(policy)
 
     policy.generate(["ab", "bc"], group_size=8, max_new_tokens=3, generator=generator())
 
-    assert seen == [(2, 2), (16, 1), (16, 1)]
+    # Two prompts of two tokens, then at most one token of each of 16 rows.
+    assert seen[0] == 4
+    assert len(seen) == 3
+    assert max(seen[1:]) <= 16
 
 
-def test_generation_stops_when_every_row_has_ended():
-    policy = make_policy("a")
-    forwards = []
-    policy.model.register_forward_pre_hook(lambda *_: forwards.append(1))
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_generation_stops_when_every_row_has_ended(engine):
+    policy = make_policy("a", engine=engine)
+    seen = tokens_read(policy)
 
     batch = policy.generate(["a"], group_size=1, max_new_tokens=20, generator=generator(1))
 
     assert not batch["truncated"].item()
-    assert len(forwards) == int(batch["response_mask"].sum()) < 20
+    assert len(seen) == int(batch["response_mask"].sum()) < 20
 
 
 def test_the_version_of_the_policy_is_noted_at_its_tokens():
@@ -552,7 +574,7 @@ def test_nothing_to_generate_is_refused(group_size, max_new_tokens):
 
 
 def test_only_the_last_column_of_a_prompt_gets_logits():
-    policy = make_policy()
+    policy = make_policy(engine=OWN)
     widths = []
     policy.model.lm_head.register_forward_hook(lambda _, __, out: widths.append(out.shape[1]))
 
@@ -561,49 +583,49 @@ def test_only_the_last_column_of_a_prompt_gets_logits():
     assert widths == [1, 1]
 
 
-def test_without_gradient_rows_are_read_in_pieces_that_fit(monkeypatch):
-    policy = make_policy("abcdefgh")
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_without_gradient_rows_are_read_in_pieces_that_fit(monkeypatch, engine):
+    policy = make_policy("abcdefgh", engine=engine)
     batch = rows(policy, count=7)
     with torch.enable_grad():
         expected = policy.log_probs(batch).detach()
-    shapes = []
-    policy.model.register_forward_pre_hook(
-        lambda _, __, arguments: shapes.append(tuple(arguments["input_ids"].shape)),
-        with_kwargs=True,
-    )
+    seen = tokens_read(policy)
     monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_TOKENS", 16)
 
     with torch.no_grad():
         scored = policy.log_probs(batch)
 
     torch.testing.assert_close(scored, expected, atol=1e-5, rtol=0)
-    assert len(shapes) > 2
-    assert all(count * width <= 16 for count, width in shapes)
-    assert sum(count for count, _ in shapes) == 7
+    assert len(seen) > 2
+    assert all(count <= 16 for count in seen)
 
 
-def test_a_row_beyond_the_budget_is_read_alone(monkeypatch):
-    policy = make_policy()
+@pytest.mark.parametrize("engine", [OWN, PACKED])
+def test_a_row_beyond_the_budget_is_read_alone(monkeypatch, engine):
+    policy = make_policy(engine=engine)
     batch = policy.encode(["a", "a"], ["abcabc", "b"])
     expected = policy.log_probs(batch).detach()
+    seen = tokens_read(policy)
     monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_TOKENS", 2)
 
     with torch.no_grad():
         torch.testing.assert_close(policy.log_probs(batch), expected, atol=1e-5, rtol=0)
 
+    # Each row is read up to the token before its last: <a, 6 letters> and <a, b>.
+    assert sorted(seen) == [2, 7]
+
 
 def test_large_vocabularies_count_in_the_budget(monkeypatch):
-    policy = make_policy()
+    policy = make_policy(engine=OWN)
     batch = rows(policy)
-    forwards = []
-    policy.model.register_forward_pre_hook(lambda *_: forwards.append(1))
+    seen = tokens_read(policy)
     # 5 ids: room for 10 tokens at a time, and 6 rows of up to 9.
     monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_LOGITS", 50)
 
     with torch.no_grad():
         policy.log_probs(batch)
 
-    assert len(forwards) >= 3
+    assert len(seen) >= 3
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])

@@ -6,8 +6,11 @@ from tensordict import TensorDict
 
 import rlcomp.model.value_head
 from rlcomp.model.build import causal_lm
+from rlcomp.model.engine import Engine
 from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.model.value_head import ValueHead, read_values
+from rlcomp.model.value_head import ValueHead, read_values, spread_values
+
+ENGINES = [Engine(forward="packed"), Engine(forward="transformers")]
 
 
 def make_model(**settings):
@@ -53,7 +56,7 @@ def test_a_value_is_of_the_state_before_its_token():
     # t - 1. Nothing precedes token 0; outside the response stands 0.
     batch = rows([[1, 1, 1, 0, 1, 0], [0, 0, 1, 1, 0, 0]])
 
-    values = read_values(Positions(), make_head(1.0, bias=10.0), batch)
+    values = read_values(Positions(), None, make_head(1.0, bias=10.0), batch)
 
     assert values.tolist() == [[0, 10, 11, 0, 13, 0], [0, 0, 11, 12, 0, 0]]
 
@@ -61,17 +64,17 @@ def test_a_value_is_of_the_state_before_its_token():
 def test_a_value_is_linear_in_the_hidden_state():
     states = torch.tensor([[[1.0, 2.0], [3.0, 5.0]]])
 
-    values = make_head(2.0, -1.0, bias=0.5)(states, torch.tensor([[False, True, True]]))
+    values = make_head(2.0, -1.0, bias=0.5)(states)
 
     # 2 * 1 - 2 + 0.5 and 2 * 3 - 5 + 0.5.
-    assert values.tolist() == [[0.0, 0.5, 1.5]]
+    assert values.tolist() == [[0.5, 1.5]]
 
 
 def test_states_that_no_response_token_follows_do_not_matter():
     states = torch.tensor([[[1.0], [torch.nan], [2.0]]])
     head = make_head(3.0)
 
-    values = head(states, torch.tensor([[False, True, False, True]]))
+    values = spread_values(head, states, torch.tensor([[False, True, False, True]]))
     values.sum().backward()
 
     assert values.tolist() == [[0.0, 3.0, 0.0, 6.0]]
@@ -82,7 +85,7 @@ def test_without_a_critic_s_knowledge_every_value_is_0_and_the_head_can_learn():
     head = ValueHead(make_model())
     states = torch.ones(1, 2, 16)
 
-    values = head(states, torch.tensor([[False, True, True]]))
+    values = spread_values(head, states, torch.tensor([[False, True, True]]))
     values.sum().backward()
 
     assert values.tolist() == [[0.0, 0.0, 0.0]]
@@ -98,32 +101,35 @@ def test_making_a_head_draws_nothing():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_batch_without_response_has_values_0_and_a_zero_gradient():
-    head, model = make_head(*[1.0] * 16), make_model()
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_batch_without_response_has_values_0_and_a_zero_gradient(engine):
+    head, model = make_head(*[1.0] * 16), make_model().eval()
+    batch = rows([[0, 0, 0], [0, 0, 0]])
 
-    values = read_values(model.get_decoder(), head, rows([[0, 0, 0], [0, 0, 0]]))
+    values = read_values(model.get_decoder(), engine.transformer(model), head, batch)
     values.sum().backward()
 
     assert values.tolist() == [[0.0] * 3] * 2
     assert head.weight.grad.tolist() == [0.0] * 16
 
 
-@pytest.mark.parametrize("budget", [1, 8, 13])
-def test_without_gradient_rows_are_read_in_pieces_and_nothing_changes(monkeypatch, budget):
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("budget", [1, 6, 8])
+def test_without_gradient_rows_are_read_in_pieces_and_nothing_changes(monkeypatch, engine, budget):
     model, head = make_model().eval(), make_head(*torch.linspace(-1, 1, 16).tolist())
     batch = rows([[0, 1, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]])
     batch["tokens"] = torch.arange(24).reshape(4, 6) % 5
+    parts = (model.get_decoder(), engine.transformer(model), head)
     seen = []
-    watched = model.get_decoder()
-    watched.register_forward_pre_hook(
-        lambda _, __, given: seen.append(given["input_ids"].numel()), with_kwargs=True
+    model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, given: seen.append(given[0].numel())
     )
-    expected = read_values(watched, head, batch).detach()
+    expected = read_values(*parts, batch).detach()
     seen.clear()
 
     monkeypatch.setattr(rlcomp.model.value_head, "_NO_GRAD_TOKENS", budget)
     with torch.no_grad():
-        got = read_values(watched, head, batch)
+        got = read_values(*parts, batch)
 
     torch.testing.assert_close(got, expected)
     assert len(seen) > 1

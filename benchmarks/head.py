@@ -1,0 +1,174 @@
+"""From states to log-probs and back: ``python benchmarks/head.py [TOKENS] [ROUNDS]``.
+
+Forward and backward of the log-probs of TOKENS taken tokens, from states of width 512 over a
+vocabulary of 50000, with the gradients of the states and of the head. Every variant runs in a
+process of its own, by turns: that process's peak is the variant's. ``plain`` is ``log_softmax`` of
+all logits at once, ``trl`` the peer's chunked head. The peer runs in the first round only.
+"""
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measure import absent, emit, gate, row
+from turn import peak_bytes
+
+VOCABULARY, WIDTH = 50_000, 512
+KERNELS = ("torch", "onednn", "bfloat16")
+# Times of plain; the share of its growth; times faster than the peer.
+TIME, MEMORY, PEER = 1.2, 1 / 3, 2.0
+# Log-probs apart in nats, gradients apart in their norm.
+GATES = {"torch": (1e-5, 1e-5), "onednn": (1e-5, 1e-5), "bfloat16": (0.1, 0.02), "trl": (1e-5,) * 2}
+# The peer's own constant: trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE.
+PEER_COLUMNS = 32768
+
+
+def plain(states, weight, tokens):
+    return (states @ weight.t()).log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+
+
+def ours(kernel):
+    """Log-probs by one of our kernels."""
+    import torch
+
+    from rlcomp.functional.vocabulary import Head, by_rows, taken_log_probs
+    from rlcomp.generation.sampling import Sampling
+
+    def log_probs(states, weight, tokens):
+        measure = taken_log_probs(tokens, Sampling())
+        rows = torch.arange(len(tokens))
+        return by_rows([measure], states, rows, Head(weight, None, kernel))[0]
+
+    return log_probs
+
+
+def peer(states, weight, tokens):
+    from trl.kernels.chunked_logprob import ChunkedLogProbFunction
+
+    chunked = ChunkedLogProbFunction.apply
+    return chunked(states, weight, None, tokens, 1.0, PEER_COLUMNS, None, 1.0, ())[0]
+
+
+def child(variant, count, reference):
+    """One step in this process; prints its seconds, its growth and how far it is from plain."""
+    import torch
+
+    torch.set_num_threads(1)
+    log_probs = {"plain": plain, "trl": peer}.get(variant) or ours(variant)
+    generator = torch.Generator().manual_seed(0)
+    states = torch.randn(count, WIDTH, generator=generator).requires_grad_()
+    weight = torch.randn(VOCABULARY, WIDTH, generator=generator).mul_(0.05).requires_grad_()
+    tokens = torch.randint(VOCABULARY, (count,), generator=generator)
+    upstream = torch.randn(count, generator=generator)
+    before = peak_bytes()
+    # What is loaded or built at first use belongs to no step's time.
+    torch.autograd.grad(log_probs(states[:2], weight, tokens[:2]).sum(), states)
+    start = time.process_time()
+    found = log_probs(states, weight, tokens)
+    (found * upstream).sum().backward()
+    seconds, growth = time.process_time() - start, peak_bytes() - before
+    result = [found.detach(), states.grad, weight.grad[::50].clone()]
+    if variant == "plain":
+        torch.save(result, reference)
+    print(json.dumps([seconds, growth, *apart(result, torch.load(reference))]))
+
+
+def apart(result, reference):
+    """The largest difference of log-probs, and of gradients by their norm."""
+    log_probs, *gradients = zip(result, reference, strict=True)
+    return float((log_probs[0] - log_probs[1]).abs().max()), max(
+        float((ours - theirs).norm() / theirs.norm()) for ours, theirs in gradients
+    )
+
+
+def measured(variants, count, rounds):
+    """``[seconds, growth, log-probs apart, gradients apart]`` of every run, by variant."""
+    found = {variant: [] for variant in variants}
+    with tempfile.TemporaryDirectory() as directory:
+        reference = str(Path(directory) / "plain.pt")
+        for turn in range(rounds):
+            for variant in variants:
+                if variant == "trl" and turn:
+                    continue
+                command = [sys.executable, __file__, str(count), "--child", variant, reference]
+                answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+                found[variant].append(json.loads(answer.stdout.splitlines()[-1]))
+    return found
+
+
+def rows_of(kernel, found):
+    """Our time and memory beside plain's."""
+    runs, others = found[kernel], found["plain"]
+    limits = zip(("log-probs", "gradients"), (2, 3), GATES[kernel], strict=True)
+    parity = [gate(what, max(run[at] for run in runs), most) for what, at, most in limits]
+    seconds, peer_seconds = fastest(runs), fastest(others)
+    spread = max(max(run[0] for run in each) / fastest(each) for each in (runs, others))
+    pairs = [ours[0] / theirs[0] for ours, theirs in zip(runs, others, strict=True)]
+    growth, peer_growth = (max(run[1] for run in each) for each in (runs, others))
+    return [
+        row(
+            f"head, {kernel}: time",
+            seconds / peer_seconds,
+            goal=TIME,
+            most=True,
+            parity=parity,
+            spread=spread,
+            ours=seconds,
+            peer="plain",
+            peer_seconds=peer_seconds,
+            range=[min(pairs), max(pairs)],
+        ),
+        row(
+            f"head, {kernel}: growth of {growth / 2**20:.0f} MiB, plain {peer_growth / 2**20:.0f}",
+            growth / peer_growth,
+            goal=MEMORY,
+            most=True,
+            bytes=growth,
+            peer_bytes=peer_growth,
+        ),
+    ]
+
+
+def peer_row(found):
+    """Our head, by torch's product, beside the peer's."""
+    limits = zip(("peer's log-probs", "peer's gradients"), (2, 3), GATES["trl"], strict=True)
+    growth = found["trl"][0][1]
+    return row(
+        f"head, torch against TRL, which grows by {growth / 2**20:.0f} MiB",
+        fastest(found["trl"]) / fastest(found["torch"]),
+        goal=PEER,
+        parity=[gate(what, found["trl"][0][at], most) for what, at, most in limits],
+        ours=fastest(found["torch"]),
+        peer="trl",
+        peer_seconds=fastest(found["trl"]),
+        peer_bytes=growth,
+    )
+
+
+def fastest(runs):
+    return min(run[0] for run in runs)
+
+
+def main(count, rounds):
+    """Measure all variants."""
+    known = importlib.util.find_spec("trl") is not None
+    found = measured(["plain", *KERNELS, *(["trl"] if known else [])], count, rounds)
+    rows = [entry for kernel in KERNELS for entry in rows_of(kernel, found)]
+    emit([*rows, peer_row(found) if known else absent("head, torch against TRL", PEER)])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tokens", type=int, nargs="?", default=4096)
+    parser.add_argument("rounds", type=int, nargs="?", default=2)
+    parser.add_argument("--child", nargs=2)
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(arguments.child[0], arguments.tokens, arguments.child[1])
+    else:
+        main(arguments.tokens, arguments.rounds)

@@ -1,0 +1,100 @@
+"""How near M comes to what one core can multiply: ``python benchmarks/limit.py [REPEATS]``.
+
+The limit is the time in which the fastest float32 matrix product found here (M's own layers, 1024
+rows, both libraries torch has) would do the linear layers' arithmetic on the tokens that must be
+read: every distinct prompt once, every answer once. Attention, norms and sampling count as nothing.
+"""
+
+import argparse
+import time
+
+import torch
+from measure import by_turns, emit, row
+from parity import check_gradients, check_log_probs, grpo_loss, judged, update
+from torch import nn
+from workloads import ROLLOUTS, build, sampled
+
+GOALS = {"update": 0.50, "rollout": 0.25}
+ROWS = 1024
+
+
+def onednn(x, weight):
+    """Torch's other float32 product."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")
+
+
+@torch.no_grad()
+def peak_rate(model, repeats=5):
+    """The most floating-point operations a second, over the model's linear layers."""
+    kernels = [torch.nn.functional.linear]
+    kernels += [onednn] * torch.backends.mkldnn.is_available()
+    rate = 0.0
+    for weight in {m.weight.shape: m.weight for m in linears(model)}.values():
+        x = torch.randn(ROWS, weight.shape[1])
+        for kernel in kernels:
+            kernel(x, weight)
+            rate = max(rate, *(_rate(kernel, x, weight) for _ in range(repeats)))
+    return rate
+
+
+def _rate(kernel, x, weight, times=3):
+    start = time.process_time()
+    for _ in range(times):
+        kernel(x, weight)
+    return times * 2 * len(x) * weight.numel() / (time.process_time() - start)
+
+
+def linears(model):
+    """Its linear layers, the output head among them."""
+    return [module for module in model.modules() if isinstance(module, nn.Linear)]
+
+
+def forward_operations(model, batch, texts, tokenizer):
+    """Of the linear layers, in one forward pass over what must be read."""
+    answers = int(batch["response_mask"].sum())
+    prompts = sum(len(tokenizer(text)["input_ids"]) for text in texts)
+    head = model.get_output_embeddings().weight.numel()
+    layers = sum(module.weight.numel() for module in linears(model)) - head
+    return 2 * (layers * (prompts + answers) + head * answers)
+
+
+def main(repeats):
+    """Measure both."""
+    torch.set_num_threads(1)
+    workload = ROLLOUTS["M"]
+    tokenizer, policy, texts = build(workload)
+    batch, loss = judged(sampled(policy, texts, workload, 0)), grpo_loss()
+
+    def step(_):
+        policy.zero_grad()
+        update(policy, loss, batch)
+        return 1
+
+    def rollout(_):
+        sampled(policy, texts, workload, 0)
+        return 1
+
+    before = peak_rate(policy.model)
+    timings = by_turns({"update": step, "rollout": rollout}, 1, repeats)
+    rate = max(before, peak_rate(policy.model))
+    forward = forward_operations(policy.model, batch, texts, tokenizer)
+    operations = {"update": 3 * forward, "rollout": forward}
+    parity = {
+        "update": [check_gradients(policy, batch)],
+        "rollout": [check_log_probs(policy, batch, batch["rollout_log_probs"])],
+    }
+    rows = []
+    for what, goal in GOALS.items():
+        limit = operations[what] / rate
+        facts = {"limit_seconds": limit, "gflops": rate / 1e9, "parity": parity[what]}
+        seconds, spread = timings[what].per_call, timings[what].spread
+        share = limit / seconds
+        name = f"share of the GEMM limit, {what} M"
+        rows.append(row(name, share, goal=goal, unit="%", ours=seconds, spread=spread, **facts))
+    emit(rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("repeats", type=int, nargs="?", default=5)
+    main(parser.parse_args().repeats)

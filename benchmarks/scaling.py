@@ -1,0 +1,67 @@
+"""Seconds per token as groups and batches grow: ``python benchmarks/scaling.py [REPEATS]``.
+
+All answers are equally long, so that nothing but the size of the batch changes. What is read once a
+prompt weighs less as groups grow, so seconds per token may fall as they like; they must not rise.
+"""
+
+import argparse
+from dataclasses import replace
+
+import torch
+from measure import by_turns, emit, row
+from parity import grpo_loss, judged, update
+from workloads import Workload, build, sampled, texts_of
+
+# The mean is the limit: EOS is never drawn.
+START = Workload("M", 2, 4, 96, 128, 32, 32)
+AXES = {
+    "group size": {f"2 x {size}": replace(START, group_size=size) for size in (4, 8, 16, 32)},
+    "batch": {f"{n} x 8": replace(START, prompts=n, group_size=8) for n in (1, 2, 4, 8)},
+}
+GOAL = 1.15
+
+
+def rollout_call(policy, tokenizer, workload):
+    """Samples; the work is tokens."""
+    texts = texts_of(workload, tokenizer)
+    return lambda draw: int(sampled(policy, texts, workload, draw)["response_mask"].sum())
+
+
+def update_call(policy, tokenizer, workload):
+    """Forward and backward; the work is response tokens."""
+    batch = judged(sampled(policy, texts_of(workload, tokenizer), workload, 0))
+    loss, tokens = grpo_loss(), int(batch["response_mask"].sum())
+
+    def call(_):
+        policy.zero_grad()
+        update(policy, loss, batch)
+        return tokens
+
+    return call
+
+
+def main(repeats):
+    """Measure both axes."""
+    torch.set_num_threads(1)
+    tokenizer, policy, _ = build(START)
+    rows = []
+    for what, make in {"rollout": rollout_call, "update": update_call}.items():
+        for axis, settings in AXES.items():
+            calls = {name: make(policy, tokenizer, at) for name, at in settings.items()}
+            timings = by_turns(calls, 1, repeats)
+            per_token = {name: timing.per_unit for name, timing in timings.items()}
+            first = next(iter(per_token.values()))
+            facts = {
+                "spread": max(timing.spread for timing in timings.values()),
+                "microseconds_per_token": {n: 1e6 * s for n, s in per_token.items()},
+            }
+            growth = max(per_token.values()) / first
+            rows.append(row(f"scaling, {what}, {axis}", growth, goal=GOAL, most=True, **facts))
+            print(f"{what}, {axis}, microseconds per token: {facts['microseconds_per_token']}")
+    emit(rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("repeats", type=int, nargs="?", default=3)
+    main(parser.parse_args().repeats)

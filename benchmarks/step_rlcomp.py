@@ -1,0 +1,106 @@
+"""GRPO steps by rlcomp, one at each turn: started by ``step.py``."""
+
+import sys
+
+import torch
+from parity import check_gradients, check_log_probs, grpo_loss, judged
+from torch.optim import AdamW
+from turn import Turns
+from workloads import STEPS, brevity, build, sampled
+
+from components.advantage.group_mean_std import GroupMeanStd
+from components.collector.group import GroupCollector
+from components.kl_controller.fixed import FixedKL
+from components.learner.gradient import Learner
+from components.loss.kl import KLLoss
+from components.loss.reduction.sequence_mean import SequenceMean
+from components.proximal.rollout import FromRollout
+from components.reference.frozen import Frozen
+from components.reward.function import Function
+from components.sampler.epochs import Epochs
+from rlcomp import Component, Phase, run_phases
+from rlcomp.data import Example
+
+
+class Prompts:
+    """The workload's prompts as a task: every step reads all of them."""
+
+    held_out = 0.0
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def __len__(self):
+        return len(self.texts)
+
+    def example(self, index):
+        """One prompt; nothing is asked of the answer."""
+        return Example(prompt=self.texts[index], answer="", demonstration="")
+
+
+class TakeTurns(Component):
+    """The last stage: it ends a turn and begins the next, with that draw's answers."""
+
+    reads = ("response_mask",)
+
+    def __init__(self, turns, generator):
+        super().__init__()
+        self.turns = turns
+        self.generator = generator
+
+    def begin(self):
+        """Wait."""
+        self.generator.manual_seed(self.turns.begin())
+
+    def forward(self, batch):
+        """Answer."""
+        if self.turns.end(int(batch["response_mask"].sum())):
+            self.begin()
+        return batch
+
+
+def adamw(parameters):
+    """The optimiser of both engines; it moves the weights by nothing to speak of."""
+    return AdamW(parameters, lr=1e-9, weight_decay=0.0)
+
+
+def stages_of(workload, tokenizer, policy, texts):
+    """GRPO as ``rlcomp recipe=grpo`` composes it, with one optimiser step."""
+    room = {
+        "context_length": workload.longest + workload.max_new_tokens,
+        "max_new_tokens": workload.max_new_tokens,
+    }
+    sampler = Epochs(task=Prompts(texts), tokenizer=tokenizer, batch_size=workload.prompts, **room)
+    collector = GroupCollector(
+        policy=policy, group_size=workload.group_size, max_new_tokens=workload.max_new_tokens
+    )
+    losses, reference = {"policy": grpo_loss()}, []
+    if workload.kl:
+        reference = [Frozen(policy=policy)]
+        losses["kl"] = KLLoss(
+            controller=FixedKL(kl_coef=workload.kl), estimator="k3", reduction=SequenceMean()
+        )
+    learner = Learner(model=policy, losses=losses, optimizer=adamw, max_grad_norm=1.0)
+    rest = [Function(function=brevity), FromRollout(), *reference, GroupMeanStd(), learner]
+    return [sampler, collector, *rest], collector.generator
+
+
+def main(name, steps):
+    """Take the turns, then check the numbers."""
+    torch.set_num_threads(1)
+    workload, turns = STEPS[name], Turns(steps)
+    tokenizer, policy, texts = build(workload)
+    stages, generator = stages_of(workload, tokenizer, policy, texts)
+    last = TakeTurns(turns, generator)
+    last.begin()
+    # Every part is a stage of the loop, and the loop is part of the step.
+    phase = Phase(steps, [*stages, last])
+    nodes = {type(stage).__name__: stage for stage in phase.stages}
+    run_phases({"rl": phase}, nodes=nodes, seed=0)
+    batch = judged(sampled(policy, texts, workload, 0))
+    own = check_log_probs(policy, batch, batch["rollout_log_probs"])
+    turns.answer(parity=[own, check_gradients(policy, batch)])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

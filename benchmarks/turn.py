@@ -1,0 +1,40 @@
+"""How a process takes its turn: it waits for a line with the draw, makes a step, and answers."""
+
+import json
+import os
+import resource
+import sys
+import time
+
+
+class Turns:
+    """Steps on demand. What the engine prints goes to stderr: stdout is for the answers."""
+
+    def __init__(self, steps):
+        self.left = steps
+        self.answers = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        self.draw, self.started = 0, 0.0
+
+    def begin(self):
+        """Wait for the next draw and start the clock."""
+        self.draw = int(sys.stdin.readline())
+        self.started = time.process_time()
+        return self.draw
+
+    def end(self, tokens):
+        """Stop the clock and answer; returns whether there is another turn."""
+        self.answer(seconds=time.process_time() - self.started, work=tokens, peak=peak_bytes())
+        self.left -= 1
+        return self.left > 0
+
+    def answer(self, **facts):
+        """One line of JSON."""
+        self.answers.write(json.dumps(facts) + "\n")
+        self.answers.flush()
+
+
+def peak_bytes():
+    """The most memory this process has held, libraries included."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,162 @@
+"""What is measured: models with random weights, prompts of random tokens, answers that end.
+
+A random model ends its answers at no chosen rate. Here one direction of the residual stream is the
+same in every token, the row of EOS in the output head looks at that direction alone, and how
+strongly is set so that the mean probability of EOS gives the mean length wanted. Lengths are then
+nearly geometric, for every engine alike: they sample from the same weights.
+"""
+
+import random
+import string
+from dataclasses import dataclass
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from rlcomp import LanguageModel, Sampling, causal_lm, character_tokenizer
+from rlcomp.model.engine import Engine
+
+# Each of S and M has 62 characters, <pad> and <eos>; L has words.
+SIZES = {
+    "S": {
+        "hidden_size": 128,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "intermediate_size": 352,
+    },
+    "M": {
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 6,
+        "intermediate_size": 928,
+    },
+    "L": {
+        "hidden_size": 512,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "intermediate_size": 1216,
+    },
+}
+WORDS = 32_000
+# How far the common direction stands out, in standard deviations of the embedding.
+LEVEL = 8.0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Prompts, groups and lengths, in tokens; ``kl`` is the weight of the KL in a step."""
+
+    size: str
+    prompts: int
+    group_size: int
+    shortest: int
+    longest: int
+    max_new_tokens: int
+    mean: float
+    kl: float = 0.0
+
+
+ROLLOUTS = {
+    "S": Workload("S", 8, 8, 128, 192, 128, 45),
+    "M": Workload("M", 4, 8, 96, 128, 64, 20),
+    "L": Workload("L", 4, 8, 96, 128, 96, 30),
+    "hostile": Workload("S", 4, 4, 16, 32, 128, 72),
+}
+STEPS = ROLLOUTS | {"L": Workload("L", 2, 8, 96, 128, 48, 24, kl=0.04)}
+
+
+def tokenizer_of(size):
+    """62 characters, or 31,998 words with spaces between them."""
+    if size != "L":
+        return character_tokenizer(characters=string.ascii_letters + string.digits)
+    names = ["<pad>", "<eos>", *(f"w{index}" for index in range(2, WORDS))]
+    backend = Tokenizer(models.WordLevel({name: index for index, name in enumerate(names)}))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>", split_special_tokens=True
+    )
+
+
+def texts_of(workload, tokenizer, seed=0):
+    """The prompts of a workload: random tokens, lengths drawn uniformly."""
+    draw = random.Random(seed)
+    names = tokenizer.convert_ids_to_tokens(list(range(2, len(tokenizer))))
+    lengths = [draw.randint(workload.shortest, workload.longest) for _ in range(workload.prompts)]
+    between = " " if workload.size == "L" else ""
+    return [between.join(draw.choices(names, k=length)) for length in lengths]
+
+
+def model_of(workload, tokenizer):
+    """The model, whose answers have about the workload's mean length."""
+    torch.manual_seed(0)
+    size = SIZES[workload.size]
+    model = causal_lm(
+        tokenizer=tokenizer,
+        architecture="llama",
+        context_length=workload.longest + workload.max_new_tokens,
+        overrides={"initializer_range": 0.5 / size["hidden_size"] ** 0.5},
+        **size,
+    ).eval()
+    _end_answers(model, tokenizer, _rate(workload.mean, workload.max_new_tokens))
+    return model
+
+
+def build(workload, linear="auto"):
+    """Tokenizer, policy as rlcomp runs it, and prompts; ``linear`` is the engine's product."""
+    tokenizer = tokenizer_of(workload.size)
+    policy = LanguageModel(
+        model=model_of(workload, tokenizer),
+        tokenizer=tokenizer,
+        sampling=Sampling(),
+        engine=Engine(linear=linear),
+    )
+    return tokenizer, policy, texts_of(workload, tokenizer)
+
+
+def sampled(policy, texts, workload, seed):
+    """A rollout by rlcomp."""
+    return policy.generate(
+        texts,
+        group_size=workload.group_size,
+        max_new_tokens=workload.max_new_tokens,
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def brevity(response):
+    """The reward: it costs nothing and differs within a group."""
+    return -len(response) / 100
+
+
+@torch.no_grad()
+def _end_answers(model, tokenizer, rate):
+    embedding = model.get_input_embeddings().weight
+    head = model.get_output_embeddings().weight
+    embedding.normal_()
+    embedding[:, 0] = LEVEL
+    head[:, 0] = 0.0
+    head[[tokenizer.eos_token_id, tokenizer.pad_token_id]] = 0.0
+    head[tokenizer.pad_token_id, 0] = -30.0
+    states = model.get_decoder()(torch.randint(2, len(tokenizer), (4, 64))).last_hidden_state
+    logits = states @ head.T
+    logits[..., tokenizer.eos_token_id] = -torch.inf
+    others, common = logits.logsumexp(-1), states[..., 0]
+    head[tokenizer.eos_token_id, 0] = _solve(
+        lambda slope: float(torch.sigmoid(slope * common - others).mean()) - rate, -10.0, 10.0
+    )
+
+
+def _rate(mean, longest):
+    """The chance of EOS at which answers of at most ``longest`` tokens have a mean length."""
+    return _solve(lambda rate: mean - (1 - (1 - rate) ** longest) / rate, 1e-6, 1.0)
+
+
+def _solve(rising, low, high):
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return (low + high) / 2

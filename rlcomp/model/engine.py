@@ -1,0 +1,133 @@
+"""How a language model is computed: which forward pass, which matrix product."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from rlcomp.component import check_arguments
+from rlcomp.errors import ConfigError
+from rlcomp.model.families import layers, unknown
+from rlcomp.model.linear import Kernel, fastest_kernel, has_onednn, linear
+from rlcomp.model.packing import pack_prompts
+from rlcomp.model.transformer import Layers, Transformer
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """How a language model is computed. It changes speed and memory, and numbers by rounding only.
+
+    Attributes:
+        forward: ``packed`` is our own pass over the model's weights: no padding, every prompt read
+            once for all of its answers, finished answers dropped from sampling. ``transformers`` is
+            the model's own. ``auto`` takes the first where it knows the architecture (Llama, Qwen2,
+            Qwen3, GPT-2) and agrees with the second on a few tokens; the log says which it took.
+        linear: how linear layers multiply. ``torch`` and ``onednn`` are both float32; ``auto``
+            takes what a start-up probe finds faster on this machine. ``bfloat16`` rounds the
+            factors of every product, three decimal digits, and keeps weights and sums in float32.
+            Only the packed forward pass heeds it.
+    """
+
+    forward: Literal["auto", "packed", "transformers"] = "auto"
+    linear: Literal["auto", "torch", "onednn", "bfloat16"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_arguments(type(self), (), asdict(self))
+
+    def transformer(self, model: PreTrainedModel) -> Transformer | None:
+        """Our own forward pass for a model; None to use the model's.
+
+        Args:
+            model: a causal model in eval mode.
+
+        Raises:
+            ConfigError: ``forward`` is ``packed``, and the model is not known or disagrees.
+        """
+        if self.forward == "transformers":
+            return None
+        head: Any = model.get_output_embeddings()
+
+        def theirs(ids: Tensor) -> Tensor:
+            return model(input_ids=ids).logits  # type: ignore[no-any-return]
+
+        return self._checked(model, lambda: layers(model.get_decoder(), head), model, theirs)
+
+    def backbone(self, model: PreTrainedModel, backbone: nn.Module) -> Transformer | None:
+        """Our own forward pass for a copy of a model's backbone; None to use the backbone's.
+
+        Args:
+            model: the model it was copied from.
+            backbone: without an output head.
+        """
+
+        def theirs(ids: Tensor) -> Tensor:
+            return backbone(input_ids=ids).last_hidden_state  # type: ignore[no-any-return]
+
+        return self._checked(model, lambda: layers(backbone, None), backbone, theirs)
+
+    def _checked(
+        self,
+        model: PreTrainedModel,
+        found: Callable[[], Layers],
+        owner: nn.Module,
+        theirs: Callable[[Tensor], Tensor],
+    ) -> Transformer | None:
+        if self.forward == "transformers":
+            return None
+        name, why = model.config.model_type, unknown(model)
+        if why is None:
+            ours = Transformer(owner, found(), self.kernel())
+            if _agree(ours, theirs, model.device):
+                _LOG.info("%s: packed forward pass, linear layers by %s", name, ours.kernel)
+                return ours
+            why = "it gives other numbers than the model's own"
+        if self.forward == "packed":
+            raise ConfigError(
+                f"engine.forward is packed, but our own forward pass cannot read this model "
+                f"({name}): {why}; use engine=auto"
+            )
+        _LOG.warning("%s: the forward pass of transformers, slower than ours: %s", name, why)
+        return None
+
+    def kernel(self) -> Kernel:
+        """What multiplies.
+
+        Raises:
+            ConfigError: oneDNN is asked for and not there.
+        """
+        if self.linear == "onednn" and not has_onednn():
+            raise ConfigError(
+                "engine.linear is onednn, which this build of torch lacks: use auto or torch"
+            )
+        return fastest_kernel() if self.linear == "auto" else self.linear
+
+
+# The default: whatever is fastest and gives the same numbers.
+AUTO = Engine()
+
+
+@torch.no_grad()
+def _agree(
+    transformer: Transformer, theirs: Callable[[Tensor], Tensor], device: torch.device
+) -> bool:
+    """Whether both say the same of a few tokens, to rounding."""
+    rows = [[0, 1, 0, 1], [1, 1, 0]]
+    ours, head = transformer(pack_prompts(rows, device), None)
+    if head is not None:
+        ours = linear(ours, head.weight, head.bias, head.kernel)
+    expected = torch.cat([theirs(torch.tensor([row], device=device))[0] for row in rows])
+    return _close(ours, expected, transformer.kernel)
+
+
+def _close(ours: Tensor, theirs: Tensor, kernel: Kernel) -> bool:
+    coarse = torch.bfloat16 if kernel == "bfloat16" else theirs.dtype
+    rounding = torch.finfo(coarse).eps ** 0.75 * theirs.abs().max()
+    return bool((ours - theirs).abs().max() <= rounding)

@@ -1,0 +1,207 @@
+"""Linear layers by the matrix product that is fastest on this machine, or by a coarser one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Kernel = Literal["torch", "onednn", "bfloat16"]
+
+# Below these oneDNN loses: a call costs some 15 microseconds before it multiplies, and with a few
+# rows the time goes into reading the weight, which the default product does as fast.
+_LEAST_ROWS = 8
+_LEAST_WORK = 2**21  # multiply-adds
+# Adding a block to what is there takes as long as oneDNN wins over some 100 rows.
+_LEAST_ADDED = 128
+# Rows of a weight's gradient made at a time: what is added then lies in the cache.
+_BLOCK = 1024
+# oneDNN is taken only where it is clearly faster, so that runs on one machine choose alike.
+_CLEARLY = 1.3
+_PROBE = (256, 512, 512)  # rows, inputs, outputs: some 2 ms
+_PROBES = 20
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
+    """``x @ weight.T + bias`` by a chosen product, differentiable once in all three.
+
+    Only the gradients that are wanted are computed, by the same kernel. A weight may be a
+    transposed view; it is not copied for that. oneDNN prepares a program for every shape, which
+    takes some 0.3 ms: few different numbers of rows are better than many.
+
+    Args:
+        x: shape ``[..., I]``.
+        weight: shape ``[O, I]``.
+        bias: shape ``[O]``; None for none.
+        kernel: ``torch`` is torch's default. ``onednn`` is float32 as well, by oneDNN where that
+            can win: on a CPU, in float32, with enough rows and work; else it is ``torch``. Like
+            ``torch`` it obeys ``torch.set_float32_matmul_precision``, and changes no setting.
+            ``bfloat16`` rounds the factors and the product to bfloat16 and sums in float32; the
+            bias is added unrounded.
+
+    Returns:
+        Shape ``[..., O]``, the dtype of ``x``.
+
+    Source:
+        bfloat16 factors with float32 sums: Kalamkar et al. 2019, "A study of BFLOAT16 for deep
+        learning training", arXiv:1905.12322, section 3.
+
+    Examples:
+        >>> linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), None, "bfloat16")
+        tensor([[11.]])
+    """
+    if kernel == "torch" or (kernel == "onednn" and not _pays(x, weight)):
+        return F.linear(x, weight, bias)
+    rows = x.reshape(-1, x.shape[-1])
+    # Entering the graph costs as much as a small product.
+    multiply = _Linear.apply if torch.is_grad_enabled() else _layer
+    product: Tensor = multiply(rows, weight, bias, kernel)
+    return product.view(*x.shape[:-1], len(weight))
+
+
+def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
+    """Add ``g.T @ x`` to ``out`` in place: the gradient of a weight, a part of the rows at a time.
+
+    Nothing of the size of ``out`` is made.
+
+    Args:
+        out: what is added to, shape ``[O, I]``.
+        g: gradient with respect to the layer's output, shape ``[N, O]``.
+        x: the layer's input, shape ``[N, I]``.
+        kernel: as in :func:`linear`.
+
+    Source:
+        the chain rule for ``x @ weight.T``.
+
+    Examples:
+        >>> total = torch.ones(1, 2)
+        >>> accumulate(total, torch.tensor([[2.0]]), torch.tensor([[3.0, 4.0]]), "torch")
+        >>> total
+        tensor([[7., 9.]])
+    """
+    pays = len(x) >= _LEAST_ADDED and _pays(x, out)
+    if kernel == "torch" or (kernel == "onednn" and not pays):
+        out.addmm_(g.t(), x)
+        return
+    factor = _factor(x, kernel).t()
+    for start in range(0, len(out), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        out[rows].add_(_product(_factor(g[:, rows], kernel).t(), factor, kernel))
+
+
+@cache
+def fastest_kernel() -> Kernel:
+    """Which float32 product is faster on this machine: ``torch`` or ``onednn``.
+
+    Tried once per process in some 80 ms; draws no random numbers from torch's own generator.
+
+    Returns:
+        ``onednn`` if it is clearly faster and as exact as float32 should be; else ``torch``.
+    """
+    if not has_onednn():
+        return "torch"
+    rows, inputs, outputs = _PROBE
+    seeded = torch.Generator("cpu").manual_seed(0)
+    x = torch.randn(rows, inputs, generator=seeded, dtype=torch.float32, device="cpu")
+    weight = torch.randn(outputs, inputs, generator=seeded, dtype=torch.float32, device="cpu")
+    with torch.no_grad():
+        exact = x.double() @ weight.double().t()
+        error = (_product(x, weight, "onednn") - exact).abs().max() / exact.abs().max()
+        if not error <= 1e-5:
+            return "torch"
+        usual, other = _seconds(lambda: F.linear(x, weight), lambda: _product(x, weight, "onednn"))
+    return "onednn" if usual > _CLEARLY * other else "torch"
+
+
+def has_onednn() -> bool:
+    """Whether this build of torch, on this machine, has the product of the kernel ``onednn``."""
+    built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return built and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+class _Linear(torch.autograd.Function):
+    """Three products by one kernel: the layer, and the gradients of its input and its weight."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        kernel: Kernel,
+    ) -> Tensor:
+        wants_x, wants_weight, *_ = ctx.needs_input_grad
+        ctx.save_for_backward(x if wants_weight else None, weight if wants_x else None)
+        ctx.kernel = kernel
+        return _layer(x, weight, bias, kernel)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        x, weight = ctx.saved_tensors
+        kernel: Kernel = ctx.kernel
+        wants_x, wants_weight, wants_bias, _ = ctx.needs_input_grad
+        factor = _factor(g, kernel)
+        # Autograd brings each to the dtype of what it is the gradient of.
+        return (
+            _product(factor, _factor(weight, kernel).t(), kernel) if wants_x else None,
+            _weight_gradient(factor, _factor(x, kernel), kernel) if wants_weight else None,
+            g.sum(0) if wants_bias else None,
+            None,
+        )
+
+
+def _layer(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
+    if kernel == "onednn":
+        return _product(x, weight, kernel, bias)
+    product = _product(_factor(x, kernel), _factor(weight, kernel), kernel).to(x.dtype)
+    return product if bias is None else product.add_(bias)
+
+
+def _factor(tensor: Tensor, kernel: Kernel) -> Tensor:
+    return tensor.bfloat16() if kernel == "bfloat16" else tensor
+
+
+def _product(x: Tensor, weight: Tensor, kernel: Kernel, bias: Tensor | None = None) -> Tensor:
+    """``x @ weight.T + bias`` of factors, ``[N, I]`` and ``[O, I]``."""
+    if kernel != "onednn":
+        return F.linear(x, weight, bias)
+    # With gaps between the rows oneDNN falls back to a loop, a thousand times slower.
+    dense = weight.is_contiguous() or weight.t().is_contiguous()
+    weight = weight if dense else weight.contiguous()
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return product
+
+
+def _weight_gradient(g: Tensor, x: Tensor, kernel: Kernel) -> Tensor:
+    """``g.T @ x``, shape ``[O, I]``."""
+    # oneDNN's first factor is copied if it is transposed. Take the smaller copy: that of g, or
+    # that of x and the result, which then comes transposed.
+    copied, other = g.numel(), x.numel() + g.shape[1] * x.shape[1]
+    if kernel == "onednn" and other < copied:
+        return _product(x.t(), g.t(), kernel).t().contiguous()
+    return _product(g.t(), x.t(), kernel)
+
+
+def _pays(x: Tensor, weight: Tensor) -> bool:
+    """Whether oneDNN can multiply these, and win."""
+    rows = math.prod(x.shape[:-1])
+    able = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
+    return able and rows >= _LEAST_ROWS and rows * weight.numel() >= _LEAST_WORK
+
+
+def _seconds(*calls: Callable[[], object]) -> list[float]:
+    """CPU seconds of each call, the least of several, by turns."""
+    least = [math.inf] * len(calls)
+    for _ in range(_PROBES):
+        for place, call in enumerate(calls):
+            start = time.thread_time()
+            call()
+            least[place] = min(least[place], time.thread_time() - start)
+    return least

@@ -1,0 +1,65 @@
+"""The root-mean-square norm, with a backward pass written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """``weight * x / sqrt(mean(x^2) + eps)`` over the last dimension, worked out in float32.
+
+    On a CPU the gradient by autograd takes several times as long (the derivative of a power).
+
+    Args:
+        x: shape ``[..., H]``.
+        weight: shape ``[H]``.
+        eps: added to the mean square.
+
+    Returns:
+        Shape of ``x``, in its dtype; differentiable once.
+
+    Source:
+        Zhang & Sennrich 2019, arXiv:1910.07467, eq. 4.
+
+    Examples:
+        >>> rms_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([1.0, 1.0]), 0.0)
+        tensor([[0.8485, 1.1314]])
+    """
+    if not torch.is_grad_enabled():
+        return weight * _unit(x, eps)[0].to(x.dtype)
+    result: Tensor = _RmsNorm.apply(x, weight, eps)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _unit(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    x = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+    # As a norm: one pass over x, no squares in memory.
+    square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square()
+    scale = torch.rsqrt(square / x.shape[-1] + eps)
+    return x * scale, scale
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:  # noqa: ANN401
+        unit, scale = _unit(x, eps)
+        ctx.save_for_backward(x, weight, scale)
+        return weight * unit.to(x.dtype)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # noqa: ANN401
+        x, weight, scale = ctx.saved_tensors
+        wide = gradient.to(scale.dtype)
+        unit = x * scale
+        dx = dw = None
+        if ctx.needs_input_grad[0]:
+            along = wide * weight
+            share = (along * unit).sum(-1, keepdim=True) / x.shape[-1]
+            dx = ((along - unit * share) * scale).to(x.dtype)
+        if ctx.needs_input_grad[1]:
+            dw = (wide * unit).reshape(-1, x.shape[-1]).sum(0).to(weight.dtype)
+        return dx, dw, None
