@@ -17,9 +17,9 @@ from rlcomp.report.statistics import area, band, curve, estimate
 from rlcomp.report.tables import seconds
 
 
-def last_phase(run):
+def after_warm_start(run):
     """The run from the end of its warm start on."""
-    before = [row for row in run.rows if row["phase"] != run.rows[-1]["phase"]]
+    before = [row for row in run.rows if row["phase"] == "warm_start"]
     return replace(run, rows=run.rows[max(len(before) - 1, 0) :])
 
 
@@ -93,7 +93,7 @@ def main():
     parser.add_argument("--metrics", nargs="+", default=["evaluation/sampled"])
     parser.add_argument("--figure")
     given = parser.parse_args()
-    groups = grouped([last_phase(run) for run in find_runs(given.runs)])
+    groups = grouped([after_warm_start(run) for run in find_runs(given.runs)])
     for metric in given.metrics:
         print(table(groups, metric), end="\n\n")
     if given.figure:
