@@ -4,6 +4,7 @@
 """
 
 import argparse
+from dataclasses import replace
 from statistics import mean
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -16,6 +17,12 @@ from rlcomp.report.statistics import area, band, curve, estimate
 from rlcomp.report.tables import seconds
 
 
+def after_warm_start(run):
+    """The run from the end of its warm start on."""
+    before = [row for row in run.rows if row["phase"] == "warm_start"]
+    return replace(run, rows=run.rows[max(len(before) - 1, 0) :])
+
+
 def table(groups, metric):
     """Markdown: the metric before RL and at the end, each seed, mean, interval, over steps."""
     lines = [
@@ -24,6 +31,8 @@ def table(groups, metric):
     ]
     for group in groups:
         runs = [run for run in group.finished if len(curve(run, metric)[1])]
+        if not runs:
+            continue
         last = [float(curve(run, metric)[1][-1]) for run in runs]
         first = [float(curve(run, metric)[1][0]) for run in runs]
         found = estimate(last)
@@ -84,7 +93,7 @@ def main():
     parser.add_argument("--metrics", nargs="+", default=["evaluation/sampled"])
     parser.add_argument("--figure")
     given = parser.parse_args()
-    groups = grouped(find_runs(given.runs))
+    groups = grouped([after_warm_start(run) for run in find_runs(given.runs)])
     for metric in given.metrics:
         print(table(groups, metric), end="\n\n")
     if given.figure:

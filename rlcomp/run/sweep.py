@@ -97,7 +97,9 @@ def _config_loader(hydra: DictConfig) -> ConfigLoader:
     """Finds the options that a sweep found, among ours and in the user's directories."""
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+    from hydra.core.plugins import Plugins
 
+    Plugins.instance()  # in a process that runs nothing Hydra knows no kind of directory yet
     path = ConfigSearchPathImpl()
     path.append("main", f"file://{config_directory()}")  # they may have been elsewhere then
     for source in OmegaConf.select(hydra, "runtime.config_sources", default=[]):

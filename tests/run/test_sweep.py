@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import pytest
@@ -166,3 +167,15 @@ def test_labels_do_not_hang_on_the_command_line_of_the_process(labelled, monkeyp
 
     assert labelled("-m", "seed=0,1")[0] == ("night", "seed", ["seed=0"])
     GlobalHydra.instance().clear()
+
+
+def test_jobs_are_found_in_a_process_that_has_run_nothing(tmp_path):
+    sweep_of(tmp_path, "recipe=grpo,ppo")
+    program = (
+        "from pathlib import Path; from rlcomp.run.sweep import jobs;"
+        f"print(jobs(Path({str(tmp_path)!r})))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert done.stdout.strip() == "[['recipe=grpo'], ['recipe=ppo']]", done.stderr
