@@ -167,7 +167,7 @@ class Fused:
 
     def __init__(self, transformer: Transformer, positions: int) -> None:
         layers, kernel = transformer.layers, transformer.kernel
-        self.transformer = transformer
+        self.layers = layers
         self.blocks = [
             FusedBlock(block, layers.rotary is not None, kernel) for block in layers.blocks
         ]
@@ -189,7 +189,7 @@ class Fused:
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
         """The stream before the first layer, ``[N, H]``, and the rotation of its positions."""
-        layers = self.transformer.layers
+        layers = self.layers
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
             x = x + layers.position_embedding(positions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 from transformers import (
@@ -42,8 +42,14 @@ def _unusual(config: Any) -> str | None:  # noqa: ANN401
     return None if kind in _ROTATIONS else f"its rotation is {kind}"
 
 
-def layers(backbone: nn.Module, head: nn.Linear | None) -> Layers:
-    """The modules of a known model.
+def layers(model: nn.Module) -> Layers:
+    """The modules of a known model."""
+    causal = cast("PreTrainedModel", model)
+    return backbone_layers(causal.get_decoder(), cast("nn.Linear", causal.get_output_embeddings()))
+
+
+def backbone_layers(backbone: nn.Module, head: nn.Linear | None = None) -> Layers:
+    """The modules of a known model's backbone.
 
     Args:
         backbone: what ``get_decoder`` gives.

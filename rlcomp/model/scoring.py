@@ -65,7 +65,7 @@ def score_packed(
         DataError: a token was not kept.
     """
     packed, listed = pack(batch)
-    wanted, rows = listed.states.unique(return_inverse=True)
+    wanted, rows = listed.states.unique(return_inverse=True)  # type: ignore[no-untyped-call]
     states, head = transformer.with_weights(packed, wanted, weights)
     return Scored(
         kept=None if head is None else _kept(batch, listed.places, len(head.weight)),

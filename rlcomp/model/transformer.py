@@ -16,6 +16,7 @@ from rlcomp.functional.vocabulary import Head
 from rlcomp.model.linear import Kernel, linear
 from rlcomp.model.norm import rms_norm
 from rlcomp.model.packing import Packed, Tile
+from rlcomp.model.rotation import rotated
 
 
 @dataclass(frozen=True)
@@ -99,15 +100,23 @@ class Transformer(nn.Module):
 
     Args:
         model: a causal model of transformers, or its backbone.
-        layers: its modules, from :func:`rlcomp.model.families.layers`.
+        read: finds its modules, e.g. :func:`rlcomp.model.families.layers`. They are looked up in
+            every pass: adapters may have taken the place of some.
         kernel: how linear layers are multiplied.
     """
 
-    def __init__(self, model: nn.Module, layers: Layers, kernel: Kernel) -> None:
+    def __init__(
+        self, model: nn.Module, read: Callable[[nn.Module], Layers], kernel: Kernel
+    ) -> None:
         super().__init__()
         self.model = model
-        self.layers = layers
+        self.read = read
         self.kernel: Kernel = kernel
+
+    @property
+    def layers(self) -> Layers:
+        """The model's modules as they are now."""
+        return self.read(self.model)
 
     def forward(self, packed: Packed, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
         """The last hidden states of packed tokens, shape ``[N, H]``, and the head that reads them.
@@ -117,10 +126,11 @@ class Transformer(nn.Module):
             wanted: which of them have their last states read, shape ``[N]``, int64; None for all.
         """
         x, rotation = self.embed(packed.ids, packed.positions)
-        for number, block in enumerate(self.layers.blocks):
+        blocks = self.layers.blocks
+        for number, block in enumerate(blocks):
             q, k, v = block.project(x, rotation, self.kernel)
             attended = attend(q, k, v, packed.tiles, block.scale)
-            if wanted is not None and number + 1 == len(self.layers.blocks):
+            if wanted is not None and number + 1 == len(blocks):
                 # What the last layer makes of the others nobody reads.
                 x, attended = x.index_select(0, wanted), attended.index_select(0, wanted)
             x = block.finish(x, attended, self.kernel)
@@ -137,12 +147,13 @@ class Transformer(nn.Module):
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
         """The stream before the first layer, ``[N, H]``, and the rotation of its positions."""
-        x: Tensor = self.layers.embedding(ids)
-        if self.layers.position_embedding is not None:
-            x = x + self.layers.position_embedding(positions)
-        if self.layers.rotary is None:
+        layers = self.layers
+        x: Tensor = layers.embedding(ids)
+        if layers.position_embedding is not None:
+            x = x + layers.position_embedding(positions)
+        if layers.rotary is None:
             return x, None
-        cos, sin = self.layers.rotary(x[None], positions[None])
+        cos, sin = layers.rotary(x[None], positions[None])
         return x, torch.stack([cos[0], sin[0]])[:, :, None]
 
     def final(self, x: Tensor) -> Tensor:
@@ -171,22 +182,6 @@ def normed(module: nn.Module, x: Tensor) -> Tensor:
     if isinstance(module, nn.LayerNorm):
         return module(x)  # type: ignore[no-any-return]
     return rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
-
-
-def rotated(x: Tensor, rotation: Tensor) -> Tensor:
-    """Pairs of features turned by the angles of their positions.
-
-    Args:
-        x: shape ``[N, heads, D]``.
-        rotation: cosines and sines, shape ``[2, N, 1, D]``; both halves of D are alike.
-
-    Source:
-        Su et al. 2021, arXiv:2104.09864, eq. 34, with features paired as in Llama.
-    """
-    half = x.shape[-1] // 2
-    cos, sin = rotation[0, ..., :half], rotation[1, ..., :half]
-    first, second = x[..., :half], x[..., half:]
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, tiles: list[Tile], scale: float) -> Tensor:

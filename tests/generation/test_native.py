@@ -87,7 +87,7 @@ def make_model(family, dtype=torch.float64, **changed):
 
 
 def wrapped(model, kernel="torch"):
-    return Transformer(model, layers(model.get_decoder(), model.get_output_embeddings()), kernel)
+    return Transformer(model, layers, kernel)
 
 
 PLAIN = Sampling()

@@ -8,6 +8,7 @@ from rlcomp.describe import compose_config, main
 from rlcomp.errors import ConfigError
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.actor_critic import ActorCritic
+from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.critic import Critic
 from rlcomp.model.engine import Engine
@@ -215,3 +216,16 @@ def test_a_run_with_another_engine_is_described(monkeypatch, capsys):
     main()
 
     assert "phase rl: 150 steps" in capsys.readouterr().out
+
+
+def test_adapters_put_on_later_are_heard():
+    model = make_model()
+    packed, own = policy(model, PACKED), policy(model, OWN)
+    lora(model=model, rank=2, alpha=4.0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.fill_(0.5)
+    batch = own.encode(["a"], ["bc"])
+
+    torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)

@@ -1,0 +1,56 @@
+"""Rotary positions, with a backward pass written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def rotated(x: Tensor, rotation: Tensor) -> Tensor:
+    """Pairs of features turned by the angles of their positions.
+
+    Args:
+        x: shape ``[N, heads, D]``.
+        rotation: cosines and sines, shape ``[2, N, 1, D]``; both halves of ``D`` are alike.
+
+    Returns:
+        Shape of ``x``; differentiable once, in ``x`` alone.
+
+    Source:
+        Su et al. 2021, arXiv:2104.09864, eq. 34, with features paired as in Llama.
+
+    Examples:
+        >>> quarter = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).view(2, 1, 1, 2)
+        >>> rotated(torch.tensor([[[3.0, 4.0]]]), quarter)
+        tensor([[[-4.,  3.]]])
+    """
+    cos, sin = rotation
+    if not torch.is_grad_enabled():
+        return _turned(x, cos, sin)
+    result: Tensor = _Rotated.apply(x, cos, sin)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    y = x * cos
+    y[..., :half].addcmul_(x[..., half:], sin[..., half:], value=-1)
+    y[..., half:].addcmul_(x[..., :half], sin[..., :half])
+    return y
+
+
+class _Rotated(torch.autograd.Function):
+    """On a CPU a third of what autograd makes of it: the gradient is turned the other way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(cos, sin)
+        return _turned(x, cos, sin)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        cos, sin = ctx.saved_tensors
+        return _turned(gradient, cos, -sin), None, None
