@@ -3,19 +3,20 @@
 Forward and backward of the log-probs of TOKENS taken tokens, from states of width 512 over a
 vocabulary of 50000, with the gradients of the states and of the head. Every variant runs in a
 process of its own, by turns: that process's peak is the variant's. ``plain`` is ``log_softmax`` of
-all logits at once, ``trl`` the peer's chunked head. The peer runs in the first round only.
+all logits at once, ``trl`` the peer's chunked head. Seconds are medians of the rounds.
 """
 
 import argparse
 import importlib.util
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from measure import absent, emit, gate, row
+from measure import absent, emit, gate, largest, row
 from turn import peak_bytes
 
 VOCABULARY, WIDTH = 50_000, 512
@@ -81,7 +82,7 @@ def child(variant, count, reference):
 def apart(result, reference):
     """The largest difference of log-probs, and of gradients by their norm."""
     log_probs, *gradients = zip(result, reference, strict=True)
-    return float((log_probs[0] - log_probs[1]).abs().max()), max(
+    return float((log_probs[0] - log_probs[1]).abs().max()), largest(
         float((ours - theirs).norm() / theirs.norm()) for ours, theirs in gradients
     )
 
@@ -91,23 +92,34 @@ def measured(variants, count, rounds):
     found = {variant: [] for variant in variants}
     with tempfile.TemporaryDirectory() as directory:
         reference = str(Path(directory) / "plain.pt")
-        for turn in range(rounds):
+        for _ in range(rounds):
             for variant in variants:
-                if variant == "trl" and turn:
-                    continue
                 command = [sys.executable, __file__, str(count), "--child", variant, reference]
                 answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
                 found[variant].append(json.loads(answer.stdout.splitlines()[-1]))
     return found
 
 
+def gates(variant, runs, prefix=""):
+    """How far the worst run is from plain."""
+    limits = zip(("log-probs", "gradients"), (2, 3), GATES[variant], strict=True)
+    return [
+        gate(prefix + what, largest(run[at] for run in runs), most) for what, at, most in limits
+    ]
+
+
+def timed(runs, others):
+    """Median seconds of both sides, and the spread of the one that differs more."""
+    sides = [[run[0] for run in each] for each in (runs, others)]
+    spread = max(max(seconds) / min(seconds) for seconds in sides)
+    return *map(statistics.median, sides), spread
+
+
 def rows_of(kernel, found):
     """Our time and memory beside plain's."""
     runs, others = found[kernel], found["plain"]
-    limits = zip(("log-probs", "gradients"), (2, 3), GATES[kernel], strict=True)
-    parity = [gate(what, max(run[at] for run in runs), most) for what, at, most in limits]
-    seconds, peer_seconds = fastest(runs), fastest(others)
-    spread = max(max(run[0] for run in each) / fastest(each) for each in (runs, others))
+    seconds, peer_seconds, spread = timed(runs, others)
+    parity = gates(kernel, runs)
     pairs = [ours[0] / theirs[0] for ours, theirs in zip(runs, others, strict=True)]
     growth, peer_growth = (max(run[1] for run in each) for each in (runs, others))
     return [
@@ -128,6 +140,7 @@ def rows_of(kernel, found):
             growth / peer_growth,
             goal=MEMORY,
             most=True,
+            parity=parity,
             bytes=growth,
             peer_bytes=peer_growth,
         ),
@@ -136,22 +149,22 @@ def rows_of(kernel, found):
 
 def peer_row(found):
     """Our head, by torch's product, beside the peer's."""
-    limits = zip(("peer's log-probs", "peer's gradients"), (2, 3), GATES["trl"], strict=True)
-    growth = found["trl"][0][1]
+    runs, others = found["torch"], found["trl"]
+    seconds, peer_seconds, spread = timed(runs, others)
+    pairs = [theirs[0] / ours[0] for ours, theirs in zip(runs, others, strict=True)]
+    growth = max(run[1] for run in others)
     return row(
         f"head, torch against TRL, which grows by {growth / 2**20:.0f} MiB",
-        fastest(found["trl"]) / fastest(found["torch"]),
+        peer_seconds / seconds,
         goal=PEER,
-        parity=[gate(what, found["trl"][0][at], most) for what, at, most in limits],
-        ours=fastest(found["torch"]),
+        parity=[*gates("torch", runs), *gates("trl", others, "peer's ")],
+        spread=spread,
+        ours=seconds,
         peer="trl",
-        peer_seconds=fastest(found["trl"]),
+        peer_seconds=peer_seconds,
+        range=[min(pairs), max(pairs)],
         peer_bytes=growth,
     )
-
-
-def fastest(runs):
-    return min(run[0] for run in runs)
 
 
 def main(count, rounds):
@@ -165,7 +178,7 @@ def main(count, rounds):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokens", type=int, nargs="?", default=4096)
-    parser.add_argument("rounds", type=int, nargs="?", default=2)
+    parser.add_argument("rounds", type=int, nargs="?", default=3)
     parser.add_argument("--child", nargs=2)
     arguments = parser.parse_args()
     if arguments.child:

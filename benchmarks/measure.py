@@ -6,6 +6,7 @@ as samples do, so seconds are compared per unit of work (a token sampled, or one
 """
 
 import json
+import math
 import statistics
 import sys
 import time
@@ -81,8 +82,14 @@ def ratios(ours, peer):
     return peer.per_unit / ours.per_unit, min(pairs), max(pairs)
 
 
+def largest(values):
+    """The largest value, or NaN if one of them is NaN; ``max`` may lose it."""
+    values = list(values)
+    return math.nan if any(math.isnan(value) for value in values) else max(values)
+
+
 def gate(what, value, limit):
-    """A parity value beside its limit."""
+    """A parity value beside its limit; NaN is never within it."""
     return {"what": what, "value": value, "gate": limit, "ok": value <= limit}
 
 
@@ -92,7 +99,7 @@ def row(name, value, *, goal, unit="x", most=False, parity=(), spread=1.0, **fac
     Args:
         name: of the row.
         value: what the goal is about.
-        goal: its limit; None for a row without one.
+        goal: its limit; None for a row without one, which can only fail its gates.
         unit: of the value, ``x`` for a ratio.
         most: whether the goal is the most the value may be, not the least.
         parity: from :func:`gate`; a row is met only if all of them hold.
@@ -106,10 +113,10 @@ def row(name, value, *, goal, unit="x", most=False, parity=(), spread=1.0, **fac
         "unit": unit,
         "goal": goal,
         "most": most,
-        "met": reached and all(entry["ok"] for entry in parity),
+        "met": reached if all(entry["ok"] for entry in parity) else False,
         "parity": list(parity),
         "spread": spread,
-        "flag": spread > NOISY,
+        "flag": not spread <= NOISY,
         **facts,
     }
 
@@ -143,6 +150,12 @@ def _mean_work(timing):
     return statistics.mean(timing.work.values())
 
 
+def verdict(entry):
+    """Whether a row is met, ``yes``, ``no`` or ``-``, and whether that is noisy."""
+    word = {True: "yes", False: "no", None: "-"}[entry["met"]]
+    return f"{word}, noisy" if entry.get("flag") else word
+
+
 def emit(rows):
     """Print the table, then all rows as the last line, in JSON."""
     print(table(rows))
@@ -171,7 +184,7 @@ def _cells(entry):
         f"{entry['spread']:.2f}{flag}",
         "; ".join(_parity(entry) for entry in entry["parity"]) or "-",
         _goal(entry),
-        {True: "yes", False: "no", None: "-"}[entry["met"]],
+        verdict(entry),
     ]
 
 

@@ -1,9 +1,11 @@
 """How much of a demo step is not model mathematics: ``python benchmarks/overhead.py [STEPS]``.
 
 Runs the demo (warm start, then STEPS steps of RL) in this process on one thread and clocks, in CPU
-seconds, every stage and, inside the stages, what is model mathematics: the model's forward and
-backward passes, the optimiser, and the work on its logits (log-probs, entropy, sampling). The rest
-is overhead: texts, rewards, masks, TensorDicts, records, the loop. Prints a table and JSON.
+seconds, what is model mathematics: the model's forward and backward passes, the decode loop's own
+(with its copy of the weights), the optimiser, and the work on logits (log-probs, entropy,
+sampling). What the engine spends on saving some of it, packing rows and dropping finished ones,
+stands by itself. The rest is overhead: texts, rewards, masks, TensorDicts, records, the loop.
+Prints a table and JSON.
 """
 
 import json
@@ -17,7 +19,10 @@ import torch
 from omegaconf import OmegaConf
 
 from rlcomp.describe import compose_config
+from rlcomp.generation import native
 from rlcomp.io.tracking import JsonLines
+from rlcomp.model import language_model, scoring
+from rlcomp.model.transformer import Transformer
 from rlcomp.run.build import Builder
 from rlcomp.run.launch import build_phase
 from rlcomp.run.program import Program
@@ -52,21 +57,20 @@ class Clock:
 
 def clock_mathematics(clock, nodes):
     """Put the clock on everything that is model mathematics."""
-    from rlcomp.generation import engine
-    from rlcomp.model import measures
-
-    clock.wrap(nodes["model"], "forward", "model forward")
+    clock.wrap(Transformer, "forward", "model forward")
     clock.wrap(torch.Tensor, "backward", "model backward")
+    for name in ("Fused", "_read_some"):
+        clock.wrap(native, name, "decode forward")
+    clock.wrap(native._Loop, "_step", "decode forward")
+    clock.wrap(scoring, "pack", "packing and dropping rows")
+    clock.wrap(native._Loop, "_compact", "packing and dropping rows")
     for path in ("sft_learner", "learner"):
         clock.wrap(nodes[path].optimizer, "step", "optimiser")
-    clock.wrap(torch.nn.utils, "get_total_norm", "optimiser")
-    clock.wrap(torch.nn.utils, "clip_grads_with_norm_", "optimiser")
-    for module, names in (
-        (measures, ("token_log_probs", "entropy")),
-        (engine, ("filtered", "sample")),
-    ):
-        for name in names:
-            clock.wrap(module, name, "log-probs, entropy, sampling")
+    for name in ("get_total_norm", "clip_grads_with_norm_"):
+        clock.wrap(torch.nn.utils, name, "optimiser")
+    # Where they are looked up, not where they are defined.
+    for name in ("by_rows", "draw_tokens"):
+        clock.wrap(language_model, name, "log-probs, entropy, sampling")
 
 
 def main(steps):

@@ -1,7 +1,7 @@
 """Whether the numbers are those of a plain Hugging Face forward: the gates beside the rows."""
 
 import torch
-from measure import gate
+from measure import gate, largest
 
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
@@ -61,7 +61,7 @@ def check_gradients(policy, batch):
     with torch.enable_grad():
         rows["log_probs"] = plain_log_probs(policy.model, batch)
         loss(rows)["loss"].backward()
-    worst = max(
+    worst = largest(
         float((own[name] - p.grad).norm() / p.grad.norm())
         for name, p in policy.model.named_parameters()
     )

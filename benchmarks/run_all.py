@@ -1,8 +1,8 @@
-"""Every row: ``python benchmarks/run_all.py [SCRIPT ...]``, e.g. ``step head``.
+"""Every row: ``python benchmarks/run_all.py [SCRIPT ...]``, e.g. ``step head "rollout.py S"``.
 
 Each script runs in a process of its own, one after the other. The rows go to ``results.json`` and,
 as a table, between the marks in ``README.md``, both beside this file. Rows of scripts that were not
-chosen stay as they were.
+chosen stay as they were, and keep the machine they were measured on.
 """
 
 import json
@@ -14,12 +14,13 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from measure import table
+from measure import table, verdict
 
 HERE = Path(__file__).parent
 COMMANDS = [
     "rollout.py S",
     "rollout.py L",
+    "rollout.py hostile",
     "scoring.py log_probs M",
     "scoring.py update M",
     "scoring.py update M --linear torch",
@@ -32,6 +33,7 @@ COMMANDS = [
     "scaling.py",
     "limit.py",
 ]
+ORDER = [f"python benchmarks/{command}" for command in COMMANDS]
 PACKAGES = ("torch", "transformers", "tensordict", "trl")
 SLOT = re.compile(r"<!-- results -->.*<!-- end of results -->", re.DOTALL)
 
@@ -79,24 +81,53 @@ def _processor():
     return next((x.split(":")[1].strip() for x in lines if "model name" in x), platform.machine())
 
 
+def kept_rows(file):
+    """The rows of earlier runs, each with its machine; none of commands that are no more."""
+    if not file.exists():
+        return []
+    before = json.loads(file.read_text())
+    # A file with one machine for all rows is read too.
+    rows = [{"machine": before.get("machine")} | entry for entry in before["rows"]]
+    return [entry for entry in rows if entry["command"] in ORDER]
+
+
+def machines(rows):
+    """A line for each machine and its versions; with their rows, where there are several."""
+    found = {}
+    for entry in rows:
+        found.setdefault(json.dumps(entry["machine"]), []).append(entry["row"])
+    lines = []
+    for text, names in found.items():
+        facts = json.loads(text) or {"machine": "unknown"}
+        said = ", ".join(f"{name} {value}" for name, value in facts.items())
+        lines.append(said if len(found) == 1 else f"- {'; '.join(names)}: {said}")
+    return "\n".join(lines)
+
+
+def summary(rows):
+    """What is open: rows not met, rows too noisy to tell, rows not measured yet."""
+    measured = {entry["command"] for entry in rows}
+    parts = {
+        "not met": [entry["row"] for entry in rows if entry["met"] is False],
+        "noisy": [entry["row"] for entry in rows if "noisy" in verdict(entry)],
+        "not run": [command for command in ORDER if command not in measured],
+    }
+    lines = [f"{what}: {', '.join(names)}" for what, names in parts.items() if names]
+    return "\n".join(lines) or "all goals met"
+
+
 def main(chosen):
     """Run, and write both files."""
-    commands = [c for c in COMMANDS if not chosen or c.partition(".")[0] in chosen]
-    file = HERE / "results.json"
-    before = json.loads(file.read_text())["rows"] if file.exists() else []
-    found = [entry for command in commands for entry in rows_of(command)]
+    commands = [c for c in COMMANDS if not chosen or {c, c.partition(".")[0]} & set(chosen)]
+    here, file, readme = machine(), HERE / "results.json", HERE / "README.md"
+    found = [entry | {"machine": here} for command in commands for entry in rows_of(command)]
     fresh = {entry["command"] for entry in found}
-    kept = [entry for entry in before if entry["command"] not in fresh]
-    order = [f"python benchmarks/{command}" for command in COMMANDS]
-    rows = sorted([*kept, *found], key=lambda entry: order.index(entry["command"]))
-    here = machine()
-    file.write_text(json.dumps({"machine": here, "rows": rows}, indent=1) + "\n")
-    readme = HERE / "README.md"
-    said = ", ".join(f"{name} {value}" for name, value in here.items())
-    body = f"<!-- results -->\n{table(rows)}\n\n{said}\n<!-- end of results -->"
+    kept = [entry for entry in kept_rows(file) if entry["command"] not in fresh]
+    rows = sorted([*kept, *found], key=lambda entry: ORDER.index(entry["command"]))
+    file.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    body = f"<!-- results -->\n{table(rows)}\n\n{machines(rows)}\n<!-- end of results -->"
     readme.write_text(SLOT.sub(lambda _: body, readme.read_text()))
-    open_rows = [entry["row"] for entry in rows if entry["met"] is False]
-    print("all goals met" if not open_rows else f"not met: {', '.join(open_rows)}")
+    print(summary(rows))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Seconds per token as groups and batches grow: ``python benchmarks/scaling.py [REPEATS]``.
 
 All answers are equally long, so that nothing but the size of the batch changes. What is read once a
-prompt weighs less as groups grow, so seconds per token may fall as they like; they must not rise.
+prompt weighs less as groups grow, so seconds per token may fall as they like; they must not rise
+from any size to any larger one.
 """
 
 import argparse
@@ -9,7 +10,7 @@ from dataclasses import replace
 
 import torch
 from measure import by_turns, emit, row
-from parity import grpo_loss, judged, update
+from parity import check_gradients, check_log_probs, grpo_loss, judged, update
 from workloads import Workload, build, sampled, texts_of
 
 # The mean is the limit: EOS is never drawn.
@@ -21,6 +22,14 @@ AXES = {
 GOAL = 1.15
 
 
+def scored_rows(policy, tokenizer, workload):
+    """A rollout with advantages. From lengths, all of which are equal, they would be 0."""
+    batch = judged(sampled(policy, texts_of(workload, tokenizer), workload, 0))
+    drawn = torch.randn(len(batch), 1, generator=torch.Generator().manual_seed(0))
+    batch["advantage"] = torch.where(batch["response_mask"], drawn, 0.0)
+    return batch
+
+
 def rollout_call(policy, tokenizer, workload):
     """Samples; the work is tokens."""
     texts = texts_of(workload, tokenizer)
@@ -29,7 +38,7 @@ def rollout_call(policy, tokenizer, workload):
 
 def update_call(policy, tokenizer, workload):
     """Forward and backward; the work is response tokens."""
-    batch = judged(sampled(policy, texts_of(workload, tokenizer), workload, 0))
+    batch = scored_rows(policy, tokenizer, workload)
     loss, tokens = grpo_loss(), int(batch["response_mask"].sum())
 
     def call(_):
@@ -38,6 +47,19 @@ def update_call(policy, tokenizer, workload):
         return tokens
 
     return call
+
+
+def gates(what, policy, tokenizer, workload):
+    """Of what was measured, at one size."""
+    batch = scored_rows(policy, tokenizer, workload)
+    if what == "update":
+        return [check_gradients(policy, batch)]
+    return [check_log_probs(policy, batch, batch["rollout_log_probs"])]
+
+
+def highest_rise(values):
+    """The most by which a value is above itself or an earlier one, as a ratio."""
+    return max(b / a for place, a in enumerate(values) for b in values[place:])
 
 
 def main(repeats):
@@ -50,12 +72,12 @@ def main(repeats):
             calls = {name: make(policy, tokenizer, at) for name, at in settings.items()}
             timings = by_turns(calls, 1, repeats)
             per_token = {name: timing.per_unit for name, timing in timings.items()}
-            first = next(iter(per_token.values()))
+            growth = highest_rise(list(per_token.values()))
             facts = {
+                "parity": gates(what, policy, tokenizer, list(settings.values())[-1]),
                 "spread": max(timing.spread for timing in timings.values()),
                 "microseconds_per_token": {n: 1e6 * s for n, s in per_token.items()},
             }
-            growth = max(per_token.values()) / first
             rows.append(row(f"scaling, {what}, {axis}", growth, goal=GOAL, most=True, **facts))
             print(f"{what}, {axis}, microseconds per token: {facts['microseconds_per_token']}")
     emit(rows)

@@ -10,7 +10,7 @@ import copy
 import importlib.util
 
 import torch
-from measure import absent, against, by_turns, emit, gate
+from measure import absent, against, by_turns, emit, gate, largest
 from parity import check_gradients, check_log_probs, grpo_loss, judged, update
 from workloads import ROLLOUTS, build, sampled
 
@@ -63,7 +63,7 @@ def update_sides(policy, trainer, batch, inputs):
     ours(0)
     peer(0)
     pairs = zip(policy.model.parameters(), trainer.model.parameters(), strict=True)
-    apart = max(float((a.grad - b.grad).norm() / b.grad.norm()) for a, b in pairs)
+    apart = largest(float((a.grad - b.grad).norm() / b.grad.norm()) for a, b in pairs)
     peers = gate("peer's gradients", apart, 1e-3)
     return ours, peer, [check_gradients(policy, batch), peers]
 

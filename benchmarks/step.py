@@ -46,7 +46,7 @@ class Engine:
         return json.loads(line)
 
 
-def memory_row(name, engines):
+def memory_row(name, engines, parity):
     """Peak memory of ours as a share of the peer's, libraries included."""
     ours, peer = engines["rlcomp"].peak, engines[PEER].peak
     facts = {"bytes": {"rlcomp": ours, PEER: peer}}
@@ -56,6 +56,7 @@ def memory_row(name, engines):
         goal=MEMORY.get(name),
         unit="x",
         most=True,
+        parity=parity,
         **facts,
     )
 
@@ -79,7 +80,8 @@ def main(name, draws, repeats):
     parity = engines["rlcomp"].answer()["parity"]
     timings = {engine: entry.timing for engine, entry in engines.items()}
     goal = GOALS[name]
-    emit([against(label, timings, PEER, goal=goal, parity=parity), memory_row(name, engines)])
+    time = against(label, timings, PEER, goal=goal, parity=parity)
+    emit([time, memory_row(name, engines, parity)])
 
 
 if __name__ == "__main__":

@@ -21,14 +21,14 @@ def minibatches(
     Raises:
         ConfigError: there are fewer units than minibatches, or a unit is incomplete.
     """
-    if number == 1:
-        yield batch
-        return
     units, left = divmod(batch.shape[0], unit_rows)
     if left:
         raise ConfigError(
             f"the batch has {batch.shape[0]} rows, no multiple of {unit_rows} (pairs)"
         )
+    if number == 1:
+        yield batch
+        return
     if units < number:
         raise ConfigError(f"num_minibatches is {number}, the batch has only {units} units to share")
     order = torch.randperm(units, generator=generator)

@@ -161,7 +161,7 @@ class _ByTiles(torch.autograd.Function):
         if not wanted:
             return (None,) * 6
         found = [
-            torch.zeros_like(one) if needed else None
+            torch.zeros_like(one, dtype=_wide(one)) if needed else None
             for one, needed in zip((states, weight, bias), ctx.needs_input_grad[2:5], strict=True)
         ]
         for some, taken, logits in _tiles(states, rows, head):
@@ -169,7 +169,8 @@ class _ByTiles(torch.autograd.Function):
                 slopes = [_slope(measure, g[place], part, place) for measure, g in wanted]
                 part.copy_(torch.stack(slopes).sum(0) if len(slopes) > 1 else slopes[0])
             _collect(found, rows[some], taken, logits, head)
-        return (None, None, *found, None)
+        made = zip(found, (states, weight, bias), strict=True)
+        return (None, None, *(None if one is None else one.to(of.dtype) for one, of in made), None)
 
 
 def _measured(
@@ -183,6 +184,11 @@ def _measured(
             for whole, one in zip(values, found, strict=True):
                 whole[place] = one
     return tuple(values)
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    """What sums over tiles are kept in: in bfloat16 every tile would round them again."""
+    return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def _slope(measure: Measure, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:
@@ -204,7 +210,7 @@ def _collect(
     states, weight, bias = found
     if states is not None:
         back = gradient if head is None else linear(gradient, head.weight.t(), None, head.kernel)
-        states.index_add_(0, rows, back)
+        states.index_add_(0, rows, back.to(states.dtype))
     if weight is not None and head is not None:
         accumulate(weight, gradient, taken, head.kernel)
     if bias is not None:

@@ -46,24 +46,25 @@ class Cache:
         self.length += 1
         capacity = len(self._seen)
         if self.length > capacity:
-            more = min(max(_STEP, capacity), -(-self._limit // _STEP) * _STEP - capacity)
-            self._own = [F.pad(own, (0, 0, 0, more)) for own in self._own]
+            more = min(max(_STEP, capacity), self._limit - capacity)
+            for layer, own in enumerate(self._own):  # one by one: no second cache beside the first
+                self._own[layer] = F.pad(own, (0, 0, 0, more))
             self._seen = F.pad(self._seen, (0, more), value=-torch.inf)
         self._seen[self.length - 1] = 0.0
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with some rows, in this order, and with the prompts they answer."""
         index = torch.tensor(rows, device=self._seen.device)
-        self._own = [own.index_select(1, index) for own in self._own]
+        for layer, own in enumerate(self._own):
+            self._own[layer] = own.index_select(1, index)
         owners = [self._owners[row] for row in rows]
         prompts = sorted(set(owners))
         if len(prompts) < len(self._lengths):
             self._lengths = [self._lengths[prompt] for prompt in prompts]
             places = torch.tensor(prompts, device=index.device)
             longest = max(self._lengths)
-            self._prompts = [
-                each[:, :, :, :longest].index_select(1, places) for each in self._prompts
-            ]
+            for layer, each in enumerate(self._prompts):
+                self._prompts[layer] = each[:, :, :, :longest].index_select(1, places)
         new = {prompt: place for place, prompt in enumerate(prompts)}
         self._seat([new[owner] for owner in owners])
 
@@ -84,7 +85,7 @@ class Cache:
         own = self._own[layer]
         own[0, :, :, self.length - 1] = k
         own[1, :, :, self.length - 1] = v
-        width = -(-self.length // _STEP) * _STEP
+        width = min(-(-self.length // _STEP) * _STEP, self._limit)
         own_keys, own_values = own[:, :, :, :width].flatten(1, 2)
         keys, values = self._prompts[layer].flatten(1, 2)
         # Heads that share keys and values ask together.

@@ -73,13 +73,13 @@ Groups = dict[tuple[int, ...], list[int]]
 def _passes(groups: Groups, new: int, token_bytes: int) -> Iterator[Groups]:
     """Prompts with their rows, as many at a time as there is memory for."""
     some: Groups = {}
+    longest = answers = 0
     for prompt, rows in groups.items():
-        longest = max(len(each) for each in (prompt, *some))
-        answers = sum(len(each) for each in some.values()) + len(rows)
+        longest, answers = max(longest, len(prompt)), answers + len(rows)
         size = ((len(some) + 1) * longest + answers * new) * token_bytes
         if some and size > _CACHE_BYTES:
             yield some
-            some = {}
+            some, longest, answers = {}, len(prompt), len(rows)
         some[prompt] = rows
     yield some
 

@@ -154,7 +154,9 @@ def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         cumulative, block = _invert(sums, uniform)
         inside = _left_over(sums, cumulative, block, uniform)
         chosen = weights.gather(1, block[..., None].expand(-1, -1, _BLOCK)).squeeze(1)
+        # The clamp is for scores that are not numbers: their token must be one, too.
         token = block * _BLOCK + _invert(chosen, inside)[1]
+        token.clamp_(max=scores.shape[-1] - 1)
     log_prob = scores.gather(-1, token) - top - cumulative[:, -1:].log()
     return token.squeeze(-1), log_prob.squeeze(-1).to(scores.dtype)
 

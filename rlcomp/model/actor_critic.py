@@ -52,14 +52,14 @@ class ActorCritic(LanguageModel):
         watch = self.model.get_decoder().register_forward_hook(
             lambda _, __, output: seen.append(output.last_hidden_state)
         )
-        with watch:
+        with watch:  # our own forward pass hands the states over, that of transformers hides them
             scored = self._scored(self._columns(batch), None)
         self._write(batch, scored)
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
-            if seen:
-                value = spread_values(self.value_head, seen[0], batch["response_mask"])
-            else:
+            if self.packs:
                 value = scored.spread(self.value_head(scored.states[scored.rows]))
+            else:
+                value = spread_values(self.value_head, seen[0], batch["response_mask"])
         batch["value"] = value
         return batch
 

@@ -41,6 +41,11 @@ class Engine:
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
+        if self.forward == "transformers" and self.linear in ("onednn", "bfloat16"):
+            raise ConfigError(
+                f"engine.linear is {self.linear}, which the forward pass of transformers does not "
+                "heed: use engine.forward=auto, or engine.linear=torch"
+            )
 
     def transformer(self, model: PreTrainedModel) -> Transformer | None:
         """Our own forward pass for a model; None to use the model's.
@@ -91,7 +96,10 @@ class Engine:
                 f"engine.forward is packed, but our own forward pass cannot read this model "
                 f"({name}): {why}; use engine=auto"
             )
-        _LOG.warning("%s: the forward pass of transformers, slower than ours: %s", name, why)
+        note = "" if self.linear in ("auto", "torch") else f"; engine.linear={self.linear} is lost"
+        _LOG.warning(
+            "%s: the forward pass of transformers, slower than ours: %s%s", name, why, note
+        )
         return None
 
     def kernel(self) -> Kernel:

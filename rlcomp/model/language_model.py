@@ -32,7 +32,7 @@ from rlcomp.model.measures import (
 from rlcomp.model.packing import packed_pieces
 from rlcomp.model.scoring import Scored, pieces, score, score_packed
 from rlcomp.model.tokenizer import barred_tokens, decode_rows, encode_prompts
-from rlcomp.model.transformer import Transformer
+from rlcomp.model.transformer import Transformer, listened
 from rlcomp.rows import encode_rows
 from rlcomp.run.record import version
 
@@ -259,11 +259,11 @@ class LanguageModel(Component):
         for text, row in zip(prompts, ids, strict=True):
             self._check_room(text, len(row), max_new_tokens)
         sampling = self.sampling if sampling is None else sampling
-        answer = (
-            partial(decode, self.model, self._traits)
-            if self._transformer is None
-            else partial(native.decode, self._transformer)
-        )
+        # Our own loop copies weights and runs no hooks.
+        if self._transformer is None or any(listened(part) for part in self.model.modules()):
+            answer = partial(decode, self.model, self._traits)
+        else:
+            answer = partial(native.decode, self._transformer)
         sampled = answer(
             ids,
             group_size=group_size,

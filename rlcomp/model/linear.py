@@ -71,7 +71,7 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
     Nothing of the size of ``out`` is made.
 
     Args:
-        out: what is added to, shape ``[O, I]``.
+        out: what is added to, shape ``[O, I]``; may be wider than the factors.
         g: gradient with respect to the layer's output, shape ``[N, O]``.
         x: the layer's input, shape ``[N, I]``.
         kernel: as in :func:`linear`.
@@ -86,7 +86,9 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
         tensor([[7., 9.]])
     """
     pays = len(x) >= _LEAST_ADDED and _pays(x, out)
-    if kernel == "torch" or (kernel == "onednn" and not pays):
+    if kernel == "onednn" and not pays:
+        kernel = "torch"
+    if kernel == "torch" and out.dtype == x.dtype:
         out.addmm_(g.t(), x)
         return
     factor = _factor(x, kernel).t()

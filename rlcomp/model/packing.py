@@ -16,6 +16,8 @@ from rlcomp.component import masked
 # Tokens whose attention is worked out together. Smaller tiles mean fewer pairs that the mask throws
 # away, larger ones fewer calls; on a CPU 128 was the cheapest per token.
 _TILE = 128
+# Numbers of a mask from which doing without is better, whatever it costs: 16 MB.
+_LARGE_MASK = 2**22
 
 Indices = NDArray[np.int64]
 
@@ -29,8 +31,8 @@ class Tile:
         prefix: number of the tile that they see as well, whole; None if all that they see is
             among themselves.
         mask: 0 where a token (first dimension) may see another, ``-inf`` elsewhere; the others are
-            the prefix, then the tile itself. None for a tile in which every token sees the prefix
-            and all tokens before itself.
+            the prefix, then the tile itself. None where the tile, behind its prefix, is one
+            sequence in which every token sees all before itself.
     """
 
     rows: slice
@@ -205,22 +207,22 @@ class _Layout:
         width = ids.shape[1]
         self.prefixes, self.answers = np.zeros_like(starts), np.zeros_like(starts)
         self.groups: list[_Group] = []
-        parts: list[Indices] = []
-        offset = 0
+        # Where each stretch of the list begins in the batch, and how long it is.
+        begins, lengths, offset = list[int](), list[int](), 0
         for rows in _members(ids, starts, ends):
             prompt = int(starts[rows[0]])
+            answers = (ends[rows] - prompt).tolist()
             self.prefixes[rows] = offset
-            parts.append(rows[0] * width + np.arange(prompt))
-            offset += prompt
-            for row in rows:
-                self.answers[row] = offset
-                parts.append(row * width + np.arange(prompt, ends[row]))
-                offset += int(ends[row]) - prompt
-            self.groups.append(_Group(prompt, [int(ends[row]) - prompt for row in rows]))
-        if not parts:
+            self.answers[rows] = offset + prompt + np.cumsum([0, *answers[:-1]])
+            begins += [rows[0] * width, *(row * width + prompt for row in rows)]
+            lengths += [prompt, *answers]
+            offset += prompt + sum(answers)
+            self.groups.append(_Group(prompt, answers))
+        if not lengths:
             # One token that nobody reads keeps the result connected to the weights.
-            parts, self.groups = [np.zeros(1, dtype=np.int64)], [_Group(1, [])]
-        self.taken = np.concatenate(parts)
+            begins, lengths, self.groups = [0], [1], [_Group(1, [])]
+        shifts = np.array(begins) - np.cumsum([0, *lengths[:-1]])
+        self.taken = np.repeat(shifts, lengths) + np.arange(sum(lengths))
 
     def tiles(self, device: torch.device) -> list[Tile]:
         """Ranges of the list that attend together."""
@@ -266,9 +268,20 @@ def _cut(group: _Group, offset: int, number: int, device: torch.device) -> Itera
         last = index + 1 == len(group.answers)
         if sum(waiting) and (last or sum(waiting) + group.answers[index + 1] > _TILE):
             rows = slice(start, start + sum(waiting))
-            seen = _visible([_Group(group.prompt, waiting)], device)[group.prompt :]
-            yield Tile(rows, number, seen)
+            part = _Group(group.prompt, waiting)
+            mask = None if _reads_on(part) else _visible([part], device)[group.prompt :]
+            yield Tile(rows, number, mask)
             start, waiting = rows.stop, []
+
+
+def _reads_on(part: _Group) -> bool:
+    """Whether an answer is better read as a sequence behind its prompt than with a mask.
+
+    Then the prompt asks once more, in vain. A mask is as large as the answer times all it sees, and
+    with one nothing is skipped of what lies ahead.
+    """
+    answer = sum(part.answers)
+    return part.single and (answer >= part.prompt or answer * part.size > _LARGE_MASK)
 
 
 def _visible(groups: list[_Group], device: torch.device) -> Tensor:
@@ -278,9 +291,9 @@ def _visible(groups: list[_Group], device: torch.device) -> Tensor:
     for group in groups:
         prompts += [count] * (1 + len(group.answers))
         count += 1 + len(group.answers)
-    part = torch.arange(count).repeat_interleave(torch.tensor(lengths)).to(device)
-    prompt = torch.tensor(prompts, device=device)[part]
-    order = torch.arange(len(part), device=device)
+    part = np.repeat(np.arange(count), lengths)
+    prompt = np.array(prompts)[part]
     related = (part[:, None] == part) | (prompt[:, None] == part)
-    seen = related & (order[:, None] >= order)
-    return torch.zeros(seen.shape, device=device).masked_fill(~seen, -torch.inf)
+    seen = related & np.tri(len(part), dtype=bool)
+    bias = np.where(seen, np.float32(0), np.float32(-np.inf))
+    return torch.from_numpy(bias).to(device)

@@ -167,7 +167,9 @@ class Transformer(nn.Module):
 
 
 def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
-    """A linear layer; one with adapters runs as it is."""
+    """A linear layer; one with adapters, or that is listened to, runs as it is."""
+    if listened(module):
+        return module(x)  # type: ignore[no-any-return]
     if type(module) is nn.Linear:
         return linear(x, module.weight, module.bias, kernel)
     if isinstance(module, Conv1D):
@@ -179,9 +181,14 @@ def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
 
 def normed(module: nn.Module, x: Tensor) -> Tensor:
     """A norm: LayerNorm as it is, the families' root-mean-square norms by a kernel of ours."""
-    if isinstance(module, nn.LayerNorm):
+    if isinstance(module, nn.LayerNorm) or listened(module):
         return module(x)  # type: ignore[no-any-return]
     return rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
+
+
+def listened(module: nn.Module) -> bool:
+    """Whether somebody has hung a hook on it."""
+    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, tiles: list[Tile], scale: float) -> Tensor:
@@ -205,19 +212,20 @@ def attend(q: Tensor, k: Tensor, v: Tensor, tiles: list[Tile], scale: float) -> 
     for index, tile in enumerate(tiles):
         # On a CPU a mask of another dtype than the queries' gives wrong numbers without a word.
         mask = None if tile.mask is None else tile.mask.to(q.dtype)
-        seen, read = keys[index], values[index]
+        ask, seen, read = asks[index], keys[index], values[index]
         if tile.prefix is not None:
+            if mask is None:
+                ask = torch.cat([asks[tile.prefix], ask], 2)
             seen = torch.cat([keys[tile.prefix], seen], 2)
             read = torch.cat([values[tile.prefix], read], 2)
-        outputs.append(
-            F.scaled_dot_product_attention(
-                asks[index],
-                seen,
-                read,
-                attn_mask=mask,
-                is_causal=mask is None,
-                scale=scale,
-                enable_gqa=q.shape[1] != k.shape[1],
-            )
+        attended = F.scaled_dot_product_attention(
+            ask,
+            seen,
+            read,
+            attn_mask=mask,
+            is_causal=mask is None,
+            scale=scale,
+            enable_gqa=q.shape[1] != k.shape[1],
         )
+        outputs.append(attended[:, :, -sizes[index] :])
     return torch.cat(outputs, 2)[0].transpose(0, 1).flatten(1)

@@ -334,3 +334,17 @@ def test_half_precision_is_measured_in_float32(tiles):
     assert half.weight.grad.dtype == torch.bfloat16
     expected = token_log_probs(logits, tokens, Sampling())
     torch.testing.assert_close(value, expected, atol=0.05, rtol=0.02)
+
+
+def test_the_gradient_of_a_narrow_head_is_rounded_once(monkeypatch):
+    # 512 tiles each add 1 to the same entry: in bfloat16 the sum would stop at 256.
+    monkeypatch.setattr(vocabulary, "_TILE", 2)
+    monkeypatch.setattr(vocabulary, "_LEAST_TOKENS", 1)
+    weight = torch.zeros(2, 1, dtype=torch.bfloat16, requires_grad=True)
+    states = torch.ones(512, 1, dtype=torch.bfloat16)
+    first = Measure(lambda logits, _: logits[:, 0])
+
+    (values,) = by_rows([first], states, torch.arange(512), Head(weight, None, "torch"))
+    values.sum().backward()
+
+    assert weight.grad.tolist() == [[512.0], [0.0]]

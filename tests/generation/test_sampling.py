@@ -233,3 +233,13 @@ def test_a_barred_token_is_never_drawn(temperature):
 
     expected = [0.0, 2 / 3, 1 / 3] if temperature else [0.0, 1.0, 0.0]
     torch.testing.assert_close(probs, torch.tensor([expected]))
+
+
+@pytest.mark.parametrize("vocabulary", [64, 300])
+def test_scores_that_are_not_numbers_give_a_token_and_no_log_prob(vocabulary):
+    scores = torch.full((1, vocabulary), torch.nan)
+
+    token, log_prob = sample(scores, torch.tensor([[0.5]], dtype=torch.float64))
+
+    assert 0 <= token.item() < vocabulary
+    assert log_prob.isnan().all()

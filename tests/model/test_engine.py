@@ -115,7 +115,7 @@ def test_a_model_that_says_something_else_falls_back(caplog):
 
 def test_a_critic_whose_backbone_says_something_else_falls_back():
     model = make_model()
-    model.get_decoder().norm.register_forward_hook(lambda _, __, states: states * 1.001)
+    model.get_decoder().layers[0].register_forward_hook(lambda _, __, states: states * 1.5)
 
     assert not Critic(model=model).packs
 
@@ -229,3 +229,9 @@ def test_adapters_put_on_later_are_heard():
     batch = own.encode(["a"], ["bc"])
 
     torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("linear", ["onednn", "bfloat16"])
+def test_a_product_that_would_not_be_heeded_is_refused(linear):
+    with pytest.raises(ConfigError, match=f"engine.linear is {linear}.*engine.forward=auto"):
+        Engine(forward="transformers", linear=linear)

@@ -37,13 +37,13 @@ def sees(packed):
     seen = torch.zeros(len(packed.ids), len(packed.ids), dtype=torch.bool)
     for tile in packed.tiles:
         own = torch.arange(len(seen))[tile.rows]
-        if tile.mask is None:
-            assert tile.prefix is None
-            seen[tile.rows, tile.rows] = own[:, None] >= own
-            continue
         before = own[:0]
         if tile.prefix is not None:
             before = torch.arange(len(seen))[packed.tiles[tile.prefix].rows]
+        if tile.mask is None:
+            seen[own[:, None], before] = True
+            seen[tile.rows, tile.rows] = own[:, None] >= own
+            continue
         assert set(tile.mask.unique().tolist()) <= {0.0, -torch.inf}
         seen[own[:, None], torch.cat([before, own])] = tile.mask == 0
     return seen
@@ -319,3 +319,19 @@ def test_a_row_that_is_not_read_does_not_stand_for_its_prompt():
     )
 
     assert [rows.tolist() for rows in packed_pieces(batch, 5)] == [[0, 1], [2]]
+
+
+def test_long_answers_hold_no_mask():
+    # Two answers of 200 to a prompt of 2: either is one sequence behind the prompt.
+    tokens = torch.arange(2 * 202).reshape(2, 202)
+    tokens[:, :2] = 7
+    mask = torch.ones(2, 202, dtype=torch.bool)
+    mask[:, :2] = False
+
+    packed, _ = pack(TensorDict(tokens=tokens, attention_mask=tokens >= 0, response_mask=mask))
+
+    assert [(tile.prefix, tile.mask) for tile in packed.tiles] == [
+        (None, None),
+        (0, None),
+        (0, None),
+    ]

@@ -412,3 +412,21 @@ def test_a_gpu_gives_the_same(architecture, tile):
         found.append(ours.detach().cpu())
 
     torch.testing.assert_close(*found, atol=1e-10, rtol=0)
+
+
+def test_a_hook_on_a_layer_is_heard():
+    model, batch = make_model(), rows()
+    packed, own = policies(model)
+    model.model.layers[0].self_attn.q_proj.register_forward_hook(lambda _, __, out: out + 0.5)
+    model.model.norm.register_forward_hook(lambda _, __, out: 2 * out)
+
+    check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())
+
+
+@pytest.mark.parametrize("large", [packing._LARGE_MASK, 0])
+def test_answers_longer_than_a_tile_agree(large):
+    model, batch = make_model(), rows()
+    packed, own = policies(model)
+
+    with patch.object(packing, "_TILE", 1), patch.object(packing, "_LARGE_MASK", large):
+        check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())
