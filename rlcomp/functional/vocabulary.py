@@ -68,6 +68,12 @@ def taken_log_probs(
         sampling: a greedy one has no gradient.
         barred: shape ``[V]``, bool; None for none.
         recorded: shape ``[N, ceil(V / 8)]``, uint8; None for none.
+
+    Returns:
+        A measure of shape ``[N]``, whose gradient is worked out on the logits themselves.
+
+    Source:
+        recorded sets: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
     """
 
     def value(logits: Tensor, some: slice) -> Tensor:

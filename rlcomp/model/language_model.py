@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +16,7 @@ from rlcomp.component import Component, asked
 from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.functional.vocabulary import by_rows
 from rlcomp.generation import native
-from rlcomp.generation.engine import decode, draw_tokens
+from rlcomp.generation.engine import Sampled, decode, draw_tokens
 from rlcomp.generation.layout import response_columns
 from rlcomp.generation.probe import probe
 from rlcomp.generation.sampling import Sampling
@@ -258,20 +258,14 @@ class LanguageModel(Component):
         ids = self._prompt_ids(prompts)
         for text, row in zip(prompts, ids, strict=True):
             self._check_room(text, len(row), max_new_tokens)
-        sampling = self.sampling if sampling is None else sampling
-        # Our own loop copies weights and runs no hooks.
-        if self._transformer is None or any(listened(part) for part in self.model.modules()):
-            answer = partial(decode, self.model, self._traits)
-        else:
-            answer = partial(native.decode, self._transformer)
-        sampled = answer(
+        sampled = self._decode()(
             ids,
             group_size=group_size,
             max_new_tokens=max_new_tokens,
             eos=int(self.tokenizer.eos_token_id),
             draw=partial(
                 draw_tokens,
-                sampling=sampling,
+                sampling=self.sampling if sampling is None else sampling,
                 barred=self._barred_on(self.model.device),
             ),
             generator=generator,
@@ -291,6 +285,12 @@ class LanguageModel(Component):
         return TensorDict(
             {key: column.to(device) for key, column in columns.items()}, batch_size=[len(rows)]
         )
+
+    def _decode(self) -> Callable[..., Sampled]:
+        """Our own loop where it can be used; it copies the weights, and runs no hooks."""
+        if self._transformer is None or any(listened(part) for part in self.model.modules()):
+            return partial(decode, self.model, self._traits)
+        return partial(native.decode, self._transformer)
 
     def encode(self, prompts: Sequence[str], responses: Sequence[str]) -> TensorDict:
         """Rows of given answers, for supervised learning and for scoring.

@@ -52,8 +52,11 @@ def test_filtered_distribution_is_that_of_transformers(sampling, ties):
     torch.testing.assert_close(sampling_log_probs(logits, sampling), expected)
 
 
+# Blocks of 8 in 64 tokens: as from a large vocabulary, drawn in two steps.
+@pytest.mark.parametrize("block", [128, 8])
 @pytest.mark.parametrize("sampling", SETTINGS)
-def test_draws_follow_the_distribution(sampling):
+def test_draws_follow_the_distribution(monkeypatch, sampling, block):
+    monkeypatch.setattr("rlcomp.generation.sampling._BLOCK", block)
     draws = 20_000
     logits = 2 * torch.randn(1, 64, generator=torch.Generator().manual_seed(2))
     expected = draws * by_transformers(logits.clone(), sampling).double().softmax(-1)[0]
@@ -66,14 +69,6 @@ def test_draws_follow_the_distribution(sampling):
     # A draw that is one place off, or counts from the other end, does not pass.
     assert not fits(drawn.roll(1), expected)
     assert not fits(drawn.flip(0), expected)
-
-
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=2.0, top_p=0.9)])
-def test_draws_from_a_large_vocabulary_follow_the_distribution(monkeypatch, sampling):
-    # Blocks of 8 in 64 tokens: what is drawn in two steps.
-    monkeypatch.setattr("rlcomp.generation.sampling._BLOCK", 8)
-
-    test_draws_follow_the_distribution(sampling)
 
 
 def uniforms(rows, seed=0):
