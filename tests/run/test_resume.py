@@ -15,6 +15,7 @@ from rlcomp.run.resolve import plan_of
 TINY = [
     # Half of all answers are right, so that there is something to learn in every step.
     "kl=none",
+    "reference=frozen",
     "reward=regex",
     "reward.pattern='^[0-4]'",
     "phases.warm_start.steps=3",
