@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.component import masked
-from rlcomp.generation.engine import Sampled
+from rlcomp.generation.draw import Sampled
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:

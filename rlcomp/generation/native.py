@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.generation.cache import Cache
-from rlcomp.generation.engine import Draw, Drawn, Sampled, Transcript, Uniforms
+from rlcomp.generation.draw import Draw, Drawn, Sampled, Transcript, Uniforms
 from rlcomp.generation.fused import Fused
 from rlcomp.model.packing import pack_prompts
 from rlcomp.model.transformer import Transformer, attend
@@ -39,18 +39,8 @@ def decode(
     another layout; for the keys and values of each distinct prompt once and of each answer; no more
     than 2 GiB of these at a time, except for a single prompt.
 
-    Args:
-        transformer: the model.
-        prompts: ``P`` non-empty lists of token ids; equal ones are read once.
-        group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
-        max_new_tokens: the most tokens a row may get, EOS included; at least 1.
-        eos: the id that ends a row.
-        draw: from logits and uniform numbers to tokens.
-        generator: on the CPU, so that the draws do not depend on the device; gives ``B`` uniform
-            numbers a step, finished rows included, in the order of the rows.
-
-    Returns:
-        ``B = P * G`` rows.
+    Arguments and result are those of that function, but for ``transformer``: the model. Equal
+    prompts are read once.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for place, prompt in enumerate(prompts):

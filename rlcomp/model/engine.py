@@ -33,7 +33,8 @@ class Engine:
         linear: how linear layers multiply. ``torch`` and ``onednn`` are both float32; ``auto``
             takes what a start-up probe finds faster on this machine. ``bfloat16`` rounds the
             factors of every product, three decimal digits, and keeps weights and sums in float32.
-            Only the packed forward pass heeds it.
+            Only the packed forward pass heeds it. Whatever it is, sampling keeps large matrices in
+            oneDNN's layout on a CPU, where products with few rows are faster so.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"

@@ -16,7 +16,8 @@ from rlcomp.component import Component, asked
 from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.functional.vocabulary import by_rows
 from rlcomp.generation import native
-from rlcomp.generation.engine import Sampled, decode, draw_tokens
+from rlcomp.generation.draw import Sampled, draw_tokens
+from rlcomp.generation.engine import decode
 from rlcomp.generation.layout import response_columns
 from rlcomp.generation.probe import probe
 from rlcomp.generation.sampling import Sampling

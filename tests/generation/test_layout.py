@@ -1,6 +1,6 @@
 import torch
 
-from rlcomp.generation.engine import Sampled
+from rlcomp.generation.draw import Sampled
 from rlcomp.generation.layout import response_columns
 
 # Two prompts of 1 and 3 tokens; the first answer has 3 tokens, the second 1 of the 3 steps taken.

@@ -22,6 +22,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from rlcomp.generation import engine, native
 from rlcomp.generation.cache import Cache
+from rlcomp.generation.draw import draw_tokens
 from rlcomp.generation.fused import FusedBlock
 from rlcomp.generation.kept import contains
 from rlcomp.generation.probe import probe
@@ -98,7 +99,7 @@ def arguments(sampling=PLAIN, group_size=3, max_new_tokens=40, eos=EOS, seed=5):
         group_size=group_size,
         max_new_tokens=max_new_tokens,
         eos=eos,
-        draw=partial(engine.draw_tokens, sampling=sampling, barred=None),
+        draw=partial(draw_tokens, sampling=sampling, barred=None),
         generator=torch.Generator().manual_seed(seed),
     )
 
@@ -200,7 +201,7 @@ def ending(step):
 
     def draw(logits, uniform):
         calls.append(1)
-        drawn = engine.draw_tokens(logits, uniform, sampling=Sampling(), barred=None)
+        drawn = draw_tokens(logits, uniform, sampling=Sampling(), barred=None)
         return replace(drawn, tokens=torch.full_like(drawn.tokens, EOS if len(calls) > step else 1))
 
     return draw

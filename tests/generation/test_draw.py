@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rlcomp.generation.engine import Drawn, Transcript, Uniforms, draw_tokens
+from rlcomp.generation.draw import Drawn, Transcript, Uniforms, draw_tokens
 from rlcomp.generation.kept import unpack
 from rlcomp.generation.sampling import Sampling
 
@@ -14,7 +14,7 @@ def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
 
     whole = draw_tokens(logits, uniform, sampling, barred)
     # 2 rows of 7 at a time.
-    monkeypatch.setattr("rlcomp.generation.engine._DRAWN", 14)
+    monkeypatch.setattr("rlcomp.generation.draw._DRAWN", 14)
     parts = draw_tokens(logits, uniform, sampling, barred)
 
     assert torch.equal(parts.tokens, whole.tokens)
