@@ -10,63 +10,79 @@ from torch import Tensor
 
 # Columns by which the part of an answer's memory that is read grows, so that shapes are few.
 _STEP = 32
+# Bytes of a layer's prompts, once for each row, below which a copy for each row is read as fast as
+# one that rows share: about what a core's own cache holds.
+_COPIED = 2**21
+
+# Keys ``[N, kv_heads, D, L]`` and values ``[N, kv_heads, L, D]``: as their products read them.
+Memory = tuple[Tensor, Tensor]
 
 
 class Cache:
     """What a batch of answers attends to: prompts, each held once, and each answer's own tokens.
 
     Rows are answers. To read a prompt, its rows take slots beside it, as many for every prompt;
-    a product of matrices then reads its keys once for all of its rows.
+    a product of matrices then reads its keys once for all of its rows. When prompts are short or
+    few rows are left, each row gets a copy of its prompt in front of its own tokens instead, which
+    takes fewer steps to read.
 
     Memory, in numbers a layer: ``2 * kv_heads * D`` for each token, of the prompts up to the
     longest one, and of the rows up to the capacity, which doubles up to ``limit``.
 
     Args:
-        prompts: keys and values of the prompts, for each layer, shape ``[2, P, kv_heads, L, D]``.
+        prompts: what each layer remembers of the prompts; all end at the last of ``L`` tokens.
         lengths: of the prompts; the longest has ``L`` tokens.
         owners: which prompt each row answers.
         limit: the most tokens a row will hold.
     """
 
     def __init__(
-        self, prompts: list[Tensor], lengths: Sequence[int], owners: Sequence[int], limit: int
+        self, prompts: list[Memory], lengths: Sequence[int], owners: Sequence[int], limit: int
     ) -> None:
         self._prompts = prompts
         self._lengths = list(lengths)
         self._limit = limit
-        _, _, heads, _, size = prompts[0].shape
+        values = prompts[0][1]
         # Zeros: what is not yet written takes part in sums with weight 0.
-        self._own = [each.new_zeros(2, len(owners), heads, 0, size) for each in prompts]
-        self._seen = prompts[0].new_zeros(0)
+        nobody = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
+        self._own = [_of((key[..., :0], value[:, :, :0]), nobody) for key, value in prompts]
+        # Added to the scores of a row's own memory: -inf where nothing is written.
+        self._seen = values.new_zeros(1, 1, 0)
         self.length = 0
-        self._seat(owners)
+        self._place(owners)
 
     def grow(self) -> None:
         """Make room for one more token in every row."""
         self.length += 1
-        capacity = len(self._seen)
+        capacity = self._seen.shape[-1]
         if self.length > capacity:
             more = min(max(_STEP, capacity), self._limit - capacity)
-            for layer, own in enumerate(self._own):  # one by one: no second cache beside the first
-                self._own[layer] = F.pad(own, (0, 0, 0, more))
+            for layer, (keys, values) in enumerate(self._own):  # no second cache beside the first
+                self._own[layer] = F.pad(keys, (0, more)), F.pad(values, (0, 0, 0, more))
             self._seen = F.pad(self._seen, (0, more), value=-torch.inf)
-        self._seen[self.length - 1] = 0.0
+        self._seen[..., self.length - 1] = 0.0
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with some rows, in this order, and with the prompts they answer."""
         index = torch.tensor(rows, device=self._seen.device)
-        for layer, own in enumerate(self._own):
-            self._own[layer] = own.index_select(1, index)
+        for layer, memory in enumerate(self._own):
+            self._own[layer] = _of(memory, index)
+        if len(self._seen) > 1:
+            heads = self._own[0][0].shape[1]
+            self._seen = _of_rows(self._seen, heads, index)
+        if not self._prompts:
+            return
         owners = [self._owners[row] for row in rows]
         prompts = sorted(set(owners))
         if len(prompts) < len(self._lengths):
             self._lengths = [self._lengths[prompt] for prompt in prompts]
             places = torch.tensor(prompts, device=index.device)
             longest = max(self._lengths)
-            for layer, each in enumerate(self._prompts):
-                self._prompts[layer] = each[:, :, :, :longest].index_select(1, places)
+            for layer, (keys, values) in enumerate(self._prompts):
+                crop = keys[..., -longest:], values[..., -longest:, :]
+                self._prompts[layer] = _of(crop, places)
         new = {prompt: place for place, prompt in enumerate(prompts)}
-        self._seat([new[owner] for owner in owners])
+        self._place([new[owner] for owner in owners])
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
         """What every row's newest token attends to.
@@ -82,67 +98,88 @@ class Cache:
             Shape ``[R, heads * D]``.
         """
         rows, heads, size = k.shape
-        own = self._own[layer]
-        own[0, :, :, self.length - 1] = k
-        own[1, :, :, self.length - 1] = v
+        own_keys, own_values = self._own[layer]
+        own_keys[..., self.length - 1] = k
+        own_values[:, :, self.length - 1] = v
         width = min(-(-self.length // _STEP) * _STEP, self._limit)
-        own_keys, own_values = own[:, :, :, :width].flatten(1, 2)
-        keys, values = self._prompts[layer].flatten(1, 2)
+        own_keys = own_keys[..., :width].flatten(0, 1)
+        own_values = own_values[:, :, :width].flatten(0, 1)
         # Heads that share keys and values ask together.
         q = q.reshape(rows * heads, -1, size)
-        own_scores = torch.baddbmm(self._seen[:width], q, own_keys.mT, alpha=scale)
-        asked = self._to_slots(q, heads)
-        scores = torch.baddbmm(self._padding, asked, keys.mT, alpha=scale)
-        scores = torch.cat([scores, self._to_slots(own_scores, heads)], -1)
-        weights, own_weights = scores.softmax(-1).split_with_sizes([keys.shape[1], width], -1)
-        read = self._to_rows(torch.bmm(weights, values), heads)
-        return torch.baddbmm(read, self._to_rows(own_weights, heads), own_values).reshape(rows, -1)
+        own_scores = torch.baddbmm(self._seen[..., :width], q, own_keys, alpha=scale)
+        if not self._prompts:
+            return torch.bmm(own_scores.softmax(-1), own_values).view(rows, -1)
+        keys, values = (each.flatten(0, 1) for each in self._prompts[layer])
+        asked = q.index_select(0, self._row_of).view(len(keys), -1, size)
+        scores = torch.baddbmm(self._padding, asked, keys, alpha=scale)
+        own_scores = own_scores.index_select(0, self._row_of).view(len(keys), -1, width)
+        weights = torch.cat([scores, own_scores], -1).softmax(-1)
+        weights, own_weights = weights.split_with_sizes([keys.shape[-1], width], -1)
+        read = torch.bmm(weights, values).view(-1, *q.shape[1:]).index_select(0, self._slot_of)
+        own_weights = own_weights.reshape(-1, q.shape[1], width)
+        own_weights = own_weights.index_select(0, self._slot_of)
+        return torch.baddbmm(read, own_weights, own_values).view(rows, -1)
 
-    def _to_slots(self, x: Tensor, heads: int) -> Tensor:
-        """From ``[R * kv_heads, m, n]`` to ``[P * kv_heads, slots * m, n]``."""
-        _, m, n = x.shape
-        x = x.reshape(-1, heads, m * n)
-        if self._row_of is not None:
-            x = x.index_select(0, self._row_of)
-        x = x.view(-1, self._slots, heads, m * n).transpose(1, 2)
-        return x.reshape(-1, self._slots * m, n)
+    def _place(self, owners: Sequence[int]) -> None:
+        """Let rows read the prompts they answer: copies of them, or slots beside them."""
+        self._padding = self._mask_padding()
+        if sum(each[:1].nbytes for each in self._prompts[0]) * len(owners) <= _COPIED:
+            self._copy(owners)
+        else:
+            self._seat(owners)
 
-    def _to_rows(self, x: Tensor, heads: int) -> Tensor:
-        """From ``[P * kv_heads, slots * m, n]`` to ``[R * kv_heads, m, n]``."""
-        _, rows, n = x.shape
-        m = rows // self._slots
-        x = x.reshape(-1, heads, self._slots, m * n).transpose(1, 2)
-        x = x.reshape(-1, heads, m * n)
-        if self._slot_of is not None:
-            x = x.index_select(0, self._slot_of)
-        return x.reshape(-1, m, n)
+    def _copy(self, owners: Sequence[int]) -> None:
+        """Put a copy of its prompt in front of every row's own tokens."""
+        index = torch.tensor(owners, device=self._seen.device)
+        for layer, (prompts, own) in enumerate(zip(self._prompts, self._own, strict=True)):
+            keys, values = _of(prompts, index)
+            self._own[layer] = torch.cat([keys, own[0]], -1), torch.cat([values, own[1]], 2)
+        longest = max(self._lengths)
+        padding, seen = self._padding, self._seen
+        if len(padding) > 1:
+            heads = self._own[0][0].shape[1]
+            padding = _of_rows(padding, heads, index)
+        padding = padding.expand(-1, -1, longest)
+        self._seen = torch.cat([padding, seen.expand(len(padding), -1, -1)], -1)
+        self.length += longest
+        self._limit += longest
+        self._prompts = []
 
     def _seat(self, owners: Sequence[int]) -> None:
         """Give every row a slot beside its prompt. Empty slots repeat the first row."""
         self._owners = list(owners)
-        device = self._seen.device
-        taken = [0] * len(self._lengths)
+        prompts, heads = self._prompts[0][0].shape[:2]
+        taken = [0] * prompts
         places = []
         for owner in owners:
             places.append((owner, taken[owner]))
             taken[owner] += 1
-        self._slots = max(taken)
-        slot_of = [owner * self._slots + place for owner, place in places]
-        self._row_of = self._slot_of = None
-        if slot_of != list(range(len(taken) * self._slots)):
-            self._slot_of = torch.tensor(slot_of, device=device)
-            row_of = torch.zeros(len(taken) * self._slots, dtype=torch.int64, device=device)
-            self._row_of = row_of.index_copy_(
-                0, self._slot_of, torch.arange(len(owners), device=device)
-            )
-        self._padding = self._mask_padding()
+        row_of = torch.zeros(prompts, 1, max(taken), dtype=torch.int64)
+        for row, (owner, slot) in enumerate(places):
+            row_of[owner, 0, slot] = row
+        # The heads of a row stand side by side; those of a prompt have its slots each.
+        head = torch.arange(heads)
+        slot_of = torch.tensor([(owner, slot) for owner, slot in places])
+        slot_of = (slot_of[:, :1] * heads + head) * max(taken) + slot_of[:, 1:]
+        self._row_of = (row_of * heads + head[:, None]).flatten().to(self._seen.device)
+        self._slot_of = slot_of.flatten().to(self._seen.device)
 
     def _mask_padding(self) -> Tensor:
-        """0 at the prompts' tokens and ``-inf`` behind them, in the shape of their scores."""
-        _, _, heads, longest, _ = self._prompts[0].shape
+        """0 at the prompts' tokens and ``-inf`` before them, in the shape of their scores."""
+        _, heads, _, longest = self._prompts[0][0].shape
         bias = self._seen.new_zeros(len(self._lengths), longest)
         if min(self._lengths) == longest:
-            return bias[:1, :1]
-        lengths = torch.tensor(self._lengths, device=bias.device)[:, None]
-        bias.masked_fill_(torch.arange(longest, device=bias.device) >= lengths, -torch.inf)
+            return bias[:1, None, :1]
+        missing = longest - torch.tensor(self._lengths, device=bias.device)[:, None]
+        bias.masked_fill_(torch.arange(longest, device=bias.device) < missing, -torch.inf)
         return bias.repeat_interleave(heads, 0)[:, None]
+
+
+def _of(memory: Memory, rows: Tensor) -> Memory:
+    keys, values = memory
+    return keys.index_select(0, rows), values.index_select(0, rows)
+
+
+def _of_rows(bias: Tensor, heads: int, rows: Tensor) -> Tensor:
+    """Some rows of a bias of shape ``[R * heads, 1, n]``."""
+    return bias.view(-1, heads, 1, bias.shape[-1])[rows].flatten(0, 1)

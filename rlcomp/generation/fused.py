@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from rlcomp.generation.cache import Memory
 from rlcomp.model.linear import Kernel, has_onednn, linear
 from rlcomp.model.norm import rms_norm
 from rlcomp.model.transformer import Block, Transformer
@@ -41,6 +41,8 @@ class Matrix:
         self.packed = weight.numel() >= _LARGE and _can_pack(self.weight)
         if self.packed:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous())
+        else:
+            self.turned = self.weight.t()
 
     def __call__(self, x: Tensor) -> Tensor:
         """``x @ weight.T + bias`` for ``x`` of shape ``[N, in]``, in its dtype."""
@@ -54,7 +56,8 @@ class Matrix:
             y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, bias, "none", [], "")
             return y
         if len(x) <= _FEW:
-            return F.linear(x, self.weight, bias)
+            # What F.linear does, without its way there.
+            return torch.mm(x, self.turned) if bias is None else torch.addmm(bias, x, self.turned)
         return linear(x, self.weight, bias, "torch" if self.kernel == "bfloat16" else self.kernel)
 
 
@@ -195,17 +198,21 @@ class Fused:
             x = x + layers.position_embedding(positions)
         return x, None if self.rotations is None else self.rotations[positions]
 
-    def memory(self, prompts: int, longest: int) -> list[Tensor]:
-        """Room for keys and values of prompts, for each layer: ``[2, P, kv_heads, L, D]``."""
+    def memory(self, prompts: int, longest: int) -> list[Memory]:
+        """Room for keys and values of prompts, for each layer, as the cache takes it."""
+        new = self.like.new_zeros
         return [
-            self.like.new_zeros(2, prompts, block.kv_heads, longest, block.size)
+            (
+                new(prompts, block.kv_heads, block.size, longest),
+                new(prompts, block.kv_heads, longest, block.size),
+            )
             for block in self.blocks
         ]
 
     @property
     def token_bytes(self) -> int:
         """Bytes of the keys and values of a token."""
-        return sum(each.nbytes for each in self.memory(1, 1))
+        return sum(keys.nbytes + values.nbytes for keys, values in self.memory(1, 1))
 
     def logits(self, x: Tensor) -> Tensor:
         """Of the next token, ``[N, V]``, from the stream behind the last layer."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.generation.cache import Cache
+from rlcomp.generation.cache import Cache, Memory
 from rlcomp.generation.draw import Draw, Drawn, Sampled, Transcript, Uniforms
 from rlcomp.generation.fused import Fused
 from rlcomp.model.packing import pack_prompts
@@ -139,7 +139,7 @@ def _size(rows: int) -> int:
     return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
 
 
-def _read(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Tensor], Tensor]:
+def _read(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Memory], Tensor]:
     """What each layer remembers of the prompts, as :class:`Cache` takes it, and their logits."""
     memory = fused.memory(len(prompts), max(len(prompt) for prompt in prompts))
     logits: list[Tensor] = []
@@ -154,17 +154,19 @@ def _read(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Tensor],
 
 
 def _read_some(
-    fused: Fused, prompts: Sequence[Sequence[int]], some: slice, memory: list[Tensor]
+    fused: Fused, prompts: Sequence[Sequence[int]], some: slice, memory: list[Memory]
 ) -> Tensor:
     packed = pack_prompts([list(prompt) for prompt in prompts[some]], fused.device)
     lengths = torch.tensor([len(prompt) for prompt in prompts[some]], device=fused.device)
     places = torch.arange(some.start, some.stop, device=fused.device).repeat_interleave(lengths)
     ends = lengths.cumsum(0) - 1
+    # Prompts end where the longest ends, so that their answers can go on behind them.
+    columns = packed.positions + (memory[0][0].shape[-1] - lengths)[places - some.start]
     x, rotation = fused.embed(packed.ids, packed.positions)
-    for number, (block, held) in enumerate(zip(fused.blocks, memory, strict=True)):
+    for number, (block, (keys, values)) in enumerate(zip(fused.blocks, memory, strict=True)):
         q, k, v = block.project(x, rotation)
-        held[0, places, :, packed.positions] = k
-        held[1, places, :, packed.positions] = v
+        keys[places, :, :, columns] = k
+        values[places, :, columns] = v
         attended = attend(q, k, v, packed.tiles, block.block.scale)
         if number + 1 == len(fused.blocks):
             # Nobody reads the other tokens' last states.

@@ -20,7 +20,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from rlcomp.generation import engine, native
+from rlcomp.generation import cache, engine, native
 from rlcomp.generation.cache import Cache
 from rlcomp.generation.draw import draw_tokens
 from rlcomp.generation.fused import FusedBlock
@@ -48,6 +48,14 @@ def norms_in_full_precision(monkeypatch):
 
     for norm in (LlamaRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm):
         monkeypatch.setattr(norm, "forward", forward)
+
+
+@pytest.fixture(
+    autouse=True, params=[0, 8000, 2**21], ids=["shared", "shared_then_copied", "copied"]
+)
+def prompts_held(request, monkeypatch):
+    """Prompts shared by their rows, copied when few rows are left, or copied at once."""
+    monkeypatch.setattr(cache, "_COPIED", request.param)
 
 
 def make_model(family, dtype=torch.float64, **changed):
@@ -310,10 +318,10 @@ def test_prompts_whose_rows_have_ended_are_dropped(monkeypatch):
 
     def spy(self, rows):
         keep(self, rows)
-        shapes.append(
-            (len(set(self._owners)), self._prompts[0].shape[1], self._prompts[0].shape[3])
-        )
+        keys = self._prompts[0][0]
+        shapes.append((len(set(self._owners)), keys.shape[0], keys.shape[3]))
 
+    monkeypatch.setattr(cache, "_COPIED", 0)
     monkeypatch.setattr(Cache, "keep", spy)
 
     native.decode(wrapped(make_model("llama")), PROMPTS, **arguments())
