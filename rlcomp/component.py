@@ -34,8 +34,10 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             ``writes`` is handed on where it was there.
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
+        supplies: keys it hands those children itself, so that they do not read the batch's.
         min_group_size: smallest ``group_size`` of the collector before it that makes sense.
-        must_reach: keys of ``writes`` that a later stage must read, or the work is lost on the run.
+        must_reach: keys of ``writes`` that a later stage must read, or the work is lost on the run;
+            ``"reward|rewards"``: one of them.
         drops_rows: the batch it returns holds some of the rows only.
         exclusive: a name that at most one component of a phase may carry ("kl": counted once).
 
@@ -50,6 +52,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     fresh: ClassVar[bool] = False
     runs: ClassVar[tuple[str, ...]] = ()
     contained: ClassVar[bool] = False
+    supplies: ClassVar[tuple[Key, ...]] = ()
     min_group_size: ClassVar[int] = 1
     must_reach: ClassVar[tuple[Key, ...]] = ()
     drops_rows: ClassVar[bool] = False
@@ -57,7 +60,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        for key in (*cls.reads, *cls.writes, *cls.optional):
+        for key in (*cls.reads, *cls.writes, *cls.optional, *cls.supplies):
             check_key(cls.__name__, key)
 
     def __init__(self) -> None:

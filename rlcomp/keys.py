@@ -1,8 +1,8 @@
 """The batch: every key with its shape, dtype and meaning (docs: the key schema).
 
 ``B`` rows (= prompts x group_size), ``T`` tokens of prompt and response, ``W`` bytes of the longest
-text. Position ``t`` of any ``[B, T]`` tensor speaks of ``tokens[:, t]``. No torch here: the schema
-is read by ``rlcomp-describe`` before anything heavy is imported.
+text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor speaks of ``tokens[:, t]``. No torch
+here: the schema is read by ``rlcomp-describe`` before anything heavy is imported.
 """
 
 from __future__ import annotations
@@ -67,7 +67,15 @@ SCHEMA: dict[Key, Spec] = {
     "weight_scale": Spec("B", _F, "normaliser of importance weights, for the whole step"),
     "loss_weight": Spec("B T", _F, "share of the token in the loss of the whole optimiser step"),
     "reward": Spec("B", _F, "scalar outcome"),
-    "rewards": Spec("B", "nested", "each named part of the reward, [B] by name"),
+    "rewards": Spec("B", "nested", "each named part of the reward, [B] by name; NaN if missing"),
+    "advantages": Spec(
+        "B T K", _F, "detached advantage of each objective, in the order of rewards"
+    ),
+    "advantage_scale": Spec(
+        "B K", _F, "what each of advantages was divided by; the same in all rows"
+    ),
+    "preference": Spec("B K", _F, "how much each objective is wanted; a row sums to 1"),
+    "policy_prompt": Spec("B W", _U, "what the policy is asked, where it differs from prompt"),
     "token_reward": Spec("B T", _F, "dense rewards, beside the outcome"),
     "step_end": Spec("B T", _M, "the token ends a step that was rewarded"),
     "truncated": Spec("B", _M, "length limit hit before EOS"),

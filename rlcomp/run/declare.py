@@ -25,6 +25,7 @@ _DECLARED = (
     "fresh",
     "runs",
     "contained",
+    "supplies",
     "min_group_size",
     "exclusive",
 )
@@ -55,6 +56,7 @@ class Declaration:
     fresh: bool = False
     runs: tuple[str, ...] = ()
     contained: bool = False
+    supplies: tuple[str, ...] = ()
     min_group_size: int = 1
     exclusive: str = ""
 

@@ -8,7 +8,7 @@ reads and writes comes from source (``flow_source``, before anything is built) o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rlcomp.run.options import options_writing
 
@@ -75,7 +75,7 @@ class Stage:
         flow: the keys.
         group_size: answers per prompt that it makes, if it makes any.
         min_group_size: answers per prompt that it needs.
-        must_reach: keys it writes that a later stage must read.
+        must_reach: keys it writes that a later stage must read; "a|b": one of them.
         reads: keys that it or a part of it reads, those it can do without included.
         marks: what at most one component of a phase may do, and who inside this stage does it.
         parts: the stages that this one runs in the main flow, in order.
@@ -90,6 +90,11 @@ class Stage:
     reads: frozenset[str] = frozenset()
     marks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     parts: Sequence[Stage] = ()
+
+    def supplied(self, keys: frozenset[str]) -> Stage:
+        """The same stage inside one that hands it these keys."""
+        parts = [part.supplied(keys) for part in self.parts]
+        return replace(self, reads=self.reads - keys, parts=parts)
 
 
 def check_stages(
@@ -122,14 +127,25 @@ def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
         later = flat[place + 1 :]
         if any(other.flow.opaque for other in later):
             continue
-        lost = sorted(stage.must_reach - frozenset().union(*(other.reads for other in later)))
+        read = frozenset[str]().union(*(other.reads for other in later))
+        lost = sorted(key for key in stage.must_reach if read.isdisjoint(key.split("|")))
         errors += [
-            f"phases.{phase}.stages: '{key}' of {stage.path} ({stage.kind}) is read by no later "
+            f"phases.{phase}.stages: {key} of {stage.path} ({stage.kind}) is read by no later "
             f"stage, so it would be lost: choose another {stage.path}, or an advantage that reads "
-            f"'{key}'"
-            for key in lost
+            f"{key}"
+            for key in (" or ".join(map(repr, one.split("|"))) for one in lost)
         ]
     return errors
+
+
+def renamed(key: str, names: Mapping[str, str]) -> str:
+    """An entry of ``must_reach`` under an instance's names.
+
+    Examples:
+        >>> renamed("reward|rewards", {"reward": "shaped"})
+        'shaped|rewards'
+    """
+    return "|".join(names.get(one, one) for one in key.split("|"))
 
 
 def _lacking_inside(phase: str, stage: Stage) -> str:

@@ -10,7 +10,7 @@ from torch import nn
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors
-from rlcomp.run.flow import Flow, Stage, check_stages, fold
+from rlcomp.run.flow import Flow, Stage, check_stages, fold, renamed
 from rlcomp.run.phase import Phase
 
 
@@ -23,7 +23,7 @@ def built_flow(stage: object) -> Flow:
     known = frozenset(stage.optional) if stage.fresh else frozenset()
     carried = frozenset(stage.renames.get(key, key) for key in known.intersection(stage.writes))
     return Flow(
-        reads=frozenset(stage.in_keys) | inner.reads,
+        reads=frozenset(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
         writes=(frozenset(stage.out_keys) - carried) | left,
         fresh=stage.fresh or (inner.fresh and not stage.contained),
         opaque=inner.opaque and not stage.contained,
@@ -76,12 +76,13 @@ def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> Non
         raise ConfigErrors(errors)
 
 
-def _all_reads(stage: Component) -> frozenset[str]:
+def _all_reads(stage: nn.Module) -> frozenset[str]:
     """What a component and its parts read, optional keys included."""
-    inside = [part for part in stage.modules() if isinstance(part, Component)]
-    return frozenset(
-        part.renames.get(key, key) for part in inside for key in (*part.reads, *part.optional)
-    )
+    inside = frozenset[str]().union(*(_all_reads(part) for part in stage.children()))
+    if not isinstance(stage, Component):
+        return inside
+    own = (stage.renames.get(key, key) for key in (*stage.reads, *stage.optional))
+    return frozenset(own) | (inside - frozenset(stage.supplies))
 
 
 def _stage(stage: object, names: Mapping[int, str]) -> Stage:
@@ -90,6 +91,7 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
     if not isinstance(stage, Component):
         return Stage(path, kind, built_flow(stage))
     size = vars(stage).get("group_size")
+    run = () if stage.contained else [_stage(part, names) for part in ran(stage)]
     marks: dict[str, frozenset[str]] = {}
     for part in stage.modules():
         if isinstance(part, Component) and part.exclusive:
@@ -101,8 +103,8 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
         built_flow(stage),
         size if isinstance(size, int) else None,
         stage.min_group_size,
-        frozenset(stage.renames.get(key, key) for key in stage.must_reach),
+        frozenset(renamed(key, stage.renames) for key in stage.must_reach),
         _all_reads(stage),
         marks,
-        () if stage.contained else [_stage(part, names) for part in ran(stage)],
+        [part.supplied(frozenset(stage.supplies)) for part in run],
     )

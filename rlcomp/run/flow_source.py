@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlcomp.errors import ConfigError
 from rlcomp.run.declare import Declaration, declare
-from rlcomp.run.flow import Flow, Stage, check_stages, fold
+from rlcomp.run.flow import Flow, Stage, check_stages, fold, renamed
 from rlcomp.run.plan import PhasePlan, Plan, children
 from rlcomp.run.wiring import BROKEN, Node
 
@@ -26,7 +26,8 @@ def flow_of(node: Node) -> Flow:
     carried = frozenset(node.keys.get(key, key) for key in known.intersection(declaration.writes))
     written = frozenset(node.keys.get(key, key) for key in declaration.writes)
     return Flow(
-        reads=frozenset(node.keys.get(key, key) for key in declaration.reads) | inner.reads,
+        reads=frozenset(node.keys.get(key, key) for key in declaration.reads)
+        | (inner.reads - frozenset(declaration.supplies)),
         writes=(written - carried) | left,
         fresh=declaration.fresh or (inner.fresh and not declaration.contained),
         opaque=declaration.opaque or (inner.opaque and not declaration.contained),
@@ -38,16 +39,17 @@ def flow_of(node: Node) -> Flow:
 def stage_of(node: Node) -> Stage:
     """What the flow check needs to know of a node."""
     declaration, size = declare(node.target), node.arguments.get("group_size")
+    run = [] if declaration.contained else [stage_of(c) for c in ran(node, declaration)]
     return Stage(
         path=node.path,
         kind=declaration.name,
         flow=flow_of(node),
         group_size=size if isinstance(size, int) else None,
         min_group_size=declaration.min_group_size,
-        must_reach=frozenset(node.keys.get(key, key) for key in declaration.must_reach),
+        must_reach=frozenset(renamed(key, node.keys) for key in declaration.must_reach),
         reads=_all_reads(node),
         marks=_marks(node),
-        parts=() if declaration.contained else [stage_of(c) for c in ran(node, declaration)],
+        parts=[part.supplied(frozenset(declaration.supplies)) for part in run],
     )
 
 
@@ -56,7 +58,8 @@ def _all_reads(node: Node) -> frozenset[str]:
     declaration = declare(node.target)
     own = (*declaration.reads, *declaration.optional)
     found = frozenset(node.keys.get(key, key) for key in own)
-    return found.union(*(_all_reads(child) for child in children(node)))
+    inside = frozenset[str]().union(*(_all_reads(child) for child in children(node)))
+    return found | (inside - frozenset(declaration.supplies))
 
 
 def _marks(node: Node) -> dict[str, frozenset[str]]:

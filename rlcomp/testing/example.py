@@ -93,6 +93,8 @@ def _drawn(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor:
         return torch.randn(rows, WIDTH, TOKEN_IDS, generator=draw, dtype=dtype).log_softmax(-1)
     if spec.shape == "B T V/8":
         return torch.full((rows, WIDTH, TOKEN_IDS // 8), 255, dtype=torch.uint8)
+    if spec.shape == "B T K":  # as many as there are rewards
+        return torch.stack([_drawn("advantage", rows, seed + n, dtype) for n in (1, 2)], 2)
     if spec.dtype == "bool":
         return torch.rand(rows, WIDTH, generator=draw) < 0.5
     if spec.dtype == "int64":
@@ -131,18 +133,32 @@ def _greedy(row: Tensor) -> Tensor:
     return greedy
 
 
+def _scales(row: Tensor) -> Tensor:
+    """Of two objectives."""
+    return torch.tensor([[2.0, 0.5]]).repeat(len(row), 1)
+
+
+def _preferences(row: Tensor) -> Tensor:
+    """One for each group, of two objectives."""
+    first = torch.where(row % 2 == 0, 0.75, 0.25)
+    return torch.stack([first, 1 - first], 1)
+
+
 _ROWS: dict[Key, Callable[[Tensor], Tensor]] = {
+    "advantage_scale": _scales,
     "group_id": _group_ids,
     "reward_valid": lambda row: row != _INVALID_ROW,
     "chosen": lambda row: row % 2 == 0,
     "correct": lambda row: row % 3 == 0,
     "example_id": lambda row: torch.where(row % 2 == 0, 4, 1),
     "greedy": _greedy,
+    "preference": _preferences,
     "truncated": lambda row: row % 4 == 3,
 }
 
 _TEXTS: dict[Key, Callable[[int], str]] = {
     "prompt": lambda row: f"{row % 2 + 1}+3=",
+    "policy_prompt": lambda row: f"{3 - row % 2 * 2}{row % 2 * 2 + 1}:{row % 2 + 1}+3=",
     "answer": lambda row: str(row % 2 + 4),
     "response": lambda row: "" if row == _EMPTY_ROW else str(row % 2 + 4 + (row > 4)),
 }

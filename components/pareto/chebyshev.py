@@ -1,0 +1,59 @@
+"""The objective that is furthest behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rlcomp.check import Fraction, NonNegativeFloat
+from rlcomp.expected import ExpectedReturns
+from rlcomp.functional.scalarise import chebyshev_weights
+from rlcomp.pareto import Objectives, named_weights
+
+
+class Chebyshev(ExpectedReturns):
+    """Minimises ``max_i w_i (z_i - J_i)``, plus ``rho`` times the sum of them.
+
+    The expected returns J are running means over batches (SER): the weights are the gradient
+    there. The utopia point z is the highest J so far plus ``delta``. Returns count in the reward's
+    own units. An objective that no batch has had yet has weight 0.
+
+    Args:
+        weights: a factor of each objective's shortfall, by name; null: 1/K each.
+        rho: share of the sum (augmented): with 0, all but the worst are free to fall.
+        delta: how far beyond the best so far the utopia point lies, in reward units.
+        decay: weight of the past in J.
+
+    Source:
+        Steuer & Choo 1983; for several rewards Van Moffaert et al. 2013.
+    """
+
+    def __init__(
+        self,
+        *,
+        weights: dict[str, float] | None,
+        rho: NonNegativeFloat,
+        delta: NonNegativeFloat,
+        decay: Fraction,
+    ) -> None:
+        super().__init__(decay=decay)
+        self.weights = weights
+        self.rho = rho
+        self.delta = delta
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse weights of others."""
+        named_weights("Chebyshev", self.weights, names)
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """``-dg/dJ`` where the expected returns stand."""
+        factors = named_weights("Chebyshev", self.weights, objectives.names)
+        returns, best = self.expected(objectives)
+        known, weights = ~returns.isnan(), torch.zeros_like(returns)
+        if bool(known.any()):
+            weights[known] = chebyshev_weights(
+                returns[known], best[known] + self.delta, factors[known], self.rho
+            )
+        return weights

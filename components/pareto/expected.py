@@ -1,0 +1,56 @@
+"""Any function of the expected returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rlcomp.check import Fraction
+from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.expected import ExpectedReturns
+from rlcomp.pareto import Objectives
+
+
+class Expected(ExpectedReturns):
+    """Maximises ``g(J_1, ..., J_K)`` of the expected returns (SER): the weights are ``dg/dJ``.
+
+    Applied to the rewards of each answer instead, a ``g`` that is not linear would be another
+    problem (ESR). J are running means over batches. Until every objective has been seen once, the
+    weights are 1/K each.
+
+    Args:
+        function: g, from a tensor ``[K]`` in the order of the objectives to a number.
+        decay: weight of the past in J.
+
+    Raises:
+        ConfigError: g returns no single number, or none that depends on J.
+        NumericalError: dg/dJ is not finite.
+
+    Source:
+        Roijers et al. 2013, arXiv:1402.0590, section 3.2 (SER and ESR).
+    """
+
+    def __init__(self, *, function: Callable[[Tensor], Tensor], decay: Fraction) -> None:
+        super().__init__(decay=decay)
+        self.function = function
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """``dg/dJ`` where the expected returns stand."""
+        returns, _ = self.expected(objectives)
+        if bool(returns.isnan().any()):
+            return torch.full_like(returns, 1 / len(returns))
+        with torch.enable_grad():
+            at = returns.requires_grad_()
+            value = self.function(at)
+            if value.ndim or not value.requires_grad:
+                raise ConfigError(
+                    f"Expected: function gives {value!r}: it must be one number that depends on "
+                    "the expected returns"
+                )
+            (gradient,) = torch.autograd.grad(value, at)
+        if not bool(gradient.isfinite().all()):
+            where = dict(zip(objectives.names, returns.tolist(), strict=True))
+            raise NumericalError(f"Expected: the gradient of function is not finite at {where}")
+        return gradient

@@ -1,0 +1,30 @@
+"""The shortest convex combination of the vectors."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rlcomp.functional.min_norm import min_norm
+from rlcomp.gramian import GramianAggregator, RowNorm
+
+
+class Mgda(GramianAggregator):
+    """``argmin |sum_i c_i g_i|^2`` over the simplex, solved exactly.
+
+    The combination goes against no vector. It is not free of scale: short vectors dominate, because
+    they make the combination short.
+
+    Args:
+        row_norm: ``"none"`` is the method; ``"unit"`` gives the direction that has the same angle
+            to all vectors that count.
+
+    Source:
+        Désidéri 2012; Sener & Koltun 2018, arXiv:1810.04650, eq. 3.
+    """
+
+    def __init__(self, *, row_norm: RowNorm) -> None:
+        super().__init__(row_norm=row_norm)
+
+    def of_gram(self, gram: Tensor) -> Tensor:
+        """The weights on the simplex."""
+        return min_norm(gram)

@@ -1,0 +1,59 @@
+"""The objectives bargain over the step."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from rlcomp.check import PositiveInt
+from rlcomp.errors import MissingExtra, NumericalError, require
+from rlcomp.gramian import GramianAggregator, RowNorm
+
+
+class NashMtl(GramianAggregator):
+    """The Nash bargaining solution: ``G a = 1 / a``, through torchjd's solver.
+
+    The product of the gains ``prod_i g_i . v`` is as large as it can be for a step of that length.
+    The weights are scaled so that the step is no longer than a row.
+
+    Args:
+        row_norm: what the vectors are divided by first; the direction does not depend on it.
+        num_iterations: of the solver, at most.
+
+    Raises:
+        MissingExtra: torchjd, cvxpy or ecos is not installed.
+        NumericalError: the weights are not finite.
+
+    Source:
+        Navon et al. 2022, arXiv:2202.01017, eq. 2 and algorithm 1.
+    """
+
+    def __init__(self, *, row_norm: RowNorm, num_iterations: PositiveInt) -> None:
+        super().__init__(row_norm=row_norm)
+        self.num_iterations = num_iterations
+        require("torchjd", "pareto")
+        self._solver(1)
+
+    def of_gram(self, gram: Tensor) -> Tensor:
+        """The weights, above 0."""
+        # The solver asks for a matrix and uses its Gram only: any square root of it will do.
+        values, vectors = torch.linalg.eigh(gram)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "You are solving a parameterized problem")
+            weights: Tensor = self._solver(len(gram))(vectors * values.clamp(min=0).sqrt())
+        if not bool(weights.isfinite().all()):
+            raise NumericalError(f"NashMtl: the weights are {weights.tolist()}")
+        return weights
+
+    def _solver(self, count: int) -> torch.nn.Module:
+        from torchjd.aggregation import NashMTL
+
+        try:
+            # A new one for each batch: its warm start would be a hidden state.
+            made = NashMTL(n_tasks=count, max_norm=1.0, optim_niter=self.num_iterations)
+        except ImportError as error:
+            raise MissingExtra(str(error)) from None
+        weighting: torch.nn.Module = made.weighting
+        return weighting

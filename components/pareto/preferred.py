@@ -1,0 +1,32 @@
+"""Every row weighs the objectives as it prefers."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rlcomp.errors import ConfigError
+from rlcomp.pareto import Aggregator, Objectives
+
+
+class Preferred(Aggregator):
+    """Takes the preferences that the policy was told, row by row.
+
+    Raises:
+        ConfigError: in :meth:`weigh`: there are no preferences, or not as many as objectives.
+    """
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """The weight of each objective in each row, shape ``[B, K]``."""
+        if objectives.preference is None:
+            raise ConfigError(
+                "aggregator: no stage draws preferences: use conditioning=text_prefix, or another "
+                "aggregator"
+            )
+        told = objectives.preference.shape[1]
+        if told != len(objectives.names):
+            raise ConfigError(
+                f"aggregator: a preference is of {told} objectives, but there are "
+                f"{len(objectives.names)} ({', '.join(objectives.names)}): conditioning.objectives "
+                "must be the stage that writes them"
+            )
+        return objectives.preference.double()

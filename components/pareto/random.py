@@ -1,0 +1,28 @@
+"""Other weights at every step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcomp.pareto import Aggregator, Objectives
+from rlcomp.run.seed import new_generator
+
+
+class Random(Aggregator):
+    """Softmax of standard normal draws: a baseline that any clever weighting has to beat.
+
+    Source:
+        Lin et al. 2022, arXiv:2111.10603, algorithm 2 (random loss weighting).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = new_generator()
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """New weights, not negative; they sum to 1."""
+        count = len(objectives.names)
+        return torch.softmax(
+            torch.randn(count, generator=self.generator, dtype=torch.float64), dim=0
+        )

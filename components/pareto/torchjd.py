@@ -1,0 +1,53 @@
+"""The weightings of torchjd, on a Gram matrix with rows of a common length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from rlcomp.errors import MissingExtra, NumericalError, require
+from rlcomp.gramian import GramianAggregator, RowNorm
+from rlcomp.run.seed import new_generator
+
+
+class Torchjd(GramianAggregator):
+    """What a ``Weighting`` of torchjd says, a new one for each batch.
+
+    Raw gradients of different lengths make most of them go against an objective (UPGrad through its
+    regularisation, MGDA by stopping early); with rows of unit length they keep what they promise.
+    Those that draw an order (PCGrad) draw from this component's generator.
+
+    Args:
+        weighting: makes the weighting, such as ``torchjd.aggregation.UPGradWeighting``; it takes a
+            Gram matrix and keeps nothing from one batch to the next.
+        row_norm: what the vectors are divided by first.
+
+    Raises:
+        MissingExtra: torchjd, or the solver this weighting needs, is not installed.
+        NumericalError: the weights are not finite.
+
+    Source:
+        Quinton & Rey 2024, arXiv:2406.16232 (torchjd); each method's paper in its option.
+    """
+
+    def __init__(self, *, weighting: Callable[[], nn.Module], row_norm: RowNorm) -> None:
+        super().__init__(row_norm=row_norm)
+        require("torchjd", "pareto")
+        try:
+            weighting()
+        except ImportError as error:
+            raise MissingExtra(str(error)) from None
+        self.weighting = weighting
+        self.generator = new_generator()
+
+    def of_gram(self, gram: Tensor) -> Tensor:
+        """The weights, which need not sum to 1."""
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.generator.get_state())
+            weights: Tensor = self.weighting()(gram)
+            self.generator.set_state(torch.get_rng_state())
+        if not bool(weights.isfinite().all()):
+            raise NumericalError(f"Torchjd: the weights are {weights.tolist()}")
+        return weights

@@ -1,0 +1,187 @@
+"""Pareto fronts and how good they are; every objective is maximised. Never imports torch."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+
+from rlcomp.errors import NumericalError, ShapeError, require
+
+Array = npt.NDArray[np.float64]
+
+
+def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Which points no other one dominates.
+
+    One dominates another where it is at least as good in every objective and better in one; equal
+    points do not dominate each other, so all of them are kept.
+
+    Args:
+        points: shape ``[n, K]``, at least one, in the units of the objectives.
+
+    Returns:
+        Shape ``[n]``, bool.
+
+    Raises:
+        ShapeError: no points, or not two axes.
+        NumericalError: a coordinate is not finite.
+
+    Source:
+        Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II", IEEE TEC 6.
+
+    Examples:
+        >>> nondominated([[3, 1], [2, 2], [1, 3], [1, 1], [2, 2]])
+        array([ True,  True,  True, False,  True])
+    """
+    found = _checked("points", points)
+    no_worse = (found[:, None] >= found[None]).all(2)
+    better = (found[:, None] > found[None]).any(2)
+    dominated: npt.NDArray[np.bool_] = np.any(no_worse & better, axis=0)
+    return ~dominated
+
+
+def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
+    """Volume of what the points dominate above a reference point.
+
+    A point that is not above the reference in every objective adds nothing.
+
+    Args:
+        points: shape ``[n, K]``, at least one.
+        reference: shape ``[K]``, what counts as nothing gained.
+
+    Returns:
+        In the product of the units of the objectives; 0 or more.
+
+    Raises:
+        ShapeError: no points, not two axes, or a reference of another width.
+        NumericalError: a coordinate is not finite.
+        MissingExtra: moocore is not installed.
+
+    Source:
+        Zitzler & Thiele 1999, "Multiobjective evolutionary algorithms: a comparative case study and
+        the strength Pareto approach", IEEE TEC 3.
+
+    Examples:
+        >>> hypervolume([[3, 1], [2, 2], [1, 3], [1, 1]], [0, 0])
+        6.0
+    """
+    found = _checked("points", points)
+    corner = _checked("the reference point", np.asarray(reference, dtype=np.float64)[None])
+    _same_width(found, corner, "the reference point")
+    return float(_moocore().hypervolume(found, ref=corner[0], maximise=True))
+
+
+def igd_plus(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
+    """How far, on average, a reference front lies above the points (IGD+).
+
+    Of each point of the reference the distance to the nearest of the points, counting only the
+    objectives in which that one falls short; 0 where all of the reference is reached.
+
+    Args:
+        points: shape ``[n, K]``, at least one.
+        reference: shape ``[m, K]``, at least one: the front aimed at.
+
+    Returns:
+        In the unit of the objectives; 0 or more, the smaller the better.
+
+    Raises:
+        ShapeError: no points, not two axes, or two widths.
+        NumericalError: a coordinate is not finite.
+        MissingExtra: moocore is not installed.
+
+    Source:
+        Ishibuchi et al. 2015, "Modified distance calculation in generational distance and inverted
+        generational distance", EMO 2015.
+
+    Examples:
+        >>> igd_plus([[1, 2]], [[4, 6], [1, 0]])  # (5 + 0) / 2
+        2.5
+    """
+    found, aim = _pair(points, reference)
+    return float(_moocore().igd_plus(found, ref=aim, maximise=True))
+
+
+def additive_epsilon(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
+    """By how much all points would have to rise, in every objective, to cover a reference front.
+
+    ``max_b min_a max_i (b_i - a_i)`` over ``b`` of the reference and ``a`` of the points.
+
+    Args:
+        points: shape ``[n, K]``, at least one.
+        reference: shape ``[m, K]``, at least one: the front aimed at.
+
+    Returns:
+        In the unit of the objectives; the smaller the better, at most 0 where all of it is covered.
+
+    Raises:
+        ShapeError: no points, not two axes, or two widths.
+        NumericalError: a coordinate is not finite.
+        MissingExtra: moocore is not installed.
+
+    Source:
+        Zitzler et al. 2003, "Performance assessment of multiobjective optimizers: an analysis and
+        review", IEEE TEC 7.
+
+    Examples:
+        >>> additive_epsilon([[3, 1], [2, 2], [1, 3]], [[3, 3]])
+        1.0
+    """
+    found, aim = _pair(points, reference)
+    return float(_moocore().epsilon_additive(found, ref=aim, maximise=True))
+
+
+def extent(points: npt.ArrayLike) -> float:
+    """How far apart the ends of the front of the points lie: the diagonal of the box around it.
+
+    Args:
+        points: shape ``[n, K]``, at least one; dominated ones are left out.
+
+    Returns:
+        In the unit of the objectives; 0 for a single point.
+
+    Raises:
+        ShapeError: no points, or not two axes.
+        NumericalError: a coordinate is not finite.
+
+    Source:
+        Zitzler, Deb & Thiele 2000, "Comparison of multiobjective evolutionary algorithms: empirical
+        results", Evolutionary Computation 8 (M3, with Euclid's norm).
+
+    Examples:
+        >>> extent([[4, 0], [1, 4], [0, 0]])
+        5.0
+    """
+    found = _checked("points", points)
+    return float(np.linalg.norm(np.ptp(found[nondominated(found)], axis=0)))
+
+
+def _pair(points: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[Array, Array]:
+    found, aim = _checked("points", points), _checked("the reference front", reference)
+    _same_width(found, aim, "the reference front")
+    return found, aim
+
+
+def _checked(name: str, points: npt.ArrayLike) -> Array:
+    found = np.asarray(points, dtype=np.float64)
+    if found.ndim != 2 or not found.size:
+        raise ShapeError(
+            f"{name}: the shape is {list(found.shape)}: give at least one point and one objective, "
+            "[n, K]"
+        )
+    if not np.isfinite(found).all():
+        raise NumericalError(f"{name}: a coordinate is not finite: leave such points out")
+    return found
+
+
+def _same_width(points: Array, other: Array, name: str) -> None:
+    if points.shape[1] != other.shape[1]:
+        raise ShapeError(
+            f"the points have {points.shape[1]} objectives, {name} has {other.shape[1]}: give one "
+            "number for each objective"
+        )
+
+
+def _moocore() -> ModuleType:
+    return require("moocore", "pareto")

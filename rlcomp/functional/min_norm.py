@@ -1,0 +1,136 @@
+"""The shortest vector among the convex combinations of several, from their inner products."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from rlcomp.errors import require
+
+# Up to here every support is tried (2^8 - 1 small systems); beyond, a QP solver is faster.
+ENUMERATED = 8
+# How far a weight may be below 0, and an optimality condition off relative to its terms.
+SLACK = 1e-9
+
+
+def min_norm(gram: Tensor) -> Tensor:
+    """``argmin_c |sum_i c_i g_i|^2`` over the simplex, exactly (MGDA's weights).
+
+    Two vectors: the closed form, 1/2 each where they are equal. Up to 8: every support is tried,
+    small ones first, so that duplicates do not share what one of them can carry alone. More: a
+    quadratic programme (quadprog).
+
+    Args:
+        gram: inner products of the vectors, shape ``[K, K]``, positive semi-definite.
+
+    Returns:
+        Shape ``[K]``, float64, on the CPU; not negative, sums to 1. The weights need not be unique;
+        the vector they make is.
+
+    Raises:
+        MissingExtra: more than 8 vectors, and quadprog is not installed.
+
+    Source:
+        Désidéri 2012 (MGDA); Sener & Koltun 2018, arXiv:1810.04650, eq. 3 and algorithm 1.
+
+    Examples:
+        >>> min_norm(torch.tensor([[1.0, -0.5], [-0.5, 1.25]])) * 13
+        tensor([7., 6.], dtype=torch.float64)
+    """
+    gram = gram.detach().cpu().double()
+    scale = float(gram.diagonal().max())
+    if len(gram) == 1 or scale == 0:
+        return gram.new_full((len(gram),), 1 / len(gram))
+    gram = gram / scale
+    if len(gram) == 2:
+        return _of_two(gram)
+    return _enumerated(gram) if len(gram) <= ENUMERATED else _programmed(gram)
+
+
+def stationarity_gap(gram: Tensor) -> float:
+    """The length of the shortest convex combination over that of the longest vector.
+
+    Args:
+        gram: inner products of the vectors, shape ``[K, K]``.
+
+    Returns:
+        In [0, 1], dimensionless; 0 where no direction serves all (Pareto-stationary), and where all
+        vectors are 0.
+
+    Source:
+        Désidéri 2012 (the norm); the division makes it free of scale (this project).
+
+    Examples:
+        >>> stationarity_gap(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]))
+        0.0
+        >>> stationarity_gap(torch.eye(2)) ** 2
+        0.5000000000000001
+    """
+    gram = gram.detach().cpu().double()
+    longest = float(gram.diagonal().max())
+    if longest == 0:
+        return 0.0
+    weights = min_norm(gram)
+    square = float(weights @ gram @ weights) / longest
+    return math.sqrt(min(max(square, 0.0), 1.0))
+
+
+def _of_two(gram: Tensor) -> Tensor:
+    apart = gram[0, 0] + gram[1, 1] - 2 * gram[0, 1]
+    if float(apart) <= 0:
+        return gram.new_full((2,), 0.5)
+    first = ((gram[1, 1] - gram[0, 1]) / apart).clamp(0, 1)
+    return torch.stack([first, 1 - first])
+
+
+def _enumerated(gram: Tensor) -> Tensor:
+    """The first support whose solution is feasible and optimal; else the shortest feasible one."""
+    best, shortest = gram.new_zeros(len(gram)), float("inf")
+    for size in range(1, len(gram) + 1):
+        for support in combinations(range(len(gram)), size):
+            weights = _on_support(gram, list(support))
+            if weights is None:
+                continue
+            along, terms = gram @ weights, gram.abs() @ weights
+            square = weights @ along
+            if bool((along >= square - SLACK * (terms + weights @ terms)).all()):
+                return weights
+            if float(square) < shortest:
+                best, shortest = weights, float(square)
+    return best
+
+
+def _on_support(gram: Tensor, support: list[int]) -> Tensor | None:
+    """``M_S c = lambda 1``, ``sum c = 1``; None if a weight comes out negative."""
+    size = len(support)
+    part = gram[support][:, support]
+    system = gram.new_ones(size + 1, size + 1)
+    # In units of its own, so that short vectors are not lost in the rounding of long ones.
+    system[:size, :size] = part / part.diagonal().max().clamp(min=torch.finfo(part.dtype).tiny)
+    system[size, size] = 0
+    right = gram.new_zeros(size + 1)
+    right[size] = 1
+    solved = (torch.linalg.pinv(system, hermitian=True) @ right)[:size]
+    if float(solved.min()) < -SLACK or abs(float(solved.sum()) - 1) > SLACK:
+        return None
+    weights = gram.new_zeros(len(gram))
+    weights[support] = solved.clamp(min=0) / solved.clamp(min=0).sum()
+    return weights
+
+
+def _programmed(gram: Tensor) -> Tensor:
+    quadprog = require("quadprog", "pareto")
+    size = len(gram)
+    # Strictly convex for the solver: 1e-12 of the trace moves the norm by less than 1e-11.
+    convex = gram + 1e-12 * gram.trace() * torch.eye(size, dtype=gram.dtype)
+    bounds = torch.cat([gram.new_ones(size, 1), torch.eye(size, dtype=gram.dtype)], 1)
+    right = torch.cat([gram.new_ones(1), gram.new_zeros(size)])
+    nothing = gram.new_zeros(size)
+    solved = quadprog.solve_qp(
+        convex.numpy(), nothing.numpy(), bounds.numpy(), right.numpy(), meq=1
+    )[0]
+    weights = torch.from_numpy(solved).clamp(min=0)
+    return weights / weights.sum()

@@ -1,0 +1,134 @@
+"""One number for several expected returns, and what it makes of the policy gradient.
+
+A scalarisation that is not linear belongs to the *expected* returns (SER), not to the reward of
+each sample (ESR): the policy gradient is then that of the linear sum with the weights ``dg/dJ``,
+taken where the expected returns stand. The weights below are those of an ascent.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, rho: float) -> Tensor:
+    """``max_i w_i (z_i - J_i) + rho sum_i w_i (z_i - J_i)``, to be minimised.
+
+    Args:
+        returns: J, expected return of each objective, shape ``[K]``, in reward units.
+        utopia: z, what each might reach at best, shape ``[K]``, in reward units.
+        weights: a factor of each, shape ``[K]``.
+        rho: share of the sum (the augmented form; 1e-4 to 1e-2); 0 for the maximum alone.
+
+    Returns:
+        Scalar.
+
+    Source:
+        Steuer & Choo 1983 (augmented weighted Chebyshev); Bowman 1976 (rho = 0).
+
+    Examples:
+        >>> J, w = torch.tensor([-0.2, -0.5]), torch.tensor([0.5, 0.5])
+        >>> chebyshev(J, torch.zeros(2), w, 0.0)
+        tensor(0.2500)
+    """
+    short = weights * (utopia - returns)
+    return short.max() + rho * short.sum()
+
+
+def chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, rho: float) -> Tensor:
+    """``-d chebyshev / dJ``: the objective that falls short the most, and ``rho w`` of all.
+
+    Objectives that fall short alike share its place equally (a subgradient).
+
+    Args:
+        returns: shape ``[K]``, in reward units.
+        utopia: shape ``[K]``, in reward units.
+        weights: shape ``[K]``.
+        rho: share of the sum.
+
+    Returns:
+        Shape ``[K]``.
+
+    Source:
+        As :func:`chebyshev`.
+
+    Examples:
+        >>> J, w = torch.tensor([-0.2, -0.5]), torch.tensor([0.5, 0.5])
+        >>> chebyshev_weights(J, torch.zeros(2), w, 0.01)
+        tensor([0.0050, 0.5050])
+    """
+    short = weights * (utopia - returns)
+    worst = (short == short.max()).to(weights.dtype)
+    return weights * (worst / worst.sum() + rho)
+
+
+def smooth_chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float) -> Tensor:
+    """``mu * logsumexp_i(w_i (z_i - J_i) / mu)``, to be minimised.
+
+    Between the maximum and the maximum plus ``mu ln K``.
+
+    Args:
+        returns: shape ``[K]``, in reward units.
+        utopia: shape ``[K]``, in reward units.
+        weights: shape ``[K]``.
+        mu: above 0; the smaller, the closer to the maximum.
+
+    Returns:
+        Scalar.
+
+    Source:
+        Lin et al. 2024, arXiv:2402.19078, eq. 8.
+
+    Examples:
+        >>> J, w = torch.tensor([-0.2, -0.5]), torch.tensor([0.5, 0.5])
+        >>> smooth_chebyshev(J, torch.zeros(2), w, 0.1)
+        tensor(0.2701)
+    """
+    return mu * torch.logsumexp(weights * (utopia - returns) / mu, 0)
+
+
+def smooth_chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float) -> Tensor:
+    """``-d smooth_chebyshev / dJ = w * softmax(w (z - J) / mu)``.
+
+    Args:
+        returns: shape ``[K]``, in reward units.
+        utopia: shape ``[K]``, in reward units.
+        weights: shape ``[K]``.
+        mu: above 0.
+
+    Returns:
+        Shape ``[K]``.
+
+    Source:
+        Lin et al. 2024, arXiv:2402.19078, eq. 8.
+
+    Examples:
+        >>> smooth_chebyshev_weights(torch.zeros(2), torch.zeros(2), torch.ones(2), 0.1)
+        tensor([0.5000, 0.5000])
+    """
+    return weights * torch.softmax(weights * (utopia - returns) / mu, 0)
+
+
+def stepped_multipliers(
+    multipliers: Tensor, returns: Tensor, thresholds: Tensor, step: float
+) -> Tensor:
+    """``max(0, lambda_i + step (c_i - J_i))``: dearer while the threshold is not reached.
+
+    Args:
+        multipliers: lambda, shape ``[K]``, not negative.
+        returns: J, shape ``[K]``, in reward units; NaN leaves the multiplier where it is.
+        thresholds: c, shape ``[K]``, in reward units.
+        step: per reward unit.
+
+    Returns:
+        Shape ``[K]``.
+
+    Source:
+        Altman 1999 (constrained MDPs); Tessler et al. 2018, arXiv:1805.11074, eq. 9.
+
+    Examples:
+        >>> stepped_multipliers(torch.ones(2), torch.tensor([0.0, 9.0]), torch.ones(2), 0.5)
+        tensor([1.5000, 0.0000])
+    """
+    moved = (multipliers + step * (thresholds - returns)).clamp(min=0)
+    return torch.where(returns.isnan(), multipliers, moved)

@@ -1,0 +1,314 @@
+import functools
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from torchjd import aggregation, linalg
+
+from components.pareto.linear import Linear
+from components.pareto.mgda import Mgda
+from components.pareto.nash_mtl import NashMtl
+from components.pareto.torchjd import Torchjd
+from rlcomp.errors import MissingExtra, NumericalError
+from rlcomp.pareto import Objectives
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "preference"
+SETS = ["m2", "m2_conflict", "m2_opposite", "m2_aligned"]
+SETS += ["m3", "m3_scales", "m3_dependent", "m5"]
+G1, G2 = [1.0, 0.0], [-0.5, 1.0]
+
+TIGHT = functools.partial(linalg.QuadprogProjector, norm_eps=1e-12, reg_eps=1e-9)
+WEIGHTINGS = {
+    "upgrad": aggregation.UPGradWeighting,
+    "upgrad_smallreg": lambda: aggregation.UPGradWeighting(projector=TIGHT()),
+    "dualproj": aggregation.DualProjWeighting,
+    "pcgrad": aggregation.PCGradWeighting,
+    "imtlg": aggregation.IMTLGWeighting,
+    "alignedmtl": aggregation.AlignedMTLWeighting,
+}
+# The preferences each case was made with.
+PREFERENCES = {
+    "m2": [0.9833431954463265, 0.016656804553673462],
+    "m2_conflict": [0.8210844270739738, 0.17891557292602625],
+    "m2_opposite": [0.39842905199960454, 0.6015709480003955],
+    "m2_aligned": [0.7513805018032096, 0.24861949819679047],
+    "m3": [0.08656298489473149, 0.45923144372510283, 0.45420557138016565],
+    "m3_scales": [0.5025243357374639, 0.209008330747929, 0.2884673335146071],
+    "m3_dependent": [0.5747015990136911, 0.17760861256214872, 0.24768978842416017],
+    "m5": [
+        0.004872107481984732,
+        0.3895553356918203,
+        0.17658292880670293,
+        0.27908673174022863,
+        0.14990289627926343,
+    ],
+}
+ALL = {name: Torchjd(weighting=made, row_norm="unit") for name, made in WEIGHTINGS.items()}
+RANDOM_ORDER = {"pcgrad"}
+
+
+def shown(rows):
+    names = tuple("abcdefgh"[: len(rows)])
+    return Objectives(names, rows.mean(1), rows.mean(1), rows @ rows.T)
+
+
+def raw(name):
+    return Torchjd(weighting=WEIGHTINGS[name], row_norm="none")
+
+
+def combined(part, rows):
+    rows = torch.as_tensor(rows, dtype=torch.float64)
+    return part.weigh(shown(rows)) @ rows
+
+
+def case(name, method):
+    found = load_file(GOLDEN / f"torchjd_{name}_{method}.safetensors")
+    return found["in.jacobian"], found["out.vector"]
+
+
+def drawn(seed, count, spread=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(count, 8, generator=generator, dtype=torch.float64)
+    return rows * spread ** torch.randn(count, 1, generator=generator, dtype=torch.float64)
+
+
+def direction(vector):
+    return vector / vector.norm()
+
+
+@pytest.mark.parametrize("method", WEIGHTINGS)
+@pytest.mark.parametrize("name", SETS)
+def test_on_raw_rows_torchjd_s_vectors_are_reproduced(name, method):
+    rows, want = case(name, method)
+    part = raw(method)
+    part.generator.manual_seed(2000)
+
+    torch.testing.assert_close(combined(part, rows), want, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_preferences_are_handed_to_the_weighting(name):
+    rows, want = case(name, "upgrad_pref")
+    wanted = torch.tensor(PREFERENCES[name], dtype=torch.float64)
+    part = Torchjd(weighting=lambda: aggregation.UPGradWeighting(wanted), row_norm="none")
+
+    torch.testing.assert_close(combined(part, rows), want, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [*SETS, "m3_zero_row"])
+def test_the_mean_is_linear_without_weights(name):
+    rows, want = case(name, "mean")
+
+    torch.testing.assert_close(combined(Linear(weights=None), rows), want, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "factor"),
+    [
+        ("upgrad", 1.5),
+        ("upgrad_smallreg", 1.5),
+        ("dualproj", 1.5),
+        ("alignedmtl", 1.5),
+        ("pcgrad", 1.0),
+        ("imtlg", 1.0),
+    ],
+)
+def test_a_row_of_length_0_is_left_out_so_that_a_mean_is_over_the_two_others(method, factor):
+    rows, want = case("m3_zero_row", method)
+
+    got = combined(raw(method), rows)
+
+    # UPGrad and DualProj add their regularisation to a Gram of another trace.
+    torch.testing.assert_close(got, factor * want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("c", [0, 0.5, 1.2])
+@pytest.mark.parametrize("name", [name for name in SETS if name != "m2_opposite"])
+def test_cagrad_is_reproduced_as_far_as_its_solver_goes(name, c):
+    pytest.importorskip("clarabel")
+    pytest.importorskip("cvxpy")
+    rows, want = case(name, f"cagrad_c{c}")
+    part = Torchjd(weighting=lambda: aggregation.CAGradWeighting(c), row_norm="none")
+
+    torch.testing.assert_close(combined(part, rows), want, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["m2", "m2_conflict", "m2_aligned", "m3", "m5"])
+def test_nash_mtl_s_direction_is_reproduced_as_far_as_its_solver_goes(name):
+    pytest.importorskip("ecos")
+    pytest.importorskip("cvxpy")
+    rows, want = case(name, "nashmtl")
+
+    got = combined(NashMtl(row_norm="none", num_iterations=20), rows)
+
+    # The length follows the rows there, which are brought to a common unit here.
+    torch.testing.assert_close(direction(got), direction(want), rtol=5e-3, atol=5e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name not in ("m2_opposite",)])
+def test_fair_grad_s_direction_is_reproduced(name):
+    pytest.importorskip("scipy")
+    rows, want = case(name, "fairgrad")
+    part = Torchjd(weighting=lambda: aggregation.FairGradWeighting(1.0), row_norm="none")
+
+    # Least squares stop at a gradient of 1e-8, in another unit than there.
+    torch.testing.assert_close(direction(combined(part, rows)), direction(want), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "wanted", "tolerance"),
+    [
+        # Each less what goes against the other: (1, 0) + 0.4 (-0.5, 1) and (0, 1).
+        ("pcgrad", [0.8, 1.4], 1e-12),
+        # The mean of the same two, because each is then at a right angle to the other.
+        ("upgrad_smallreg", [0.4, 0.7], 1e-6),
+        ("upgrad", [0.4, 0.7], 1e-3),
+        ("imtlg", [0.29179607, 0.47213595], 1e-8),
+    ],
+)
+def test_two_vectors_that_conflict(method, wanted, tolerance):
+    got = combined(raw(method), [G1, G2])
+
+    want = torch.tensor(wanted, dtype=torch.float64)
+    torch.testing.assert_close(got, want, atol=tolerance, rtol=0)
+
+
+def test_cagrad_of_two_vectors_that_conflict():
+    pytest.importorskip("clarabel")
+    pytest.importorskip("cvxpy")
+    part = Torchjd(weighting=lambda: aggregation.CAGradWeighting(0.5), row_norm="none")
+
+    got = combined(part, [G1, G2])
+
+    torch.testing.assert_close(got, torch.tensor([0.45789, 0.68683]).double(), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
+@given(seed=st.integers(0, 10000), count=st.integers(2, 4))
+def test_rows_of_unit_length_are_never_worked_against(method, seed, count):
+    # Lengths over four orders of magnitude, where raw rows are (the next test).
+    rows = drawn(seed, count, spread=10.0)
+    part = Mgda(row_norm="unit") if method == "mgda" else ALL[method]
+
+    along = rows @ combined(part, rows)
+
+    assert float((along / rows.norm(dim=1)).min()) >= -1e-3 * float(rows.norm(dim=1).mean())
+
+
+def test_raw_rows_of_very_different_lengths_are_worked_against():
+    lengths = torch.tensor([[0.01], [1.0], [1.0], [50.0]]).double()
+    against = {"none": 0, "unit": 0}
+    for seed in range(50):
+        rows = torch.nn.functional.normalize(drawn(seed, 4), dim=1) * lengths
+        for norm in against:
+            got = combined(Torchjd(weighting=WEIGHTINGS["upgrad"], row_norm=norm), rows)
+            cosine = torch.nn.functional.cosine_similarity(rows, got[None])
+            against[norm] += int(cosine.min() < -0.01)
+
+    assert against["unit"] == 0
+    assert against["none"] > 20
+
+
+@pytest.mark.parametrize("method", sorted(WEIGHTINGS))
+@given(seed=st.integers(0, 10000))
+def test_with_unit_rows_the_length_of_a_row_changes_only_the_common_one(method, seed):
+    rows = drawn(seed, 2)
+    factors = torch.tensor([[20.0], [0.1]]).double()
+
+    got, want = combined(ALL[method], factors * rows), combined(ALL[method], rows)
+
+    longer = (factors * rows).norm(dim=1).mean() / rows.norm(dim=1).mean()
+    torch.testing.assert_close(got, longer * want, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", sorted(WEIGHTINGS.keys() - RANDOM_ORDER))
+@given(seed=st.integers(0, 10000), order=st.permutations(range(3)))
+def test_the_order_of_the_objectives_does_not_matter(method, seed, order):
+    rows = drawn(seed, 3)
+
+    moved = ALL[method].weigh(shown(rows[list(order)]))
+
+    want = ALL[method].weigh(shown(rows))[list(order)]
+    torch.testing.assert_close(moved, want, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", sorted(WEIGHTINGS))
+def test_one_objective_is_followed_as_it_is(method):
+    assert ALL[method].weigh(shown(drawn(0, 1))).tolist() == [1.0]
+
+
+def test_a_projection_goes_the_same_way_when_all_objectives_come_twice():
+    for seed in range(10):
+        rows = drawn(seed, 2)
+
+        once, twice = (combined(ALL["upgrad"], r) for r in (rows, torch.cat([rows, rows])))
+
+        # Its regularisation is 1e-4 of the trace.
+        torch.testing.assert_close(direction(twice), direction(once), atol=2e-3, rtol=0)
+
+
+def test_with_running_lengths_a_row_that_grows_counts_for_more_at_first():
+    part = Torchjd(weighting=aggregation.MeanWeighting, row_norm="ema")
+    eye = torch.eye(2).double()
+    part.weigh(shown(eye))
+
+    weights = part.weigh(shown(eye * torch.tensor([[11.0], [1.0]]).double()))
+
+    # 0.9 + 1.1 = 2 and 1: divided by 2 and 1, mean 1.5, half of each.
+    torch.testing.assert_close(weights, torch.tensor([0.375, 0.75]).double())
+    assert part.norms.run_state() == pytest.approx({"a": 2.0, "b": 1.0})
+
+
+def test_what_is_drawn_comes_from_the_part_s_own_generator():
+    part, rows, outside = raw("pcgrad"), drawn(1, 5), torch.get_rng_state()
+    state = part.generator.get_state()
+
+    seen = {tuple(part.weigh(shown(rows)).tolist()) for _ in range(20)}
+
+    assert torch.equal(torch.get_rng_state(), outside)
+    assert len(seen) > 1
+    part.generator.set_state(state)
+    again = {tuple(part.weigh(shown(rows)).tolist()) for _ in range(20)}
+    assert again == seen
+
+
+def test_weights_that_are_not_finite_are_an_error():
+    class Broken(torch.nn.Module):
+        def forward(self, gram):
+            return torch.full((len(gram),), torch.nan)
+
+    with pytest.raises(NumericalError, match="the weights are"):
+        Torchjd(weighting=Broken, row_norm="unit").weigh(shown(drawn(0, 2)))
+
+
+def test_a_solver_that_is_not_installed_is_named_with_its_extra():
+    class Unsolvable(aggregation.CAGradWeighting):
+        _REQUIRED_DEPS = ["no_such_solver"]
+
+    with pytest.raises(MissingExtra, match=r"no_such_solver.*torchjd\[cagrad\]"):
+        Torchjd(weighting=lambda: Unsolvable(0.5), row_norm="unit")
+
+
+def test_nash_mtl_s_solver_is_named_with_its_extra(monkeypatch):
+    solver = pytest.importorskip("torchjd.aggregation._nash_mtl")
+    monkeypatch.setattr(solver._NashMTLWeighting, "_REQUIRED_DEPS", ["no_such_solver"])
+
+    with pytest.raises(MissingExtra, match=r"no_such_solver.*torchjd\[nash_mtl\]"):
+        NashMtl(row_norm="unit", num_iterations=20)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_nash_bargain_is_where_g_times_alpha_is_1_over_alpha(count):
+    pytest.importorskip("ecos")
+    pytest.importorskip("cvxpy")
+    rows = drawn(3, count)
+
+    weights = NashMtl(row_norm="none", num_iterations=200).weigh(shown(rows))
+
+    products = weights * (rows @ rows.T @ weights)
+    torch.testing.assert_close(
+        products / products.mean(), torch.ones(count).double(), atol=5e-3, rtol=0
+    )
