@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Checked, Fraction, PositiveInt
-from rlcomp.data import Example
+from rlcomp.check import Checked, Fraction, PositiveInt, Probability
+from rlcomp.data import Example, is_held_out
 from rlcomp.errors import ConfigError
 
 
@@ -11,29 +11,60 @@ class Sorting(metaclass=Checked):
     """``"529417>"`` asks for ``"124579"``; every string of ``length`` digits is one example.
 
     Args:
-        length: digits per prompt, at most 18; there are ``10**length`` examples, none is stored.
+        length: digits of the longest prompt, at most 18; nothing is stored.
         held_out: share of the prompts that only evaluators see.
+        shortest: digits of the shortest prompt; all lengths from there on are equally frequent, so
+            that a right answer costs more on some prompts than on others. None: ``length``.
+        bracketed: share of the demonstrations that stand in round brackets, so that a policy that
+            imitated them can be rewarded for a format.
 
     Raises:
-        ConfigError: ``length`` is above 18, so that the examples cannot be counted.
+        ConfigError: ``length`` is above 18, so that the examples cannot be counted, or ``shortest``
+            above ``length``.
 
     Examples:
         >>> Sorting(length=6).example(529417).answer
         '124579'
+        >>> [Sorting(length=3, shortest=2).example(n).prompt for n in (840, 841)]
+        ['20>', '420>']
     """
 
-    def __init__(self, *, length: PositiveInt = 6, held_out: Fraction = 0.1) -> None:
+    def __init__(
+        self,
+        *,
+        length: PositiveInt = 6,
+        held_out: Fraction = 0.1,
+        shortest: PositiveInt | None = None,
+        bracketed: Probability = 0.0,
+    ) -> None:
         if length > 18:
             raise ConfigError(f"Sorting: length is {length}: must be at most 18 (10**18 examples)")
+        if shortest is not None and shortest > length:
+            raise ConfigError(f"Sorting: shortest is {shortest}: must be at most length, {length}")
         self.length = length
         self.held_out = held_out
+        self.shortest = shortest
+        self.bracketed = bracketed
+        self._lengths = range(shortest or length, length + 1)
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
-        return int(10**self.length)
+        """How many examples there are, training and held out; short prompts occur repeatedly."""
+        return len(self._lengths) * int(10**self.length)
 
     def example(self, index: int) -> Example:
-        """The example whose prompt is the index, written with leading zeros."""
-        digits = f"{index:0{self.length}d}"
+        """The example whose prompt is the index, written with leading zeros.
+
+        With several lengths the remainder of the index chooses the length and the quotient is
+        written, its first digits cut off where it is longer.
+        """
+        number, which = divmod(index, len(self._lengths))
+        length = self._lengths[which]
+        digits = f"{number % 10**length:0{length}d}"
         answer = "".join(sorted(digits))
-        return Example(prompt=f"{digits}>", answer=answer, demonstration=answer)
+        # Another hash than that of the split: the brackets must not depend on being held out.
+        wrapped = is_held_out(f"({digits})", self.bracketed)
+        return Example(
+            prompt=f"{digits}>",
+            answer=answer,
+            demonstration=f"({answer})" if wrapped else answer,
+        )

@@ -41,3 +41,40 @@ def test_there_are_as_many_examples_as_numbers():
 def test_too_many_digits_to_count_are_refused():
     with pytest.raises(ConfigError, match="length is 19: must be at most 18"):
         Sorting(length=19)
+
+
+def test_the_lengths_take_turns():
+    task = Sorting(length=4, shortest=2)
+
+    # 9317 = 3 * 3105 + 2: the third length, 4. 9316: the second, so the last 3 digits of 3105.
+    assert [task.example(n).prompt for n in (9315, 9316, 9317)] == ["05>", "105>", "3105>"]
+
+
+def test_every_prompt_of_every_length_occurs_and_each_length_equally_often():
+    task = Sorting(length=3, shortest=1)
+
+    prompts = [task.example(n).prompt[:-1] for n in range(len(task))]
+
+    assert [sum(len(p) == n for p in prompts) for n in (1, 2, 3)] == [1000, 1000, 1000]
+    assert len(set(prompts)) == 10 + 100 + 1000
+
+
+@given(st.integers(0, 10**6 - 1))
+def test_one_length_is_the_plain_task(index):
+    assert Sorting(shortest=6).example(index) == Sorting().example(index)
+
+
+def test_a_share_of_the_demonstrations_stands_in_brackets():
+    task = Sorting(length=3, bracketed=0.3)
+    examples = [task.example(n) for n in range(1000)]
+
+    wrapped = [e for e in examples if e.demonstration == f"({e.answer})"]
+    # A binomial of 1000 draws at 0.3 has a standard deviation of 14.5.
+    assert 250 < len(wrapped) < 350
+    assert all(e.demonstration == e.answer for e in examples if e not in wrapped)
+    assert Sorting(length=3, bracketed=1.0).example(421).demonstration == "(124)"
+
+
+def test_the_shortest_is_not_longer_than_the_longest():
+    with pytest.raises(ConfigError, match="shortest is 7: must be at most length, 6"):
+        Sorting(shortest=7)

@@ -1,0 +1,111 @@
+"""Several rewards as objectives, weighed into one."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.check import NonEmptyText
+from rlcomp.component import Component, masked
+from rlcomp.errors import ConfigError
+from rlcomp.objectives import centred, seen, stacked
+from rlcomp.pareto import Aggregator, weighed
+from rlcomp.run.record import record, recording
+
+
+class Several(Component):
+    """Further rewards beside the batch's own, and their weighted sum in its place.
+
+    A row lacks an objective where that reward could not be computed: NaN in ``rewards``. Its sum is
+    not valid then, unless that objective has weight 0 there; an advantage that goes by ``rewards``
+    (``advantage=per_objective``) learns each objective from the rows that have it. The aggregator
+    sees the rewards less the mean of their group, of the rows that have every objective.
+
+    Reads ``reward``, ``reward_valid`` and ``group_id`` (``[B]``), and ``preference`` (``[B, K]``)
+    where it is there. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name:
+    [B]}``, unweighted, NaN where missing; first the batch's own, then the parts), ``reward`` (the
+    weighted sum) and ``reward_valid``; ``correct`` stays as it is. Records ``reward/<name>`` over
+    the rows that have it, ``reward/weighted`` over valid rows, and what
+    :func:`rlcomp.pareto.weighed` does.
+
+    Args:
+        parts: the further rewards by name.
+        aggregator: weighs the objectives.
+        first: the name of the batch's own reward.
+
+    Raises:
+        ConfigError: no parts, one of them is called like ``first``, or the aggregator names others.
+    """
+
+    reads = ("reward", "reward_valid", "group_id")
+    optional = ("preference",)
+    writes = ("reward", "rewards", "reward_valid")
+    runs = ("parts",)
+    contained = True
+    must_reach = ("reward|rewards",)
+
+    def __init__(
+        self,
+        *,
+        parts: dict[str, Component],
+        aggregator: Aggregator,
+        first: NonEmptyText = "correctness",
+    ) -> None:
+        super().__init__()
+        if not parts:
+            raise ConfigError(
+                "Several: parts is empty: add an objective, such as +objective=brevity"
+            )
+        if first in parts:
+            raise ConfigError(
+                f"Several: parts holds {first!r}, which is the name of the batch's own reward: "
+                "rename the part, or set objectives.first"
+            )
+        self.parts = nn.ModuleDict(parts)
+        self.aggregator = aggregator
+        self.first = first
+        aggregator.check(self.names)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run every part, weigh and add up."""
+        rewards = self.judged(batch)
+        total = self._weighted(batch, rewards)
+        valid = ~total.isnan()
+        batch["rewards"], batch["reward_valid"] = rewards, valid
+        batch["reward"] = masked(total, valid)
+        for name, reward in rewards.items():
+            record(f"reward/{name}", reward, where=~reward.isnan())
+        record("reward/weighted", total, where=valid)
+        return batch
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the objectives, in the order of ``rewards``."""
+        return (self.first, *self.parts)
+
+    def judged(self, batch: TensorDict) -> TensorDict:
+        """Every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
+        with recording():
+            results = {name: part(batch.copy()) for name, part in self.parts.items()}
+        return TensorDict(
+            {name: _present(result) for name, result in {self.first: batch, **results}.items()},
+            batch_size=batch.batch_size,
+        )
+
+    def _weighted(self, batch: TensorDict, rewards: TensorDict) -> Tensor:
+        """The weighted sum, shape ``[B]``; NaN where an objective is missing."""
+        names, values = stacked(rewards)
+        vectors = centred(values, batch["group_id"])
+        weights = weighed(
+            self.aggregator, seen(names, values, vectors, batch.get("preference", None))
+        )
+        # What weighs nothing need not be there, if anything is.
+        idle = (weights == 0) & ~values.isnan().all(1, keepdim=True)
+        return (weights * masked(values, ~idle)).sum(1).to(batch["reward"])
+
+
+def _present(result: TensorDict) -> Tensor:
+    """The reward of a result, NaN where it is not valid."""
+    reward: Tensor = result["reward"]
+    return torch.where(result["reward_valid"], reward, torch.full_like(reward, torch.nan))

@@ -1,0 +1,30 @@
+"""Short answers are better."""
+
+from __future__ import annotations
+
+from rlcomp.check import PositiveInt
+from rlcomp.reward import TextReward
+
+
+class Brevity(TextReward):
+    """``max(0, 1 - characters / longest)``: 1 for an empty response, 0 from ``longest`` on.
+
+    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``brevity``.
+
+    Args:
+        longest: characters of a response that is not brief at all.
+
+    Examples:
+        >>> Brevity(longest=8).score("", "12", "")
+        0.75
+    """
+
+    name = "brevity"
+
+    def __init__(self, *, longest: PositiveInt) -> None:
+        super().__init__()
+        self.longest = longest
+
+    def score(self, prompt: str, response: str, answer: str) -> float:
+        """The share of ``longest`` that is left."""
+        return max(0.0, 1.0 - len(response) / self.longest)

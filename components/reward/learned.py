@@ -1,0 +1,78 @@
+"""A reward model: what it has learnt to like."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.batch import decode_texts
+from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.reward import put_reward
+from rlcomp.reward_model import classify, load_classifier
+
+
+class Learned(Component):
+    """One output of a sequence classifier, read at the end of prompt and response.
+
+    The output is taken raw: a reward-model's scalar, a classifier's log-odds. A response counts as
+    correct where it is above 0. An empty text cannot be judged.
+
+    Reads ``prompt``, ``response`` (``[B, W]`` uint8 texts). Writes ``reward``, float32 ``[B]``,
+    ``rewards`` (``{learned: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
+    :func:`rlcomp.reward.put_reward` does.
+
+    Args:
+        path: a folder with the model and its tokenizer, written by ``save_pretrained``
+            (:func:`rlcomp.reward_model.train_classifier` trains one).
+        label: which output, by its name in the model's ``id2label``; None where there is one only.
+        batch_size: texts per forward pass.
+
+    Raises:
+        DataError: there is no such model in the folder.
+        ConfigError: the model has no such label, or several outputs and none was named.
+    """
+
+    reads = ("prompt", "response")
+    writes = ("reward", "rewards", "correct", "reward_valid")
+
+    def __init__(
+        self, *, path: NonEmptyText, label: str | None = None, batch_size: PositiveInt = 32
+    ) -> None:
+        super().__init__()
+        self.path = path
+        self.label = label
+        self.batch_size = batch_size
+        self.model, self.tokenizer = load_classifier(path)
+        self._output = _output(dict(self.model.config.id2label), label, path)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score every row."""
+        pairs = zip(decode_texts(batch["prompt"]), decode_texts(batch["response"]), strict=True)
+        texts = [prompt + response for prompt, response in pairs]
+        rows = [row for row, text in enumerate(texts) if text]
+        reward = torch.zeros(len(texts))
+        # Texts of one length together: less padding. The model was put into evaluation mode.
+        rows.sort(key=lambda row: len(texts[row]))
+        with torch.no_grad():
+            for start in range(0, len(rows), self.batch_size):
+                some = rows[start : start + self.batch_size]
+                outputs = classify(self.model, self.tokenizer, [texts[row] for row in some])
+                reward[some] = outputs[:, self._output].cpu()
+        reward = reward.to(batch["response"].device)
+        valid = torch.tensor([bool(text) for text in texts], device=reward.device)
+        return put_reward(batch, reward, {"learned": reward}, reward > 0, valid)
+
+
+def _output(names: dict[int, str], label: str | None, path: str) -> int:
+    """Which output a label is."""
+    known = list(names.values())
+    if label is None and len(known) > 1:
+        raise ConfigError(
+            f"Learned: label is null, but the model in '{path}' has {len(known)} outputs: name one "
+            f"of {', '.join(known)}"
+        )
+    if label is not None and label not in known:
+        raise ConfigError(f"Learned: label is {label!r}{nearest(label, known)}")
+    return 0 if label is None else known.index(label)
