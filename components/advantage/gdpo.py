@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import torch
 from tensordict import TensorDict
 
 from rlcomp.advantage import broadcast
@@ -16,11 +17,12 @@ from rlcomp.functional.group import decoupled_standardised
 class Gdpo(Component):
     """Each reward standardised in its group, their weighted sum standardised over the batch.
 
-    Summed first, a reward of small spread would vanish beside one of large spread.
+    Summed first, a reward of small spread would vanish beside one of large spread. A row that lacks
+    a reward with a weight (NaN) counts in no baseline: its sum could not be compared.
 
-    Reads ``rewards`` (``{name: [B]}``), ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``
-    ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where no reward differs within the group, in
-    groups of one and for invalid rewards.
+    Reads ``rewards`` (``{name: [B]}``, NaN where missing), ``reward_valid``, ``group_id`` ``[B]``,
+    ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where no reward differs within
+    the group, in groups of one, and where a reward is invalid or missing.
 
     Args:
         weights: a factor for each of the rewards; 0 leaves one out.
@@ -40,8 +42,11 @@ class Gdpo(Component):
 
     def __init__(self, *, weights: dict[str, float], epsilon: PositiveFloat = 1e-4) -> None:
         super().__init__()
-        if not weights:
-            raise ConfigError("Gdpo: weights is empty: give a factor for each part of the reward")
+        if not any(weights.values()):
+            raise ConfigError(
+                f"Gdpo: weights is {weights or 'empty'}: give a factor for each part of the "
+                "reward, not 0 for all"
+            )
         self.weights = dict(weights)
         self.epsilon = epsilon
 
@@ -49,8 +54,10 @@ class Gdpo(Component):
         """Write the advantage."""
         rewards = dict(batch["rewards"].items())
         _check_names(self.weights, rewards)
+        weights = {name: weight for name, weight in self.weights.items() if weight}
+        missing = torch.stack([rewards[name].isnan() for name in weights]).any(0)
         advantage = decoupled_standardised(
-            rewards, self.weights, batch["group_id"], batch["reward_valid"], self.epsilon
+            rewards, weights, batch["group_id"], batch["reward_valid"] & ~missing, self.epsilon
         )
         return broadcast(batch, advantage)
 

@@ -46,8 +46,9 @@ class Reinforce(Component):
         super().__init__()
         self.baseline = baseline
         self.decay = decay
-        self.register_buffer("average", torch.zeros(()))
-        self.register_buffer("seen", torch.zeros((), dtype=torch.bool))
+        if baseline == "moving":
+            self.register_buffer("average", torch.zeros(()))
+            self.register_buffer("seen", torch.zeros((), dtype=torch.bool))
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
@@ -55,9 +56,10 @@ class Reinforce(Component):
         if self.baseline == "batch_mean":
             one_group = torch.zeros_like(valid, dtype=torch.int64)
             return broadcast(batch, group_centred(reward, one_group, valid))
+        if self.baseline == "none":
+            return broadcast(batch, masked(reward, valid))
         before = self.average.clone()
-        if self.baseline == "moving":
-            self._follow(reward[valid])
+        self._follow(reward[valid])
         return broadcast(batch, masked(reward - before, valid))
 
     def _follow(self, reward: Tensor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -124,18 +124,29 @@ class Learner(Component):
 
     def _step(self, batch: TensorDict) -> None:
         self.optimizer.zero_grad()
+        for name, value in self._differentiated(batch).items():
+            record(f"loss/{name}", value)
+        self._update()
+
+    def _differentiated(self, batch: TensorDict) -> dict[str, float]:
+        """Leave the gradient of an optimiser step in ``.grad``; the losses of the step by name."""
         seen = self._looked_ahead(batch)
         fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
         rows = batch.copy().update({("prepared", name): entry for name, entry in fixed.items()})
-        totals: dict[str, float] = {}
-        for micro in micro_batches(
-            rows, self.micro_batch_tokens, self.unit_rows, packed=self.packed
-        ):
-            for name, value in self._backward(micro).items():
-                totals[name] = totals.get(name, 0.0) + value
-        for name, value in totals.items():
-            record(f"loss/{name}", value)
-        self._update()
+        names = list(self.losses)
+        totals = dict.fromkeys(names, 0.0)
+        for micro in self._micro_batches(rows):
+            with torch.enable_grad(), asking(self.wanted):
+                seen = self._read(micro)
+                values = {name: self._value(name, self._view(name, seen, micro)) for name in names}
+                total = sum(values.values(), torch.zeros(()))
+                total.backward()  # type: ignore[no-untyped-call]
+            for name, value in values.items():
+                totals[name] += float(value.detach())
+        return totals
+
+    def _micro_batches(self, rows: TensorDict) -> Iterator[TensorDict]:
+        return micro_batches(rows, self.micro_batch_tokens, self.unit_rows, packed=self.packed)
 
     def _looked_ahead(self, batch: TensorDict) -> TensorDict:
         """With the model's outputs for all rows, where a loss must see them before the split."""
@@ -147,33 +158,32 @@ class Learner(Component):
         small = {key for key in self.wanted if key not in SCHEMA or SCHEMA[key].per_token}
         outputs: dict[str, Tensor] = {}
         with torch.no_grad(), asking(small):
-            for micro in micro_batches(
-                rows, self.micro_batch_tokens, self.unit_rows, packed=self.packed
-            ):
+            for micro in self._micro_batches(rows):
                 seen = self.model(micro.copy())
                 for key in small & set(self.model.out_keys):
                     empty = seen[key].new_zeros(batch["attention_mask"].shape)
                     outputs.setdefault(key, empty)[micro["row"], : seen[key].shape[1]] = seen[key]
         return batch.copy().update(outputs)
 
-    def _backward(self, micro: TensorDict) -> dict[str, float]:
-        prepared = micro.pop("prepared") if "prepared" in micro.keys() else TensorDict({})
-        total, values = torch.zeros(()), {}
-        with torch.enable_grad(), asking(self.wanted):
-            seen = micro if self.model is None else self.model(micro.copy())
-            for name, loss in self.losses.items():
-                view = seen.copy().update(prepared[name]) if name in self.own else seen
-                result = loss(view)
-                value = self._summed(name, result)
-                total = total + value
-                for key, other in result.items():  # what a foreign loss measures beside
-                    if not key.startswith("loss") and other.numel() == 1:
-                        record(f"{name}/{key}", other)
-                values[name] = float(value.detach())
-            total.backward()  # type: ignore[no-untyped-call]
+    def _read(self, micro: TensorDict) -> TensorDict:
+        """A micro-batch with the model's outputs."""
+        rows = micro.exclude("prepared")
+        seen = rows if self.model is None else self.model(rows)
         if "entropy" in seen.keys() and "response_mask" in seen.keys():
             record("policy/entropy", seen["entropy"], where=seen["response_mask"])
-        return values
+        return seen
+
+    def _view(self, name: str, seen: TensorDict, micro: TensorDict) -> TensorDict:
+        """What a loss is to see of a micro-batch: with what it prepared, if it did."""
+        return seen.copy().update(micro["prepared", name]) if name in self.own else seen
+
+    def _value(self, name: str, view: TensorDict) -> Tensor:
+        """What a loss says of a micro-batch, a scalar."""
+        result = self.losses[name](view)
+        for key, other in result.items():  # what a foreign loss measures beside
+            if not key.startswith("loss") and other.numel() == 1:
+                record(f"{name}/{key}", other)
+        return self._summed(name, result)
 
     @staticmethod
     def _summed(name: str, result: TensorDict) -> Tensor:

@@ -63,6 +63,31 @@ def test_weights_must_name_the_rewards(weights, message, three_and_one):
         Gdpo(weights=weights)(rows)
 
 
-def test_no_weights_are_refused():
-    with pytest.raises(ConfigError, match="weights is empty"):
-        Gdpo(weights={})
+@pytest.mark.parametrize("weights", [{}, {"a": 0.0}])
+def test_no_weights_are_refused(weights):
+    with pytest.raises(ConfigError, match="weights is"):
+        Gdpo(weights=weights)
+
+
+def test_a_row_without_one_of_the_rewards_counts_as_little_as_one_that_is_not_there(
+    three_and_one, of_rows
+):
+    # Without the second, a is (1, -1) in its group: +-1/sqrt(2).
+    nan = float("nan")
+    a, b = torch.tensor([1.0, nan, -1.0, 9.0]), torch.tensor([0.0, 0.0, 0.0, 0.0])
+    valid = with_rewards(three_and_one(0.0, 0.0, 0.0), a=a, b=b)
+    part = Gdpo(weights={"a": 1.0, "b": 1.0}, epsilon=1e-9)
+
+    advantage = of_rows(part(valid))
+
+    # (., -., 0) of the rows that count: std sqrt((1/2 + 1/2) / 2).
+    assert advantage == pytest.approx([1.0, 0.0, -1.0, 0.0])
+
+
+def test_a_reward_of_weight_0_may_be_missing(three_and_one, of_rows):
+    a, b = torch.tensor([2.0, 1.0, 0.0, 9.0]), torch.full((4,), float("nan"))
+    rows = with_rewards(three_and_one(0.0, 0.0, 0.0), a=a, b=b)
+
+    advantage = of_rows(Gdpo(weights={"a": 1.0, "b": 0.0}, epsilon=1e-9)(rows))
+
+    assert advantage == pytest.approx([1.5**0.5, 0.0, -(1.5**0.5), 0.0])

@@ -1,0 +1,157 @@
+"""An advantage for each objective, then one weighted sum of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.advantage import put_advantage
+from rlcomp.component import Component, masked
+from rlcomp.errors import ConfigError
+from rlcomp.functional.group import SAME
+from rlcomp.io.checkpoint import HasRunState
+from rlcomp.objectives import seen, stacked
+from rlcomp.pareto import Aggregator, weighed
+from rlcomp.run.record import record, recording
+from rlcomp.running import RunningMeans
+
+# Weight of the past in the running variance of each objective's rewards.
+SCALE_DECAY = 0.99
+
+
+class PerObjective(Component):
+    """``sum_k w_k A_k / s_k``: each objective has a baseline of its own and a share of the step.
+
+    The aggregator weighs the objectives as vectors: their advantages over the response tokens of
+    the batch. On the policy that sampled it the ratio is 1, so PAMA's ``I(A)`` is A. ``s_k`` is a
+    running standard deviation of the objective's rewards and not that of the batch, which would
+    make all vectors as long as one another. Objectives are outcomes: dense rewards belong to none
+    of them, so KL belongs in the loss. The baselines are those of a group: there is no critic per
+    objective, and estimators that need one are refused.
+
+    An aggregator of returns (Chebyshev, thresholds: its weights are ``dg/dJ``) weighs ``A_k``
+    instead of ``A_k / s_k``; its estimator should be in reward units as well (``group_mean``). A
+    learner that weighs gradients (``learner=per_objective``) reads ``advantages``: the aggregator
+    and the sum here have no part in its policy loss then.
+
+    Reads ``rewards`` (``{name: [B]}``, NaN where a row lacks one), ``reward_valid`` ``[B]``,
+    ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` where it is there, and what the
+    estimator reads. Writes ``advantages`` ``[B, T, K]`` (divided by ``s_k``; 0 for what a row
+    lacks), ``advantage_scale`` ``[B, K]`` (``s_k``, the same in every row), ``advantage``
+    ``[B, T]`` and ``reward_valid``: the row has at least one objective. What an estimator takes out
+    of ``response_mask`` is taken out for all. Records ``advantage/scale/<name>``,
+    ``advantage/abs``, ``advantage/zero_fraction`` and what :func:`rlcomp.pareto.weighed` does.
+
+    Args:
+        advantage: the estimator, run once per objective; another one:
+            ``advantage@advantage.advantage=leave_one_out``.
+        aggregator: another one: ``pareto@advantage.aggregator=linear``.
+        scale: ``"running"``, or ``"none"`` to divide by nothing.
+
+    Raises:
+        ConfigError: the estimator reads a critic's ``value`` or all ``rewards``, or keeps something
+            from batch to batch that all objectives would share.
+
+    Source:
+        He et al. 2025, arXiv:2508.07768 (PAMA: advantages as the vectors); the rest this project's.
+    """
+
+    reads = ("rewards", "reward_valid", "response_mask")
+    writes = ("advantages", "advantage_scale", "advantage", "reward_valid")
+    optional = ("preference",)
+    runs = ("advantage",)
+    supplies = ("reward", "reward_valid", "token_reward")
+
+    def __init__(
+        self, *, advantage: Component, aggregator: Aggregator, scale: Literal["running", "none"]
+    ) -> None:
+        super().__init__()
+        _check_estimator(advantage)
+        self.advantage = advantage
+        self.aggregator = aggregator
+        self.scale: Literal["running", "none"] = scale
+        self.variance = RunningMeans(SCALE_DECAY)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantages and their weighted sum."""
+        names, rewards = stacked(batch["rewards"])
+        present = _present(batch, rewards)
+        results = [self._estimated(batch, name, present[:, k]) for k, name in enumerate(names)]
+        scales = torch.tensor(
+            [self._scale(name, rewards[:, k][present[:, k]]) for k, name in enumerate(names)]
+        ).to(results[0]["advantage"])
+        each = torch.stack([result["advantage"] for result in results], 2) / scales
+        batch["response_mask"] = torch.stack([result["response_mask"] for result in results]).all(0)
+        vectors = each[batch["response_mask"]].T
+        known = rewards.masked_fill(~present, torch.nan)
+        objectives = seen(names, known, vectors, batch.get("preference", None), scales)
+        weights = weighed(self.aggregator, objectives, "advantage").to(each)
+        batch["advantages"] = masked(each, batch["response_mask"][..., None])
+        batch["advantage_scale"] = scales.expand(len(rewards), -1).contiguous()
+        batch["reward_valid"] = present.any(1).to(batch["response_mask"].device)
+        rows = weights[:, None, :] if weights.ndim == 2 else weights
+        return _recorded(put_advantage(batch, (each * rows).sum(2)))
+
+    def _estimated(self, batch: TensorDict, name: str, present: Tensor) -> TensorDict:
+        """With the advantage of one objective, shape ``[B, T]``, in reward units."""
+        one = batch.exclude(*self.supplies)
+        present, reward = present.to(batch["response_mask"].device), batch["rewards"][name]
+        one["reward"] = torch.where(present, reward, torch.zeros_like(reward))
+        one["reward_valid"] = present
+        with recording():
+            one = self.advantage(one)
+        return put_advantage(one, one["advantage"])
+
+    def _scale(self, name: str, reward: Tensor) -> float:
+        """What the advantage of an objective is divided by, in its reward units."""
+        if self.scale == "none":
+            return 1.0
+        # Rewards that are all equal say nothing about the unit.
+        if reward.numel() > 1 and not _equal(reward):
+            self.variance.update(name, float(reward.var()))
+        scale = math.sqrt(self.variance.get(name) or 1.0)
+        record(f"advantage/scale/{name}", scale)
+        return scale
+
+
+def _check_estimator(advantage: Component) -> None:
+    for part in advantage.modules():
+        reads = part.reads if isinstance(part, Component) else ()
+        if "value" in reads:
+            fault = "reads a critic's value, and there is none per objective"
+        elif "rewards" in reads:
+            fault = "reads all rewards, but is run on one objective at a time"
+        elif isinstance(part, HasRunState) or any(True for _ in part.buffers(recurse=False)):
+            fault = "keeps something from batch to batch, which all objectives would share"
+        else:
+            continue
+        raise ConfigError(
+            f"PerObjective: advantage is {type(part).__name__}, which {fault}: choose "
+            "advantage@advantage.advantage=group_mean"
+        )
+
+
+def _equal(reward: Tensor) -> bool:
+    size = reward.abs().max().clamp(min=1)
+    return bool(reward.max() - reward.min() <= SAME * size)
+
+
+def _present(batch: TensorDict, rewards: Tensor) -> Tensor:
+    """Which rows have which objective, shape ``[B, K]``, on the CPU.
+
+    A row that is not valid although nothing is missing could not be judged at all.
+    """
+    missing = rewards.isnan()
+    judged: Tensor = batch["reward_valid"].cpu() | missing.any(1)
+    return ~missing & judged[:, None]
+
+
+def _recorded(batch: TensorDict) -> TensorDict:
+    mask, advantage = batch["response_mask"], batch["advantage"]
+    record("advantage/abs", advantage.abs(), where=mask)
+    record("advantage/zero_fraction", (advantage == 0).all(1), where=mask.any(1))
+    return batch

@@ -1,0 +1,263 @@
+"""The stage that learns from one gradient per objective."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+
+from components.learner.gradient import Learner, constant
+from rlcomp.check import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.component import Component, asking
+from rlcomp.errors import ConfigError, ShapeError, require
+from rlcomp.functional.jacobian import combined_row, reached, row_moments
+from rlcomp.loss import Loss
+from rlcomp.objectives import stacked
+from rlcomp.pareto import Aggregator, Objectives, weighed
+from rlcomp.run.record import record, recording
+
+
+class PerObjectiveLearner(Learner):
+    """Gradient steps along a weighted sum of the gradients of several objectives.
+
+    In every optimiser step the losses that read ``advantage`` are differentiated once per
+    objective, on ``advantages[..., k]``, after one model forward per micro-batch; when all
+    micro-batches are in, the aggregator weighs the rows of that Jacobian. Other losses (KL,
+    entropy, value) are no objectives: their gradient is added once, with weight 1. A penalty inside
+    the policy loss is part of every objective. What the policy loss records is a mean over the
+    objectives; ``loss/policy`` is their weighted sum.
+
+    What an aggregator promises (UPGrad: to go against no objective) holds for the gradients of the
+    step's rows, noise included, and along the combined gradient; an objective whose gradient is
+    mostly noise may still fall, and Adam, which scales each coordinate, takes another direction.
+
+    The aggregator of ``advantage=per_objective`` has no effect on the policy loss here: it makes
+    ``advantage``, and each objective's own stands in ``advantages``. Those are divided by
+    ``advantage_scale``; an aggregator of returns (``dg/dJ``) is shown the gradients times it.
+
+    Time: one forward and ``K`` backward passes. Memory beside the learner's own: the Jacobian,
+    ``K`` numbers for each compared parameter, in its dtype (recorded as ``pareto/jacobian_mib``),
+    and one more row of it while a micro-batch is added.
+
+    Reads ``advantages`` ``[B, T, K]``, ``rewards`` (``{name: [B]}``: names and returns, in the same
+    order), ``reward_valid`` ``[B]``, where they are there ``advantage_scale`` and ``preference``
+    (``[B, K]``), and what the model and the losses read. Writes nothing into the batch.
+
+    Args:
+        model: writes ``log_probs``, ``entropy``, ...
+        losses: by name; at least one reads ``advantage``.
+        aggregator: weighs the objectives' gradients (of what is maximised); must give one weight
+            per objective.
+        compared: a regular expression, found in the names of the trained parameters whose
+            gradients are compared, e.g. ``lora_``; null for all. The others follow the same
+            weighted sum, which a second pass over the micro-batches finds.
+        optimizer: called with the parameters, e.g. a partial of ``torch.optim.AdamW``.
+        schedule: learning-rate multiplier as a function of the phase's progress in (0, 1).
+        num_minibatches: optimiser steps per pass over the batch.
+        epochs: passes over the batch.
+        micro_batch_tokens: tokens per forward; null for no split. Changes memory, not numbers.
+        max_grad_norm: the combined gradient is scaled down to this norm; null for no clipping.
+        name: what its metrics are called: ``learner/grad_norm``.
+
+    Raises:
+        ConfigError: a loss holds its own model, no loss reads ``advantage``, ``compared`` is found
+            in no name, or the aggregator weighs row by row.
+        MissingExtra: torchjd is not installed.
+        NumericalError: a gradient is not finite; names the objective.
+        ShapeError: ``advantages`` does not have one advantage for each of ``rewards``.
+
+    Source:
+        Quinton & Rey 2024, arXiv:2406.16232 (Jacobian descent); Désidéri 2012 (MGDA).
+    """
+
+    reads = ("advantages", "rewards", "reward_valid")
+    optional = ("preference", "advantage_scale")
+
+    def __init__(
+        self,
+        *,
+        model: TensorDictModuleBase,
+        losses: dict[str, TensorDictModuleBase],
+        aggregator: Aggregator,
+        optimizer: Callable[[Iterable[Tensor]], torch.optim.Optimizer],
+        compared: str | None = None,
+        schedule: Callable[[float], float] = constant,
+        num_minibatches: PositiveInt = 1,
+        epochs: PositiveInt = 1,
+        micro_batch_tokens: PositiveInt | None = None,
+        max_grad_norm: PositiveFloat | None = 1.0,
+        name: NonEmptyText = "learner",
+    ) -> None:
+        super().__init__(
+            model=model,
+            losses=losses,
+            optimizer=optimizer,
+            schedule=schedule,
+            num_minibatches=num_minibatches,
+            epochs=epochs,
+            micro_batch_tokens=micro_batch_tokens,
+            max_grad_norm=max_grad_norm,
+            name=name,
+        )
+        self._jac = require("torchjd", "pareto").autojac.jac
+        self._per_objective = _reading_advantage(losses)
+        self._shared = [name for name in losses if name not in self._per_objective]
+        self.compared = compared
+        self._selected = self._named(compared)
+        chosen = {id(parameter) for parameter in self._selected}
+        self._left_out = [p for p in self.trained if id(p) not in chosen]
+        self.aggregator = aggregator
+        self.wanted |= {*self.reads, *self.optional}
+
+    def _named(self, pattern: str | None) -> list[Tensor]:
+        trained = {name: p for name, p in self.named_parameters() if p.requires_grad}
+        try:
+            found = [p for name, p in trained.items() if re.search(pattern or "", name)]
+        except re.error as error:
+            raise ConfigError(
+                f"learner.compared is {pattern!r}, no regular expression: {error}"
+            ) from error
+        if not found:
+            raise ConfigError(
+                f"learner.compared is {pattern!r}, which is found in the name of no trained "
+                f"parameter; those are {', '.join(list(trained)[:4])}, ...; null compares all"
+            )
+        return found
+
+    def _differentiated(self, batch: TensorDict) -> dict[str, float]:
+        names, rewards = stacked(batch["rewards"])
+        known = rewards.masked_fill(~batch["reward_valid"].cpu()[:, None], torch.nan)
+        rows = self._prepared(batch, len(names))
+        used: set[int] = set()
+        jacobian = [p.new_zeros(len(names), *p.shape) for p in self._selected]
+        totals = dict.fromkeys(rows["prepared"].keys(), 0.0)
+        for micro in self._micro_batches(rows):
+            with torch.enable_grad(), asking(self.wanted):
+                values = self._add_rows(jacobian, used, micro)
+            for entry, value in values.items():
+                totals[entry] += float(value.detach())
+        weights = self._weights(names, known, jacobian, batch)
+        for parameter, part in zip(self._selected, jacobian, strict=True):
+            # Without a gradient the optimiser leaves it alone; at 0 it would decay.
+            if id(parameter) not in used:
+                continue
+            own = combined_row(weights, part)
+            parameter.grad = own if parameter.grad is None else parameter.grad + own
+        if self._left_out:
+            self._follow(rows, weights)
+        return {name: totals[name] for name in self._shared} | {
+            name: sum(float(w) * totals[f"{name}.{k}"] for k, w in enumerate(weights))
+            for name in self._per_objective
+        }
+
+    def _prepared(self, batch: TensorDict, number: int) -> TensorDict:
+        """The rows with what each loss prepares; once per objective where it reads an advantage."""
+        if batch["advantages"].shape[-1] != number:
+            raise ShapeError(
+                f"'advantages' has shape {list(batch['advantages'].shape)}, but 'rewards' holds "
+                f"{number} objectives ({', '.join(batch['rewards'].keys())})"
+            )
+        seen = self._looked_ahead(batch)
+        entries = {name: self.own[name].prepare(self.own[name].view(seen)) for name in self._shared}
+        for k in range(number):
+            advantage = batch["advantages"][..., k]
+            of_objective = seen.copy().set("advantage", advantage)
+            for name in self._per_objective:
+                loss = self.own[name]
+                prepared = loss.prepare(loss.view(of_objective))
+                # A name cannot hold a dot: it is the name of a module.
+                entries[f"{name}.{k}"] = prepared.copy().set("advantage", advantage)
+        return batch.copy().update({("prepared", name): entry for name, entry in entries.items()})
+
+    def _add_rows(
+        self, jacobian: list[Tensor], used: set[int], micro: TensorDict
+    ) -> dict[str, Tensor]:
+        """Add what a micro-batch gives to the Jacobian, and to ``.grad`` what the others give.
+
+        The ids of the parameters that have a row are added to ``used``.
+        """
+        seen = self._read(micro)
+        shared = {name: self._told(name, name, seen, micro) for name in self._shared}
+        if shared:
+            torch.stack([*shared.values()]).sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
+        number = len(jacobian[0])
+        for k in range(number):
+            values = {
+                f"{n}.{k}": self._told(n, f"{n}.{k}", seen, micro) for n in self._per_objective
+            }
+            shared |= values
+            # Our own functions have no rule for torch.vmap: one row at a time.
+            loss = torch.stack([*values.values()]).sum()
+            used |= reached(loss, self._selected)
+            rows = self._jac(
+                [loss], self._selected, retain_graph=k + 1 < number, parallel_chunk_size=1
+            )
+            for part, row in zip(jacobian, rows, strict=True):
+                part[k] += row[0]
+        return shared
+
+    def _told(self, name: str, entry: str, seen: TensorDict, micro: TensorDict) -> Tensor:
+        return self._value(name, seen.copy().update(micro["prepared", entry]))
+
+    def _weights(
+        self, names: tuple[str, ...], rewards: Tensor, jacobian: list[Tensor], batch: TensorDict
+    ) -> Tensor:
+        size = sum(part.numel() * part.element_size() for part in jacobian)
+        record("pareto/jacobian_mib", size / 2**20)
+        wanted, units = batch.get("preference", None), batch.get("advantage_scale", None)
+        gram, means = row_moments(jacobian)
+        weights = weighed(
+            self.aggregator,
+            Objectives(
+                names=names,
+                returns=rewards.nanmean(0),
+                means=-means,  # a loss falls where its objective rises
+                gram=gram,
+                preference=None if wanted is None else wanted.double().cpu(),
+                units=None if units is None else units[0].double().cpu(),
+            ),
+            "gradient",
+        )
+        if weights.ndim != 1:
+            raise ConfigError(
+                f"learner.aggregator is {type(self.aggregator).__name__}, which weighs the "
+                "objectives row by row, but a gradient belongs to all rows: give it to "
+                "advantage=per_objective (pareto@advantage.aggregator=...) with learner=policy"
+            )
+        return weights
+
+    def _follow(self, rows: TensorDict, weights: Tensor) -> None:
+        """The gradient of the weighted sum, for the parameters that were not compared."""
+        for micro in self._micro_batches(rows):
+            with torch.enable_grad(), asking(self.wanted), recording():
+                seen = self._read(micro)
+                values = [
+                    float(weight) * self._told(name, f"{name}.{k}", seen, micro)
+                    for k, weight in enumerate(weights)
+                    for name in self._per_objective
+                ]
+                torch.autograd.backward(torch.stack(values).sum(), inputs=self._left_out)
+
+
+def _reading_advantage(losses: dict[str, TensorDictModuleBase]) -> list[str]:
+    """The names of the losses that are evaluated once per objective."""
+    found = []
+    for name, loss in losses.items():
+        if not isinstance(loss, Loss):
+            raise ConfigError(
+                f"learner.losses.{name} is no loss of tokens' advantages ({type(loss).__name__}): "
+                "it cannot be told the objectives apart; use learner=gradient"
+            )
+        parts = [part for part in loss.modules() if isinstance(part, Component)]
+        if any("advantage" in part.in_keys for part in parts):
+            found.append(name)
+    if not found:
+        raise ConfigError(
+            f"learner.losses ({', '.join(losses)}): none reads 'advantage', so there is no "
+            "objective to weigh; add a policy loss (losses.policy=${loss}) or use learner=gradient"
+        )
+    return found
