@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import cast
-
-from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.cli import guard
-from rlcomp.errors import CheckpointError
 
 
 def main() -> None:
@@ -57,27 +53,10 @@ def sample(
     import torch
 
     from rlcomp.batch import decode_texts
-    from rlcomp.io.checkpoint import open_checkpoint, owned
-    from rlcomp.model.language_model import LanguageModel
-    from rlcomp.run.build import Builder
-    from rlcomp.run.plan import read
     from rlcomp.run.seed import named_seed
+    from rlcomp.run.trained import trained_policy
 
-    saved = open_checkpoint(checkpoint)
-    if not (saved.path / "config.yaml").is_file():
-        raise CheckpointError(
-            f"{saved.path} has no config.yaml: build the policy and use restore()"
-        )
-    config = cast("DictConfig", OmegaConf.load(saved.path / "config.yaml"))
-    plan, _ = read(config)
-    builder = Builder(plan, int(config.seed))
-    policy = builder.build(plan.nodes["policy"]) if "policy" in plan.nodes else None
-    if not isinstance(policy, LanguageModel):
-        raise CheckpointError(f"{saved.path}: its run has no language model named 'policy' to ask")
-    tensors = saved.tensors()
-    with torch.no_grad():
-        for name, tensor in owned(builder.built).items():
-            tensor.copy_(tensors[name])
+    policy, config = trained_policy(checkpoint)
     sampling = policy.sampling
     if temperature is not None:
         sampling = dataclasses.replace(sampling, temperature=temperature)

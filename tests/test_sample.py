@@ -150,5 +150,5 @@ def test_a_run_without_a_language_model_cannot_be_asked(ask, tmp_path):
 
     _, error, code = ask(path, "1+1=")
 
-    assert "its run has no language model named 'policy' to ask" in error
+    assert "its run has no language model named 'policy'" in error
     assert code == 2

@@ -18,11 +18,12 @@ class GreedyBaselineCollector(GroupCollector):
     to compare with. Its ``rollout_log_probs`` are those of the policy's own sampling settings, so
     that whatever measures a KL before then sees no other policy.
 
-    Reads ``prompt``, ``answer`` ``[P, W]``. Writes a new batch of ``B = P * (group_size + 1)``
-    rows: the tokens, masks and log-probs of the rollout, its texts, ``group_id``, ``truncated`` and
-    ``greedy``; and ``example_id`` ``[B]``, where the prompts say it, and ``kept_tokens``
-    ``[B, T, V/8]``, where the policy's sampling replays them. Its metrics are those of the sampled
-    rows.
+    Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
+    Writes a new batch of ``B = P * (group_size + 1)`` rows: the tokens, masks and log-probs of the
+    rollout, its texts, ``group_id``, ``truncated`` and ``greedy``; of ``example_id`` ``[P]``,
+    ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there, for each answer; and
+    ``kept_tokens`` ``[B, T, V/8]``, where the policy's sampling replays them. Its metrics are those
+    of the sampled rows.
 
     Args:
         policy: the model that answers.
@@ -45,6 +46,8 @@ class GreedyBaselineCollector(GroupCollector):
         "answer",
         "policy_version",
         "example_id",
+        "policy_prompt",
+        "preference",
         "greedy",
     )
     must_reach = ("greedy",)

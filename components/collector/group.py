@@ -19,10 +19,11 @@ from rlcomp.run.seed import new_generator
 class GroupCollector(Component):
     """Samples ``group_size`` answers to every prompt with the policy's own sampling settings.
 
-    Reads ``prompt``, ``answer`` ``[P, W]``. Writes a new batch of ``B = P * group_size`` rows: the
-    tokens, masks and log-probs of the rollout, its texts, ``group_id`` and ``truncated``; and
-    ``example_id`` ``[B]``, where the prompts say it, and ``kept_tokens`` ``[B, T, V/8]``, where the
-    policy's sampling replays them.
+    Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
+    Writes a new batch of ``B = P * group_size`` rows: the tokens, masks and log-probs of the
+    rollout, its texts, ``group_id`` and ``truncated``; of ``example_id`` ``[P]``, ``policy_prompt``
+    and ``preference`` ``[P, K]`` those that are there, for each answer; and ``kept_tokens``
+    ``[B, T, V/8]``, where the policy's sampling replays them.
 
     Args:
         policy: the model that answers.
@@ -43,8 +44,10 @@ class GroupCollector(Component):
         "answer",
         "policy_version",
         "example_id",
+        "policy_prompt",
+        "preference",
     )
-    optional = ("example_id",)
+    optional = ("example_id", "policy_prompt", "preference")
     fresh = True
 
     def __init__(
@@ -72,14 +75,15 @@ class GroupCollector(Component):
         return rollout
 
     def _answers(self, batch: TensorDict, group_size: int, sampling: Sampling) -> TensorDict:
+        asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
         rollout = self.policy.generate(
-            decode_texts(batch["prompt"]),
+            decode_texts(batch[asked]),
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,
             sampling=sampling,
             generator=self.generator,
         )
-        for key in ("answer", "example_id"):
+        for key in ("prompt", "answer", *self.optional):
             if key in batch.keys():
                 entry = batch[key].to(rollout["tokens"].device)
                 rollout[key] = entry.repeat_interleave(group_size, 0)

@@ -179,7 +179,7 @@ def load_causal_lm(
     Raises:
         DataError: no model at the path, the hub cannot be reached, or the weights found there do
             not fill the model.
-        ConfigError: the tokenizer or the context does not fit the model.
+        ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
     """
     local = local_only(path)
     remedy = "it needs config.json and weights; save one with model.save_pretrained, or go online"
@@ -215,7 +215,14 @@ def _check_filled(path: str, report: dict[str, Any]) -> None:
 
     Raises:
         DataError: names the weights.
+        ConfigError: it is another kind of model.
     """
+    if any(key.endswith("preference_map") for key in report["unexpected_keys"]):
+        raise ConfigError(
+            f"the model at '{path}' was told preferences through a map, which a folder of "
+            "save_pretrained cannot bring back: name its run's directory instead, in model.runs of "
+            "model=soup"
+        )
     missing = sorted(report["missing_keys"])
     sized = [f"{key} {[*found]} for {[*own]}" for key, found, own in report["mismatched_keys"]]
     faults = [f"no {key}" for key in missing] + sorted(sized) + list(report["error_msgs"])

@@ -15,6 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from rlcomp.check import NonEmptyText
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.model.preference import preference_points
 
 _SPECIAL = {"<pad>": 0, "<eos>": 1}
 
@@ -176,7 +177,7 @@ def barred_tokens(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor
     """Ids a policy must never choose: those without a token, and the pad token unless it is EOS.
 
     A padded vocabulary has rows that stand for nothing; a pad token within an answer would vanish
-    from its text.
+    from its text. Tokens that stand for preferences are read only.
 
     Args:
         tokenizer: says which ids are tokens.
@@ -192,6 +193,7 @@ def barred_tokens(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor
     barred = torch.ones(vocabulary, dtype=torch.bool)
     known = torch.tensor(sorted(set(tokenizer.get_vocab().values())))
     barred[known[known < vocabulary]] = False
+    barred[[*preference_points(tokenizer)]] = True
     if tokenizer.pad_token_id is not None:
         barred[tokenizer.pad_token_id] = True
     barred[tokenizer.eos_token_id] = False

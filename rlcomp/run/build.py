@@ -68,7 +68,8 @@ class Builder:
 
 def builds_model(node: Node) -> bool:
     """Whether building a node builds a model, by itself or through its arguments."""
-    if node.target.startswith(("rlcomp.model.build.", "rlcomp.model.adapters.")):
+    models = ("rlcomp.model.build.", "rlcomp.model.adapters.", "rlcomp.model.soup.")
+    if node.target.startswith(models):
         return True
     return any(builds_model(child) for child in children(node))
 

@@ -44,7 +44,9 @@ def test_every_prompt_is_answered_group_size_times():
 
 
 def test_it_writes_what_it_declares():
-    assert set(collector()(prompts()).keys()) == {*GroupCollector.writes} - {"example_id"}
+    assert set(collector()(prompts()).keys()) == {*GroupCollector.writes} - {
+        *GroupCollector.optional
+    }
 
 
 def test_the_number_of_the_example_goes_with_its_answers():

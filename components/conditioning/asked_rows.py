@@ -1,0 +1,70 @@
+"""Given answers, behind what the policy is asked."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.generation.layout import padded
+from rlcomp.model.tokenizer import encode_prompts
+
+
+class AskedRows(Component):
+    """Puts ``policy_prompt`` in the place of the prompt in rows that hold one.
+
+    For a warm start on demonstrations: without it a policy first sees a preference in its rollouts.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``answer``,
+    ``policy_prompt`` ``[B, W]``, ``preference`` ``[B, K]``. Writes the same of a new batch: what
+    stood behind the prompt stands behind ``policy_prompt``.
+
+    Args:
+        tokenizer: the one the rows were encoded with.
+    """
+
+    reads = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "prompt",
+        "answer",
+        "policy_prompt",
+        "preference",
+    )
+    writes = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "prompt",
+        "answer",
+        "policy_prompt",
+        "preference",
+    )
+    fresh = True
+
+    def __init__(self, *, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Put the rows together anew."""
+        texts = (decode_texts(batch[key]) for key in ("prompt", "policy_prompt"))
+        before, asked = (encode_prompts(self.tokenizer, each) for each in texts)
+        lengths = batch["attention_mask"].sum(1).tolist()
+        rows, masks = [], []
+        for index, (old, new) in enumerate(zip(before, asked, strict=True)):
+            behind = slice(len(old), lengths[index])
+            rows.append([*new, *batch["tokens"][index, behind].tolist()])
+            masks.append([*[0] * len(new), *batch["response_mask"][index, behind].tolist()])
+        pad, eos = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
+        tokens, filled = padded(rows, int(eos if pad is None else pad))
+        columns = {
+            "tokens": tokens,
+            "attention_mask": filled,
+            "response_mask": padded(masks, 0)[0].bool(),
+        }
+        kept = batch.select("prompt", "answer", "policy_prompt", "preference")
+        device = batch["tokens"].device
+        return kept.update({key: column.to(device) for key, column in columns.items()})

@@ -1,0 +1,86 @@
+"""Preferences as one token in front of the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.check import PositiveFloat, PositiveInt
+from rlcomp.component import Component
+from rlcomp.conditioning import Conditioning
+from rlcomp.data import Task
+from rlcomp.errors import ConfigError
+from rlcomp.functional.lattice import lattice
+from rlcomp.model.preference import preference_points, preference_token
+
+
+class Embedding(Conditioning):
+    """Writes the token of the preference, whose embedding is a linear map of it, before the prompt.
+
+    The tokens are the tokenizer's (``tokenizer=character_preference``), the map is the model's
+    (``model=tiny_conditioned``).
+
+    Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
+    ``policy_prompt`` ``[P, W]``.
+
+    Args:
+        objectives: the stage that has several.
+        alpha: concentration of the distribution; 1 is uniform, less prefers one objective at a
+            time.
+        task: its prompts must leave room for one more token.
+        tokenizer: the policy's; has a token for every preference in so many steps.
+        context_length: tokens the model can hold.
+        max_new_tokens: tokens an answer may take.
+
+    Raises:
+        ConfigError: there is one objective only, or the tokenizer has no tokens for preferences,
+            or those of another number of objectives.
+        DataError: a prompt leaves no room for the answer.
+    """
+
+    def __init__(
+        self,
+        *,
+        objectives: Component,
+        alpha: PositiveFloat = 1.0,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        context_length: PositiveInt,
+        max_new_tokens: PositiveInt,
+    ) -> None:
+        super().__init__(
+            objectives=objectives,
+            alpha=alpha,
+            levels=_levels(tokenizer),
+            task=task,
+            tokenizer=tokenizer,
+            context_length=context_length,
+            max_new_tokens=max_new_tokens,
+        )
+        self._check_number()
+        self.check_fits(self.written(lattice(len(self.names), self.levels)[0].tolist()))
+
+    def written(self, steps: Sequence[int]) -> str:
+        """The token."""
+        return preference_token(steps)
+
+    def _check_number(self) -> None:
+        told, *_ = preference_points(self.tokenizer).values()
+        if len(told) != len(self.names):
+            raise ConfigError(
+                f"the tokenizer's tokens for preferences are of {len(told)} objectives, but there "
+                f"are {len(self.names)} ({', '.join(self.names)}): set "
+                f"tokenizer.num_objectives={len(self.names)}"
+            )
+
+
+def _levels(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Steps that each of the tokenizer's preferences shares out."""
+    points = preference_points(tokenizer)
+    if not points:
+        raise ConfigError(
+            "the tokenizer has no tokens for preferences: use tokenizer=character_preference "
+            "model=tiny_conditioned, or conditioning=text_prefix"
+        )
+    return sum(next(iter(points.values())))
