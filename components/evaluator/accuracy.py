@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -57,36 +59,50 @@ class Accuracy(Component):
         # The same prompts and the same draws at every evaluation: differences are the policy's.
         self.seed = torch.initial_seed()
         self.examples = held_out_examples(task, num_prompts, self.seed)
+        self.asked = [example.prompt for example in self.examples]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; the batch is not looked at."""
-        greedy = self._answers(1, Sampling(temperature=0.0))
-        sampled = self._answers(self.samples_per_prompt, None)
+        greedy = self.answers(self.asked, 1, Sampling(temperature=0.0))
+        self.measure(greedy, self.answers(self.asked, self.samples_per_prompt, None))
+        return batch
+
+    def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
+        """Record what the answers show; the rows of a prompt lie one after the other."""
         for answered in (greedy, sampled):
             record("evaluation/invalid_fraction", (~answered["reward_valid"]).float())
         judged, right = self._counts(greedy)
         self._record_rate("greedy", right[judged > 0])
         judged, right = self._counts(sampled)
-        self._record_mean("sampled", right[judged > 0].double() / judged[judged > 0])
+        self.record_mean("sampled", right[judged > 0].double() / judged[judged > 0])
         k = 1
         while k <= self.samples_per_prompt:
             enough = judged >= k
-            self._record_mean(f"pass@{k}", pass_at_k(judged[enough], right[enough], k))
+            self.record_mean(f"pass@{k}", pass_at_k(judged[enough], right[enough], k))
             k *= 2
         self._show(greedy)
-        return batch
 
-    def _answers(self, group_size: int, sampling: Sampling | None) -> TensorDict:
+    def answers(
+        self, asked: Sequence[str], group_size: int, sampling: Sampling | None
+    ) -> TensorDict:
+        """Answers to the held-out prompts, judged, ``group_size`` rows a prompt.
+
+        Args:
+            asked: what the policy is asked, a text for each prompt.
+            group_size: answers to each.
+            sampling: the policy's own if None.
+        """
         answered = self.policy.generate(
-            [example.prompt for example in self.examples],
+            asked,
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,
             sampling=sampling,
             generator=torch.Generator().manual_seed(self.seed),
         )
-        answers = encode_texts([example.answer for example in self.examples])
-        answers = answers.repeat_interleave(group_size, 0)
-        answered["answer"] = answers.to(answered["tokens"].device)
+        device = answered["tokens"].device
+        for key in ("prompt", "answer"):
+            texts = encode_texts([getattr(example, key) for example in self.examples])
+            answered[key] = texts.repeat_interleave(group_size, 0).to(device)
         with recording():  # the reward's own metrics are the training reward's
             return self.reward(answered)
 
@@ -101,7 +117,8 @@ class Accuracy(Component):
             interval = wilson_interval(int(right.sum()), len(right), level=0.95)
             _record(name, right, interval)
 
-    def _record_mean(self, name: str, per_prompt: Tensor) -> None:
+    def record_mean(self, name: str, per_prompt: Tensor) -> None:
+        """Record a mean over prompts with its interval; nothing of none."""
         if not len(per_prompt):
             return
         if bool(((per_prompt == 0) | (per_prompt == 1)).all()):

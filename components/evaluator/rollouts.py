@@ -27,7 +27,8 @@ class RolloutLog(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``,
     ``prompt``, ``response`` ``[B, W]``, and where they are there ``advantage``, ``old_log_probs``
-    ``[B, T]``, ``reward``, ``rewards``, ``correct``, ``truncated`` ``[B]``, ``answer`` ``[B, W]``.
+    ``[B, T]``, ``reward``, ``rewards``, ``correct``, ``truncated`` ``[B]``, ``answer``,
+    ``policy_prompt`` ``[B, W]``.
 
     Args:
         policy: scores the answers as it now is.
@@ -43,6 +44,7 @@ class RolloutLog(Component):
         "correct",
         "truncated",
         "answer",
+        "policy_prompt",
     )
 
     def __init__(self, *, policy: LanguageModel, num_groups: PositiveInt = 2) -> None:
@@ -66,7 +68,8 @@ class RolloutLog(Component):
             mask = rows["response_mask"]
             numbers["ratio"] = log_ratio(scored["log_probs"], rows["old_log_probs"], mask).exp()
         # Not by the response mask: a filter may have emptied it.
-        prompts = map(len, encode_prompts(self.policy.tokenizer, decode_texts(rows["prompt"])))
+        asked = rows["policy_prompt" if "policy_prompt" in rows.keys() else "prompt"]
+        prompts = map(len, encode_prompts(self.policy.tokenizer, decode_texts(asked)))
         for index, (start, outcome) in enumerate(zip(prompts, _outcomes(rows), strict=True)):
             record_sample(**outcome, **self._tokens(rows, numbers, index, start))
         return batch

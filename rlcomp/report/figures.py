@@ -1,10 +1,12 @@
-"""Learning curves as SVG: a line and a band for each group."""
+"""Figures as SVG; learning curves: a line and a band for each group."""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from rlcomp.report.groups import Group
 from rlcomp.report.statistics import band, curve
@@ -12,14 +14,14 @@ from rlcomp.report.statistics import band, curve
 # Told apart on white and on black, and by the colour-blind (Okabe and Ito).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#999999")
 # Stands for the page's own text colour, which follows its theme.
-_INK = "#010203"
+INK = "#010203"
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "rlcomp",
     "text.parse_math": False,
     "font.family": "sans-serif",
     **dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
     ),
 }
 
@@ -29,30 +31,48 @@ def colour_of(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
+def style() -> AbstractContextManager[None]:
+    """How figures of a page look; they are made and drawn inside."""
+    import matplotlib
+
+    return matplotlib.rc_context(_STYLE)
+
+
+def blank(width: float, height: float) -> Any:  # noqa: ANN401
+    """An empty figure, of so many inches; needs no display."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure
+
+
+def as_svg(figure: Any) -> str:  # noqa: ANN401
+    """A figure as an ``<svg>`` element in the colours of the page it stands in."""
+    file = io.StringIO()
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with style():
+        figure.savefig(file, format="svg", transparent=True, metadata=metadata)
+    svg = file.getvalue()
+    svg = re.sub(r" font-family: [^;]*;", "", svg[svg.index("<svg") :])  # the page's own
+    return re.sub(r"\n\s*", "\n", svg.replace(INK, "currentColor"))
+
+
 def curves(groups: Sequence[Group], metric: str) -> str:
     """One metric of all groups, as an ``<svg>`` element.
 
     Mean and interval over the finished runs; each run that has not finished, dashed.
     """
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-        FigureCanvasSVG(figure)
+    with style():
+        figure = blank(6.4, 3.2)
         axes = figure.add_subplot()
         for index, group in enumerate(groups):
             _draw(axes, group, metric, colour_of(index))
         axes.set_xlabel("step")
         axes.grid(alpha=0.2)
         axes.spines[["top", "right"]].set_visible(False)
-        file = io.StringIO()
-        metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(file, format="svg", transparent=True, metadata=metadata)
-    svg = file.getvalue()
-    svg = re.sub(r" font-family: [^;]*;", "", svg[svg.index("<svg") :])  # the page's own
-    return re.sub(r"\n\s*", "\n", svg.replace(_INK, "currentColor"))
+    return as_svg(figure)
 
 
 def _draw(axes: object, group: Group, metric: str, colour: str) -> None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcomp.errors import require
-from rlcomp.report.figures import colour_of, curves
+from rlcomp.report.figures import as_svg, colour_of, curves
+from rlcomp.report.front_figures import run_figure, sweep_figure
+from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
 from rlcomp.report.lines import read_lines
 from rlcomp.report.rollouts import Step, steps_of
@@ -26,6 +28,7 @@ class Report:
     baseline: Group | None
     metrics: Sequence[str]
     results: Sequence[Result]
+    fronts: Fronts | None = None
 
 
 def write_page(path: Path, report: Report) -> None:
@@ -47,11 +50,23 @@ def write_page(path: Path, report: Report) -> None:
         kinds=list(KINDS),
         colours={group.name: colour_of(index) for index, group in enumerate(report.groups)},
         curves={metric: curves(report.groups, metric) for metric in report.metrics},
+        front=front_of(report),
         costs=costs(report.groups),
         steps=steps,
         left_out=left_out,
     )
     path.write_text(page, encoding="utf-8", errors="replace")
+
+
+def front_of(report: Report) -> str:
+    """The front as an ``<svg>`` element: of one run its way, of several their ends; or nothing."""
+    if report.fronts is None:
+        return ""
+    if len(report.runs) == 1:
+        figure = run_figure(report.runs[0].rows, report.fronts.names)
+    else:
+        figure = sweep_figure(report.fronts)
+    return "" if figure is None else as_svg(figure)
 
 
 def rollouts_of(runs: Sequence[Run]) -> tuple[list[Step], int]:

@@ -10,7 +10,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from rlcomp.report.front_figures import run_figure
 from rlcomp.report.lines import read_lines
+from rlcomp.report.points import objectives_of
 
 CURVES = {
     "reward/mean": "reward",
@@ -21,7 +23,7 @@ CURVES = {
 
 
 def summarise(directory: str | Path) -> str:
-    """Draw ``curve.png`` and put the run into words.
+    """Draw ``curve.png``, with several objectives ``front.png``, and put the run into words.
 
     Returns:
         The text a run ends with; its last line is ``held-out accuracy: sampled 0.93 greedy 0.99``
@@ -34,6 +36,7 @@ def summarise(directory: str | Path) -> str:
     parts = [_words(rows)]
     if _curve(rows, directory / "curve.png"):
         parts.append(f"learning curve: {directory / 'curve.png'}")
+    parts += _front(rows, directory / "front.png")
     parts.append(f"metrics, samples, checkpoints: {directory}")
     answers = [row for row in read_lines(directory / "samples.jsonl") if "tokens" not in row]
     parts += [_table(answers), _accuracy(rows)]
@@ -104,6 +107,16 @@ def _marked(row: dict[str, Any]) -> str:
 def _shown(text: str) -> str:
     """On one line, whatever the text holds."""
     return repr(text)[1:-1]
+
+
+def _front(rows: list[dict[str, Any]], path: Path) -> list[str]:
+    """Draw the way of a run with several objectives, and say where it ended."""
+    names = objectives_of(rows)
+    figure = run_figure(rows, names) if len(names) > 1 else None
+    if figure is None:
+        return []
+    figure.savefig(path, dpi=150)
+    return [f"front of {', '.join(names)}: {path}"]
 
 
 def _curve(rows: list[dict[str, Any]], path: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,14 +12,19 @@ from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Estimate, area, estimate, final, paired
 
+# The usual metrics; behind a slash, all whose names begin so.
 METRICS = (
     "evaluation/sampled",
     "evaluation/greedy",
     "evaluation/return",
+    "evaluation/return/",
+    "evaluation/hypervolume",
+    "evaluation/response/",
     "reward/mean",
     "episode/return",
     "policy/entropy",
     "rollout/length",
+    "pareto/",
     "kl/reference",
     "loss/sft",
 )
@@ -60,8 +65,17 @@ def chosen_metrics(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     for metric in wanted:
         if metric not in known:
             raise ConfigError(f"--metrics: no run recorded {metric!r}{nearest(metric, known)}")
-    usual = [metric for metric in METRICS if metric in known]
+    usual = [metric for name in METRICS for metric in _called(name, known)]
     return list(wanted) or usual or [name for name in known if not name.startswith("time/")]
+
+
+def _called(name: str, known: Collection[str]) -> list[str]:
+    """The metrics that one of the usual names stands for; ends of intervals are not among them."""
+    if not name.endswith("/"):
+        return [name] if name in known else []
+    family = [metric for metric in known if metric.startswith(name) and "@" not in metric]
+    ends = {f"{metric}{end}" for metric in family for end in ("_low", "_high")}
+    return [metric for metric in family if metric not in ends]
 
 
 def results(groups: Sequence[Group], metrics: Sequence[str], baseline: Group) -> list[Result]:

@@ -1,0 +1,150 @@
+"""What every objective gains on held-out prompts, and the front where a policy can be asked."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.evaluator.accuracy import Accuracy
+from rlcomp.check import NonNegativeInt, PositiveInt
+from rlcomp.component import Component
+from rlcomp.conditioning import Conditioning
+from rlcomp.data import Task
+from rlcomp.errors import ConfigError, nearest, require
+from rlcomp.functional.front import hypervolume
+from rlcomp.functional.lattice import lattice, nearest_point
+from rlcomp.functional.rank_correlation import rank_correlation
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.objectives import several
+from rlcomp.run.record import record
+
+
+class ObjectivesEvaluator(Accuracy):
+    """Accuracy, and the return of every objective; runs beside the training batch.
+
+    Records what :class:`Accuracy` does; ``evaluation/return/<objective>``, the mean reward of the
+    sampled answers, with a 95 % bootstrap interval over prompts (``_low``, ``_high``), unweighted
+    and before any shaping; ``evaluation/hypervolume``, what these returns dominate above the
+    reference point. Answers without an objective's reward do not count for it.
+
+    A policy that is conditioned on a preference is asked for equal weights, and then, with one
+    sampled answer a prompt, for every preference of a grid:
+    ``evaluation/return/<objective>@<weights>`` (``@0.333:0.667``, in the order of the objectives)
+    is what each gives, ``evaluation/hypervolume`` that of them all, and
+    ``evaluation/response/<objective>`` the rank correlation of its return with its weight: 1 where
+    asking for more always gives more.
+
+    Args:
+        policy: the model that answers, with its own sampling settings and greedily.
+        task: its held-out part is asked.
+        reward: writes ``reward``, ``correct`` and ``reward_valid``.
+        objectives: the stage that has several; its weights are not asked for, nor moved.
+        conditioning: what the policy is told of a preference; none: it is told nothing.
+        preference_steps: steps that a preference of the grid shares out among the objectives, at
+            most as many as the conditioning can write: 3 makes 4 preferences of two objectives, 10
+            of three.
+        reference_point: the worst returns that count, by objective; 0 where left out.
+        num_prompts: how many held-out prompts; fewer when the task has fewer.
+        samples_per_prompt: sampled answers per prompt.
+        max_new_tokens: longest answer, in tokens.
+        num_shown: how many answers are kept to be read.
+
+    Raises:
+        ConfigError: the run has one objective only, or other ones than named here.
+        MissingExtra: moocore is not installed.
+
+    Source:
+        One policy asked for a grid of preferences: Yang et al. 2024, arXiv:2402.10207.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: LanguageModel,
+        task: Task,
+        reward: Component,
+        objectives: Component,
+        conditioning: Component | None = None,
+        preference_steps: PositiveInt = 3,
+        reference_point: dict[str, float] | None = None,
+        num_prompts: PositiveInt = 256,
+        samples_per_prompt: PositiveInt = 4,
+        max_new_tokens: PositiveInt,
+        num_shown: NonNegativeInt = 8,
+    ) -> None:
+        super().__init__(
+            policy=policy,
+            task=task,
+            reward=reward,
+            num_prompts=num_prompts,
+            samples_per_prompt=samples_per_prompt,
+            max_new_tokens=max_new_tokens,
+            num_shown=num_shown,
+        )
+        require("moocore", "pareto")  # now, and not after the first phase
+        self.objectives = several(objectives, "evaluate with evaluator@evaluation=accuracy")
+        self.conditioning = conditioning if isinstance(conditioning, Conditioning) else None
+        self.preference_steps = preference_steps
+        self.reference_point = reference_point or {}
+        names = self.objectives.names
+        self.reference = [self.reference_point.get(name, 0.0) for name in names]
+        for name in self.reference_point:
+            if name not in names:
+                raise ConfigError(f"reference_point names {name!r}{nearest(name, names)}")
+        self.prompts = self.asked
+        self.preferences = torch.zeros(0, len(names))
+        if self.conditioning is not None:
+            self.preferences = _grid(self.conditioning, names, preference_steps)
+            equal = torch.full((len(names),), 1 / len(names), dtype=torch.float64)
+            self.asked = self.conditioning.ask(self.prompts, equal)
+
+    def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
+        """Record accuracies, returns, and the front."""
+        super().measure(greedy, sampled)
+        returns = self._returns(sampled)
+        for name, per_prompt in zip(self.objectives.names, returns, strict=True):
+            self.record_mean(f"return/{name}", per_prompt[per_prompt.isfinite()])
+        points = returns.nanmean(1)[None]
+        if self.conditioning is not None:
+            points = self._front(self.conditioning)
+        reached = points[points.isfinite().all(1)]
+        if len(reached):
+            record("evaluation/hypervolume", hypervolume(reached, self.reference))
+
+    def _returns(self, answered: TensorDict) -> Tensor:
+        """Mean reward of each prompt's answers, ``[K, P]``; NaN where there is none."""
+        rewards = self.objectives.judged(answered)
+        rows = [rewards[name].detach().double().cpu() for name in self.objectives.names]
+        return torch.stack(rows).view(len(rows), len(self.examples), -1).nanmean(2)
+
+    def _front(self, conditioning: Conditioning) -> Tensor:
+        """The returns at every preference of the grid, ``[G, K]``."""
+        points = torch.stack([self._at(conditioning, weights) for weights in self.preferences])
+        for index, name in enumerate(self.objectives.names):
+            seen = points[:, index].isfinite()
+            weights, returns = self.preferences[seen, index], points[seen, index]
+            if len(returns) > 1:
+                record(f"evaluation/response/{name}", rank_correlation(weights, returns))
+        return points
+
+    def _at(self, conditioning: Conditioning, weights: Tensor) -> Tensor:
+        """The returns of a policy that is asked for these weights, ``[K]``."""
+        asked = conditioning.ask(self.prompts, weights)
+        point = self._returns(self.answers(asked, 1, None)).nanmean(1)
+        label = ":".join(f"{weight:.3g}" for weight in weights.tolist())
+        for name, value in zip(self.objectives.names, point, strict=True):
+            record(f"evaluation/return/{name}@{label}", value, where=value.isfinite())
+        return point
+
+
+def _grid(conditioning: Conditioning, names: tuple[str, ...], steps: int) -> Tensor:
+    """The preferences that are asked for, ``[G, K]``, as the conditioning can write them."""
+    if conditioning.names != names:
+        raise ConfigError(
+            f"conditioning.objectives are {list(conditioning.names)}, but the objectives are "
+            f"{list(names)}: give both the same stage"
+        )
+    steps = min(steps, conditioning.levels)
+    nearest_written = nearest_point(lattice(len(names), steps) / steps, conditioning.levels)
+    return nearest_written.double() / conditioning.levels

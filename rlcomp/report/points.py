@@ -1,0 +1,69 @@
+"""The returns of several objectives, as a run recorded them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlcomp.report.statistics import Array
+
+_PREFIX = "evaluation/return/"
+Rows = Sequence[Mapping[str, Any]]
+
+
+def objectives_of(rows: Rows) -> tuple[str, ...]:
+    """The objectives whose returns were recorded, in that order.
+
+    Examples:
+        >>> objectives_of([{"evaluation/return/a": 1.0, "evaluation/return/a_low": 0.5}])
+        ('a',)
+    """
+    found = dict.fromkeys(
+        key.removeprefix(_PREFIX) for row in rows for key in row if key.startswith(_PREFIX)
+    )
+    ends = {f"{name}{end}" for name in found for end in ("_low", "_high")}
+    return tuple(name for name in found if "@" not in name and name not in ends)
+
+
+def path_of(rows: Rows, names: Sequence[str]) -> tuple[Array, Array]:
+    """The evaluations of a run.
+
+    Returns:
+        Steps, shape ``[n]``, and the returns there, shape ``[n, K]``.
+    """
+    found = [(row["total"], *point) for row in rows if (point := _point(row, names)) is not None]
+    table = np.asarray(found, dtype=np.float64).reshape(-1, 1 + len(names))
+    return table[:, 0], table[:, 1:]
+
+
+def asked_for(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
+    """What the last evaluation of a conditioned policy gave, ``[K]`` by preference; else nothing.
+
+    Examples:
+        >>> asked_for([{"evaluation/return/a@0:1": 0.5, "evaluation/return/b@0:1": 2.0}], "ab")
+        {'0:1': array([0.5, 2. ])}
+    """
+    for row in reversed(rows):
+        labels = dict.fromkeys(
+            key.rpartition("@")[2] for key in row if key.startswith(_PREFIX) and "@" in key
+        )
+        points = {label: _point(row, names, f"@{label}") for label in labels}
+        if points:
+            return {label: point for label, point in points.items() if point is not None}
+    return {}
+
+
+def _point(row: Mapping[str, Any], names: Sequence[str], label: str = "") -> Array | None:
+    values = [row.get(f"{_PREFIX}{name}{label}") for name in names]
+    if any(value is None or not math.isfinite(value) for value in values):
+        return None
+    return np.asarray(values, dtype=np.float64)
+
+
+def reached(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
+    """Where a run ended: by preference, or one point without a label; nothing without any."""
+    _, points = path_of(rows, names)
+    return asked_for(rows, names) or ({"": points[-1]} if len(points) else {})
