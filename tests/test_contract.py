@@ -49,18 +49,35 @@ GIVEN = {
     "collector/delayed": ["probe.collector.group_size=2"],
     "collector/group": ["probe.group_size=2"],
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
+    "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
+    "conditioning/text_prefix": ["+objective=brevity"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
+    "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
+    "experiment/pareto": ["+objective=brevity"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],
+    "model/soup": [
+        "probe.runs={a: FOLDER/model, b: FOLDER/model}",
+        "probe.weights={a: 0.5, b: 0.5}",
+        "tokenizer=pretrained",
+        "tokenizer.path=FOLDER/tokenizer",
+    ],
+    "model/tiny_conditioned": ["tokenizer=character_preference"],
     "model/pretrained": [
         "probe.path=FOLDER/model",
         "tokenizer=pretrained",
         "tokenizer.path=FOLDER/tokenizer",
     ],
+    "objective/learned": ["objectives.parts.learned.path=FOLDER/classifier"],
+    "objectives/several": ["probe.parts={right: '${reward}'}"],
+    "pareto/constrained": ["probe.maximise=right", "probe.thresholds={short: 0.5}"],
+    "pareto/expected": ["probe.function={_target_: torch.logsumexp, _partial_: true, dim: 0}"],
     "recipe/gsm8k": ["task.path=FOLDER/rows.jsonl"],
     "reference/adapter_off": ["model=tiny_lora"],
+    "reward/brevity": ["probe.longest=4"],
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
+    "reward/learned": ["probe.path=FOLDER/classifier"],
     "reward/regex": ["probe.pattern='5'"],
     "reward/shuffled": ["probe.reward=${reward}"],
     "reward/steps": ["probe.step.function={_target_: contract_parts.brevity, _partial_: true}"],
@@ -96,8 +113,10 @@ TEXTS = {
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A pretrained model, the rows of a task, and a module with a reward function."""
+    from transformers import AutoModelForSequenceClassification
+
     from rlcomp.model.build import causal_lm
-    from rlcomp.model.tokenizer import character_tokenizer
+    from rlcomp.model.tokenizer import byte_tokenizer, character_tokenizer
 
     where = tmp_path_factory.mktemp("given")
     rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]
@@ -118,6 +137,11 @@ def folder(tmp_path_factory):
     )
     model.save_pretrained(where / "model")
     tokenizer.save_pretrained(where / "tokenizer")
+    # Of bytes: it reads whatever a policy writes. One output, so that no label has to be named.
+    model.config.update({"num_labels": 1, "vocab_size": len(byte_tokenizer()), "pad_token_id": 0})
+    classifier = AutoModelForSequenceClassification.from_config(model.config)
+    classifier.save_pretrained(where / "classifier")
+    byte_tokenizer().save_pretrained(where / "classifier")
     sys.path.append(str(where))
     yield where
     sys.path.remove(str(where))

@@ -47,7 +47,8 @@ def test_every_stage_shows_part_and_keys_with_shapes(describe):
         "rollout_log_probs[B,T]",
         "old_log_probs[B,T]",
     ]
-    assert "empty slots: feedback, shaping, value, filter, value_learner" in text
+    slots = "conditioning, feedback, shaping, objectives, value, filter, value_learner"
+    assert f"empty slots: {slots}" in text
 
 
 def test_a_stage_that_starts_a_new_batch_says_so(describe):

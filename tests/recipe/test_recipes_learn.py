@@ -16,7 +16,9 @@ _spec = importlib.util.spec_from_file_location("make_recipes", ROOT / "docs" / "
 make_recipes = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make_recipes)
 
-RECIPES = make_recipes.recipes()
+# Of several objectives, right answers need not be the one that a short run improves.
+OBJECTIVES = ["conditioned", "linear_mo", "pama", "upgrad"]
+RECIPES = [recipe for recipe in make_recipes.recipes() if recipe not in OBJECTIVES]
 
 SMALL = (
     "task.length=4",
@@ -34,10 +36,14 @@ def rows_of(recipe):
     return SINGLE if "`group_size=1`" in make_recipes.numbers(recipe) else GROUPS
 
 
-def accuracies(rlcomp, directory, *overrides):
+def evaluations(rlcomp, directory, *overrides):
     assert rlcomp(*overrides, f"directory={directory}") == 0
     rows = read_lines(directory / "metrics.jsonl")
-    return [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
+    return [row for row in rows if "evaluation/sampled" in row]
+
+
+def accuracies(rlcomp, directory, *overrides):
+    return [row["evaluation/sampled"] for row in evaluations(rlcomp, directory, *overrides)]
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -45,6 +51,14 @@ def test_a_recipe_improves_on_its_warm_start(rlcomp, tmp_path, recipe):
     found = accuracies(rlcomp, tmp_path, f"recipe={recipe}", *SMALL, *rows_of(recipe))
 
     assert found[-1] > found[0] + 0.05
+
+
+@pytest.mark.parametrize("recipe", OBJECTIVES)
+def test_a_recipe_of_several_objectives_improves_one_of_them(rlcomp, tmp_path, recipe):
+    found = evaluations(rlcomp, tmp_path, f"recipe={recipe}", *SMALL, *GROUPS)
+
+    names = ("evaluation/return/correctness", "evaluation/return/brevity")
+    assert max(found[-1][name] - found[0][name] for name in names) > 0.05
 
 
 @pytest.mark.slow

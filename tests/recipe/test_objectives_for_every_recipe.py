@@ -1,0 +1,66 @@
+"""`+objective=...` on the recipes as they are: composed, checked, and the stage built."""
+
+from pathlib import Path
+
+import pytest
+
+from rlcomp.describe import compose_config
+from rlcomp.errors import ConfigError
+from rlcomp.run.build import Builder
+from rlcomp.run.resolve import plan_of
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+# There is no reward of an answer in these two.
+WITHOUT = {"sft", "control_ppo"}
+RECIPES = sorted({file.stem for file in CONF.glob("recipe/*.yaml")} - WITHOUT)
+OBJECTIVES = sorted(file.stem for file in CONF.glob("objective/*.yaml"))
+GIVEN = {
+    "gsm8k": ["task.path=rows.jsonl"],
+    "linear_mo": ["+objectives.aggregator.weights.format=0.3"],
+}
+
+
+def plan(*overrides):
+    return plan_of(compose_config([*overrides, "directory=x"]))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_objectives_can_be_added_and_are_evaluated(recipe):
+    made = plan(f"recipe={recipe}", "+objective=[brevity,format]", *GIVEN.get(recipe, []))
+
+    stage = Builder(made, seed=0).build(made.nodes["objectives"])
+
+    assert stage.names == ("correctness", "brevity", "format")
+    evaluation = made.nodes["evaluation"]
+    assert evaluation.target == "components.evaluator.objectives.ObjectivesEvaluator"
+    assert evaluation.arguments["objectives"] is made.nodes["objectives"]
+    assert any("evaluation" in phase.every for phase in made.phases.values())
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_each_objective_alone_is_evaluated(name):
+    more = ["objectives.parts.learned.path=x"] if name == "learned" else []
+
+    made = plan(f"+objective={name}", *more)
+
+    assert made.nodes["evaluation"].target.endswith("ObjectivesEvaluator")
+    assert list(made.nodes["objectives"].arguments["parts"]) == [name]
+
+
+def test_an_objective_without_its_weight_is_refused_before_any_step():
+    made = plan("recipe=linear_mo", "+objective=format")
+
+    with pytest.raises(ConfigError, match="the objective 'format' is not in weights: add it"):
+        Builder(made, seed=0).without_models()
+
+
+def test_another_evaluator_can_still_be_chosen():
+    made = plan("+objective=brevity", "evaluator@evaluation=accuracy")
+
+    assert made.nodes["evaluation"].target == "components.evaluator.accuracy.Accuracy"
+
+
+def test_the_experiment_s_own_evaluator_is_no_second_choice():
+    made = plan("experiment=pareto", "+objective=brevity")
+
+    assert made.nodes["evaluation"].target.endswith("ObjectivesEvaluator")
