@@ -12,9 +12,9 @@ from hypothesis import settings
 
 torch.set_num_threads(1)
 
-# No deadline: a busy machine is not a bug. No database: a run leaves nothing behind. Half of the
+# No deadline: a busy machine is not a bug. No database: a run leaves nothing behind. Fewer than the
 # usual number of examples, so that all tests together take a quarter of an hour on two cores.
-settings.register_profile("rlcomp", deadline=None, database=None, max_examples=50)
+settings.register_profile("rlcomp", deadline=None, database=None, max_examples=40)
 settings.load_profile("rlcomp")
 
 

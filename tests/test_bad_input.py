@@ -393,7 +393,8 @@ def test_a_broken_command_line_is_told_before_a_model_is_built(told, name):
 
 @pytest.mark.parametrize("name", [name for name, bad in TABLE.items() if bad.late])
 def test_what_can_only_be_seen_behind_the_model_is_told_before_the_first_step(told, name, tmp_path):
-    assert_told_early(told, TABLE[name])
+    # Behind the building of a model, and on a busy machine.
+    assert_told_early(told, TABLE[name], limit=6)
 
     assert not (tmp_path / "metrics.jsonl").exists()
 

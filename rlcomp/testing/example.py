@@ -158,7 +158,7 @@ _ROWS: dict[Key, Callable[[Tensor], Tensor]] = {
 
 _TEXTS: dict[Key, Callable[[int], str]] = {
     "prompt": lambda row: f"{row % 2 + 1}+3=",
-    "policy_prompt": lambda row: f"{3 - row % 2 * 2}{row % 2 * 2 + 1}:{row % 2 + 1}+3=",
+    "policy_prompt": lambda row: f"{3 - row % 2 * 2}{row % 2 * 2 + 1}={row % 2 + 1}+3=",
     "answer": lambda row: str(row % 2 + 4),
     "response": lambda row: "" if row == _EMPTY_ROW else str(row % 2 + 4 + (row > 4)),
 }

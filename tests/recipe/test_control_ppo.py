@@ -138,7 +138,7 @@ def test_a_learner_without_a_collector_names_what_is_missing(tmp_path, rlcomp, c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_cartpole_is_learned(tmp_path, seed):
     rows = play(tmp_path / "run", "recipe=control_ppo", f"seed={seed}")
 
