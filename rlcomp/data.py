@@ -18,11 +18,21 @@ class Example:
         prompt: text the policy continues.
         answer: what a verifier compares with.
         demonstration: a full response to imitate (without EOS); often the answer itself.
+        answer_ends: after how many bytes (UTF-8) of the answer a part of it ends that counts as an
+            answer by itself; None: the whole answer only.
+        source: what is held out or not as a whole, such as the text that prompts are cut from; by
+            default the prompt.
     """
 
     prompt: str
     answer: str
     demonstration: str
+    answer_ends: tuple[int, ...] | None = None
+    source: str | None = None
+
+    def is_held_out(self, fraction: float) -> bool:
+        """Whether it belongs to the part that only evaluators see."""
+        return is_held_out(self.prompt if self.source is None else self.source, fraction)
 
 
 class Task(Protocol):

@@ -13,6 +13,8 @@ from rlcomp.errors import ConfigError, nearest
 
 Key = str
 
+_F, _I, _M, _U = "float", "int64", "bool", "uint8"
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -35,10 +37,8 @@ class Spec:
     @property
     def text(self) -> bool:
         """Whether the entry holds texts."""
-        return self.shape == "B W"
+        return self.shape == "B W" and self.dtype == _U
 
-
-_F, _I, _M, _U = "float", "int64", "bool", "uint8"
 
 SCHEMA: dict[Key, Spec] = {
     "tokens": Spec("B T", _I, "prompt, response, then padding"),
@@ -47,6 +47,7 @@ SCHEMA: dict[Key, Spec] = {
     "group_id": Spec("B", _I, "which prompt the row answers"),
     "prompt": Spec("B W", _U, "prompt text (rlcomp.batch.decode_texts)"),
     "answer": Spec("B W", _U, "the task's gold answer, text"),
+    "answer_ends": Spec("B W", _M, "a token of the answer, or all of it, ends with this byte"),
     "response": Spec("B W", _U, "decoded response text, special tokens removed"),
     "rollout_log_probs": Spec("B T", _F, "log-probs recorded while sampling"),
     "old_log_probs": Spec("B T", _F, "policy at the start of the update"),
@@ -84,6 +85,8 @@ SCHEMA: dict[Key, Spec] = {
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
     "greedy": Spec("B", _M, "decoded greedily, as a baseline; not trained on"),
+    "poser": Spec("B", _M, "the row poses a question; the others answer one"),
+    "posed": Spec("B", _I, "group_id of the answers to what the row poses; -1: none"),
     "example_id": Spec("B", _I, "which example of the task the prompt is"),
     "squared_probs": Spec("B T", _F, "sum over the vocabulary of pi_old squared"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),

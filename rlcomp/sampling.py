@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
+import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import encode_texts
-from rlcomp.data import Example, Task, is_held_out, permutation
+from rlcomp.data import Example, Task, permutation
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.tokenizer import encode_all, encode_prompts
 
@@ -28,7 +29,7 @@ def numbered_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int,
     """The same, each with its index."""
     for index in indices:
         example = task.example(index)
-        if not is_held_out(example.prompt, task.held_out):
+        if not example.is_held_out(task.held_out):
             yield index, example
 
 
@@ -47,7 +48,7 @@ def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
     indices = permutation(len(task), seed, "held out") if task.held_out > 0 else iter(())
     for index in indices:
         example = task.example(index)
-        if is_held_out(example.prompt, task.held_out):
+        if example.is_held_out(task.held_out):
             chosen.setdefault(example.prompt, example)
         if len(chosen) == count:
             break
@@ -130,14 +131,20 @@ def _shown(text: str) -> str:
 
 
 def prompt_batch(examples: list[Example]) -> TensorDict:
-    """A new batch of the examples' prompts and answers, ``batch_size=[len(examples)]``."""
-    return TensorDict(
-        {
-            "prompt": encode_texts([example.prompt for example in examples]),
-            "answer": encode_texts([example.answer for example in examples]),
-        },
-        batch_size=[len(examples)],
-    )
+    """A new batch of the examples' prompts and answers, ``batch_size=[len(examples)]``.
+
+    Returns:
+        ``prompt``, ``answer`` and ``answer_ends``, shape ``[P, W]``.
+    """
+    answer = encode_texts([example.answer for example in examples])
+    ends = torch.zeros(answer.shape, dtype=torch.bool)
+    for row, example in enumerate(examples):
+        whole = len(example.answer.encode())
+        places = (whole,) if example.answer_ends is None else example.answer_ends
+        ends[row, [place - 1 for place in places if place]] = True
+    prompt = encode_texts([example.prompt for example in examples])
+    entries = {"prompt": prompt, "answer": answer, "answer_ends": ends}
+    return TensorDict(entries, batch_size=[len(examples)])
 
 
 @runtime_checkable

@@ -213,3 +213,26 @@ def test_the_walk_goes_on_exactly_where_it_was_saved(before, seed):
     resumed.load_run_state(walked.run_state())
 
     assert resumed.take(20) == walked.take(20)
+
+
+def test_an_answer_ends_where_it_ends_or_where_the_example_says():
+    whole = Example("a", "né", "")
+    parts = Example("b", "né", "", answer_ends=(1, 3))
+    nothing = Example("c", "", "")
+
+    made = prompt_batch([whole, parts, nothing])
+
+    # "né" has three bytes, its row four: what ends a text stands behind it.
+    assert made["answer_ends"].tolist() == [
+        [False, False, True, False],
+        [True, False, True, False],
+        [False, False, False, False],
+    ]
+
+
+def test_prompts_out_of_one_source_are_held_out_together():
+    cuts = [Example(str(n), "", "", source="speech 7") for n in range(40)]
+
+    held_out = {cut.is_held_out(0.5) for cut in cuts}
+
+    assert held_out == {is_held_out("speech 7", 0.5)}

@@ -21,8 +21,8 @@ class GroupCollector(Component):
 
     Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
     Writes a new batch of ``B = P * group_size`` rows: the tokens, masks and log-probs of the
-    rollout, its texts, ``group_id`` and ``truncated``; of ``example_id`` ``[P]``, ``policy_prompt``
-    and ``preference`` ``[P, K]`` those that are there, for each answer; and ``kept_tokens``
+    rollout, its texts, ``group_id`` and ``truncated``; of ``answer_ends`` ``[P, W]``, ``example_id``
+    ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there, for each answer; and ``kept_tokens``
     ``[B, T, V/8]``, where the policy's sampling replays them.
 
     Args:
@@ -42,12 +42,13 @@ class GroupCollector(Component):
         "prompt",
         "response",
         "answer",
+        "answer_ends",
         "policy_version",
         "example_id",
         "policy_prompt",
         "preference",
     )
-    optional = ("example_id", "policy_prompt", "preference")
+    optional = ("answer_ends", "example_id", "policy_prompt", "preference")
     fresh = True
 
     def __init__(

@@ -8,15 +8,15 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.check import NonNegativeInt, PositiveInt
+from rlcomp.batch import decode_texts
+from rlcomp.check import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data import Task
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.record import record, record_sample, recording
-from rlcomp.sampling import held_out_examples
+from rlcomp.sampling import held_out_examples, prompt_batch
 
 
 class Accuracy(Component):
@@ -37,6 +37,7 @@ class Accuracy(Component):
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
         num_shown: how many answers are kept to be read.
+        name: what its metrics are called, ``evaluation`` here; another beside it needs another.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Accuracy(Component):
         samples_per_prompt: PositiveInt = 4,
         max_new_tokens: PositiveInt,
         num_shown: NonNegativeInt = 8,
+        name: NonEmptyText = "evaluation",
     ) -> None:
         super().__init__()
         self.policy = policy
@@ -56,6 +58,7 @@ class Accuracy(Component):
         self.samples_per_prompt = samples_per_prompt
         self.max_new_tokens = max_new_tokens
         self.num_shown = num_shown
+        self.name = name
         # The same prompts and the same draws at every evaluation: differences are the policy's.
         self.seed = torch.initial_seed()
         self.examples = held_out_examples(task, num_prompts, self.seed)
@@ -70,7 +73,7 @@ class Accuracy(Component):
     def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
         """Record what the answers show; the rows of a prompt lie one after the other."""
         for answered in (greedy, sampled):
-            record("evaluation/invalid_fraction", (~answered["reward_valid"]).float())
+            record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
         judged, right = self._counts(greedy)
         self._record_rate("greedy", right[judged > 0])
         judged, right = self._counts(sampled)
@@ -100,9 +103,8 @@ class Accuracy(Component):
             generator=torch.Generator().manual_seed(self.seed),
         )
         device = answered["tokens"].device
-        for key in ("prompt", "answer"):
-            texts = encode_texts([getattr(example, key) for example in self.examples])
-            answered[key] = texts.repeat_interleave(group_size, 0).to(device)
+        for key, entry in prompt_batch(self.examples).items():
+            answered[key] = entry.repeat_interleave(group_size, 0).to(device)
         with recording():  # the reward's own metrics are the training reward's
             return self.reward(answered)
 
@@ -115,7 +117,7 @@ class Accuracy(Component):
     def _record_rate(self, name: str, right: Tensor) -> None:
         if len(right):
             interval = wilson_interval(int(right.sum()), len(right), level=0.95)
-            _record(name, right, interval)
+            self._record(name, right, interval)
 
     def record_mean(self, name: str, per_prompt: Tensor) -> None:
         """Record a mean over prompts with its interval; nothing of none."""
@@ -124,7 +126,12 @@ class Accuracy(Component):
         if bool(((per_prompt == 0) | (per_prompt == 1)).all()):
             return self._record_rate(name, per_prompt.long())  # a bootstrap of 0s has no width
         draws = torch.Generator().manual_seed(self.seed)
-        _record(name, per_prompt, bootstrap_interval(per_prompt, level=0.95, generator=draws))
+        self._record(name, per_prompt, bootstrap_interval(per_prompt, level=0.95, generator=draws))
+
+    def _record(self, name: str, per_prompt: Tensor, interval: tuple[float, float]) -> None:
+        record(f"{self.name}/{name}", per_prompt)
+        record(f"{self.name}/{name}_low", interval[0])
+        record(f"{self.name}/{name}_high", interval[1])
 
     def _show(self, greedy: TensorDict) -> None:
         shown = greedy[: self.num_shown]
@@ -133,9 +140,3 @@ class Accuracy(Component):
             record_sample(
                 prompt=example.prompt, response=response, answer=example.answer, correct=right
             )
-
-
-def _record(name: str, per_prompt: Tensor, interval: tuple[float, float]) -> None:
-    record(f"evaluation/{name}", per_prompt)
-    record(f"evaluation/{name}_low", interval[0])
-    record(f"evaluation/{name}_high", interval[1])

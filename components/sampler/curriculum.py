@@ -27,8 +27,8 @@ class Curriculum(Component):
     Pass rates are told by ``feedback=pass_rate``; without it this is ``sampler=epochs``. They and
     the place in the epoch are part of a checkpoint.
 
-    Reads nothing. Writes ``prompt`` and ``answer`` (``[B, W]`` uint8 texts) and ``example_id``
-    (``[B]`` int64, the index in the task) of a new batch. Records ``curriculum/in_band``, the share
+    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch. Records ``curriculum/in_band``, the share
     of the batch drawn from the band, and ``curriculum/tried``, how many examples have a pass rate.
 
     Args:
@@ -51,7 +51,7 @@ class Curriculum(Component):
     """
 
     reads = ()
-    writes = ("prompt", "answer", "example_id")
+    writes = ("prompt", "answer", "answer_ends", "example_id")
     fresh = True
 
     def __init__(

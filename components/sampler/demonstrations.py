@@ -18,7 +18,8 @@ class Demonstrations(Component):
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, demonstration, EOS),
     ``attention_mask`` and ``response_mask`` (``[B, T]`` bool; the latter covers demonstration and
-    EOS), ``prompt`` and ``answer`` (``[B, W]`` uint8 texts) of a new batch.
+    EOS), ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends`` (``[B, W]`` bool) of a
+    new batch.
 
     Args:
         task: where examples come from; each training example comes exactly once per epoch.
@@ -32,7 +33,7 @@ class Demonstrations(Component):
     """
 
     reads = ()
-    writes = ("tokens", "attention_mask", "response_mask", "prompt", "answer")
+    writes = ("tokens", "attention_mask", "response_mask", "prompt", "answer", "answer_ends")
     fresh = True
 
     def __init__(

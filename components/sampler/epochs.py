@@ -17,7 +17,8 @@ class Epochs(Component):
 
     A batch may span two epochs. The place in the epoch is part of a checkpoint.
 
-    Reads nothing. Writes ``prompt`` and ``answer`` (``[B, W]`` uint8 texts) of a new batch.
+    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
+    (``[B, W]`` bool) of a new batch.
 
     Args:
         task: where examples come from; held-out prompts are left out.
@@ -32,7 +33,7 @@ class Epochs(Component):
     """
 
     reads = ()
-    writes = ("prompt", "answer")
+    writes = ("prompt", "answer", "answer_ends")
     fresh = True
 
     def __init__(

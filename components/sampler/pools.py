@@ -24,7 +24,8 @@ class Pools(Component):
     one. With the same weights twice it is a fixed mixture. Within a task, prompts come in shuffled
     epochs. The places in the epochs are part of a checkpoint.
 
-    Reads nothing. Writes ``prompt`` and ``answer`` (``[B, W]`` uint8 texts) of a new batch. Records
+    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
+    (``[B, W]`` bool) of a new batch. Records
     ``pools/<task>``, the share of each task in the batch.
 
     Args:
@@ -42,7 +43,7 @@ class Pools(Component):
     """
 
     reads = ()
-    writes = ("prompt", "answer")
+    writes = ("prompt", "answer", "answer_ends")
     fresh = True
 
     def __init__(

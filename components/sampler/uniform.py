@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.check import PositiveInt
 from rlcomp.component import Component
-from rlcomp.data import Example, Task, is_held_out
+from rlcomp.data import Example, Task
 from rlcomp.run.seed import new_generator
 from rlcomp.sampling import check_enough, check_prompts_fit, prompt_batch
 
@@ -16,7 +16,8 @@ from rlcomp.sampling import check_enough, check_prompts_fit, prompt_batch
 class Uniform(Component):
     """Draw training prompts uniformly, without replacement within a batch.
 
-    Reads nothing. Writes ``prompt`` and ``answer`` (``[B, W]`` uint8 texts) of a new batch.
+    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
+    (``[B, W]`` bool) of a new batch.
 
     Args:
         task: where examples come from; held-out prompts are never drawn.
@@ -31,7 +32,7 @@ class Uniform(Component):
     """
 
     reads = ()
-    writes = ("prompt", "answer")
+    writes = ("prompt", "answer", "answer_ends")
     fresh = True
 
     def __init__(
@@ -59,6 +60,6 @@ class Uniform(Component):
         while len(chosen) < self.batch_size:
             index = int(torch.randint(len(self.task), (), generator=self.generator))
             example = self.task.example(index)
-            if not is_held_out(example.prompt, self.task.held_out):
+            if not example.is_held_out(self.task.held_out):
                 chosen.setdefault(index, example)
         return prompt_batch(list(chosen.values()))

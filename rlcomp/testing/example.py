@@ -146,12 +146,15 @@ def _preferences(row: Tensor) -> Tensor:
 
 _ROWS: dict[Key, Callable[[Tensor], Tensor]] = {
     "advantage_scale": _scales,
+    "answer_ends": lambda row: torch.tensor([[True, False]]).repeat(len(row), 1),
     "group_id": _group_ids,
     "reward_valid": lambda row: row != _INVALID_ROW,
     "chosen": lambda row: row % 2 == 0,
     "correct": lambda row: row % 3 == 0,
     "example_id": lambda row: torch.where(row % 2 == 0, 4, 1),
     "greedy": _greedy,
+    "posed": lambda row: torch.where(row % 2 == 0, 3, -1),
+    "poser": lambda row: row % 2 == 0,
     "preference": _preferences,
     "truncated": lambda row: row % 4 == 3,
 }

@@ -33,7 +33,7 @@ def test_a_batch_holds_prompts_with_their_answers():
 def test_what_stood_in_the_batch_is_gone():
     batch = sampler()(sampler()().set("reward", torch.zeros(4)))
 
-    assert set(batch.keys()) == {"prompt", "answer"}
+    assert set(batch.keys()) == {"prompt", "answer", "answer_ends"}
 
 
 def test_no_prompt_comes_twice_in_a_batch():

@@ -1,0 +1,86 @@
+"""The moderation labels of Markov et al. 2022 (arXiv:2208.03274), of which most texts lack some."""
+
+import math
+
+import pytest
+import torch
+from tensordict import TensorDict
+from transformers import AutoModelForSequenceClassification, LlamaConfig
+
+from components.advantage.group_mean import GroupMean
+from components.advantage.per_objective import PerObjective
+from components.pareto.pama import Pama
+from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.records import read_rows
+from rlcomp.reward_model import train_classifier
+
+NAMES = ("S", "H", "V", "HR", "SH", "S3", "H2", "V2")
+NAN = math.nan
+
+
+@pytest.fixture(scope="module")
+def labelled(shared_data):
+    """Beginnings of the texts, and 1, 0 or NaN for each label, ``[N, 8]``."""
+    path = shared_data / "prefs" / "moderation_multilabel.jsonl.gz"
+    rows = [row.columns for row in read_rows(str(path), {"prompt", *NAMES})]
+    table = [[NAN if row.get(name) is None else float(row[name]) for name in NAMES] for row in rows]
+    return [row["prompt"][:60] for row in rows], torch.tensor(table)
+
+
+def test_a_classifier_beats_whoever_knows_the_rate_of_each_label(labelled):
+    texts, table = labelled
+    known = ~table.isnan()
+    assert int((~known).sum()) == 257 * 2 + 195 + 190 + 71 * 4
+    rate = table.nanmean(0)
+    nats = torch.nn.functional.binary_cross_entropy(rate, rate, reduction="none")
+    of_rates = float((nats * known.sum(0)).sum() / known.sum())
+    torch.manual_seed(0)
+    tokenizer = byte_tokenizer()
+    model = AutoModelForSequenceClassification.from_config(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_labels=len(NAMES),
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+    history = train_classifier(model, tokenizer, texts, table, epochs=15, lr=3e-3)
+
+    assert history[-1] < of_rates
+
+
+def test_pama_weighs_the_labels_that_are_there(labelled):
+    table = labelled[1]
+    rows = len(table)
+    rewards = dict(zip(NAMES, table.unbind(1), strict=True))
+    groups = torch.arange(rows) // 16
+    batch = TensorDict(
+        {
+            "group_id": groups,
+            "response_mask": torch.ones(rows, 1, dtype=torch.bool),
+            "reward": table[:, 0].nan_to_num(),
+            "reward_valid": ~table[:, 0].isnan(),
+            "rewards": TensorDict(rewards, batch_size=[rows]),
+        },
+        batch_size=[rows],
+    )
+
+    taught = PerObjective(advantage=GroupMean(), aggregator=Pama(mode="vector"), scale="none")(
+        batch
+    )
+
+    advantages = taught["advantages"][:, 0]
+    assert not bool(advantages[table.isnan()].any())
+    assert taught["reward_valid"].equal((~table.isnan()).any(1))
+    for group in range(int(groups[-1]) + 1):
+        centred = table[groups == group] - table[groups == group].nanmean(0)
+        torch.testing.assert_close(advantages[groups == group], centred.nan_to_num())
+    # The combined advantage is the shortest convex combination: against none of the eight (KKT).
+    combined = taught["advantage"][:, 0]
+    assert float(combined.norm()) > 0
+    products = advantages.T @ combined
+    assert float(products.min()) >= float(combined @ combined) - 1e-4
