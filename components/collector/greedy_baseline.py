@@ -21,9 +21,9 @@ class GreedyBaselineCollector(GroupCollector):
     Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
     Writes a new batch of ``B = P * (group_size + 1)`` rows: the tokens, masks and log-probs of the
     rollout, its texts, ``group_id``, ``truncated`` and ``greedy``; of ``answer_ends`` ``[P, W]``,
-    ``example_id`` ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there, for each answer; and
-    ``kept_tokens`` ``[B, T, V/8]``, where the policy's sampling replays them. Its metrics are those
-    of the sampled rows.
+    ``example_id`` ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there,
+    for each answer; and ``kept_tokens`` ``[B, T, V/8]``, where the policy's sampling replays them.
+    Its metrics are those of the sampled rows.
 
     Args:
         policy: the model that answers.

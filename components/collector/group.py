@@ -21,9 +21,9 @@ class GroupCollector(Component):
 
     Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
     Writes a new batch of ``B = P * group_size`` rows: the tokens, masks and log-probs of the
-    rollout, its texts, ``group_id`` and ``truncated``; of ``answer_ends`` ``[P, W]``, ``example_id``
-    ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there, for each answer; and ``kept_tokens``
-    ``[B, T, V/8]``, where the policy's sampling replays them.
+    rollout, its texts, ``group_id`` and ``truncated``; of ``answer_ends`` ``[P, W]``,
+    ``example_id`` ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there,
+    for each answer; and ``kept_tokens`` ``[B, T, V/8]``, where the policy's sampling replays them.
 
     Args:
         policy: the model that answers.
