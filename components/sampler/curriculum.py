@@ -29,7 +29,8 @@ class Curriculum(Component):
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
-    Records ``curriculum/in_band``, the share of the batch drawn from the band, and ``curriculum/tried``, how many examples have a pass rate.
+    Records ``curriculum/in_band``, the share of the batch drawn from the band, and
+    ``curriculum/tried``, how many examples have a pass rate.
 
     Args:
         task: where examples come from; held-out prompts are left out.
