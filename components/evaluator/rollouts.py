@@ -22,17 +22,18 @@ class RolloutLog(Component):
 
     For each answer: its tokens as texts and which of them are trained on, and for each token the
     advantage, the ratio of the policy after the step to the one before, and the entropy after the
-    step; the reward with its parts, whether it is correct and whether it was cut off. What no
-    stage wrote is left out.
+    step; the reward with its parts, whether it is correct and whether it was cut off; the right
+    answer in the pieces it may end after, where there are several. What no stage wrote is left out.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``,
     ``prompt``, ``response`` ``[B, W]``, and where they are there ``advantage``, ``old_log_probs``
-    ``[B, T]``, ``reward``, ``rewards``, ``correct``, ``truncated`` ``[B]``, ``answer``,
-    ``policy_prompt`` ``[B, W]``.
+    ``[B, T]``, ``reward``, ``rewards``, ``correct``, ``truncated`` ``[B]``, ``posed``
+    ``[B]``, ``answer``, ``answer_ends``, ``policy_prompt`` ``[B, W]``.
 
     Args:
         policy: scores the answers as it now is.
-        num_groups: how many prompts, with all their answers.
+        num_groups: how many prompts, with all their answers; with what these pose (``posed``) and
+            its answers.
     """
 
     reads = ("tokens", "attention_mask", "response_mask", "group_id", "prompt", "response")
@@ -44,7 +45,9 @@ class RolloutLog(Component):
         "correct",
         "truncated",
         "answer",
+        "answer_ends",
         "policy_prompt",
+        "posed",
     )
 
     def __init__(self, *, policy: LanguageModel, num_groups: PositiveInt = 2) -> None:
@@ -55,6 +58,9 @@ class RolloutLog(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Record; the batch is handed on as it is."""
         groups = list(dict.fromkeys(batch["group_id"].tolist()))[: self.num_groups]
+        if "posed" in batch.keys():
+            first = torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
+            groups += batch["posed"][first].tolist()
         own = [key for key in (*self.reads, *self.optional) if key in batch.keys()]
         rows = batch.select(*own)[
             torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
@@ -96,6 +102,7 @@ def _outcomes(rows: TensorDict) -> list[dict[str, object]]:
     for key in ("prompt", "response", "answer"):
         if key in rows.keys():
             columns[key] = [*decode_texts(rows[key])]
+    columns |= _pieces(rows)
     for key in ("correct", "truncated"):
         if key in rows.keys():
             columns[key] = rows[key].tolist()
@@ -108,6 +115,21 @@ def _outcomes(rows: TensorDict) -> list[dict[str, object]]:
             for index in range(len(rows))
         ]
     return [{key: column[index] for key, column in columns.items()} for index in range(len(rows))]
+
+
+def _pieces(rows: TensorDict) -> dict[str, list[object]]:
+    """Each right answer, cut after every byte at which a piece of it ends, if any has several."""
+    if "answer" not in rows.keys() or "answer_ends" not in rows.keys():
+        return {}
+    several: list[object] = []
+    for text, places in zip(decode_texts(rows["answer"]), rows["answer_ends"], strict=True):
+        stops = [place + 1 for place in places.nonzero().flatten().tolist()]
+        cuts = zip([0, *stops], stops, strict=False)
+        # Half a character is shown as the replacement character.
+        several.append(
+            [text.encode()[start:stop].decode("utf-8", "replace") for start, stop in cuts]
+        )
+    return {"pieces": several} if bool((rows["answer_ends"].sum(1) > 1).any()) else {}
 
 
 def _short(value: float) -> float | None:

@@ -35,10 +35,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt with its answers."""
+    """A prompt with its answers; ``pieces`` of the right one, where it may end after each."""
 
     prompt: str
     answer: str | None
+    pieces: Sequence[str]
     answers: Sequence[Answer]
 
 
@@ -85,6 +86,7 @@ def _prompts(rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]) -> 
         Prompt(
             of_group[0]["prompt"],
             of_group[0].get("answer"),
+            of_group[0].get("pieces", ()),
             [_answer(row, scales) for row in of_group],
         )
         for of_group in by_group.values()

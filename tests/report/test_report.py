@@ -168,6 +168,17 @@ def test_the_answers_of_one_run_are_shown_token_by_token(make_run):
     assert "format 0.25" in page.text
 
 
+def test_a_right_answer_is_shown_in_the_pieces_it_may_end_after(make_run):
+    cut = sample(1, " par", **ROLLOUT) | {"answer": " para =", "pieces": [" para", HOSTILE]}
+
+    page, _, _ = made(make_run("a", [{"m": 1.0}], samples=[cut]))
+
+    places = [at for at in page.elements if dict(at[1]).get("class") == "piece"]
+    assert [tag for tag, _ in places] == ["span", "span"]
+    assert " para" in page.text
+    assert " para =" not in page.text
+
+
 def test_what_a_model_wrote_is_text_never_markup(make_run):
     hostile = sample(1, HOSTILE, **ROLLOUT) | {"prompt": HOSTILE, "answer": HOSTILE}
     folder = make_run("a", [{"m": 1.0, HOSTILE: 1.0}], samples=[hostile, sample(1, HOSTILE)])

@@ -5,6 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.evaluator.rollouts import RolloutLog
+from rlcomp.batch import encode_texts
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -127,3 +128,27 @@ def test_what_no_stage_wrote_is_left_out(policy, batch):
         "trained",
         "entropy",
     }
+
+
+def test_the_right_answer_is_kept_in_the_pieces_it_may_end_after(policy, batch):
+    batch["answer"] = encode_texts(["né="] * 6)
+    # é has two bytes; a piece may end between them.
+    batch["answer_ends"] = torch.tensor([[True, True, True, True, False]] * 6)
+
+    assert kept(policy, batch)[0]["pieces"] == ["n", "\ufffd", "\ufffd", "="]
+
+
+def test_an_answer_in_one_piece_is_not_cut(policy, batch):
+    batch["answer"] = encode_texts(["15"] * 6)
+    batch["answer_ends"] = torch.tensor([[False, True, False]] * 6)
+
+    assert "pieces" not in kept(policy, batch)[0]
+
+
+def test_what_a_kept_group_poses_is_kept_with_its_answers(policy, batch):
+    # The first row of group 7 poses what group 9 answers, the second one nothing.
+    batch["posed"] = torch.tensor([9, -1, -1, -1, -1, -1])
+
+    samples = kept(policy, batch, num_groups=1)
+
+    assert [sample["group_id"] for sample in samples] == [7, 7, 9, 9]
