@@ -1,8 +1,12 @@
-"""What every test shares: one thread, one hypothesis profile, the folder of public data."""
+"""What every test shares: one thread, one hypothesis profile, the folder of public data, runs."""
 
+import hashlib
+import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -45,3 +49,73 @@ def rlcomp(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         return 0
 
     return run
+
+
+# Half of all answers are right, so that there is something to learn in every step.
+TINY = (
+    "reward=regex",
+    "reward.pattern='^[0-4]'",
+    "phases.warm_start.steps=2",
+    "phases.rl.steps=3",
+    "prompts.batch_size=4",
+    "rollout.group_size=4",
+    "evaluation.num_prompts=8",
+    "demonstrations.batch_size=8",
+    "learner.num_minibatches=2",
+    "checkpoint.keep=19",
+    "phases.warm_start.every.checkpoint=1",
+    "phases.rl.every.checkpoint=1",
+)
+
+
+@pytest.fixture(scope="session")
+def play() -> Callable[..., Path]:
+    """A run of a second: ``play(directory, *overrides)`` gives the directory."""
+    from rlcomp.describe import compose_config
+    from rlcomp.run.launch import launch
+    from rlcomp.run.resolve import plan_of
+
+    def run(directory: Path, *overrides: str) -> Path:
+        config = compose_config([*TINY, *overrides, f"directory={directory}"])
+        launch(config, plan_of(config))
+        return directory
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def continued(play: Callable[..., Path]) -> Callable[..., Path]:
+    """A copy of a run, taken up again: ``continued(whole, directory, step, *overrides)``."""
+
+    def run(whole: Path, directory: Path, step: int, *overrides: str) -> Path:
+        shutil.copytree(whole, directory)
+        return play(directory, *overrides, f"resume={directory}/checkpoints/step-{step:08d}")
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def metrics() -> Callable[[Path], list[dict[str, Any]]]:
+    """What a run wrote, without its times: a row a step."""
+
+    def read(directory: Path) -> list[dict[str, Any]]:
+        rows = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
+        return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def bits(metrics: Callable[[Path], list[dict[str, Any]]]) -> Callable[[Path], tuple[Any, ...]]:
+    """All that a run leaves, to be equal to the bit: metrics, samples, digests of its tensors."""
+    from rlcomp.io.checkpoint import open_checkpoint
+
+    def digest(tensor: torch.Tensor) -> str:
+        return hashlib.sha256(tensor.flatten().view(torch.uint8).numpy().tobytes()).hexdigest()
+
+    def read(directory: Path) -> tuple[Any, ...]:
+        tensors = open_checkpoint(directory).tensors().items()
+        digests = {name: (tensor.shape, digest(tensor)) for name, tensor in tensors}
+        return metrics(directory), (directory / "samples.jsonl").read_text(), digests
+
+    return read

@@ -1,8 +1,5 @@
 """Small real runs of policies that are told a preference."""
 
-import json
-import shutil
-
 import pytest
 import torch
 
@@ -16,23 +13,12 @@ pytest.importorskip("moocore")
 
 TINY = [
     "recipe=conditioned",
-    # Half of all answers are right, so that there is something to learn in every step.
-    "reward=regex",
     "reward.pattern='^.?[0-4]'",
-    "phases.warm_start.steps=2",
-    "phases.rl.steps=3",
-    "prompts.batch_size=4",
-    "rollout.group_size=4",
-    "evaluation.num_prompts=8",
-    "demonstrations.batch_size=8",
-    "learner.num_minibatches=2",
-    "checkpoint.keep=9",
     "phases.warm_start.every.evaluation=null",
-    "phases.warm_start.every.checkpoint=1",
-    "phases.rl.every.checkpoint=1",
 ]
-TEXT = ["model.hidden_size=16", "model.intermediate_size=16"]
+TEXT = [*TINY, "model.hidden_size=16", "model.intermediate_size=16"]
 EMBEDDING = [
+    *TINY,
     "conditioning=embedding",
     "tokenizer=character_preference",
     "model=tiny_conditioned",
@@ -41,36 +27,16 @@ EMBEDDING = [
 ]
 
 
-def play(directory, *overrides):
-    config = compose_config([*TINY, *overrides, f"directory={directory}"])
-    launch(config, plan_of(config))
-    return directory
-
-
-def metrics(directory):
-    rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
-
-
-def tensors(directory):
-    return open_checkpoint(directory / "checkpoints" / "step-00000005").tensors()
-
-
 @pytest.mark.parametrize("words", [TEXT, EMBEDDING], ids=["text_prefix", "embedding"])
-def test_a_run_continued_in_the_middle_is_bit_identical(tmp_path, words):
+def test_a_run_continued_in_the_middle_is_bit_identical(play, bits, continued, tmp_path, words):
     whole = play(tmp_path / "whole", *words)
-    shutil.copytree(whole, tmp_path / "again")
-    start = tmp_path / "again" / "checkpoints" / "step-00000004"
 
-    again = play(tmp_path / "again", *words, f"resume={start}")
+    again = continued(whole, tmp_path / "again", 4, *words)
 
-    assert metrics(again) == metrics(whole)
-    found, expected = tensors(again), tensors(whole)
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert bits(again) == bits(whole)
 
 
-def test_objectives_are_weighed_by_what_the_policy_was_told(tmp_path):
+def test_objectives_are_weighed_by_what_the_policy_was_told(play, metrics, tmp_path):
     rows = metrics(play(tmp_path / "run", *TEXT))
 
     for row in rows[-3:]:
@@ -81,7 +47,7 @@ def test_objectives_are_weighed_by_what_the_policy_was_told(tmp_path):
         assert sum(told) == pytest.approx(1)
 
 
-def test_a_linear_embedding_is_trained_in_both_phases(tmp_path):
+def test_a_linear_embedding_is_trained_in_both_phases(play, tmp_path):
     run = play(tmp_path / "run", *EMBEDDING)
 
     name = "model.model:model.embed_tokens.preference_map"
@@ -93,7 +59,7 @@ def test_a_linear_embedding_is_trained_in_both_phases(tmp_path):
     assert not torch.equal(maps[1], maps[2])
 
 
-def test_a_third_objective_is_preferred_like_the_others(tmp_path):
+def test_a_third_objective_is_preferred_like_the_others(play, metrics, tmp_path):
     rows = metrics(play(tmp_path / "run", *TEXT, "+objective=format"))
 
     assert "preference/format" in rows[-1]
@@ -107,13 +73,13 @@ def test_a_third_objective_is_preferred_like_the_others(tmp_path):
         ([*EMBEDDING, "+objective=format"], r"of 2 objectives, .* 3 .*tokenizer.num_objectives=3"),
     ],
 )
-def test_preferences_that_do_not_fit_are_refused_before_the_run(tmp_path, overrides, words):
+def test_preferences_that_do_not_fit_are_refused_before_the_run(play, tmp_path, overrides, words):
     with pytest.raises(RlcompError, match=words):
         play(tmp_path / "run", *overrides)
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
 
 
-def test_a_third_objective_has_a_token_for_each_preference(tmp_path):
+def test_a_third_objective_has_a_token_for_each_preference(play, metrics, tmp_path):
     more = ["+objective=format", "tokenizer.num_objectives=3"]
 
     rows = metrics(play(tmp_path / "run", *EMBEDDING, *more))
@@ -122,7 +88,7 @@ def test_a_third_objective_has_a_token_for_each_preference(tmp_path):
 
 
 @pytest.mark.slow
-def test_asking_for_more_of_an_objective_gives_more(tmp_path):
+def test_asking_for_more_of_an_objective_gives_more(metrics, tmp_path):
     config = compose_config(
         [
             "recipe=conditioned",

@@ -1,6 +1,5 @@
 """PPO on CartPole through the same loop as the language-model recipes."""
 
-import json
 import shutil
 import sys
 
@@ -35,12 +34,7 @@ def plan(directory, *overrides):
 
 def play(directory, *overrides):
     launch(*plan(directory, *overrides))
-    return metrics(directory)
-
-
-def metrics(directory):
-    rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
+    return directory
 
 
 def nodes(directory, *overrides):
@@ -49,9 +43,7 @@ def nodes(directory, *overrides):
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("control") / "run"
-    play(directory, *SHORT)
-    return directory
+    return play(tmp_path_factory.mktemp("control") / "run", *SHORT)
 
 
 def test_torchrls_own_parts_are_the_nodes(tmp_path):
@@ -63,14 +55,14 @@ def test_torchrls_own_parts_are_the_nodes(tmp_path):
     assert kinds == [Collector, GAE, ClipPPOLoss]
 
 
-def test_every_metric_is_a_finite_number(short):
+def test_every_metric_is_a_finite_number(metrics, short):
     values = [v for row in metrics(short) for v in row.values() if not isinstance(v, str)]
 
     assert len(values) > 3
     assert bool(torch.tensor(values).isfinite().all())
 
 
-def test_returns_of_training_and_of_the_greedy_policy_are_recorded(short):
+def test_returns_of_training_and_of_the_greedy_policy_are_recorded(metrics, short):
     first, *_, last = metrics(short)
 
     # 4 x 32 steps of a random policy, whose episodes last about 20: some end in the first batch.
@@ -79,30 +71,30 @@ def test_returns_of_training_and_of_the_greedy_policy_are_recorded(short):
     assert first["collector/frames"] == 128
 
 
-def test_the_same_seed_gives_the_same_numbers(tmp_path, short):
-    again = play(tmp_path / "again", *SHORT)
+def test_the_same_seed_gives_the_same_numbers(metrics, tmp_path, short):
+    again = metrics(play(tmp_path / "again", *SHORT))
 
     assert again == metrics(short)
 
 
-def test_another_seed_gives_other_numbers(tmp_path, short):
-    other = play(tmp_path / "other", *SHORT, "seed=1")
+def test_another_seed_gives_other_numbers(metrics, tmp_path, short):
+    other = metrics(play(tmp_path / "other", *SHORT, "seed=1"))
 
     assert other[0]["loss/control"] != metrics(short)[0]["loss/control"]
 
 
-def test_the_numbers_do_not_depend_on_evaluations(tmp_path, short):
-    seldom = play(tmp_path / "seldom", *SHORT, "evaluation.max_steps=5")
+def test_the_numbers_do_not_depend_on_evaluations(metrics, tmp_path, short):
+    seldom = metrics(play(tmp_path / "seldom", *SHORT, "evaluation.max_steps=5"))
 
     for row, other in zip(seldom, metrics(short), strict=True):
         assert row["loss/control"] == other["loss/control"]
 
 
-def test_a_stopped_run_goes_on_to_its_end(tmp_path, short):
+def test_a_stopped_run_goes_on_to_its_end(metrics, tmp_path, short):
     shutil.copytree(short, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000003")
 
-    rows = play(tmp_path / "run", *SHORT, "resume=must")
+    rows = metrics(play(tmp_path / "run", *SHORT, "resume=must"))
 
     # Up to the checkpoint the numbers are those of before; after it there are new episodes.
     assert rows[:2] == metrics(short)[:2]
@@ -139,8 +131,8 @@ def test_a_learner_without_a_collector_names_what_is_missing(tmp_path, rlcomp, c
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
-def test_cartpole_is_learned(tmp_path, seed):
-    rows = play(tmp_path / "run", "recipe=control_ppo", f"seed={seed}")
+def test_cartpole_is_learned(metrics, tmp_path, seed):
+    rows = metrics(play(tmp_path / "run", "recipe=control_ppo", f"seed={seed}"))
 
     # 195 is where gymnasium's first CartPole counted as solved.
     returns = [row["episode/return"] for row in rows if "episode/return" in row]

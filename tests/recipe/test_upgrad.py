@@ -1,7 +1,6 @@
 """Small real runs in which each objective has a gradient of its own."""
 
-import json
-import shutil
+import re
 
 import pytest
 import torch
@@ -12,55 +11,21 @@ from rlcomp.describe import compose_config
 from rlcomp.errors import ConfigErrors
 from rlcomp.io.checkpoint import open_checkpoint
 from rlcomp.pareto import Objectives
-from rlcomp.run.launch import launch
 from rlcomp.run.options import config_directory
 from rlcomp.run.resolve import plan_of
 
-TINY = [
-    # Half of all answers are right, so that there is something to learn in every step.
-    "reward=regex",
-    "reward.pattern='^[0-4]'",
-    "phases.warm_start.steps=2",
-    "phases.rl.steps=3",
-    "prompts.batch_size=4",
-    "rollout.group_size=4",
-    "evaluation.num_prompts=8",
-    "demonstrations.batch_size=8",
-    "learner.num_minibatches=2",
-    "checkpoint.keep=9",
-    "phases.warm_start.every.checkpoint=1",
-    "phases.rl.every.checkpoint=1",
-]
 SMALL = ["recipe=upgrad", "model.hidden_size=16", "model.intermediate_size=16"]
 
 
-def play(directory, *overrides):
-    config = compose_config([*overrides, f"directory={directory}", *TINY])
-    launch(config, plan_of(config))
-    return directory
-
-
-def metrics(directory):
-    rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
-
-
-def tensors(directory):
-    return open_checkpoint(directory / "checkpoints" / "step-00000005").tensors()
-
-
 @pytest.mark.parametrize("aggregator", [[], ["learner.aggregator.row_norm=ema"]])
-def test_a_run_continued_in_the_middle_is_bit_identical(tmp_path, aggregator):
+def test_a_run_continued_in_the_middle_is_bit_identical(
+    play, bits, continued, tmp_path, aggregator
+):
     whole = play(tmp_path / "whole", *SMALL, *aggregator)
-    shutil.copytree(whole, tmp_path / "again")
-    start = tmp_path / "again" / "checkpoints" / "step-00000004"
 
-    again = play(tmp_path / "again", *SMALL, *aggregator, f"resume={start}")
+    again = continued(whole, tmp_path / "again", 4, *SMALL, *aggregator)
 
-    assert metrics(again) == metrics(whole)
-    found, expected = tensors(again), tensors(whole)
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert bits(again) == bits(whole)
 
 
 # cvxpy's, on the programme that torchjd writes.
@@ -68,7 +33,7 @@ def test_a_run_continued_in_the_middle_is_bit_identical(tmp_path, aggregator):
 @pytest.mark.parametrize(
     "aggregator", ["mgda", "pcgrad", "cagrad", "nash_mtl", "linear", "pama", "imtl_g"]
 )
-def test_any_aggregator_weighs_the_gradients(tmp_path, aggregator):
+def test_any_aggregator_weighs_the_gradients(play, metrics, tmp_path, aggregator):
     for solver in {"cagrad": ["cvxpy", "clarabel"], "nash_mtl": ["cvxpy", "ecos"]}.get(
         aggregator, []
     ):
@@ -81,15 +46,15 @@ def test_any_aggregator_weighs_the_gradients(tmp_path, aggregator):
     assert rows[-1]["learner/grad_norm"] > 0
 
 
-def test_any_recipe_takes_a_third_objective_on_adapters(tmp_path):
+def test_any_recipe_takes_a_third_objective_on_adapters(play, metrics, tmp_path):
     chosen = ["recipe=grpo", "+objective=[brevity,format]", "objectives.parts.format.pattern='1'"]
     chosen += ["advantage=per_objective", "learner=per_objective", "learner.compared=lora_"]
 
     run = play(tmp_path / "run", *chosen, "model=tiny_lora", "phases.rl.steps=3")
 
-    last, adapters = metrics(run)[-1], {n: t for n, t in tensors(run).items() if "lora_" in n}
+    last, saved = metrics(run)[-1], open_checkpoint(run).tensors()
     assert last["loss/kl"] >= 0
-    size = sum(t.numel() for n, t in adapters.items() if n.startswith("model"))
+    size = sum(t.numel() for n, t in saved.items() if re.match("model.*lora_", n))
     assert last["pareto/jacobian_mib"] == pytest.approx(3 * size * 4 / 2**20)
 
 

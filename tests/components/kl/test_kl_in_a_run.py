@@ -1,41 +1,26 @@
 """Small real runs of every place where the KL can be paid."""
 
-import json
-
 import pytest
 
-from rlcomp.describe import compose_config
-from rlcomp.run.launch import launch
-from rlcomp.run.resolve import plan_of
-
 TINY = [
-    "reward=regex",
-    "reward.pattern='^[0-4]'",
     "phases.warm_start.steps=1",
-    "phases.rl.steps=3",
-    "phases.rl.every.checkpoint=1",
     "phases.rl.every.evaluation=null",
     "phases.warm_start.every.evaluation=null",
-    "prompts.batch_size=4",
     "rollout.group_size=2",
-    "demonstrations.batch_size=8",
     "model.hidden_size=16",
     "model.intermediate_size=16",
-    "learner.num_minibatches=2",
-    "checkpoint.keep=9",
 ]
 
 
-def play(directory, *overrides):
-    config = compose_config([f"directory={directory}", *TINY, *overrides])
-    launch(config, plan_of(config))
-    lines = (directory / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    return [
-        {key: value for key, value in row.items() if not key.startswith("time/")}
-        for row in rows
-        if row["phase"] == "rl"
-    ]
+@pytest.fixture
+def rl_rows(play, metrics, tmp_path):
+    """What a run with these overrides wrote in its phase rl."""
+
+    def run(*overrides, name="run"):
+        rows = metrics(play(tmp_path / name, *TINY, *overrides))
+        return [row for row in rows if row["phase"] == "rl"]
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -49,8 +34,8 @@ def play(directory, *overrides):
         ("in_token_reward", "kl/in_token_reward"),
     ],
 )
-def test_every_place_of_the_kl_runs_and_measures_it(tmp_path, place, metric):
-    rows = play(tmp_path, f"kl={place}", "kl_controller.kl_coef=0.01")
+def test_every_place_of_the_kl_runs_and_measures_it(rl_rows, place, metric):
+    rows = rl_rows(f"kl={place}", "kl_controller.kl_coef=0.01")
 
     # The policy is its own reference in the first step.
     first, last = rows[0][metric], rows[-1][metric]
@@ -59,10 +44,10 @@ def test_every_place_of_the_kl_runs_and_measures_it(tmp_path, place, metric):
 
 
 @pytest.mark.parametrize("place", ["in_reward", "in_loss"])
-def test_an_adaptive_price_moves_once_there_is_a_kl(tmp_path, place):
+def test_an_adaptive_price_moves_once_there_is_a_kl(rl_rows, place):
     adaptive = ["kl_controller=adaptive", "kl_controller.horizon=8", "kl_controller.kl_coef=0.1"]
 
-    rows = play(tmp_path, f"kl={place}", *adaptive, "kl_controller.target=1")
+    rows = rl_rows(f"kl={place}", *adaptive, "kl_controller.target=1")
 
     # In the first batch the policy is the reference. The KL of the second is far below the target:
     # 20 % less, by all 8 responses.
@@ -70,15 +55,15 @@ def test_an_adaptive_price_moves_once_there_is_a_kl(tmp_path, place):
 
 
 @pytest.mark.parametrize("controller", ["adaptive", "doubling"])
-def test_while_the_policy_is_the_reference_no_price_moves(tmp_path, controller):
+def test_while_the_policy_is_the_reference_no_price_moves(rl_rows, controller):
     moving = [f"kl_controller={controller}", "kl_controller.kl_coef=0.1", "learner.optimizer.lr=0"]
 
-    rows = play(tmp_path, "kl=in_reward", *moving)
+    rows = rl_rows("kl=in_reward", *moving)
 
     assert [row["kl/coef"] for row in rows] == [0.1] * 3
 
 
-def test_a_run_with_everything_that_moves_is_resumed_exactly(tmp_path):
+def test_a_run_with_everything_that_moves_is_resumed_exactly(rl_rows, tmp_path):
     moving = [
         "kl=in_loss",
         "kl_controller=adaptive",
@@ -88,10 +73,10 @@ def test_a_run_with_everything_that_moves_is_resumed_exactly(tmp_path):
         "entropy_bonus=adaptive",
         "learner.losses.entropy.target=9",
     ]
-    whole = play(tmp_path / "whole", *moving)
+    whole = rl_rows(*moving)
 
-    first = tmp_path / "whole" / "checkpoints" / "step-00000002"
-    resumed = play(tmp_path / "resumed", *moving, f"resume={first}")
+    first = tmp_path / "run" / "checkpoints" / "step-00000002"
+    resumed = rl_rows(*moving, f"resume={first}", name="resumed")
 
     assert resumed == whole[1:]
     assert {"kl/coef", "entropy_bonus/coef"} <= set(whole[0])
