@@ -13,10 +13,7 @@ from components.sampler.uniform import Uniform
 from components.task.sorting import Sorting
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
-from rlcomp.generation.sampling import Sampling
 from rlcomp.minibatch import micro_batches, minibatches
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.tokenizer import character_tokenizer
 from rlcomp.run.record import recording
 from rlcomp.run.stages import Nothing, Refill
@@ -49,20 +46,6 @@ def prompts(count=3):
     texts = [f"{n}12>" for n in range(count)]
     entries = {"prompt": encode_texts(texts), "answer": encode_texts(["1"] * count)}
     return TensorDict(entries, batch_size=[count])
-
-
-def make_policy():
-    torch.manual_seed(0)
-    model = causal_lm(
-        tokenizer=TOKENIZER,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling())
 
 
 def sampler(count=3):
@@ -132,8 +115,8 @@ def test_mean_weights_are_recorded():
 
 
 @pytest.mark.parametrize("kind", ["group", "greedy", "delayed"])
-def test_every_collector_hands_on_one_preference_for_all_answers_to_a_prompt(kind):
-    policy = make_policy()
+def test_every_collector_hands_on_one_preference_for_all_answers_to_a_prompt(make_policy, kind):
+    policy = make_policy(TOKENIZER)
     cls = GreedyBaselineCollector if kind == "greedy" else GroupCollector
     collector = cls(policy=policy, group_size=4, max_new_tokens=4)
     if kind == "delayed":
@@ -156,8 +139,8 @@ def test_every_collector_hands_on_one_preference_for_all_answers_to_a_prompt(kin
     assert int(batch["response_mask"].int().argmax(1).min()) == len("72:012>")
 
 
-def test_waiting_rollouts_keep_their_preferences_in_a_checkpoint():
-    policy = make_policy()
+def test_waiting_rollouts_keep_their_preferences_in_a_checkpoint(make_policy):
+    policy = make_policy(TOKENIZER)
     inner = GroupCollector(policy=policy, group_size=2, max_new_tokens=4)
     first, second = (DelayedCollector(collector=inner, staleness=1) for _ in range(2))
     first(make()(prompts()))
@@ -174,8 +157,8 @@ class DropSome(torch.nn.Module):
         return batch[batch["group_id"] == 0]
 
 
-def test_groups_keep_their_preference_through_refilling_and_minibatches():
-    collector = GroupCollector(policy=make_policy(), group_size=4, max_new_tokens=4)
+def test_groups_keep_their_preference_through_refilling_and_minibatches(make_policy):
+    collector = GroupCollector(policy=make_policy(TOKENIZER), group_size=4, max_new_tokens=4)
     refill = Refill(rows=12, stages=[sampler(), make(), collector, DropSome()], max_tries=5)
 
     batch = refill()

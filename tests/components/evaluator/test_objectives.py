@@ -14,9 +14,6 @@ from components.reward.function import Function
 from components.task.addition import Addition
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, MissingExtra
-from rlcomp.generation.sampling import Sampling
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.tokenizer import character_tokenizer
 from rlcomp.pareto import Aggregator
 from rlcomp.run.record import recording
@@ -212,22 +209,9 @@ def test_the_rewards_see_the_prompt_and_not_the_preference():
     assert seen == {example.prompt for example in evaluation.examples}
 
 
-def test_an_evaluation_draws_from_no_generator_of_the_training_and_repeats_itself():
-    torch.manual_seed(0)
-    model = causal_lm(
-        tokenizer=TOKENIZER,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
+def test_an_evaluation_draws_from_no_generator_of_the_training_and_repeats_itself(make_policy):
     conditioning = told()
-    evaluation = evaluator(
-        LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling(temperature=1.0)),
-        conditioning=conditioning,
-    )
+    evaluation = evaluator(make_policy(TOKENIZER), conditioning=conditioning)
     before = torch.get_rng_state(), conditioning.generator.get_state()
 
     first = measured(evaluation)
