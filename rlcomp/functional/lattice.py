@@ -51,6 +51,10 @@ def nearest_point(weights: Tensor, levels: int) -> Tensor:
     Raises:
         ConfigError: a weight is negative or NaN, or a row does not sum to 1.
 
+    Source:
+        Largest-remainder rounding (Hamilton's method); Balinski and Young 1982, Fair
+        Representation.
+
     Examples:
         >>> nearest_point(torch.tensor([0.64, 0.36]), 9).tolist()
         [6, 3]

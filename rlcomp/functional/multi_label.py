@@ -13,15 +13,19 @@ def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Binary cross-entropy, averaged over the labels that are known.
 
     Args:
-        logits: log-odds of each label, shape ``[N, K]``.
+        logits: log-odds of ``K`` labels of ``N`` texts, shape ``[N, K]``.
         labels: 1, 0, or NaN where unknown, shape ``[N, K]``; between 0 and 1 it is a probability.
 
     Returns:
-        A scalar, in nats; 0 where no label is known. An unknown label has no gradient.
+        Shape ``[]``, in nats; 0 where no label is known. An unknown label has no gradient.
 
     Raises:
         ShapeError: the two tensors differ in shape.
         NumericalError: a label is neither NaN nor in [0, 1].
+
+    Source:
+        Masked binary cross-entropy with logits; Bishop 2006, Pattern Recognition and Machine
+        Learning, eq. 4.90, for each label.
 
     Examples:
         >>> import torch
