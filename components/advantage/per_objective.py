@@ -13,7 +13,7 @@ from rlcomp.advantage import put_advantage
 from rlcomp.component import Component, masked
 from rlcomp.errors import ConfigError
 from rlcomp.functional.group import SAME
-from rlcomp.io.checkpoint import HasRunState
+from rlcomp.io.state import HasRunState
 from rlcomp.objectives import seen, stacked
 from rlcomp.pareto import Aggregator, weighed
 from rlcomp.run.record import record, recording

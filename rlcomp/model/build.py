@@ -64,10 +64,7 @@ def causal_lm(  # noqa: PLR0913
     Raises:
         ConfigError: an unknown architecture or setting, or sizes that do not fit together.
     """
-    if architecture not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-        known = nearest(architecture, {*_TESTED, *close})
-        raise ConfigError(f"model: architecture '{architecture}' is not known{known}")
+    _check_known(architecture)
     check_vocabulary("model", vocab_size or len(tokenizer), tokenizer)
     _check_divides(num_attention_heads, "num_attention_heads", hidden_size, "hidden_size")
     _check_divides(
@@ -88,7 +85,17 @@ def causal_lm(  # noqa: PLR0913
         # A pad id would freeze that row of the embedding, which may be EOS.
         "pad_token_id": None,
     }
-    settings = _fitted(architecture, wanted, overrides or {})
+    return _from_settings(architecture, _fitted(architecture, wanted, overrides or {}))
+
+
+def _check_known(architecture: str) -> None:
+    if architecture not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+        known = nearest(architecture, {*_TESTED, *close})
+        raise ConfigError(f"model: architecture '{architecture}' is not known{known}")
+
+
+def _from_settings(architecture: str, settings: dict[str, object]) -> PreTrainedModel:
     try:
         config = AutoConfig.for_model(architecture, **settings)
         return AutoModelForCausalLM.from_config(config, dtype=torch.float32)

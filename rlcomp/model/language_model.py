@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -11,14 +10,11 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rlcomp.batch import encode_texts
 from rlcomp.component import Component, asked
-from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.functional.vocabulary import by_rows
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.generation import native
 from rlcomp.generation.draw import Sampled, draw_tokens
 from rlcomp.generation.engine import decode
-from rlcomp.generation.layout import response_columns
 from rlcomp.generation.probe import probe
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import check_vocabulary, context_limit
@@ -28,14 +24,14 @@ from rlcomp.model.measures import (
     distribution_read,
     entropy_read,
     log_probs_read,
+    read,
     squares_read,
 )
 from rlcomp.model.packing import packed_pieces
 from rlcomp.model.scoring import Scored, pieces, score, score_packed
-from rlcomp.model.tokenizer import barred_tokens, decode_rows, encode_prompts
+from rlcomp.model.tokenizer import barred_tokens, encode_prompts
 from rlcomp.model.transformer import Transformer, listened
-from rlcomp.rows import encode_rows
-from rlcomp.run.record import version
+from rlcomp.rows import check_room, encode_rows, sampled_rows
 
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
 _NO_GRAD_TOKENS = 32_768
@@ -204,15 +200,8 @@ class LanguageModel(Component):
     def _read(
         self, scored: Scored, readings: Sequence[Reading], differentiable: Sequence[bool]
     ) -> list[Tensor]:
-        """What is read off the logits, each in its place."""
         barred = self._barred_on(scored.states.device)
-        measures = [reading(scored, self.sampling, barred) for reading in readings]
-        wanted = [
-            replace(measure, differentiable=measure.differentiable and wish)
-            for measure, wish in zip(measures, differentiable, strict=True)
-        ]
-        found = by_rows(wanted, scored.states, scored.rows, scored.head)
-        return [scored.spread(values) for values in found]
+        return read(scored, readings, differentiable, self.sampling, barred)
 
     def _columns(self, batch: TensorDict) -> TensorDict:
         kept = ("kept_tokens",) if self.sampling.replays else ()
@@ -257,8 +246,8 @@ class LanguageModel(Component):
             if value < 1:
                 raise ConfigError(f"{name} is {value}: write at least 1")
         ids = self._prompt_ids(prompts)
-        for text, row in zip(prompts, ids, strict=True):
-            self._check_room(text, len(row), max_new_tokens)
+        lengths = [len(row) for row in ids]
+        check_room(prompts, lengths, [max_new_tokens] * len(ids), self.context_length)
         sampled = self._decode()(
             ids,
             group_size=group_size,
@@ -271,21 +260,7 @@ class LanguageModel(Component):
             ),
             generator=generator,
         )
-        rows = [row for row in ids for _ in range(group_size)]
-        columns = response_columns(rows, sampled, self._pad)
-        if not bool(columns["rollout_log_probs"].isfinite().all()):
-            raise NumericalError("the policy sampled a token whose log-prob is not finite")
-        columns["policy_version"] = columns["response_mask"] * version()
-        columns["truncated"] = sampled.truncated
-        columns["group_id"] = torch.arange(len(prompts)).repeat_interleave(group_size)
-        columns["prompt"] = encode_texts([text for text in prompts for _ in range(group_size)])
-        columns["response"] = encode_texts(
-            decode_rows(self.tokenizer, sampled.tokens, sampled.lengths)
-        )
-        device = sampled.tokens.device
-        return TensorDict(
-            {key: column.to(device) for key, column in columns.items()}, batch_size=[len(rows)]
-        )
+        return sampled_rows(self.tokenizer, prompts, ids, sampled)
 
     def _decode(self) -> Callable[..., Sampled]:
         """Our own loop where it can be used; it copies the weights, and runs no hooks."""
@@ -314,24 +289,10 @@ class LanguageModel(Component):
         rows = encode_rows(self.tokenizer, prompts, responses)
         answers = rows["response_mask"].sum(1)
         lengths = rows["attention_mask"].sum(1) - answers
-        for text, length, new in zip(prompts, lengths.tolist(), answers.tolist(), strict=True):
-            self._check_room(text, length, new)
+        check_room(prompts, lengths.tolist(), answers.tolist(), self.context_length)
         return rows.to(self.model.device)
 
     def _prompt_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         if not prompts:
             raise DataError("there are no prompts to answer: hand over at least one")
         return encode_prompts(self.tokenizer, prompts)
-
-    def _check_room(self, prompt: str, length: int, new: int) -> None:
-        if self.context_length is not None and length + new > self.context_length:
-            raise DataError(
-                f"prompt {prompt[:60]!r} has {length} tokens; with {new} more that is "
-                f"{length + new}, and the model holds {self.context_length}: shorten the prompt or "
-                "the response, or raise context_length"
-            )
-
-    @property
-    def _pad(self) -> int:
-        pad = self.tokenizer.pad_token_id
-        return int(self.tokenizer.eos_token_id if pad is None else pad)

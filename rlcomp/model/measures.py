@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from rlcomp.errors import ConfigError
 from rlcomp.functional.logprob import entropy, log_distribution, squared_probs
-from rlcomp.functional.vocabulary import Measure, taken_log_probs
+from rlcomp.functional.vocabulary import Measure, by_rows, taken_log_probs
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.scoring import Scored
 
@@ -53,3 +54,31 @@ def entropy_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> M
     """Entropy at each listed token, shape ``[N]``, nats, at the temperature, before any filter."""
     del scored
     return Measure(lambda logits, _: entropy(logits, sampling.temperature, barred))
+
+
+def read(
+    scored: Scored,
+    readings: Sequence[Reading],
+    differentiable: Sequence[bool],
+    sampling: Sampling,
+    barred: Tensor | None,
+) -> list[Tensor]:
+    """What is read off the logits, each in its place.
+
+    Args:
+        scored: the listed tokens.
+        readings: what to read.
+        differentiable: which of them need a graph, if they can have one.
+        sampling: the distribution the tokens are drawn from.
+        barred: ids of probability 0, shape ``[V]``, bool; None if there are none.
+
+    Returns:
+        A tensor a reading, shape ``[B, T, ...]``, 0 outside the listed tokens.
+    """
+    measures = [reading(scored, sampling, barred) for reading in readings]
+    wanted = [
+        replace(measure, differentiable=measure.differentiable and wish)
+        for measure, wish in zip(measures, differentiable, strict=True)
+    ]
+    found = by_rows(wanted, scored.states, scored.rows, scored.head)
+    return [scored.spread(values) for values in found]

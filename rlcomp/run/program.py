@@ -16,7 +16,8 @@ from torch import nn
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, Interrupted, add_note
-from rlcomp.io.checkpoint import Checkpoint, Saved, forgotten
+from rlcomp.io.checkpoint import Checkpoint, Saved
+from rlcomp.io.state import forgotten
 from rlcomp.io.tracking import Tracker
 from rlcomp.run.flow_built import check_built
 from rlcomp.run.phase import Phase

@@ -9,7 +9,8 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import CheckpointError
-from rlcomp.io.checkpoint import open_checkpoint, owned
+from rlcomp.io.checkpoint import open_checkpoint
+from rlcomp.io.state import owned
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.build import Builder
 from rlcomp.run.plan import read

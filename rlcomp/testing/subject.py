@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.errors import ContractError
-from rlcomp.io.checkpoint import HasRunState, generators, owned, parts
+from rlcomp.io.state import HasRunState, generators, owned, parts
 from rlcomp.keys import SCHEMA, Key, Spec
 from rlcomp.run.flow_built import built_flow
 from rlcomp.testing.example import example_batch, masks

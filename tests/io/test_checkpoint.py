@@ -12,7 +12,8 @@ from torch import nn
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io import checkpoint as io
-from rlcomp.io.checkpoint import Checkpoint, collect, generators, open_checkpoint, owned
+from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
+from rlcomp.io.state import collect, generators, owned
 from rlcomp.run.seed import new_generator
 
 
