@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -88,6 +89,7 @@ def paper(name: str) -> str:
     return " ".join(line for line in words if not line.startswith("@package"))
 
 
+@cache
 def parts(name: str) -> dict[str, str]:
     """Slot -> the option a recipe chooses for it, those that choose nothing aside."""
     setup_globals()

@@ -4,7 +4,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,36 @@ torch.set_num_threads(1)
 # usual number of examples, so that all tests together take a quarter of an hour on two cores.
 settings.register_profile("rlcomp", deadline=None, database=None, max_examples=40)
 settings.load_profile("rlcomp")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs say whether something learns; tracing every line of them costs half as much again.
+
+    What they run is covered by short runs and by tests of its parts.
+    """
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def untraced_hydra() -> Iterator[None]:
+    """Configs are composed untraced: of Hydra no line counts, and traced it takes twice as long."""
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+
+    traced = ConfigLoaderImpl.load_configuration
+
+    def untraced(*args: Any, **settings: Any) -> Any:
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return traced(*args, **settings)
+        finally:
+            sys.settrace(tracer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConfigLoaderImpl, "load_configuration", untraced)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,8 @@ import pytest
 
 from rlcomp.report.summary import read_lines
 
+pytestmark = pytest.mark.no_cover
+
 # Sorting four digits: 10 to 12 seconds each on two busy cores.
 SMALL = (
     "task.length=4",
