@@ -219,9 +219,19 @@ def nodes_of(option, plan, recipe):
     }
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_composes_and_lists_exactly_its_constructors_arguments(option, folder):
-    _, errors, mine = plans(option, folder)
+# Of the module, so that both tests of an option follow each other and share its plan.
+@pytest.fixture(scope="module", params=OPTIONS)
+def option(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def planned(option, folder):
+    return plans(option, folder)
+
+
+def test_every_option_composes_and_lists_exactly_its_constructors_arguments(planned):
+    _, errors, mine = planned
 
     assert errors == [], "a value for ??? belongs into GIVEN"
     for path, node in mine.items():
@@ -233,10 +243,9 @@ def test_every_option_composes_and_lists_exactly_its_constructors_arguments(opti
             assert set(node.arguments) <= set(declaration.parameters), path
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_builds_and_keeps_the_contract(option, folder, monkeypatch):
+def test_every_option_builds_and_keeps_the_contract(option, planned, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    plan, _, mine = plans(option, folder)
+    plan, _, mine = planned
     builder = Builder(plan, seed=0)
 
     try:
@@ -310,6 +319,6 @@ def test_every_component_folder_has_a_folder_of_options():
     assert folders <= {file.name for file in CONF.iterdir() if file.is_dir()}
 
 
-@pytest.mark.parametrize("option", GIVEN)
-def test_what_is_given_here_is_still_asked_for(option):
-    assert option in OPTIONS
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_is_given_here_is_still_asked_for(name):
+    assert name in OPTIONS
