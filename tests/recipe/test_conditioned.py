@@ -92,8 +92,8 @@ def test_asking_for_more_of_an_objective_gives_more(metrics, tmp_path):
     config = compose_config(
         [
             "recipe=conditioned",
-            "phases.rl.steps=120",
-            "phases.rl.every.evaluation=120",
+            "phases.rl.steps=80",
+            "phases.rl.every.evaluation=80",
             "phases.warm_start.every.evaluation=null",
             f"directory={tmp_path}",
         ]
@@ -101,7 +101,9 @@ def test_asking_for_more_of_an_objective_gives_more(metrics, tmp_path):
     launch(config, plan_of(config))
 
     last = metrics(tmp_path)[-1]
-    for name in ("correctness", "brevity"):
-        assert last[f"evaluation/response/{name}"] > 0.5
-    assert last["evaluation/return/brevity@0:1"] > last["evaluation/return/brevity@1:0"] + 0.2
-    assert last["evaluation/return/correctness@1:0"] > 0.5
+    # Measured over seeds 0 to 2, the ends of the front: correctness 0.74 to 0.80 against 0.00,
+    # brevity 0.81 to 0.96 against 0.50 to 0.55. Between them the order is that of the luck so far.
+    correctness = [last[f"evaluation/return/correctness@{asked}"] for asked in ("1:0", "0:1")]
+    brevity = [last[f"evaluation/return/brevity@{asked}"] for asked in ("0:1", "1:0")]
+    assert correctness[0] > correctness[1] + 0.4
+    assert brevity[0] > brevity[1] + 0.15
