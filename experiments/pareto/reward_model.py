@@ -29,7 +29,8 @@ def labelled(count, draw):
 if __name__ == "__main__":
     folder, draw = sys.argv[1], random.Random(0)
     torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789>()")
+    # All that the policy can write: what its judge cannot read would stop a run.
+    tokenizer = character_tokenizer(characters="0123456789+-*/=()>: ,?")
     shape = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2)
     model = LlamaForSequenceClassification(
         LlamaConfig(
