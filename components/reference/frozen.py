@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.keys import Key
+from rlcomp.model.copied import CopiedWeights
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.record import record
 
@@ -40,34 +40,17 @@ class Frozen(Component):
         super().__init__()
         # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
-        for name, parameter in self._trainable().items():
-            self.register_buffer(_buffer(name), parameter.detach().clone())
+        self.copied = CopiedWeights(policy.model)
 
     def begin_phase(self) -> None:
         """Take a fresh copy."""
-        copies = self._copies()
-        for name, parameter in self._trainable().items():
-            copies[name].copy_(parameter.detach())
-
-    def _copies(self) -> dict[str, Tensor]:
-        """The copied weights, under the names of the policy's parameters."""
-        return {name: self.get_buffer(_buffer(name)) for name in self._trainable()}
+        self.copied.take()
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens with the copied weights."""
         with torch.no_grad():
-            ref_log_probs = self.policy.log_probs(batch, self._copies())
+            ref_log_probs = self.policy.log_probs(batch, self.copied.weights())
         batch["ref_log_probs"] = ref_log_probs
         distance = batch["rollout_log_probs"] - ref_log_probs
         record("kl/reference", distance, where=batch["response_mask"])
         return batch
-
-    def _trainable(self) -> dict[str, Tensor]:
-        """The parameters of the policy's model that training changes; tied ones once."""
-        parameters = self.policy.model.named_parameters()
-        return {name: value for name, value in parameters if value.requires_grad}
-
-
-def _buffer(name: str) -> str:
-    # A buffer's name must not hold a dot.
-    return name.replace(".", "/")

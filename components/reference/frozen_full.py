@@ -31,5 +31,6 @@ class FrozenFull(Frozen):
         """Score the response tokens, and all others in their places."""
         batch = super().forward(batch)
         with torch.no_grad():
-            batch["ref_log_distribution"] = self.policy.log_distribution(batch, self._copies())
+            weights = self.copied.weights()
+            batch["ref_log_distribution"] = self.policy.log_distribution(batch, weights)
         return batch

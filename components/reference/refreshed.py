@@ -46,8 +46,6 @@ class Refreshed(Frozen):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Refresh the copy when ``period`` batches have been learnt from, then score."""
         if int(self.calls) and int(self.calls) % self.period == 0:
-            copies = self._copies()
-            for name, parameter in self._trainable().items():
-                copies[name].lerp_(parameter.detach(), self.mix)
+            self.copied.follow(self.mix)
         self.calls += 1
         return super().forward(batch)

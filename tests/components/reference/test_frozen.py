@@ -109,7 +109,8 @@ def test_policy_is_not_part_of_the_reference():
     reference = Frozen(policy=make_policy())
 
     assert not list(reference.parameters())
-    assert not list(reference.children())
+    assert list(reference.children()) == [reference.copied]
+    assert not list(reference.copied.children())
     assert all("/" in name for name in reference.state_dict())
 
 

@@ -44,7 +44,8 @@ def step(reference, policy, value):
 
 def weight(reference):
     """All copied weights are equal in these tests."""
-    (value,) = {round(float(x), 6) for copy in reference._copies().values() for x in copy.flatten()}
+    copies = reference.copied.weights().values()
+    (value,) = {round(float(x), 6) for copy in copies for x in copy.flatten()}
     return value
 
 

@@ -1,0 +1,106 @@
+import pytest
+import torch
+
+from rlcomp.model.adapters import lora
+from rlcomp.model.build import causal_lm
+from rlcomp.model.copied import CopiedWeights
+from rlcomp.model.tokenizer import character_tokenizer
+
+
+def make_model(*, tie=False, adapters=False):
+    model = causal_lm(
+        tokenizer=character_tokenizer(characters="abc"),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+        tie_word_embeddings=tie,
+    )
+    return lora(model=model, rank=2, alpha=4.0) if adapters else model
+
+
+def fill(model, value):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.fill_(value)
+
+
+def level(copied):
+    """All copied weights are equal in these tests."""
+    (value,) = {round(float(x), 6) for copy in copied.weights().values() for x in copy.flatten()}
+    return value
+
+
+def test_copies_stay_until_they_are_taken_again():
+    model = make_model()
+    fill(model, 1.0)
+    copied = CopiedWeights(model)
+    fill(model, 2.0)
+
+    before = level(copied)
+    copied.take()
+
+    assert (before, level(copied)) == (1.0, 2.0)
+
+
+def test_following_moves_by_the_share_of_the_distance():
+    model = make_model()
+    fill(model, 0.0)
+    copied = CopiedWeights(model)
+    fill(model, 1.0)
+
+    found = []
+    for _ in range(3):
+        copied.follow(0.25)
+        found.append(level(copied))
+
+    # 1 - 0.75^n.
+    assert found == [0.25, 0.4375, 0.578125]
+
+
+def test_following_wholly_is_taking():
+    model = make_model()
+    copied = CopiedWeights(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_()
+
+    copied.follow(1.0)
+
+    weights = copied.weights()
+    assert all(torch.equal(weights[name], value) for name, value in model.named_parameters())
+
+
+@pytest.mark.parametrize("tie", [False, True])
+@pytest.mark.parametrize("adapters", [False, True])
+def test_trainable_parameters_are_copied_once_and_no_others(tie, adapters):
+    model = make_model(tie=tie, adapters=adapters)
+    trainable = {name for name, value in model.named_parameters() if value.requires_grad}
+
+    copied = CopiedWeights(model)
+
+    assert set(copied.weights()) == trainable
+    assert len(list(copied.buffers())) == len(trainable)
+
+
+def test_the_model_is_not_part_of_it():
+    copied = CopiedWeights(make_model())
+
+    assert not list(copied.parameters())
+    assert not list(copied.children())
+    assert all(not copy.requires_grad for copy in copied.weights().values())
+
+
+def test_copies_travel_in_its_state():
+    model = make_model()
+    fill(model, 1.0)
+    state = CopiedWeights(model).state_dict()
+    fill(model, 2.0)
+    restored = CopiedWeights(model)
+
+    restored.load_state_dict(state)
+
+    assert level(restored) == 1.0
