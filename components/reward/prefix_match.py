@@ -1,0 +1,122 @@
+"""1 where the boxed prediction is how the text goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar, Literal
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.functional.prefix_match import begins_with_first, last_boxed, matched_tokens
+from rlcomp.keys import Key
+from rlcomp.model.token_bytes import row_bytes, token_bytes
+from rlcomp.reward import put_reward
+from rlcomp.run.record import record
+
+# How many tokens are right, from the prediction, the truth and where its tokens end.
+_MATCHES: dict[str, Callable[[bytes, bytes, Collection[int]], int]] = {
+    "prefix": matched_tokens,
+    "first_token": begins_with_first,
+}
+
+
+class PrefixMatch(Component):
+    r"""1 if the prediction in the last box is exactly the next tokens of the text, else 0.
+
+    The bytes of the response's tokens are compared with those of the answer, never decoded text: a
+    leading space counts, and half a character stays one. Only the tokens under ``response_mask``
+    are looked at, so a box in the prompt is nobody's prediction. A prediction longer than the
+    answer is wrong.
+
+    A response without a box is wrong by default, not invalid: nothing failed to judge it, it is the
+    policy's mistake, and a policy that lost nothing by it would never learn to answer.
+
+    Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer``, ``answer_ends`` ``[B, W]``. Writes
+    ``reward``, float32 ``[B]``, ``rewards`` (``{prefix_match: [B]}``), ``correct`` and
+    ``reward_valid`` (bool ``[B]``). Records ``reward/answered``, the share of responses with a box,
+    ``reward/matched_tokens``, how many tokens right predictions have, and what
+    :func:`rlcomp.reward.put_reward` does.
+
+    Args:
+        tokenizer: the policy's.
+        match: ``prefix``: the prediction ends where a token of the answer ends; ``first_token``: it
+            begins with the answer's whole first token, whatever follows.
+        think_end: the box is looked for behind the first one of these; empty: in the whole
+            response.
+        unanswered: what a response without a box is; ``invalid`` leaves it out of training.
+
+    Raises:
+        ConfigError: the tokenizer does not say what bytes its tokens stand for, or ``think_end`` is
+            a special token, which has none.
+
+    Source:
+        Dong et al. 2025 (RPT), arXiv:2506.08007.
+    """
+
+    reads: ClassVar[tuple[Key, ...]] = ("tokens", "response_mask", "answer", "answer_ends")
+    writes = ("reward", "rewards", "correct", "reward_valid")
+
+    name = "prefix_match"
+
+    def __init__(
+        self,
+        *,
+        tokenizer: PreTrainedTokenizerBase,
+        match: Literal["prefix", "first_token"] = "prefix",
+        think_end: str = "</think>",
+        unanswered: Literal["wrong", "invalid"] = "wrong",
+    ) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.match = match
+        self.think_end = think_end
+        self.unanswered = unanswered
+        self.table = token_bytes(tokenizer)
+        index = tokenizer.get_vocab().get(think_end)
+        if index is not None and not self.table[index]:
+            raise ConfigError(
+                f"{type(self).__name__}: think_end {think_end!r} is a special token of the "
+                "tokenizer, which leaves no bytes in a response: add it to the tokenizer as an "
+                "ordinary token, or write another text"
+            )
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Judge every row's last box."""
+        predictions = self._predictions(batch)
+        device = batch["tokens"].device
+        answered = torch.tensor([p is not None for p in predictions], device=device).bool()
+        matched = torch.tensor(self._matched(batch, predictions), device=device)
+        right = matched > 0
+        record("reward/answered", answered.float())
+        record("reward/matched_tokens", matched.float(), where=right)
+        valid = answered if self.unanswered == "invalid" else torch.ones_like(answered)
+        reward = self.valued(batch, predictions, right)
+        return put_reward(batch, reward, {self.name: reward}, right, valid)
+
+    def valued(
+        self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor
+    ) -> Tensor:
+        """What each prediction is worth, shape ``[B]``; None stands for no box."""
+        return right.float()
+
+    def _predictions(self, batch: TensorDict) -> list[bytes | None]:
+        after = self.think_end.encode()
+        tokens, masks = batch["tokens"].cpu(), batch["response_mask"].cpu()
+        texts = [
+            row_bytes(self.table, row[mask].tolist())
+            for row, mask in zip(tokens, masks, strict=True)
+        ]
+        return [last_boxed(text, after=after) for text in texts]
+
+    def _matched(self, batch: TensorDict, predictions: Sequence[bytes | None]) -> list[int]:
+        answers = [text.encode() for text in decode_texts(batch["answer"])]
+        ends = [(row.nonzero()[:, 0] + 1).tolist() for row in batch["answer_ends"].cpu()]
+        count = _MATCHES[self.match]
+        rows = zip(predictions, answers, ends, strict=True)
+        return [0 if p is None else int(count(p, truth, places)) for p, truth, places in rows]
