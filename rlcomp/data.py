@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,9 +31,30 @@ class Example:
     answer_ends: tuple[int, ...] | None = None
     source: str | None = None
 
+    @property
+    def held_out_by(self) -> str:
+        """The source, or the prompt where there is none."""
+        return self.prompt if self.source is None else self.source
+
     def is_held_out(self, fraction: float) -> bool:
         """Whether it belongs to the part that only evaluators see."""
-        return is_held_out(self.prompt if self.source is None else self.source, fraction)
+        return is_held_out(self.held_out_by, fraction)
+
+
+def document_example(text: str) -> Example:
+    """A text to be imitated: its first word asks for the rest, and all of it is the answer.
+
+    A model that predicts its next tokens reads it as prompts are read that are cut from it: without
+    what stands for an empty prompt in front.
+
+    Examples:
+        >>> example = document_example("to be or not")
+        >>> example.prompt, example.demonstration, example.answer
+        ('to', ' be or not', 'to be or not')
+    """
+    first = re.match(r"\s*\S+", text)
+    prompt = first[0] if first and first.end() < len(text) else text[:1]
+    return Example(prompt, text, text[len(prompt) :], source=text)
 
 
 class Task(Protocol):

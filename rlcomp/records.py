@@ -10,7 +10,6 @@ import gzip
 import json
 import math
 import re
-import string
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from rlcomp.errors import ConfigError, DataError, nearest, require
+from rlcomp.wording import field_names
 
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
@@ -213,21 +213,7 @@ def _check_pattern(pattern: str) -> None:
 
 
 def _template_names(template: str) -> set[str]:
-    try:
-        pieces = list(string.Formatter().parse(template))
-    except ValueError as error:
-        raise ConfigError(
-            f"prompt_template {template!r}: {error}; write '{{{{' and '}}}}' for braces"
-        ) from None
-    names = {name for _, name, _, _ in pieces if name is not None}
-    plain = all(not spec and not conversion for _, _, spec, conversion in pieces)
-    for name in names:
-        if not plain or not name or "." in name or "[" in name or name.isdigit():
-            raise ConfigError(
-                f"prompt_template {template!r}: only {{prompt}} and {{column}} are filled in, "
-                f"{{{name}}} is not that plain; write '{{{{' and '}}}}' for braces"
-            )
-    return names
+    return field_names("prompt_template", template, "{prompt} and {column}")
 
 
 def _text(row: Row, column: str) -> str:

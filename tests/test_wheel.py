@@ -63,3 +63,10 @@ def test_the_demo_starts_from_the_installed_wheel(wheel, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(site)}
     home = subprocess.run(where, cwd=elsewhere, env=env, capture_output=True, text=True, check=True)
     assert home.stdout.startswith(str(site))
+
+
+def test_the_shipped_texts_travel_inside_the_wheel(wheel):
+    inside = zipfile.ZipFile(wheel).namelist()
+
+    texts = {f"components/task/texts/{name}.txt" for name in ("romeo_and_juliet", "the_tempest")}
+    assert texts <= set(inside)

@@ -19,8 +19,9 @@ class Addition(metaclass=Checked):
         ConfigError: ``digits`` is above 9, so that the examples cannot be counted.
 
     Examples:
-        >>> Addition(digits=2).example(1234)
-        Example(prompt='12+34=', answer='46', demonstration='46')
+        >>> example = Addition(digits=2).example(1234)
+        >>> example.prompt, example.answer, example.demonstration
+        ('12+34=', '46', '46')
     """
 
     def __init__(self, *, digits: PositiveInt = 2, held_out: Fraction = 0.1) -> None:

@@ -33,8 +33,9 @@ class Countdown(metaclass=Checked):
         held_out: share of the prompts that only evaluators see.
 
     Examples:
-        >>> Countdown().example(0)
-        Example(prompt='16 12 15:207=', answer='207', demonstration='16*12+15')
+        >>> example = Countdown().example(0)
+        >>> example.prompt, example.answer, example.demonstration
+        ('16 12 15:207=', '207', '16*12+15')
     """
 
     def __init__(

@@ -17,7 +17,8 @@ from rlcomp.check import NonEmptyText
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.preference import preference_points
 
-_SPECIAL = {"<pad>": 0, "<eos>": 1}
+# Tokens of every tokenizer made here, and their ids.
+SPECIAL = {"<pad>": 0, "<eos>": 1}
 
 
 def character_tokenizer(*, characters: NonEmptyText) -> PreTrainedTokenizerFast:
@@ -36,25 +37,26 @@ def character_tokenizer(*, characters: NonEmptyText) -> PreTrainedTokenizerFast:
     twice = [char for char in characters if characters.count(char) > 1]
     if twice:
         raise ConfigError(f"tokenizer: characters holds {twice[0]!r} more than once")
-    vocabulary = _SPECIAL | {char: 2 + index for index, char in enumerate(characters)}
+    vocabulary = SPECIAL | {char: 2 + index for index, char in enumerate(characters)}
     # No <unk>: a character outside the alphabet is an error, and <unk> would be one more action.
     backend = Tokenizer(models.WordLevel(vocabulary))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     backend.decoder = decoders.Fuse()
-    return _wrapped(backend)
+    return small_tokenizer(backend)
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
     """One token per UTF-8 byte: every text can be written and comes back unchanged."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = _SPECIAL | {char: 2 + index for index, char in enumerate(alphabet)}
+    vocabulary = SPECIAL | {char: 2 + index for index, char in enumerate(alphabet)}
     backend = Tokenizer(models.BPE(vocabulary, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
-    return _wrapped(backend)
+    return small_tokenizer(backend)
 
 
-def _wrapped(backend: Tokenizer) -> PreTrainedTokenizerFast:
+def small_tokenizer(backend: Tokenizer) -> PreTrainedTokenizerFast:
+    """A tokenizer of transformers from one whose first tokens are :data:`SPECIAL`."""
     # split_special_tokens: a text that spells "<eos>" is text, not the end of a response.
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,

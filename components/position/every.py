@@ -1,0 +1,28 @@
+"""Every token of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlcomp.check import Checked, NonNegativeInt
+from rlcomp.positions import Span, Tokenised, token_spans
+
+
+class EveryToken(metaclass=Checked):
+    """Every token that starts a character and has enough text before it.
+
+    A sampler that draws uniformly from them asks at random positions.
+
+    Args:
+        min_context: tokens of the text before a position.
+
+    Source:
+        RPT's random positions, arXiv:2506.08007.
+    """
+
+    def __init__(self, *, min_context: NonNegativeInt = 16) -> None:
+        self.min_context = min_context
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """Each up to the end of the first token that ends a character."""
+        return [[*token_spans(document, self.min_context).values()] for document in documents]

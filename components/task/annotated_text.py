@@ -1,0 +1,78 @@
+"""A text in which a policy has already said, here and there, what comes next."""
+
+from __future__ import annotations
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.check import Checked, NonEmptyText, PositiveInt
+from rlcomp.corpus_spans import CorpusSpans
+from rlcomp.data import Example, Task
+from rlcomp.errors import DataError
+from rlcomp.positions import Position
+from rlcomp.wording import check_wording
+
+
+class AnnotatedText(metaclass=Checked):
+    r"""Documents with notes before every few of their positions; a note foretells what follows.
+
+    ``"to be or not"`` with a note before ``" or"`` is
+    ``"to be<think></think>\boxed{ or} or not"``. Imitated, it teaches the form of an answer many
+    times a document, while next tokens are learnt as before. The notes of a document stand at
+    every ``period``-th of its positions, the first one somewhere among the first ``period``.
+
+    Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
+
+    Args:
+        corpus: its answers are the documents.
+        tokenizer: its tokens are those that ``position`` sees.
+        position: where notes may stand; each foretells its span.
+        note: the wording of a note on the ``{target}``; without the field the text itself goes on
+            behind it.
+        period: positions from one note to the next.
+
+    Raises:
+        ConfigError: the note cannot be used.
+        DataError: no position is chosen, or a document cannot be written in tokens; when asked for
+            an example: a document does not begin with its prompt.
+    """
+
+    def __init__(
+        self,
+        *,
+        corpus: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        position: Position,
+        note: NonEmptyText = r"<think></think>\boxed{{{target}}}",
+        period: PositiveInt = 8,
+    ) -> None:
+        check_wording("note", note, fields=["target"])
+        self.corpus = corpus
+        self.tokenizer = tokenizer
+        self.position = position
+        self.note = note
+        self.period = period
+        self.held_out = corpus.held_out
+        self.asked = CorpusSpans(corpus, tokenizer, position)
+
+    def __len__(self) -> int:
+        """As many as the corpus has documents."""
+        return len(self.corpus)
+
+    def example(self, index: int) -> Example:
+        """A document with its notes."""
+        plain = self.corpus.example(index)
+        data = plain.answer.encode()
+        if not plain.answer.startswith(plain.prompt):
+            raise DataError(
+                f"document {index} of corpus does not begin with its prompt {plain.prompt[:60]!r}: "
+                "take a corpus of texts, such as task@corpus=text"
+            )
+        pieces: list[str] = []
+        done = len(plain.prompt.encode())
+        later = [span for span in self.asked.of(index) if span.start >= done]
+        for start, stop in later[index % self.period :: self.period]:
+            note = self.note.format(target=data[start:stop].decode())
+            pieces += [data[done:start].decode(), note]
+            done = start
+        text = "".join(pieces) + data[done:].decode()
+        return Example(plain.prompt, plain.answer, text, source=plain.source)

@@ -1,0 +1,109 @@
+"""What comes next in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.check import Checked, Fraction, NonEmptyText, PositiveInt
+from rlcomp.corpus_spans import CorpusSpans
+from rlcomp.data import Example, Task
+from rlcomp.positions import (
+    Position,
+    Span,
+    Tokenised,
+    context_start,
+    is_boundary,
+    token_ends,
+)
+from rlcomp.wording import check_wording
+
+
+class NextToken(metaclass=Checked):
+    r"""A document up to a position asks for how it goes on, after a thought.
+
+    The answer is the true continuation, and ends (``answer_ends``) wherever a token of the document
+    does, so that several tokens may be foretold but no part of one. The demonstration foretells the
+    first token (up to a whole character). A document is held out as a whole.
+
+    Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
+
+    Args:
+        corpus: its answers are the documents.
+        tokenizer: whose tokens count; the policy's, or another fast one.
+        position: where to ask.
+        template: the prompt's wording of the ``{context}``.
+        response: the demonstration's wording of the ``{thought}`` and the ``{target}``.
+        horizon: tokens of the answer, at most.
+        max_context: of the text before a position, so many of the last tokens are the context;
+            null: all.
+        whole_spans: the answer is the span that ``position`` chose, and ends there only.
+        thought: what demonstrations think, from the context; null: nothing.
+        held_out: share of the documents that only evaluators see; that of the corpus, if a policy
+            is trained on both.
+
+    Raises:
+        ConfigError: a template cannot be used.
+        DataError: no position is chosen, or a document cannot be written in tokens.
+
+    Source:
+        RPT, arXiv:2506.08007; with whole sentences RLPT's next segment.
+    """
+
+    def __init__(
+        self,
+        *,
+        corpus: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        position: Position,
+        template: NonEmptyText = "{context}<think>",
+        response: NonEmptyText = r"{thought}</think>\boxed{{{target}}}",
+        horizon: PositiveInt = 32,
+        max_context: PositiveInt | None = None,
+        whole_spans: bool = False,
+        thought: Callable[[str], str] | None = None,
+        held_out: Fraction = 0.1,
+    ) -> None:
+        check_wording("template", template, fields=["context"], needed=["context"])
+        check_wording("response", response, fields=["thought", "target"])
+        self.corpus = corpus
+        self.tokenizer = tokenizer
+        self.position = position
+        self.template = template
+        self.response = response
+        self.horizon = horizon
+        self.max_context = max_context
+        self.whole_spans = whole_spans
+        self.thought = thought
+        self.held_out = held_out
+        self.asked = CorpusSpans(corpus, tokenizer, position)
+
+    def __len__(self) -> int:
+        """How many positions there are, training and held out."""
+        return len(self.asked)
+
+    def example(self, index: int) -> Example:
+        """The question of one position."""
+        document, span = self.asked[index]
+        data = document.text.encode()
+        ends = self._ends(document, span)
+        first = next(end for end in ends if is_boundary(data, span.start + end))
+        context = data[self._begin(document, span.start) : span.start].decode()
+        target = data[span.start : span.start + first].decode()
+        thought = "" if self.thought is None else self.thought(context)
+        return Example(
+            prompt=self.template.format(context=context),
+            answer=data[span.start : span.start + ends[-1]].decode(),
+            demonstration=self.response.format(thought=thought, target=target),
+            answer_ends=ends,
+            source=self.asked.source(index),
+        )
+
+    def _ends(self, document: Tokenised, span: Span) -> tuple[int, ...]:
+        if self.whole_spans:
+            return (span.stop - span.start,)
+        return token_ends(document, span.start, self.horizon)
+
+    def _begin(self, document: Tokenised, start: int) -> int:
+        return 0 if self.max_context is None else context_start(document, start, self.max_context)

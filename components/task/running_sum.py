@@ -1,0 +1,76 @@
+"""Sums modulo ten: a text whose next token needs computation."""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import accumulate, pairwise
+
+from rlcomp.check import Checked, Fraction, PositiveInt
+from rlcomp.data import Example
+from rlcomp.errors import ConfigError
+from rlcomp.run.seed import named_seed
+
+
+class RunningSum(metaclass=Checked):
+    """Documents such as ``"7+5+8+3=3"``: digits and the last digit of their sum.
+
+    A corpus in which all but one token is noise, and that one follows from all the others. A
+    document is the answer, and the demonstration goes on from its first digit. Short ones occur
+    repeatedly.
+
+    Args:
+        shortest: digits that are added, at least 2.
+        longest: at most so many; all numbers in between are equally frequent.
+        size: how many documents there are; none is stored.
+        held_out: share of the documents that only evaluators see.
+
+    Raises:
+        ConfigError: ``shortest`` is below 2 or above ``longest``.
+
+    Examples:
+        >>> RunningSum().example(0).answer
+        '0+7+1=8'
+    """
+
+    def __init__(
+        self,
+        *,
+        shortest: PositiveInt = 3,
+        longest: PositiveInt = 6,
+        size: PositiveInt = 5_000,
+        held_out: Fraction = 0.1,
+    ) -> None:
+        if not 2 <= shortest <= longest:
+            raise ConfigError(
+                f"RunningSum: shortest is {shortest}: must be at least 2 and at most longest, "
+                f"{longest}"
+            )
+        self.shortest = shortest
+        self.longest = longest
+        self.size = size
+        self.held_out = held_out
+
+    def __len__(self) -> int:
+        """How many documents there are, training and held out."""
+        return self.size
+
+    def example(self, index: int) -> Example:
+        """The document made from the index."""
+        draw = random.Random(named_seed(index, "running sum"))
+        digits = [draw.randrange(10) for _ in range(draw.randint(self.shortest, self.longest))]
+        text = f"{'+'.join(map(str, digits))}={sum(digits) % 10}"
+        return Example(text[:1], text, text[1:], source=text)
+
+
+def running_sums(context: str) -> str:
+    """The sum of a text's last line step by step, modulo ten: a thought worth imitating.
+
+    Examples:
+        >>> running_sums("7+5+8+3=")
+        '7+5=2 2+8=0 0+3=3'
+    """
+    digits = [int(digit) for digit in re.findall("[0-9]", context.rpartition("\n")[2])]
+    sums = accumulate(digits, lambda total, digit: (total + digit) % 10)
+    steps = zip(pairwise(sums), digits[1:], strict=True)
+    return " ".join(f"{before}+{digit}={after}" for (before, after), digit in steps)

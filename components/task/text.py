@@ -1,0 +1,78 @@
+"""Documents of plain text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcomp.check import Checked, Fraction, NonEmptyText, PositiveInt
+from rlcomp.corpus import Document, read_documents
+from rlcomp.data import Example, document_example
+from rlcomp.errors import ConfigError
+
+
+class Text(metaclass=Checked):
+    r"""The documents of a text file, or of all text files below a folder.
+
+    A document is the answer, and the demonstration goes on from its first word, so that to imitate
+    the demonstrations is to pre-train on the text. Other tasks take it as their corpus.
+
+    Args:
+        path: a ``.txt``, ``.txt.gz``, ``.jsonl`` or ``.jsonl.gz`` file, or a folder; null: the
+            170 kB of Shakespeare that come with this module.
+        field: the column of a JSON Lines row that holds its text.
+        separator: what stands between two documents of a file, such as ``"\n\n"``; null: a file (of
+            JSON Lines, a row) is a document.
+        longest: bytes; a longer document is cut in pieces, each a document of its own, at line ends
+            or spaces where there are some, and never inside a character.
+        shortest: bytes; shorter documents and pieces are left out.
+        held_out: share of the documents that only evaluators see.
+
+    Raises:
+        ConfigError: ``longest`` is below ``shortest``, or below 4, the bytes of a character.
+        DataError: a file is missing, malformed or not UTF-8, or there are no documents.
+
+    Examples:
+        >>> Text().document(0).text[:16]
+        'SAMPSON:\nGregory'
+    """
+
+    def __init__(
+        self,
+        *,
+        path: NonEmptyText | None = None,
+        field: NonEmptyText = "text",
+        separator: NonEmptyText | None = None,
+        longest: PositiveInt = 512,
+        shortest: PositiveInt = 64,
+        held_out: Fraction = 0.1,
+    ) -> None:
+        if longest < max(shortest, 4):
+            raise ConfigError(
+                f"Text: longest is {longest}: must be at least shortest, {shortest}, and at least "
+                "4, the bytes of one character"
+            )
+        self.path = path
+        self.field = field
+        self.separator = separator
+        self.longest = longest
+        self.shortest = shortest
+        self.held_out = held_out
+        self.documents = read_documents(
+            Path(__file__).with_name("texts") if path is None else Path(path),
+            field=field,
+            separator=separator,
+            longest=longest,
+            shortest=shortest,
+        )
+
+    def __len__(self) -> int:
+        """How many documents there are, training and held out."""
+        return len(self.documents)
+
+    def document(self, index: int) -> Document:
+        """A document, with its file and where it starts there."""
+        return self.documents[index]
+
+    def example(self, index: int) -> Example:
+        """The document, of which the first word asks for the rest, held out by its own text."""
+        return document_example(self.documents[index].text)

@@ -1,0 +1,78 @@
+"""Which spans of a paragraph may be hidden, and the paragraph without them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rlcomp.errors import DataError
+
+
+def normalised_span(span: str) -> str:
+    r"""A span as it is looked for and compared: composed (NFC), no white space at its ends.
+
+    Examples:
+        >>> normalised_span(" New  York\n")
+        'New  York'
+    """
+    return unicodedata.normalize("NFC", span).strip()
+
+
+def span_problem(
+    paragraph: str, span: str, *, longest_words: int = 8, largest_share: float = 0.2
+) -> str | None:
+    """Why a span that somebody proposes to hide is no fair question; None if it is one.
+
+    Args:
+        paragraph: the text it is taken from.
+        span: what is to be hidden; it is normalised first (:func:`normalised_span`).
+        longest_words: a span of more words (parted by white space) is long.
+        largest_share: a span of more than this share of the paragraph's characters is large.
+
+    Returns:
+        The first that holds of ``"empty"`` (no visible character), ``"absent"`` (the paragraph does
+        not hold it verbatim), ``"whole"`` (without it nothing is left), ``"long"``, ``"large"``.
+
+    Source:
+        PretrainZero, arXiv:2512.03442, asks for a short span that occurs verbatim; bounds ours.
+
+    Examples:
+        >>> paragraph = "Ada Lovelace wrote the first programme."
+        >>> span_problem(paragraph, "Ada ") is None
+        True
+        >>> span_problem(paragraph, "Grace")
+        'absent'
+        >>> span_problem(paragraph, "Ada Lovelace wrote")
+        'large'
+    """
+    text, wanted = unicodedata.normalize("NFC", paragraph), normalised_span(span)
+    checks = {
+        "empty": not wanted,
+        "absent": wanted not in text,
+        "whole": bool(wanted) and not text.replace(wanted, "").strip(),
+        "long": len(wanted.split()) > longest_words,
+        "large": len(wanted) > largest_share * len(text),
+    }
+    return next((name for name, holds in checks.items() if holds), None)
+
+
+def mask_span(paragraph: str, span: str, mask: str) -> str:
+    """The paragraph (NFC) with the mask in place of every occurrence of a span.
+
+    Every one: a single one left would give the answer away.
+
+    Args:
+        paragraph: holds the span.
+        span: what is hidden; it is normalised first (:func:`normalised_span`).
+        mask: what stands in its place, such as ``[mask]``.
+
+    Raises:
+        DataError: the span is empty or does not occur (:func:`span_problem` tells beforehand).
+
+    Examples:
+        >>> mask_span("A rose is a rose.", "rose", "[mask]")
+        'A [mask] is a [mask].'
+    """
+    text, wanted = unicodedata.normalize("NFC", paragraph), normalised_span(span)
+    if not wanted or wanted not in text:
+        raise DataError(f"{span!r} cannot be masked in {paragraph!r}: it does not occur there")
+    return text.replace(wanted, mask)

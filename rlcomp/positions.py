@@ -1,0 +1,122 @@
+"""Spans of a text, and which of them are asked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple, Protocol
+
+
+class Span(NamedTuple):
+    """A part of a text, in bytes of its UTF-8; both ends stand between two characters."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Tokenised:
+    """A text and its tokens.
+
+    Attributes:
+        text: the text.
+        ids: its tokens.
+        ends: after how many bytes (UTF-8) of the text each token ends; never falls.
+    """
+
+    text: str
+    ids: Sequence[int]
+    ends: Sequence[int]
+
+
+class Position(Protocol):
+    """Chooses spans of texts."""
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """For each text, the spans of it that are asked for, in order; the same ones every time.
+
+        All texts at once, because a share of a corpus is known only where all of it has been seen.
+        """
+        ...
+
+
+def token_spans(document: Tokenised, min_context: int) -> dict[int, Span]:
+    r"""The places at which a next token can be asked for.
+
+    Args:
+        document: the text.
+        min_context: at least so many tokens stand before each place.
+
+    Returns:
+        By the number of the token that starts there: from its start to the end of the first token
+        that ends a character. Tokens that start within a character are left out, and tokens that
+        have no bytes.
+
+    Examples:
+        >>> token_spans(Tokenised("né!", ids=[5, 6, 7, 8], ends=[1, 2, 3, 4]), 1)
+        {1: Span(start=1, stop=3), 3: Span(start=3, stop=4)}
+    """
+    data = document.text.encode()
+    bounds = [0, *document.ends]
+    whole = [is_boundary(data, place) for place in bounds]
+    found: dict[int, Span] = {}
+    stop = 0
+    for index in reversed(range(min_context, len(document.ends))):
+        stop = bounds[index + 1] if whole[index + 1] else stop
+        if whole[index] and bounds[index] < bounds[index + 1]:
+            found[index] = Span(bounds[index], stop)
+    return dict(reversed(found.items()))
+
+
+def is_boundary(data: bytes, place: int) -> bool:
+    """Whether a place in UTF-8 lies between two characters, or at an end."""
+    return place in (0, len(data)) or data[place] & 0xC0 != 0x80
+
+
+def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]:
+    """How a text goes on: after how many bytes its next tokens end.
+
+    Args:
+        document: the text.
+        start: a byte before its last one.
+        horizon: at most so many tokens; of those no more than end with a whole character, but the
+            tokens of the first character in any case.
+
+    Returns:
+        Counted from ``start``, rising.
+
+    Examples:
+        >>> token_ends(Tokenised("né!é", ids=range(6), ends=[1, 2, 3, 4, 5, 6]), 1, 4)
+        (1, 2, 3)
+    """
+    data = document.text.encode()
+    first = bisect_right(document.ends, start)
+    whole = [n for n in range(first, len(document.ends)) if is_boundary(data, document.ends[n])]
+    last = max((n for n in whole if n < first + horizon), default=whole[0])
+    return tuple(dict.fromkeys(end - start for end in document.ends[first : last + 1]))
+
+
+def context_start(document: Tokenised, start: int, max_context: int) -> int:
+    """Where the last ``max_context`` tokens before a byte begin, at a whole character.
+
+    Examples:
+        >>> context_start(Tokenised("aébc", ids=range(5), ends=[1, 2, 3, 4, 5]), 4, 2)
+        3
+    """
+    before = bisect_right(document.ends, start)
+    begin = document.ends[before - max_context - 1] if before > max_context else 0
+    data = document.text.encode()
+    return next(place for place in range(begin, start + 1) if is_boundary(data, place))
+
+
+def byte_spans(text: str, places: Iterable[tuple[int, int]]) -> list[Span]:
+    """Spans given in characters, in bytes.
+
+    Examples:
+        >>> byte_spans("né!", [(1, 2), (2, 3)])
+        [Span(start=1, stop=3), Span(start=3, stop=4)]
+    """
+    bytes_before = [0, *accumulate(len(char.encode()) for char in text)]
+    return [Span(bytes_before[start], bytes_before[stop]) for start, stop in places]

@@ -1,0 +1,68 @@
+"""Templates: texts in which fields stand in braces.
+
+No torch here, so that a bad template is found before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+
+from rlcomp.errors import ConfigError, nearest
+
+
+def field_names(name: str, template: str, known: str) -> set[str]:
+    r"""The fields of a template for :meth:`str.format`: ``{field}``, and ``{{``, ``}}`` for braces.
+
+    Args:
+        name: whose template it is, for messages.
+        template: the text.
+        known: which fields may be named, for messages.
+
+    Raises:
+        ConfigError: a brace is not closed, or a field is more than a name.
+
+    Examples:
+        >>> sorted(field_names("response", r"{thought} \\boxed{{{target}}}", ""))
+        ['target', 'thought']
+    """
+    try:
+        pieces = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise ConfigError(
+            f"{name} {template!r}: {error}; write '{{{{' and '}}}}' for braces"
+        ) from None
+    names = {field for _, field, _, _ in pieces if field is not None}
+    plain = all(not spec and not conversion for _, _, spec, conversion in pieces)
+    for field in names:
+        if not plain or not field or "." in field or "[" in field or field.isdigit():
+            raise ConfigError(
+                f"{name} {template!r}: only {known} are filled in, {{{field}}} is not that plain; "
+                "write '{{' and '}}' for braces"
+            )
+    return names
+
+
+def check_wording(
+    name: str, template: str, *, fields: Iterable[str], needed: Iterable[str] = ()
+) -> None:
+    """Refuse a template that names other fields than there are, or leaves one out.
+
+    Args:
+        name: whose template it is, for messages.
+        template: the text.
+        fields: those that are filled in.
+        needed: those of them that must occur.
+
+    Raises:
+        ConfigError: the template cannot be used.
+    """
+    fields = list(fields)
+    names = field_names(name, template, " and ".join(f"{{{field}}}" for field in fields))
+    for field in sorted(names - set(fields)):
+        raise ConfigError(
+            f"{name} {template!r} names {{{field}}}{nearest(field, fields)}; write '{{{{' and "
+            "'}}' for braces"
+        )
+    for field in sorted(set(needed) - names):
+        raise ConfigError(f"{name} {template!r} lacks {{{field}}}: put it where that belongs")

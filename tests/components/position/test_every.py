@@ -1,0 +1,15 @@
+"""Every token of a text."""
+
+from components.position.every import EveryToken
+from rlcomp.model.token_bytes import encoded_with_ends
+from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.positions import Span, Tokenised
+
+
+def test_each_text_is_asked_for_its_own_tokens():
+    texts = ["abcd", "", "xyé"]
+    documents = [Tokenised(text, *encoded_with_ends(byte_tokenizer(), text)) for text in texts]
+
+    spans = EveryToken(min_context=2).spans(documents)
+
+    assert spans == [[Span(2, 3), Span(3, 4)], [], [Span(2, 4)]]

@@ -1,0 +1,26 @@
+"""What a regular expression finds."""
+
+import pytest
+
+from components.position.pattern import Pattern
+from rlcomp.errors import ConfigError
+from rlcomp.positions import Tokenised
+
+
+def found(pattern, text):
+    (spans,) = Pattern(pattern=pattern).spans([Tokenised(text, ids=[], ends=[])])
+    return [text.encode()[start:stop].decode() for start, stop in spans]
+
+
+def test_group_1_of_every_match_is_asked_for():
+    assert found(r"(?m)=(\d+)$", "é1+2=3\n4=44\n5=x") == ["3", "44"]
+
+
+def test_matches_without_a_character_are_passed_over():
+    assert found(r"(a*)b|c", "b ab c") == ["a"]
+
+
+@pytest.mark.parametrize(("pattern", "words"), [("(", "no regular expression"), ("=", "no group")])
+def test_a_pattern_that_asks_for_nothing_is_refused(pattern, words):
+    with pytest.raises(ConfigError, match=words):
+        Pattern(pattern=pattern)
