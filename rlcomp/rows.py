@@ -41,9 +41,33 @@ def encode_rows(
         tensor([[2, 2, 3, 1]])
     """
     eos = int(tokenizer.eos_token_id)
-    heads = encode_prompts(tokenizer, prompts)
     tails = [[*row, eos] for row in encode_all(tokenizer, responses)]
-    joined = [a + b for a, b in zip(heads, tails, strict=True)]
+    return given_rows(tokenizer, encode_prompts(tokenizer, prompts), tails)
+
+
+def given_rows(
+    tokenizer: PreTrainedTokenizerBase,
+    heads: Sequence[Sequence[int]],
+    tails: Sequence[Sequence[int]],
+) -> TensorDict:
+    """Rows of given tokens.
+
+    Args:
+        tokenizer: needs an EOS token, which pads where there is no pad token.
+        heads: ``B`` lists of ids, none empty: what a model reads.
+        tails: ``B`` lists of ids: the responses.
+
+    Returns:
+        On the CPU: ``tokens`` (head, tail), ``attention_mask``, ``response_mask`` (tail), shape
+        ``[B, T]``.
+
+    Examples:
+        >>> from rlcomp.model.tokenizer import byte_tokenizer
+        >>> given_rows(byte_tokenizer(), [[5, 6], [5]], [[7], [8]])["response_mask"]
+        tensor([[False, False,  True],
+                [False,  True, False]])
+    """
+    joined = [[*a, *b] for a, b in zip(heads, tails, strict=True)]
     tokens, filled = padded(joined, _pad(tokenizer))
     starts = torch.tensor([len(head) for head in heads])[:, None]
     answers = filled & (torch.arange(tokens.shape[1]) >= starts)

@@ -53,7 +53,7 @@ class ActorCritic(LanguageModel):
             lambda _, __, output: seen.append(output.last_hidden_state)
         )
         with watch:  # our own forward pass hands the states over, that of transformers hides them
-            scored = self._scored(self._columns(batch), None)
+            scored = self._scored(self._columns(batch, self.sampling), None)
         self._write(batch, scored)
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
             if self.packs:

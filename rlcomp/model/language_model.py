@@ -119,18 +119,25 @@ class LanguageModel(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens of a batch."""
-        self._write(batch, self._scored(self._columns(batch), None))
+        self._write(batch, self._scored(self._columns(batch, self.sampling), None))
         return batch
 
     def _write(self, batch: TensorDict, scored: Scored) -> None:
         readings: dict[str, Reading] = {"log_probs": log_probs_read, "entropy": entropy_read}
         if asked("log_distribution"):
             readings["log_distribution"] = distribution_read
-        found = self._read(scored, list(readings.values()), [asked(key) for key in readings])
+        wanted = [asked(key) for key in readings]
+        found = self._read(scored, list(readings.values()), wanted, self.sampling)
         for key, entry in zip(readings, found, strict=True):
             batch[key] = entry
 
-    def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+    def log_probs(
+        self,
+        batch: TensorDict,
+        weights: Mapping[str, Tensor] | None = None,
+        *,
+        sampling: Sampling | None = None,
+    ) -> Tensor:
         """Log-probs of a batch, and nothing else.
 
         Without gradient the rows are read some at a time, so that memory does not grow with the
@@ -139,11 +146,12 @@ class LanguageModel(Component):
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
             weights: parameters of ``model``, by name, to use in place of its own.
+            sampling: the distribution; the policy's own if not given.
 
         Returns:
             Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
         """
-        return self._in_pieces(batch, log_probs_read, weights)
+        return self._in_pieces(batch, log_probs_read, weights, sampling or self.sampling)
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
@@ -158,7 +166,7 @@ class LanguageModel(Component):
             Shape ``[B, T, V]``, nats, at the temperature and before any filter, 0 outside
             ``response_mask``.
         """
-        return self._in_pieces(batch, distribution_read, weights)
+        return self._in_pieces(batch, distribution_read, weights, self.sampling)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
         """The sum over the vocabulary of the squared probabilities, at each response token.
@@ -170,15 +178,19 @@ class LanguageModel(Component):
             Shape ``[B, T]``, under ``sampling``, without gradient; 0 outside ``response_mask``.
         """
         with torch.no_grad():
-            return self._in_pieces(batch, squares_read, None)
+            return self._in_pieces(batch, squares_read, None, self.sampling)
 
     def _in_pieces(
-        self, batch: TensorDict, reading: Reading, weights: Mapping[str, Tensor] | None
+        self,
+        batch: TensorDict,
+        reading: Reading,
+        weights: Mapping[str, Tensor] | None,
+        sampling: Sampling,
     ) -> Tensor:
-        columns = self._columns(batch)
+        columns = self._columns(batch, sampling)
 
         def at_once(some: TensorDict) -> Tensor:
-            return self._read(self._scored(some, weights), [reading], [True])[0]
+            return self._read(self._scored(some, weights), [reading], [True], sampling)[0]
 
         budget = _NO_GRAD_TOKENS
         if not self.packs:
@@ -198,13 +210,17 @@ class LanguageModel(Component):
         return score_packed(self._transformer, columns, weights)
 
     def _read(
-        self, scored: Scored, readings: Sequence[Reading], differentiable: Sequence[bool]
+        self,
+        scored: Scored,
+        readings: Sequence[Reading],
+        differentiable: Sequence[bool],
+        sampling: Sampling,
     ) -> list[Tensor]:
         barred = self._barred_on(scored.states.device)
-        return read(scored, readings, differentiable, self.sampling, barred)
+        return read(scored, readings, differentiable, sampling, barred)
 
-    def _columns(self, batch: TensorDict) -> TensorDict:
-        kept = ("kept_tokens",) if self.sampling.replays else ()
+    def _columns(self, batch: TensorDict, sampling: Sampling) -> TensorDict:
+        kept = ("kept_tokens",) if sampling.replays else ()
         return batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
 
     def _barred_on(self, device: torch.device) -> Tensor | None:

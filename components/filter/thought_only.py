@@ -1,0 +1,56 @@
+"""What follows a thought is not trained on."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.check import NonEmptyText
+from rlcomp.component import Component
+from rlcomp.run.record import record
+from rlcomp.thoughts import ThoughtEnd, responses
+
+
+class ThoughtOnly(Component):
+    """Narrows the response mask to the thought: the tokens up to and including ``think_end``.
+
+    A response without ``think_end`` is all thought. Stands after the advantage, like the other
+    filters; what scores a thought (``reward=information_gain``) does not look behind it either.
+
+    Reads ``tokens``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
+    ``filter/answer_fraction``, the share of response tokens taken out.
+
+    Args:
+        tokenizer: the policy's, a fast one.
+        think_end: the text that ends a thought.
+
+    Raises:
+        DataError: the tokenizer cannot write ``think_end``.
+
+    Source:
+        Hatamizadeh et al. 2025 (RLP), arXiv:2510.01265.
+    """
+
+    reads = ("tokens", "response_mask")
+    writes = ("response_mask",)
+
+    def __init__(
+        self, *, tokenizer: PreTrainedTokenizerBase, think_end: NonEmptyText = "</think>"
+    ) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.think_end = think_end
+        self._end = ThoughtEnd(tokenizer, think_end)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Narrow the masks."""
+        mask = batch["response_mask"]
+        rows, starts = responses(batch)
+        found = [self._end.length(row) for row in rows]
+        lengths = [len(row) if n is None else n for row, n in zip(rows, found, strict=True)]
+        ends = starts + torch.tensor(lengths, device=mask.device)
+        thought = torch.arange(mask.shape[1], device=mask.device) < ends[:, None]
+        batch["response_mask"] = mask & thought
+        record("filter/answer_fraction", ~thought, where=mask)
+        return batch

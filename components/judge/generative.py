@@ -1,0 +1,79 @@
+"""A language model says yes or no."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from rlcomp.check import Checked, NonEmptyText, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import encode_all, encode_prompts
+from rlcomp.rows import given_rows
+
+_FIELD = re.compile(r"\{(prediction|reference)\}")
+
+
+class Generative(metaclass=Checked):
+    """``p(yes) / (p(yes) + p(no))`` behind a template that holds both texts, at temperature 1.
+
+    It cannot tell (None) where yes and no together have less than ``least_mass``, nor where the
+    template with both texts exceeds the model's context.
+
+    Args:
+        model: what reads the template. The policy can judge itself, and can then learn to please
+            itself: name another model for anything but a trial.
+        template: holds ``{prediction}`` and ``{reference}``.
+        yes_text: says that they agree.
+        no_text: says that they do not.
+        least_mass: of yes and no together, in [0, 1].
+
+    Raises:
+        ConfigError: the template lacks a field, or one of yes and no begins with the other.
+
+    Source:
+        A model that judges the next segment: Li et al. 2025 (RLPT), arXiv:2509.19249.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: LanguageModel,
+        template: NonEmptyText,
+        yes_text: NonEmptyText = "yes",
+        no_text: NonEmptyText = "no",
+        least_mass: Probability = 0.05,
+    ) -> None:
+        for field in ("prediction", "reference"):
+            if f"{{{field}}}" not in template:
+                raise ConfigError(f"Generative: template {template!r} must hold {{{field}}}")
+        if yes_text.startswith(no_text) or no_text.startswith(yes_text):
+            raise ConfigError(
+                f"Generative: of yes_text {yes_text!r} and no_text {no_text!r} one begins with the "
+                "other, so that both would be said at once: change one"
+            )
+        self.model = model
+        self.template = template
+        self.yes_text = yes_text
+        self.no_text = no_text
+        self.least_mass = least_mass
+        self._answers = encode_all(model.tokenizer, [yes_text, no_text])
+
+    def __call__(self, prediction: str, reference: str) -> float | None:
+        """Ask the model."""
+        texts = {"prediction": prediction, "reference": reference}
+        # In one pass, so that a prediction that spells {reference} stays what it is.
+        asked = _FIELD.sub(lambda field: texts[field[1]], self.template)
+        question = encode_prompts(self.model.tokenizer, [asked])
+        rows = given_rows(self.model.tokenizer, question * 2, self._answers)
+        limit = self.model.context_length
+        if limit is not None and rows["tokens"].shape[1] > limit:
+            return None
+        with torch.no_grad():
+            log_probs = self.model.log_probs(
+                rows.to(self.model.model.device), sampling=Sampling()
+            ).sum(1)
+        yes, no = log_probs.double().exp().tolist()
+        return yes / (yes + no) if 0 < yes + no >= self.least_mass else None

@@ -1,0 +1,39 @@
+"""The same beginning."""
+
+from __future__ import annotations
+
+from rlcomp.check import Checked, PositiveInt
+
+
+class WordPrefix(metaclass=Checked):
+    """1 where one text is the beginning of the other in whole words, else 0.
+
+    Stopping early is not wrong, nor is going on: a segment's end is a matter of taste. What is
+    shared must have ``least`` words, or all of a shorter reference.
+
+    Args:
+        least: words below which a prediction says too little.
+
+    Source:
+        Prefix agreement as a reward for the next segment: Li et al. 2025 (RLPT), arXiv:2509.19249,
+        where a language model judges (``judge=generative``).
+
+    Examples:
+        >>> judge = WordPrefix(least=2)
+        >>> judge("the cat", "the cat sat"), judge("the cat sat down", "the cat sat")
+        (1.0, 1.0)
+        >>> judge("the", "the cat sat"), judge("the ca", "the cat sat")
+        (0.0, 0.0)
+    """
+
+    def __init__(self, *, least: PositiveInt = 3) -> None:
+        self.least = least
+
+    def __call__(self, prediction: str, reference: str) -> float | None:
+        """Compare; a reference without words says nothing."""
+        said, true = prediction.split(), reference.split()
+        if not true:
+            return None
+        shared = min(len(said), len(true))
+        enough = shared >= min(self.least, len(true))
+        return float(enough and said[:shared] == true[:shared])

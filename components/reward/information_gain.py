@@ -1,0 +1,98 @@
+"""What a thought adds to the probability of the true continuation."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.reward.thought_likelihood import ThoughtLikelihood
+from rlcomp.batch import decode_texts
+from rlcomp.check import NonEmptyText, PositiveInt, Probability
+from rlcomp.model.copied import CopiedWeights
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.reward import put_reward
+from rlcomp.run.record import record, version
+from rlcomp.thoughts import rows_without_thought
+
+
+class InformationGain(ThoughtLikelihood):
+    """``log p_theta(x | context, thought) - log p_phi(x | context)``, in nats.
+
+    ``x`` is the true continuation, ``theta`` the policy, and ``phi`` follows it slowly, so that
+    the policy cannot earn by getting worse without thoughts: ``phi <- tau phi + (1 - tau) theta``
+    after each batch that was learnt from. A phase's first batch is scored with ``phi = theta``.
+    Correct is a thought that gains something. As :class:`ThoughtLikelihood` otherwise.
+
+    A batch was learnt from when the run has gone on by a step, so that an evaluator or a ``Refill``
+    does not move ``phi``. Outside a run it never moves.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``answer`` and
+    ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` where it is there. Writes ``reward``,
+    float32 ``[B]``, ``rewards`` (``{information_gain: [B]}``), ``correct`` and ``reward_valid``
+    (bool ``[B]``). Records ``reward/with_thought`` and ``reward/without_thought``, the two mean
+    log-probs, nats, and what :func:`rlcomp.reward.put_reward` does.
+
+    Args:
+        policy: the model that thinks, and that scores.
+        tau: share of ``phi`` that stays at each step; 1 keeps the policy as the phase began.
+        num_tokens: how many tokens of the true continuation are scored, by ``answer_ends``; a task
+            whose answers have one end only has them scored whole.
+        think_start: the text that prompts end with; without it they are the context.
+        think_end: the text that ends a thought.
+
+    Raises:
+        DataError: a prompt does not end with ``think_start``, or the tokenizer cannot write a text.
+
+    Source:
+        Hatamizadeh et al. 2025 (RLP), arXiv:2510.01265.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask", "prompt", "answer", "answer_ends")
+    optional = ("policy_prompt",)
+
+    last_step: Tensor
+
+    def __init__(
+        self,
+        *,
+        policy: LanguageModel,
+        tau: Probability = 0.999,
+        num_tokens: PositiveInt = 1,
+        think_start: NonEmptyText = "<think>",
+        think_end: NonEmptyText = "</think>",
+    ) -> None:
+        super().__init__(policy=policy, num_tokens=num_tokens, think_end=think_end)
+        self.tau = tau
+        self.think_start = think_start
+        self.copied = CopiedWeights(policy.model)
+        # The step in which rows were scored last; -1: none of this phase.
+        self.register_buffer("last_step", torch.tensor(-1))
+
+    def begin_phase(self) -> None:
+        """The next batch is the first."""
+        self.last_step.fill_(-1)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Let ``phi`` follow if there was a step, then score every row."""
+        self._follow()
+        targets = self._targets(batch)
+        with_thought, fits = self._behind_thoughts(batch, targets)
+        prompts = batch["policy_prompt" if "policy_prompt" in batch.keys() else "prompt"]
+        rows = rows_without_thought(
+            self.policy.tokenizer, decode_texts(prompts), targets, self.think_start
+        )
+        without, also_fits = self._scored(rows, self.copied.weights())
+        valid = fits & also_fits
+        record("reward/with_thought", with_thought, where=valid)
+        record("reward/without_thought", without, where=valid)
+        gain = torch.where(valid, with_thought - without, 0.0)
+        return put_reward(batch, gain, {"information_gain": gain}, gain > 0, valid)
+
+    def _follow(self) -> None:
+        now, last = version(), int(self.last_step)
+        if last < 0:
+            self.copied.take()
+        elif now != last:
+            self.copied.follow(1 - self.tau)
+        self.last_step.fill_(now)

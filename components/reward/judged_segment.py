@@ -1,0 +1,102 @@
+"""How well the boxed prediction agrees with the true segment."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.batch import decode_texts
+from rlcomp.check import NonEmptyText, Probability
+from rlcomp.component import Component
+from rlcomp.errors import DataError
+from rlcomp.functional.prefix_match import last_boxed
+from rlcomp.judge import Judge
+from rlcomp.reward import put_reward
+from rlcomp.run.record import record
+from rlcomp.thoughts import ThoughtEnd
+
+
+class JudgedSegment(Component):
+    r"""What a judge says of the text in the last ``\boxed{}`` behind the thought.
+
+    A response without a box, or whose box is not UTF-8, has reward 0 and is valid: it is the
+    policy's mistake. Where the judge cannot tell (None), the row is not valid. Only the tokens
+    under ``response_mask`` are looked at.
+
+    Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer`` ``[B, W]``. Writes ``reward``,
+    float32 ``[B]``, ``rewards`` (``{judged_segment: [B]}``), ``correct`` and ``reward_valid`` (bool
+    ``[B]``). Records ``reward/answered``, the share of responses with a box, and what
+    :func:`rlcomp.reward.put_reward` does.
+
+    Args:
+        judge: compares a prediction with the true text; another one:
+            ``judge@reward.judge=overlap``.
+        tokenizer: the policy's, a fast one.
+        think_end: the text that ends a thought; the box is looked for behind the first one.
+        correct_from: the least score that counts as correct.
+
+    Raises:
+        DataError: the tokenizer cannot write ``think_end``, or the judge's score is not in [0, 1].
+
+    Source:
+        The next segment as a task, judged by a model: Li et al. 2025 (RLPT), arXiv:2509.19249.
+    """
+
+    reads = ("tokens", "response_mask", "answer")
+    writes = ("reward", "rewards", "correct", "reward_valid")
+
+    def __init__(
+        self,
+        *,
+        judge: Judge,
+        tokenizer: PreTrainedTokenizerBase,
+        think_end: NonEmptyText = "</think>",
+        correct_from: Probability = 0.5,
+    ) -> None:
+        super().__init__()
+        self.judge = judge
+        self.tokenizer = tokenizer
+        self.think_end = think_end
+        self.correct_from = correct_from
+        self._end = ThoughtEnd(tokenizer, think_end)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Judge every row."""
+        boxes = self._boxes(batch)
+        answers = decode_texts(batch["answer"])
+        scores = [self._score(box, text) for box, text in zip(boxes, answers, strict=True)]
+        device = batch["tokens"].device
+        record("reward/answered", torch.tensor([box is not None for box in boxes]))
+        valid = torch.tensor([score is not None for score in scores], device=device)
+        values = [0.0 if score is None else score for score in scores]
+        reward = torch.tensor(values, dtype=torch.float32, device=device)
+        correct = reward >= self.correct_from
+        return put_reward(batch, reward, {"judged_segment": reward}, correct, valid)
+
+    def _boxes(self, batch: TensorDict) -> list[bytes | None]:
+        rows = zip(batch["tokens"].cpu(), batch["response_mask"].cpu(), strict=True)
+        texts = [self._end.bytes_of(tokens[mask].tolist()) for tokens, mask in rows]
+        return [last_boxed(text, after=self._end.text) for text in texts]
+
+    def _score(self, box: bytes | None, answer: str) -> float | None:
+        prediction = None if box is None else _text(box)
+        if prediction is None:
+            return 0.0
+        score = self.judge(prediction, answer)
+        if score is not None and not (math.isfinite(score) and 0 <= score <= 1):
+            raise DataError(
+                f"{type(self.judge).__name__} scored {prediction[:60]!r} with {score}: a judge "
+                "says a number in [0, 1], or None where it cannot tell"
+            )
+        return score
+
+
+def _text(box: bytes) -> str | None:
+    """The text, if it is one."""
+    try:
+        return box.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

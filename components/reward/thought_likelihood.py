@@ -1,0 +1,102 @@
+"""How likely the true continuation is behind a thought."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.generation.sampling import Sampling
+from rlcomp.keys import Key
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.reward import put_reward
+from rlcomp.thoughts import ThoughtEnd, first_targets, rows_after_thought
+
+
+class ThoughtLikelihood(Component):
+    """``log p_theta(x | context, thought)`` of the true continuation ``x``, in nats.
+
+    The thought is the response up to and including ``think_end``, which is appended where the
+    response lacks it; what follows it does not count. The policy that is trained scores at
+    temperature 1, whatever it samples at. Correct is a thought behind which the continuation has
+    more than half of the probability. Not valid: an empty continuation, and a row that the model's
+    context cannot hold (leave room for ``think_end`` and the continuation behind
+    ``max_new_tokens``).
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``answer`` and
+    ``answer_ends`` ``[B, W]``. Writes ``reward``, float32 ``[B]``, ``rewards``
+    (``{thought_likelihood: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
+    :func:`rlcomp.reward.put_reward` does.
+
+    Args:
+        policy: the model that thinks, and that scores.
+        num_tokens: how many tokens of the true continuation are scored, by ``answer_ends``; a task
+            whose answers have one end only has them scored whole.
+        think_end: the text that ends a thought.
+
+    Raises:
+        DataError: the tokenizer cannot write ``think_end`` or a continuation.
+
+    Source:
+        Zelikman et al. 2024 (Quiet-STaR), arXiv:2403.09629.
+    """
+
+    reads: ClassVar[tuple[Key, ...]] = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "answer",
+        "answer_ends",
+    )
+    writes = ("reward", "rewards", "correct", "reward_valid")
+
+    policy: LanguageModel
+
+    def __init__(
+        self,
+        *,
+        policy: LanguageModel,
+        num_tokens: PositiveInt = 1,
+        think_end: NonEmptyText = "</think>",
+    ) -> None:
+        super().__init__()
+        self.num_tokens = num_tokens
+        self.think_end = think_end
+        # Past nn.Module: the model's tensors belong to the policy.
+        object.__setattr__(self, "policy", policy)
+        self._end = ThoughtEnd(policy.tokenizer, think_end)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score every row."""
+        likelihood, valid = self._behind_thoughts(batch, self._targets(batch))
+        rewards = {"thought_likelihood": torch.where(valid, likelihood, 0.0)}
+        return put_reward(batch, likelihood, rewards, likelihood > -math.log(2), valid)
+
+    def _targets(self, batch: TensorDict) -> list[list[int]]:
+        return first_targets(self.policy.tokenizer, batch, self.num_tokens)
+
+    def _behind_thoughts(
+        self, batch: TensorDict, targets: list[list[int]]
+    ) -> tuple[Tensor, Tensor]:
+        rows = rows_after_thought(self.policy.tokenizer, batch, targets, self._end)
+        return self._scored(rows, None)
+
+    def _scored(
+        self, rows: TensorDict, weights: Mapping[str, Tensor] | None
+    ) -> tuple[Tensor, Tensor]:
+        """Log-probs of the targets, nats, without gradient, and which rows could be scored."""
+        limit = self.policy.context_length
+        fits = rows["attention_mask"].sum(1) <= (limit or math.inf)
+        valid = fits & rows["response_mask"].any(1)
+        held = {key: entry[:, :limit] for key, entry in rows.items()}
+        device = self.policy.model.device
+        cut = TensorDict(held, batch_size=rows.batch_size).to(device)
+        with torch.no_grad():
+            scored = self.policy.log_probs(cut, weights, sampling=Sampling()).sum(1)
+        return scored.float(), valid.to(device)

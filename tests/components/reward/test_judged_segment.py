@@ -1,0 +1,118 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.judge.overlap import Overlap
+from components.judge.word_prefix import WordPrefix
+from components.reward.judged_segment import JudgedSegment
+from rlcomp.batch import encode_texts
+from rlcomp.errors import DataError
+from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.rows import encode_rows
+from rlcomp.run.record import recording
+
+TOKENIZER = byte_tokenizer()
+
+
+def answered(*responses, answer="the cat sat"):
+    batch = encode_rows(TOKENIZER, ["?"] * len(responses), responses)
+    batch["answer"] = encode_texts([answer] * len(responses))
+    return batch
+
+
+def segment(judge, **arguments):
+    return JudgedSegment(judge=judge, tokenizer=TOKENIZER, **arguments)
+
+
+def test_the_last_box_behind_the_thought_is_judged():
+    heard = []
+
+    def listen(prediction, reference):
+        heard.append((prediction, reference))
+        return 1.0
+
+    segment(listen)(answered(r"\boxed{a}</think>\boxed{b} or \boxed{ the {c} at}."))
+
+    assert heard == [(" the {c} at", "the cat sat")]
+
+
+def test_the_judge_s_score_is_the_reward():
+    # Of 2 and 3 words 2 are shared, 4 / 5; of 1 and 3 none.
+    with recording() as ledger:
+        batch = segment(Overlap())(answered(r"</think>\boxed{cat the}", r"</think>\boxed{dog}"))
+
+    assert batch["reward"].tolist() == pytest.approx([0.8, 0.0])
+    assert batch["rewards", "judged_segment"].equal(batch["reward"])
+    assert batch["reward_valid"].tolist() == [True, True]
+    assert ledger.means()["reward/mean"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(("correct_from", "right"), [(0.5, True), (0.81, False)])
+def test_correct_is_a_score_from_a_bound_on(correct_from, right):
+    reward = segment(Overlap(), correct_from=correct_from)
+
+    assert reward(answered(r"</think>\boxed{cat the}"))["correct"].item() == right
+
+
+def test_a_response_that_predicts_nothing_is_wrong_and_valid():
+    # No box, no end of the thought, a box within the thought only, a box cut off.
+    responses = ["</think>the cat sat", r"\boxed{the cat sat}"]
+    responses += [r"\boxed{the cat sat}</think>", r"</think>\boxed{the cat sat"]
+
+    with recording() as ledger:
+        batch = segment(WordPrefix(least=1))(answered(*responses))
+
+    assert batch["reward"].tolist() == [0.0] * 4
+    assert batch["reward_valid"].tolist() == [True] * 4
+    assert not batch["correct"].any()
+    assert ledger.means()["reward/answered"] == 0.0
+
+
+def test_half_a_character_in_the_box_is_wrong_and_valid():
+    # é is two bytes, and so two tokens; the box loses the second one.
+    batch = answered(r"</think>\boxed{é}", answer="é")
+    second = int((batch["tokens"][0] == TOKENIZER("é")["input_ids"][1]).nonzero()[-1])
+    generous = segment(lambda prediction, reference: 1.0)
+    whole = generous(batch.clone())
+    batch["response_mask"][0, second] = False
+
+    half = generous(batch)
+
+    assert (whole["reward"].item(), half["reward"].item()) == (1.0, 0.0)
+    assert half["reward_valid"].item()
+
+
+def test_where_the_judge_cannot_tell_the_row_is_not_valid():
+    batch = segment(lambda prediction, _: None if prediction == "?" else 1.0)(
+        answered(r"</think>\boxed{?}", r"</think>\boxed{!}")
+    )
+
+    assert batch["reward_valid"].tolist() == [False, True]
+    assert batch["reward"].tolist() == [0.0, 1.0]
+    assert batch["correct"].tolist() == [False, True]
+
+
+@pytest.mark.parametrize("score", [1.5, -0.1, float("nan")])
+def test_a_score_outside_of_0_and_1_stops_the_run(score):
+    reward = segment(lambda prediction, reference: score)
+
+    with pytest.raises(DataError, match="in \\[0, 1\\]"):
+        reward(answered(r"</think>\boxed{a}"))
+
+
+def test_the_prompt_s_own_box_is_nobody_s_prediction():
+    batch = answered("so")
+    batch.update(encode_rows(TOKENIZER, [r"</think>\boxed{the cat sat}"], ["so"]))
+
+    assert segment(Overlap())(batch)["reward"].item() == 0.0
+
+
+@given(st.lists(st.sampled_from(["the", "cat", "sat", "on"]), max_size=4), st.integers(1, 3))
+def test_it_says_what_the_judge_says_of_the_texts(words, least):
+    judge, prediction = WordPrefix(least=least), " ".join(words)
+
+    batch = segment(judge)(answered(f"so</think>\\boxed{{{prediction}}}"))
+
+    assert batch["reward"].item() == judge(prediction, "the cat sat")
+    assert batch["reward"].dtype == torch.float32

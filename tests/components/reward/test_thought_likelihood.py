@@ -1,0 +1,145 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.advantage.group_mean import GroupMean
+from components.advantage.noon import Noon
+from components.reward.thought_likelihood import ThoughtLikelihood
+from rlcomp.data import Example
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.rows import encode_rows
+from rlcomp.sampling import prompt_batch
+
+TOKENIZER = byte_tokenizer()
+
+
+def make_policy(context_length=64, sampling=None):
+    torch.manual_seed(0)
+    model = causal_lm(
+        tokenizer=TOKENIZER,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=context_length,
+        tie_word_embeddings=False,
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4.0)  # far from uniform
+    return LanguageModel(model=model, tokenizer=TOKENIZER, sampling=sampling or Sampling())
+
+
+POLICY = make_policy()
+
+
+def answered(responses, *, answer="xyz", ends=(1, 2, 3), prompt="ab<think>"):
+    """One row a response, EOS included."""
+    batch = prompt_batch([Example(prompt, answer, "", ends)] * len(responses))
+    return batch.update(encode_rows(TOKENIZER, [prompt] * len(responses), responses))
+
+
+def log_prob(policy, context, target, tokenizer=TOKENIZER):
+    """Of a text behind another, by the forward pass of transformers; the pad token is barred."""
+    ids = torch.tensor([tokenizer(context + target)["input_ids"]])
+    start = len(tokenizer(context)["input_ids"])
+    with torch.no_grad():
+        logits = policy.model(input_ids=ids).logits[0].double()
+    logits[:, tokenizer.pad_token_id] = -math.inf
+    steps = logits.log_softmax(-1)[start - 1 : -1]
+    return float(steps.gather(1, ids[0, start:, None]).sum())
+
+
+@pytest.mark.parametrize(("num_tokens", "target"), [(1, "x"), (2, "xy"), (5, "xyz")])
+def test_it_is_the_log_prob_of_the_next_tokens_behind_the_thought(num_tokens, target):
+    batch = ThoughtLikelihood(policy=POLICY, num_tokens=num_tokens)(
+        answered(["so</think>no", "hm, so"])
+    )
+
+    expected = [log_prob(POLICY, f"ab<think>{t}</think>", target) for t in ("so", "hm, so")]
+    assert batch["reward"].tolist() == pytest.approx(expected, abs=1e-4)
+    assert batch["rewards", "thought_likelihood"].equal(batch["reward"])
+    assert batch["reward_valid"].all()
+
+
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0.3), Sampling(top_p=0.2)])
+def test_how_the_policy_samples_does_not_matter(sampling):
+    batch = answered(["so"])
+
+    result = ThoughtLikelihood(policy=make_policy(sampling=sampling))(batch.copy())
+
+    assert result["reward"].equal(ThoughtLikelihood(policy=make_policy())(batch)["reward"])
+
+
+REWARD = ThoughtLikelihood(policy=POLICY)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.text(alphabet="ab {}\\>", max_size=8))
+def test_what_follows_the_thought_does_not_count(rest):
+    batch = REWARD(answered(["so</think>", f"so</think>{rest}"]))
+
+    assert batch["reward"][0].item() == pytest.approx(batch["reward"][1].item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("logit", [5.5, 5.6])
+def test_correct_is_more_than_half_of_the_probability(logit):
+    # The logit of x is `logit`, those of the 256 other tokens but the pad token are 0:
+    # p = e^logit / (e^logit + 256), more than half from ln 256 = 5.545 on.
+    policy = make_policy()
+    ids = torch.tensor([TOKENIZER("ab<think>so</think>")["input_ids"]])
+    with torch.no_grad():
+        state = policy.model.get_decoder()(input_ids=ids).last_hidden_state[0, -1]
+        head = policy.model.get_output_embeddings().weight.zero_()
+        head[TOKENIZER("x")["input_ids"][0]] = logit * state / state.square().sum()
+
+    result = ThoughtLikelihood(policy=policy)(answered(["so"]))
+
+    assert result["reward"].item() == pytest.approx(logit - math.log(math.exp(logit) + 256))
+    assert result["correct"].item() == (logit == 5.6)
+
+
+def test_a_row_that_the_context_cannot_hold_and_an_empty_answer_are_not_valid():
+    # ab<think> is 9 tokens, the thought with its end 10 or 18, the target 1: 20 and 28.
+    reward = ThoughtLikelihood(policy=make_policy(context_length=20))
+
+    batch = reward(answered(["so</think>", "so and so</think>"]))
+    empty = reward(answered(["so</think>"], answer="", ends=()))
+
+    assert batch["reward_valid"].tolist() == [True, False]
+    assert batch["reward"][1].item() == 0.0
+    assert empty["reward_valid"].tolist() == [False]
+
+
+def test_no_gradient_flows():
+    with torch.enable_grad():
+        batch = REWARD(answered(["so"]))
+
+    assert not batch["reward"].requires_grad
+    assert not batch["rewards", "thought_likelihood"].requires_grad
+
+
+def test_the_policy_is_not_part_of_the_reward():
+    assert not list(REWARD.parameters())
+    assert not REWARD.state_dict()
+
+
+def test_above_the_group_s_mean_and_clipped_it_is_quiet_stars_reward():
+    # Zelikman et al. 2024, arXiv:2403.09629: max(0, log p_j - mean over the thoughts of log p).
+    batch = REWARD(answered(["a", "so</think>", "hm", "b c"]))
+    batch["group_id"] = torch.zeros(4, dtype=torch.int64)
+    scores = [log_prob(POLICY, f"ab<think>{t}</think>", "x") for t in ("a", "so", "hm", "b c")]
+
+    advantage = Noon(advantage=GroupMean())(batch)["advantage"]
+
+    mean = sum(scores) / 4
+    first = batch["response_mask"].int().argmax(1)
+    found = advantage[torch.arange(4), first].tolist()
+    assert found == pytest.approx([max(0.0, score - mean) for score in scores], abs=1e-4)
