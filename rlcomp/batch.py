@@ -15,6 +15,8 @@ from rlcomp.keys import SCHEMA
 
 # 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
 _END = 255
+# Where `posed` names no group.
+_NO_GROUP = -1
 
 
 def encode_texts(texts: Sequence[str]) -> Tensor:
@@ -70,10 +72,14 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
                 f"cannot join batches: only one has {sorted(keys ^ set(batch.keys()))}"
             )
     joined: dict[str, Tensor | TensorDict] = {}
+    shifts = _shifts(batches)
     for key in batches[0].keys():
         parts = [batch[key] for batch in batches]
         if key == "group_id":
-            parts = _distinct(parts)
+            parts = [part + shift for part, shift in zip(parts, shifts, strict=True)]
+        elif key == "posed":
+            moved = zip(parts, shifts, strict=True)
+            parts = [torch.where(part == _NO_GROUP, part, part + shift) for part, shift in moved]
         elif isinstance(parts[0], Tensor) and parts[0].ndim >= 2:
             width = max(part.shape[1] for part in parts)
             parts = [_widen(part, width, _fill(key)) for part in parts]
@@ -81,12 +87,16 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
     return TensorDict(joined, batch_size=[sum(batch.shape[0] for batch in batches)])
 
 
-def _distinct(parts: list[Tensor]) -> list[Tensor]:
-    shifted, start = [], 0
-    for part in parts:
-        shifted.append(part - part.min() + start if part.numel() else part)
-        start = int(shifted[-1].max()) + 1 if part.numel() else start
-    return shifted
+def _shifts(batches: Sequence[TensorDict]) -> list[int]:
+    """What each batch adds to its group ids, so that no two batches share one."""
+    shifts, start = [], 0
+    for batch in batches:
+        posed = batch.get("posed", torch.zeros(0, dtype=torch.int64))
+        ids = [*batch.get("group_id", posed[:0]).tolist(), *posed[posed != _NO_GROUP].tolist()]
+        low, high = min(ids, default=0), max(ids, default=-1)
+        shifts.append(start - low)
+        start += high - low + 1
+    return shifts
 
 
 def trim(batch: TensorDict) -> TensorDict:

@@ -66,6 +66,7 @@ SCHEMA: dict[Key, Spec] = {
     "surrogate": Spec("B T", _F, "per-token objective, to be maximised"),
     "token_weight": Spec("B T", _F, "factor on the surrogate: importance weights and filters"),
     "weight_scale": Spec("B", _F, "normaliser of importance weights, for the whole step"),
+    "role_weight": Spec("B", _F, "factor that makes two roles weigh the same in the whole step"),
     "loss_weight": Spec("B T", _F, "share of the token in the loss of the whole optimiser step"),
     "reward": Spec("B", _F, "scalar outcome"),
     "rewards": Spec("B", "nested", "each named part of the reward, [B] by name; NaN if missing"),

@@ -68,7 +68,7 @@ class PolicyLoss(Loss):
         """``loss_weight``, and what the parts need to know of the whole optimiser step."""
         prepared = super().prepare(batch)
         with torch.no_grad(), recording():
-            view = _detached(batch)
+            view = _detached(batch).update(prepared)
             if self.looks_ahead:
                 view = self.ratio(view)
             for part in self.parts():

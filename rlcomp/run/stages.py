@@ -125,12 +125,14 @@ class Refill(Sequence):
 
     Args:
         rows: how many rows the batch must have, whole groups only; null: as many as the first round
-            has before one of its stages throws some away.
+            has before one of its stages throws some away. Where groups differ in size, the last one
+            may bring a few more.
         stages: make rows (and throw some away); the first of them starts a new batch.
         max_tries: give up after so many rounds.
 
     Raises:
-        FlowError: too few rows after ``max_tries`` rounds, or ``rows`` would cut a group in two.
+        FlowError: too few rows after ``max_tries`` rounds, or ``rows`` would cut a group in two
+            where all are of one size.
 
     Source:
         Yu et al. 2025, arXiv:2503.14476, section 3.2.
@@ -150,7 +152,7 @@ class Refill(Sequence):
         self.max_tries = max_tries
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of exactly ``rows`` rows."""
+        """A new batch of ``rows`` rows."""
         kept: list[TensorDict] = []
         made: list[TensorDict] = []
         for tries in range(1, self.max_tries + 1):
@@ -195,10 +197,10 @@ def _shares(kept: list[TensorDict], made: list[TensorDict]) -> dict[str, float]:
 
 
 def _cut(batch: TensorDict, rows: int) -> TensorDict:
-    if "group_id" in batch.keys():
-        left = torch.isin(batch["group_id"][:rows], batch["group_id"][rows:])
-        if bool(left.any()):
-            raise FlowError(
-                f"Refill: rows={rows} cuts a group in two; use a multiple of group_size"
-            )
-    return batch[:rows]
+    if "group_id" not in batch.keys():
+        return batch[:rows]
+    groups = batch["group_id"]
+    begun = torch.isin(groups, groups[:rows])
+    if int(begun.sum()) > rows and len(groups.unique(return_counts=True)[1].unique()) == 1:
+        raise FlowError(f"Refill: rows={rows} cuts a group in two; use a multiple of group_size")
+    return batch[begun]

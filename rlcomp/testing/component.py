@@ -13,7 +13,7 @@ from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
-from rlcomp.testing.spoil import relabelled, shuffled_rows, spoiled, widened
+from rlcomp.testing.spoil import relabelled, renamed_groups, shuffled_rows, spoiled, widened
 from rlcomp.testing.subject import Subject, leaves, optional_keys
 
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
@@ -266,5 +266,8 @@ def _labels(subject: Subject) -> None:
         return
     other = subject.batch.copy()
     other[group_id] = relabelled(subject.batch[group_id])
+    posed = subject.name("posed")
+    if posed in other.keys():  # it names groups
+        other[posed] = renamed_groups(subject.batch[posed], subject.batch[group_id])
     result = subject.run(subject.batch)
     _compare(subject, "group ids are only labels", subject.run(other), result)

@@ -59,6 +59,12 @@ def relabelled(group_id: Tensor) -> Tensor:
     return relabelled_id
 
 
+def renamed_groups(named: Tensor, group_id: Tensor) -> Tensor:
+    """Ids that name groups, after :func:`relabelled`; those that name none stay."""
+    names = dict(zip(group_id.tolist(), relabelled(group_id).tolist(), strict=True))
+    return torch.tensor([names.get(one, one) for one in named.tolist()])
+
+
 def widened(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict:
     """The batch with so many columns of padding on the right."""
     wide = batch.copy()

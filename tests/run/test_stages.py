@@ -211,6 +211,23 @@ def test_refill_never_cuts_a_group_in_two():
         Refill(rows=3, stages=[Rows(4)])(empty_batch())
 
 
+class TwoRoles(Component):
+    """A new batch: a group of four rows, and one of three."""
+
+    writes = ("group_id",)
+    fresh = True
+
+    def forward(self, batch):
+        return TensorDict({"group_id": torch.tensor([0] * 4 + [1] * 3)}, batch_size=[7])
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(4, 4), (5, 7), (7, 7), (8, 11), (11, 11)])
+def test_refill_keeps_the_last_group_whole_where_groups_differ_in_size(rows, kept):
+    result = Refill(rows=rows, stages=[TwoRoles()])(empty_batch())
+
+    assert result["group_id"].tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3][:kept]
+
+
 def test_refill_may_end_with_a_group():
     assert Refill(rows=4, stages=[Rows(6)])(empty_batch())["group_id"].tolist() == [0, 0, 1, 1]
 

@@ -1,0 +1,200 @@
+"""Two roles of one policy: one hides a span of a text, the other finds it."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Annotated, ClassVar
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.batch import cat, decode_texts
+from rlcomp.check import Ge, NonEmptyText, PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.data import Example
+from rlcomp.functional.masked_text import mask_span, normalised_span, span_problem
+from rlcomp.functional.prefix_match import last_command
+from rlcomp.keys import Key
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.token_bytes import row_bytes, token_bytes
+from rlcomp.model.tokenizer import encode_prompts
+from rlcomp.run.record import record, record_total
+from rlcomp.run.seed import new_generator
+from rlcomp.sampling import prompt_batch
+from rlcomp.wording import check_wording
+
+_PROBLEMS = ("missing", "empty", "absent", "whole", "long", "large", "no_room")
+
+
+class MaskGame(Component):
+    r"""Proposes ``num_masks`` spans of every paragraph, and predicts each ``group_size`` times.
+
+    First come the rows of the generator, a group for each paragraph: its prompt is
+    ``mask_template``, and what it proposes is the last ``\mask{...}`` of its response. Behind them
+    come the rows of the predictor, a group for each proposal that can be used (the same span twice
+    makes two): its prompt is ``answer_template`` with the paragraph in which the span is masked
+    wherever it stands, its answer the span. A proposal that cannot be used has no predictor, and
+    stays in its group; where none can, there are no predictors.
+
+    Reads ``answer`` ``[P, W]``, the paragraphs. Writes a new batch of ``B = P * num_masks + M *
+    group_size`` rows, for ``M`` masks in use: the tokens, masks and log-probs of the rollouts,
+    their texts, ``group_id``, ``truncated``; ``poser`` ``[B]``, True for the generator's rows;
+    ``posed`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1; and ``kept_tokens``
+    ``[B, T, V/8]``, where the policy's sampling replays them. Records ``rollout/length``,
+    ``rollout/truncated``, ``rollout/tokens``, ``mask_game/valid_fraction`` and ``mask_game/words``
+    (of the masks in use); and the share of proposals that are ``mask_game/missing`` (there is no
+    ``\mask{...}``), ``empty``, ``absent``, ``whole``, ``long``, ``large``
+    (:func:`rlcomp.functional.masked_text.span_problem`) or leave ``no_room`` for an answer.
+
+    Templates are those of ``str.format``: ``{text}``, and ``{{`` and ``}}`` for braces.
+
+    Args:
+        policy: the model that plays both roles.
+        num_masks: proposals per paragraph, the generator's group.
+        group_size: predictions per mask, the predictor's group.
+        max_new_tokens: longest response of either role, in tokens.
+        mask_template: the generator's wording; ``{text}`` is the paragraph.
+        answer_template: the predictor's wording; ``{text}`` is the masked paragraph.
+        mask: what stands in place of the span.
+        longest_words: a span of more words is not used.
+        largest_share: a span of more than this share of the paragraph's characters is not used.
+
+    Raises:
+        ConfigError: a template cannot be used, or the tokenizer does not say what bytes its tokens
+            stand for.
+
+    Source:
+        PretrainZero, arXiv:2512.03442; what is no fair span, and that all occurrences are masked,
+        are ours.
+    """
+
+    reads = ("answer",)
+    writes: ClassVar[tuple[Key, ...]] = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "rollout_log_probs",
+        "group_id",
+        "truncated",
+        "prompt",
+        "response",
+        "answer",
+        "answer_ends",
+        "policy_version",
+        "poser",
+        "posed",
+    )
+    fresh = True
+    must_reach = ("posed",)
+
+    def __init__(
+        self,
+        *,
+        policy: LanguageModel,
+        num_masks: Annotated[int, Ge(2)] = 8,
+        group_size: PositiveInt,
+        max_new_tokens: PositiveInt,
+        mask_template: NonEmptyText = "{text}<mask>",
+        answer_template: NonEmptyText = "{text}<think>",
+        mask: NonEmptyText = "[mask]",
+        longest_words: PositiveInt = 8,
+        largest_share: Probability = 0.2,
+    ) -> None:
+        super().__init__()
+        self.policy = policy
+        self.num_masks = num_masks
+        self.group_size = group_size
+        self.max_new_tokens = max_new_tokens
+        self.mask_template = mask_template
+        self.answer_template = answer_template
+        self.mask = mask
+        self.longest_words = longest_words
+        self.largest_share = largest_share
+        self.generator = new_generator()
+        for name in ("mask_template", "answer_template"):
+            check_wording(name, getattr(self, name), fields=["text"], needed=["text"])
+        self.table = token_bytes(policy.tokenizer)
+        if policy.sampling.replays:
+            self.out_keys = [*self.out_keys, "kept_tokens"]
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Propose, then predict."""
+        paragraphs = decode_texts(batch["answer"])
+        asked = [_worded(self.mask_template, text, text) for text in paragraphs]
+        posers = self._answers(asked, self.num_masks)
+        found = [
+            self._question(text, span)
+            for text, span in zip(decode_texts(posers["answer"]), self._spans(posers), strict=True)
+        ]
+        questions = [question for question in found if isinstance(question, Example)]
+        predictors = [self._answers(questions, self.group_size)] if questions else []
+        joined = cat([posers, *predictors])
+        joined.update(_roles(found, len(paragraphs), joined))
+        _record(joined, found)
+        return joined
+
+    def _answers(self, examples: list[Example], group_size: int) -> TensorDict:
+        rollout = self.policy.generate(
+            [example.prompt for example in examples],
+            group_size=group_size,
+            max_new_tokens=self.max_new_tokens,
+            generator=self.generator,
+        )
+        for key, entry in prompt_batch(examples).items():
+            rollout[key] = entry.to(rollout["tokens"].device).repeat_interleave(group_size, 0)
+        return rollout
+
+    def _spans(self, posers: TensorDict) -> list[str | None]:
+        """What each of the generator's responses proposes."""
+        spans = []
+        for tokens, mask in zip(posers["tokens"], posers["response_mask"], strict=True):
+            span = last_command(row_bytes(self.table, tokens[mask].tolist()), b"mask")
+            # Bytes that are no text become what no paragraph holds.
+            spans.append(None if span is None else span.decode(errors="surrogateescape"))
+        return spans
+
+    def _question(self, paragraph: str, span: str | None) -> Example | str:
+        """What the predictor is asked, or why it is not."""
+        if span is None:
+            return "missing"
+        problem = span_problem(
+            paragraph, span, longest_words=self.longest_words, largest_share=self.largest_share
+        )
+        if problem is not None:
+            return problem
+        text = mask_span(paragraph, span, self.mask)
+        question = _worded(self.answer_template, text, normalised_span(span))
+        return question if self._fits(question.prompt) else "no_room"
+
+    def _fits(self, prompt: str) -> bool:
+        longest = self.policy.context_length
+        (ids,) = encode_prompts(self.policy.tokenizer, [prompt])
+        return longest is None or len(ids) + self.max_new_tokens <= longest
+
+
+def _worded(template: str, text: str, answer: str) -> Example:
+    return Example(template.format(text=text), answer, demonstration="")
+
+
+def _roles(found: list[Example | str], first: int, batch: TensorDict) -> dict[str, Tensor]:
+    """``poser`` and ``posed``; the groups of predictors are numbered from ``first`` on."""
+    groups = count(first)
+    named = [next(groups) if isinstance(one, Example) else -1 for one in found]
+    posed = torch.full_like(batch["group_id"], -1)
+    posed[: len(named)] = torch.tensor(named, device=posed.device)
+    return {"poser": torch.arange(len(posed), device=posed.device) < len(named), "posed": posed}
+
+
+def _record(batch: TensorDict, found: list[Example | str]) -> None:
+    lengths = batch["response_mask"].sum(1)
+    record("rollout/length", lengths)
+    record("rollout/truncated", batch["truncated"])
+    record_total("rollout/tokens", float(lengths.sum()))
+    for one in found:
+        used = isinstance(one, Example)
+        record("mask_game/valid_fraction", float(used))
+        if isinstance(one, Example):
+            record("mask_game/words", float(len(one.answer.split())))
+        for name in _PROBLEMS:
+            record(f"mask_game/{name}", float(one == name))

@@ -1,0 +1,111 @@
+"""Both sides of the game of hiding spans."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from components.reward.prefix_match import PrefixMatch
+from rlcomp.batch import decode_texts
+from rlcomp.check import Probability
+from rlcomp.functional.mask_game import count_answers, generator_reward
+from rlcomp.functional.masked_text import normalised_span
+from rlcomp.run.record import record
+
+
+class MaskGameReward(PrefixMatch):
+    r"""Predictors earn 1 for the hidden span; its generator earns by how few of them got it.
+
+    A prediction is the last ``\boxed{...}`` behind the thought. It is right if it is the answer,
+    white space at both ends aside and both in Unicode's NFC; none is wrong. A generator whose mask
+    could not be used gets 0, and learns from it.
+
+    Reads ``tokens``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``, ``answer`` ``[B, W]``, and
+    where they are there ``poser``, ``posed`` ``[B]``; without them every row is a predictor. Writes
+    ``reward`` ``[B]``; ``rewards`` (``{predictor: [B], generator: [B]}``, NaN in the rows of the
+    other role); ``correct`` ``[B]``, False for generators; ``reward_valid`` ``[B]``, False for a
+    generator whose predictors are missing from the batch. Records ``reward/mean``,
+    ``reward/correct``, ``reward/invalid_fraction``, and over masks ``mask_game/accuracy`` (the mean
+    share ``p`` of right predictions), ``mask_game/all_right`` and ``mask_game/all_wrong`` (masks
+    with ``p`` 1 and 0), ``mask_game/difficulty`` (the mean reward for posing them).
+
+    Args:
+        tokenizer: the one of the policy, whose tokens are read as bytes.
+        target: the accuracy ``p*`` at which a mask is worth most to its generator: ``1 - |p - p*| /
+            max(p*, 1 - p*)``, but 0 where ``p`` is 0; with 0 that is the paper's ``1 - p``.
+        casefold: whether upper and lower case are the same.
+        think_end: the box is looked for behind the first one of these; empty: in the whole
+            response.
+
+    Raises:
+        ConfigError: the tokenizer does not say what bytes its tokens stand for, or ``think_end`` is
+            a special token, which has none.
+
+    Source:
+        PretrainZero, arXiv:2512.03442; what is normalised, and the target, are ours.
+    """
+
+    reads = ("tokens", "response_mask", "group_id", "answer")
+    writes = ("reward", "rewards", "correct", "reward_valid")
+    optional = ("poser", "posed")
+
+    def __init__(
+        self,
+        *,
+        tokenizer: PreTrainedTokenizerBase,
+        target: Probability = 0.0,
+        casefold: bool = False,
+        think_end: str = "</think>",
+    ) -> None:
+        super().__init__(tokenizer=tokenizer, think_end=think_end)
+        self.target = target
+        self.casefold = casefold
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Judge every row."""
+        group_id, none = batch["group_id"], torch.zeros_like(batch["group_id"], dtype=torch.bool)
+        poser = batch.get("poser", none)
+        right = self._right(batch) & ~poser
+        asked = torch.where(poser, batch.get("posed", group_id), group_id)
+        successes, attempts = count_answers(asked, group_id, right, ~poser)
+        generator = generator_reward(successes, attempts, self.target)
+        _put(batch, poser, right, generator, ~poser | (asked == -1) | (attempts > 0))
+        accuracy = successes / attempts.clamp(min=1)
+        # The masks of a batch have equally many predictors: their mean is the mean over masks.
+        record("mask_game/accuracy", accuracy, where=~poser)
+        record("mask_game/all_right", (accuracy == 1).float(), where=~poser)
+        record("mask_game/all_wrong", (accuracy == 0).float(), where=~poser)
+        record("mask_game/difficulty", generator, where=~poser)
+        return batch
+
+    def _right(self, batch: TensorDict) -> Tensor:
+        """Which responses hold their row's answer, bool, ``[B]``."""
+        rows = zip(self._predictions(batch), decode_texts(batch["answer"]), strict=True)
+        found = [
+            boxed is not None and self._compared(boxed) == self._compared(answer)
+            for boxed, answer in rows
+        ]
+        return torch.tensor(found, dtype=torch.bool, device=batch["tokens"].device)
+
+    def _compared(self, text: bytes | str) -> str:
+        # Bytes that are no text become what no text holds.
+        text = text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
+        return normalised_span(text.casefold() if self.casefold else text)
+
+
+def _put(batch: TensorDict, poser: Tensor, right: Tensor, generator: Tensor, valid: Tensor) -> None:
+    """Write the four entries and record them."""
+    predictor, nan = right.float(), torch.tensor(float("nan"), device=right.device)
+    batch["reward"] = torch.where(poser, generator, predictor)
+    parts = {
+        "predictor": torch.where(poser, nan, predictor),
+        "generator": torch.where(poser & valid, generator, nan),
+    }
+    batch["rewards"] = TensorDict(parts, batch_size=batch.batch_size)
+    batch["correct"] = right
+    batch["reward_valid"] = valid
+    record("reward/mean", batch["reward"], where=valid)
+    record("reward/correct", right.float(), where=~poser)
+    record("reward/invalid_fraction", (~valid).float())

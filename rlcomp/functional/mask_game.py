@@ -1,0 +1,67 @@
+"""The game of hiding spans: whose answers count for a mask, and what it is worth to pose it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def count_answers(
+    asked: Tensor, group_id: Tensor, right: Tensor, answers: Tensor
+) -> tuple[Tensor, Tensor]:
+    """How often each row's question was answered right, and how often answered at all.
+
+    Args:
+        asked: the ``group_id`` of the answers to the row's question, shape ``[B]``, int64; an id
+            that no row has, such as -1, is a question that nobody answers.
+        group_id: shape ``[B]``, int64, any values in any order.
+        right: shape ``[B]``, bool.
+        answers: shape ``[B]``, bool: the rows that answer a question.
+
+    Returns:
+        Right answers and answers, both shape ``[B]``, float32; 0 where nobody answers.
+
+    Source:
+        PretrainZero, arXiv:2512.03442: a mask's accuracy is taken over its own predictions.
+
+    Examples:
+        >>> group, right = torch.tensor([0, 5, 5, 6]), torch.tensor([False, True, False, True])
+        >>> count_answers(torch.tensor([5, 5, 5, 6]), group, right, group > 0)
+        (tensor([1., 1., 1., 1.]), tensor([2., 2., 2., 1.]))
+    """
+    groups, index = torch.unique(group_id, return_inverse=True)
+    place = torch.searchsorted(groups, asked).clamp(max=len(groups) - 1)
+    known = groups[place] == asked
+    counts = []
+    for counted in (right & answers, answers):
+        totals = torch.zeros(len(groups), device=index.device).index_add_(0, index, counted.float())
+        counts.append(torch.where(known, totals[place], 0.0))
+    return counts[0], counts[1]
+
+
+def generator_reward(successes: Tensor, attempts: Tensor, target: float = 0.0) -> Tensor:
+    """What posing a question is worth: ``1 - |p - p*| / max(p*, 1 - p*)``, and 0 where ``p = 0``.
+
+    With ``p* = 0`` it is the paper's ``1 - p``: hard is good, impossible is not. A question that
+    nobody answers may be noise, whatever difficulty is aimed at: without that rule ``p* = 0.25``
+    would pay 2/3 for it.
+
+    Args:
+        successes: right answers, any shape.
+        attempts: answers, same shape; 0 counts as ``p = 0``.
+        target: ``p*``, the accuracy that is worth most, in [0, 1].
+
+    Returns:
+        Same shape, float32, in [0, 1].
+
+    Source:
+        PretrainZero, arXiv:2512.03442 (``p* = 0``); the target is ours.
+
+    Examples:
+        >>> eight = torch.full((5,), 8)
+        >>> generator_reward(torch.tensor([0, 1, 4, 7, 8]), eight)
+        tensor([0.0000, 0.8750, 0.5000, 0.1250, 0.0000])
+    """
+    accuracy = successes.float() / attempts.clamp(min=1)
+    reward = 1 - (accuracy - target).abs() / max(target, 1 - target)
+    return torch.where(successes > 0, reward, torch.zeros_like(reward))

@@ -1,0 +1,95 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.fixed_length import FixedLength
+from components.loss.reduction.sequence_mean import SequenceMean
+from components.loss.reduction.sequence_sum import SequenceSum
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.trust_region.clip import Clip
+from components.loss.weight.equal_roles import EqualRoles
+from rlcomp.testing import check_component, check_loss
+from rlcomp.testing.example import example_batch
+
+REDUCTIONS = (TokenMean(), SequenceMean(), SequenceSum(), FixedLength(length=5))
+KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "poser")
+
+
+def loss(reduction):
+    return PolicyLoss(
+        ratio=TokenRatio(),
+        trust_region=Clip(clip_low=0.2, clip_high=0.28),
+        reduction=reduction,
+        weight={"equal_roles": EqualRoles()},
+    )
+
+
+def batch(poser=(True, False, False)):
+    mask = torch.tensor([[True, True, False], [True, True, True], [True, False, False]])
+    share = torch.where(mask, 1 / 6, torch.nan)  # what token_mean writes
+    entries = {"response_mask": mask, "poser": torch.tensor(poser), "loss_weight": share}
+    return TensorDict(entries, batch_size=[3])
+
+
+def test_the_worked_example():
+    # The poser has 2 of 6 tokens and is to weigh 3 of them: 3/2; the others have 4: 3/4.
+    weight = EqualRoles()(batch())["token_weight"]
+
+    want = torch.tensor([[1.5, 1.5, 0], [0.75, 0.75, 0.75], [0.75, 0, 0]])
+    torch.testing.assert_close(weight, want)
+
+
+@pytest.mark.parametrize("poser", [(True, True, True), (False, False, False)])
+def test_a_role_that_is_alone_keeps_its_weight(poser):
+    weight = EqualRoles()(batch(poser))["token_weight"]
+
+    assert weight.tolist() == batch()["response_mask"].float().tolist()
+
+
+def test_a_role_whose_rows_are_masked_leaves_the_other_as_it_is():
+    rows = batch()
+    rows["response_mask"][0] = False
+
+    assert EqualRoles()(rows)["token_weight"][1:].max().item() == 1.0
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda part: type(part).__name__)
+def test_both_roles_pull_equally_hard_whatever_the_reduction(reduction):
+    rows = example_batch(KEYS, dtype=torch.float64)
+    rows["old_log_probs"] = rows["log_probs"].clone()
+    rows["advantage"] = torch.ones_like(rows["advantage"])
+    rows["log_probs"].requires_grad_()
+
+    loss(reduction)(rows)["loss"].backward()
+
+    # At ratio 1 and advantage 1 the gradient of a token is its weight in the loss.
+    weight = -rows["log_probs"].grad
+    whole = float(reduction(rows.copy())["loss_weight"].sum())
+    for role in (rows["poser"], ~rows["poser"]):
+        assert float(weight[role].sum()) == pytest.approx(whole / 2, abs=1e-6)
+
+
+@given(st.integers(0, 30), st.integers(1, 7))
+def test_roles_are_weighed_over_the_whole_optimiser_step(seed, cut):
+    rows = example_batch(KEYS, seed=seed, dtype=torch.float64)
+    part = loss(SequenceMean())
+
+    whole = part(rows)["loss"]
+    prepared = rows.copy().update(part.prepare(rows))
+    pieces = [part(prepared[:cut])["loss"], part(prepared[cut:])["loss"]]
+
+    torch.testing.assert_close(torch.stack(pieces).sum(), whole, atol=1e-12, rtol=0)
+
+
+def test_it_needs_no_look_at_the_model():
+    assert not loss(TokenMean()).looks_ahead
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda part: type(part).__name__)
+def test_it_keeps_the_contract(reduction):
+    check_component(EqualRoles())
+    check_loss(loss(reduction))
