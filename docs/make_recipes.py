@@ -18,6 +18,7 @@ PAGE = Path(__file__).with_name("recipes.md")
 
 # What makes a policy-optimisation method, in the order of the flow.
 SLOTS = (
+    "position",
     "dynamic_sampling",
     "curriculum",
     "collector",
@@ -52,7 +53,8 @@ INTRODUCTION = """\
 Every method below is a point in one space: a choice of parts, by name. This page is made from
 `conf/recipe` by `python docs/make_recipes.py`.
 
-`rlcomp recipe=NAME` runs one on the sorting task, `rlcomp-describe recipe=NAME` shows its flow and
+`rlcomp recipe=NAME` runs one on the sorting task (those with a `position` on text, from a model of
+`recipe=pretrain`: `base=DIR`), `rlcomp-describe recipe=NAME` shows its flow and
 `rlcomp-describe recipe=NAME --against recipe=grpo` what differs. Any part can be replaced on the
 command line: `rlcomp recipe=dapo advantage=leave_one_out loss/trust_region=dual_clip`. Slots at
 `none` and the plain choices (`collector=group`, `sampling=full`, `proximal=rollout`,

@@ -43,11 +43,26 @@ OPTIONS = sorted(
 )
 RECIPES = [option.split("/")[1] for option in OPTIONS if option.startswith("recipe/")]
 
+CORPUS = ["+task@corpus=running_sum", "+position=result"]
+BASE = [
+    "base=FOLDER/bytes",
+    "tokenizer=byte",
+    "context_length=2048",
+    "task@corpus=text",
+    "corpus.path=FOLDER/text.txt",
+]
+
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
     "advantage/gdpo": ["probe.weights={a: 1.0, b: 0.5}"],
     "collector/delayed": ["probe.collector.group_size=2"],
     "collector/group": ["probe.group_size=2"],
+    "collector/mask_game": ["probe.group_size=2", "tokenizer=byte"],
+    "collector/pretrain_zero": [
+        "probe.group_size=2",
+        "recipe=pretrain_zero",
+        *BASE,
+    ],
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
@@ -55,11 +70,18 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
     "experiment/pareto": ["+objective=brevity"],
+    "filter/thought_only": ["tokenizer=byte"],
+    "judge/generative": ["tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],
     "model/soup": [
         "probe.runs={a: FOLDER/model, b: FOLDER/model}",
         "probe.weights={a: 0.5, b: 0.5}",
+        "tokenizer=pretrained",
+        "tokenizer.path=FOLDER/tokenizer",
+    ],
+    "model/trained": [
+        "+base=FOLDER/model",
         "tokenizer=pretrained",
         "tokenizer.path=FOLDER/tokenizer",
     ],
@@ -73,14 +95,30 @@ GIVEN = {
     "objectives/several": ["probe.parts={right: '${reward}'}"],
     "pareto/constrained": ["probe.maximise=right", "probe.thresholds={short: 0.5}"],
     "pareto/expected": ["probe.function={_target_: torch.logsumexp, _partial_: true, dim: 0}"],
+    "position/easy": ["probe.proxy=${model}"],
+    "position/entropy": ["probe.proxy=${model}"],
+    "position/hard": ["probe.proxy=${model}"],
+    "position/medium": ["probe.proxy=${model}"],
+    "position/pattern": ["probe.pattern='(5)'"],
+    "position/top_fifth": ["probe.proxy=${model}"],
+    "recipe/next_segment": BASE,
+    "recipe/pretrain_zero": BASE,
+    "recipe/quiet_star": BASE,
+    "recipe/rlp": BASE,
+    "recipe/rpt": BASE,
     "recipe/gsm8k": ["task.path=FOLDER/rows.jsonl"],
     "reference/adapter_off": ["model=tiny_lora"],
     "reward/brevity": ["probe.longest=4"],
+    "reward/conditional_match": ["probe.think_start='='"],
+    "reward/dense_match": ["probe.think_start='='"],
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
+    "reward/information_gain": ["tokenizer=byte", "probe.think_start='='"],
+    "reward/judged_segment": ["tokenizer=byte"],
     "reward/learned": ["probe.path=FOLDER/classifier"],
     "reward/regex": ["probe.pattern='5'"],
     "reward/shuffled": ["probe.reward=${reward}"],
     "reward/steps": ["probe.step.function={_target_: contract_parts.brevity, _partial_: true}"],
+    "reward/thought_likelihood": ["tokenizer=byte"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
     "sampler/pools": [
@@ -94,7 +132,15 @@ GIVEN = {
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
     "task/hub": ["probe.name=FOLDER/rows.jsonl"],
+    "task/mask_proposal": BASE,
+    "task/masked_span": BASE,
+    "task/next_result": CORPUS,
+    "task/next_segment": BASE,
+    "task/next_token_instructed": CORPUS,
+    "task/text": ["probe.path=FOLDER/rows.jsonl", "probe.field=question", "probe.shortest=1"],
+    "tokenizer/bpe": ["+task@corpus=shakespeare"],
     "tokenizer/pretrained": ["probe.path=FOLDER/tokenizer"],
+    "tokenizer/trained": ["+base=FOLDER/bytes"],
 }
 
 # What the run itself hands over: the composed config.
@@ -122,21 +168,25 @@ def folder(tmp_path_factory):
     rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
+    lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
+    (where / "text.txt").write_text("".join(lines))
+    size = {
+        "architecture": "qwen2",
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "intermediate_size": 24,
+        "tie_word_embeddings": False,
+        "vocab_size": None,
+    }
     tokenizer = character_tokenizer(characters="0123456789+=")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        architecture="qwen2",
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=32,
-        tie_word_embeddings=False,
-        vocab_size=None,
-    )
+    model = causal_lm(tokenizer=tokenizer, context_length=32, **size)
     model.save_pretrained(where / "model")
     tokenizer.save_pretrained(where / "tokenizer")
+    reader = causal_lm(tokenizer=byte_tokenizer(), context_length=2048, **size)
+    reader.save_pretrained(where / "bytes")
+    byte_tokenizer().save_pretrained(where / "bytes")
     # Of bytes: it reads whatever a policy writes. One output, so that no label has to be named.
     model.config.update({"num_labels": 1, "vocab_size": len(byte_tokenizer()), "pad_token_id": 0})
     classifier = AutoModelForSequenceClassification.from_config(model.config)
@@ -236,8 +286,9 @@ def test_every_option_composes_and_lists_exactly_its_constructors_arguments(plan
     assert errors == [], "a value for ??? belongs into GIVEN"
     for path, node in mine.items():
         declaration = declare(node.target)
-        ours = node.target.startswith(("rlcomp.", "components."))
-        if ours and not declaration.open_ended:
+        # What is called later gets the rest of its arguments then.
+        whole = node.target.startswith(("rlcomp.", "components.")) and not node.partial
+        if whole and not declaration.open_ended:
             assert set(node.arguments) | FILLED_IN == set(declaration.parameters) | FILLED_IN, path
         elif not declaration.open_ended:
             assert set(node.arguments) <= set(declaration.parameters), path

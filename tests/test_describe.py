@@ -54,7 +54,7 @@ def test_every_stage_shows_part_and_keys_with_shapes(describe):
 def test_a_stage_that_starts_a_new_batch_says_so(describe):
     text, _, _ = describe("recipe=grpo")
 
-    assert cells(text, "prompts")[-1] == "a new batch: answer[B,W], prompt[B,W]"
+    assert cells(text, "prompts")[-1] == "a new batch: answer[B,W], answer_ends[B,W],"
 
 
 def test_the_parts_of_a_learner_stand_below_it(describe):

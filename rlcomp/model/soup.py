@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.check import NonNegativeFloat
 from rlcomp.errors import ConfigError, ShapeError, nearest, require
 from rlcomp.model.build import check_vocabulary, load_causal_lm
+from rlcomp.model.tokenizer import load_tokenizer
 
 _ROUNDING = 1e-6
 
@@ -35,7 +36,8 @@ def soup(
         tokenizer: the one they were trained with.
 
     Raises:
-        ConfigError: weights of others than ``runs``, or not of sum 1.
+        ConfigError: weights of others than ``runs``, or not of sum 1; or a run had another
+            tokenizer.
         ShapeError: the models differ in a tensor.
 
     Source:
@@ -147,6 +149,8 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
 
 def _trained(path: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     if (Path(path) / "config.json").is_file():
+        if (Path(path) / "tokenizer.json").is_file():
+            _check_same_tokens(path, load_tokenizer(path=path), tokenizer)
         return load_causal_lm(path=path, tokenizer=tokenizer, context_length=None)
     # Late: whoever mixes models by hand needs no configs.
     from rlcomp.run.trained import trained_policy
@@ -155,7 +159,22 @@ def _trained(path: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     model = policy.model
     embedding = cast("nn.Embedding", model.get_input_embeddings())
     check_vocabulary(f"model.runs '{path}'", embedding.num_embeddings, tokenizer)
+    _check_same_tokens(path, policy.tokenizer, tokenizer)
     return model
+
+
+def _check_same_tokens(
+    path: str, known: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Refuse a tokenizer that gives the run's tokens other numbers; it may have more of them."""
+    numbers = tokenizer.get_vocab()
+    other = [token for token, index in known.get_vocab().items() if numbers.get(token) != index]
+    if other:
+        raise ConfigError(
+            f"model.runs '{path}': {len(other)} of its tokens, such as {min(other)!r}, are not "
+            "what they are in the tokenizer here, so that the model would read nonsense: use its "
+            "own (tokenizer=trained base=DIR); one trained on a corpus differs with the corpus"
+        )
 
 
 def _check_weights(names: list[str], weights: Mapping[str, float]) -> None:

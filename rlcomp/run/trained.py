@@ -7,11 +7,14 @@ from typing import cast
 
 import torch
 from omegaconf import DictConfig, OmegaConf
+from transformers import PreTrainedTokenizerBase
 
+from rlcomp.check import NonEmptyText
 from rlcomp.errors import CheckpointError
 from rlcomp.io.checkpoint import open_checkpoint
 from rlcomp.io.state import owned
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import load_tokenizer
 from rlcomp.run.build import Builder
 from rlcomp.run.plan import read
 
@@ -42,3 +45,19 @@ def trained_policy(path: Path) -> tuple[LanguageModel, DictConfig]:
         for name, tensor in owned(builder.built).items():
             tensor.copy_(tensors[name])
     return policy, config
+
+
+def trained_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
+    """The tokenizer that a trained model reads with.
+
+    Args:
+        path: a run's directory, one of its checkpoints, or a folder written by ``save_pretrained``.
+
+    Raises:
+        CheckpointError: as :func:`trained_policy`.
+        DataError: the folder has no tokenizer.
+    """
+    if (Path(path) / "config.json").is_file():
+        return load_tokenizer(path=path)
+    policy, _ = trained_policy(Path(path))
+    return policy.tokenizer

@@ -289,3 +289,14 @@ def test_a_tokenizer_of_another_size_is_refused(runs):
 
     with pytest.raises(ConfigError, match="tokenizer has"):
         soup(runs=runs, weights={"a": 0.5, "b": 0.5}, tokenizer=wide)
+
+
+@pytest.mark.parametrize("saved_as", ["run", "folder"])
+def test_a_tokenizer_of_other_tokens_is_refused(runs, tmp_path, saved_as):
+    other = character_tokenizer(characters="1023456789+-*/=()>: ,?")
+    soup(runs=runs, weights={"a": 1.0, "b": 0.0}, tokenizer=digits()).save_pretrained(tmp_path)
+    digits().save_pretrained(tmp_path)
+    path = runs["a"] if saved_as == "run" else str(tmp_path)
+
+    with pytest.raises(ConfigError, match="2 of its tokens, such as '0', are not what they are"):
+        soup(runs={"a": path}, weights={"a": 1.0}, tokenizer=other)

@@ -6,12 +6,8 @@ import pytest
 
 from rlcomp.describe import compose_config
 from rlcomp.errors import ConfigErrors
-from rlcomp.run.options import config_directory
 from rlcomp.run.resolve import plan_of
 
-ALL = sorted(file.stem for file in (config_directory() / "recipe").glob("*.yaml"))
-# Nothing is rewarded in supervised fine-tuning; control has rewards of its own.
-RECIPES = [name for name in ALL if name not in ("sft", "control_ppo")]
 BOTH = "+objective=[brevity,format]"
 TINY = (
     "task.length=3",
@@ -32,17 +28,6 @@ TINY = (
 
 def plan(*overrides):
     return plan_of(compose_config([*overrides, "directory=x"]))
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_one_override_adds_objectives_to_a_recipe(recipe):
-    given = ["task.path=rows.jsonl"] if recipe == "gsm8k" else []
-
-    phases = plan(f"recipe={recipe}", BOTH, *given).phases
-
-    (stage,) = [node for node in phases["rl"].stages if node.path == "objectives"]
-    assert {"brevity", "format"} <= set(stage.arguments["parts"])
-    assert stage.arguments["first"] == "correctness"
 
 
 def test_the_aggregator_is_an_option_of_its_own():

@@ -10,11 +10,13 @@ from rlcomp.run.build import Builder
 from rlcomp.run.resolve import plan_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-# There is no reward of an answer in these two.
-WITHOUT = {"sft", "control_ppo"}
+# There is no reward of an answer in these.
+WITHOUT = {"sft", "pretrain", "control_ppo"}
 RECIPES = sorted({file.stem for file in CONF.glob("recipe/*.yaml")} - WITHOUT)
 OBJECTIVES = sorted(file.stem for file in CONF.glob("objective/*.yaml"))
+ON_TEXT = ["next_segment", "pretrain_zero", "quiet_star", "rlp", "rpt"]
 GIVEN = {
+    **{recipe: ["base=DIR"] for recipe in ON_TEXT},
     "gsm8k": ["task.path=rows.jsonl"],
     "linear_mo": ["+objectives.aggregator.weights.format=0.3"],
 }

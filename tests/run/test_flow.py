@@ -13,6 +13,8 @@ from tensordict.nn import TensorDictModule
 from rlcomp.component import Component
 from rlcomp.describe import compose_config
 from rlcomp.errors import ConfigErrors
+from rlcomp.model.build import causal_lm
+from rlcomp.model.tokenizer import byte_tokenizer
 from rlcomp.run.build import Builder
 from rlcomp.run.declare import declare
 from rlcomp.run.flow import Flow, Stage, check_stages, fold
@@ -329,11 +331,24 @@ def rows(tmp_path_factory):
     file = tmp_path_factory.mktemp("rows") / "rows.jsonl"
     lines = [json.dumps({"question": f"{n}+1?", "answer": f"so #### {n + 1}"}) for n in range(40)]
     file.write_text("\n".join(lines))
+    text = "".join(f"Line {n} of a text that is long enough.\n" for n in range(300))
+    (file.parent / "text.txt").write_text(text)
+    tokenizer = byte_tokenizer()
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    more = {"num_key_value_heads": 2, "intermediate_size": 16, "context_length": 2048}
+    causal_lm(tokenizer=tokenizer, **size, **more).save_pretrained(file.parent)
+    tokenizer.save_pretrained(file.parent)
     return file
 
 
+ON_TEXT = {"next_segment", "pretrain_zero", "quiet_star", "rlp", "rpt"}
+
+
 def overrides(recipe, rows):
-    return [f"recipe={recipe}"] + ([f"task.path={rows}"] if recipe == "gsm8k" else [])
+    text = ["task@corpus=text", f"corpus.path={rows.parent}/text.txt", "context_length=2048"]
+    given = {"gsm8k": [f"task.path={rows}"]}
+    given |= dict.fromkeys(ON_TEXT, (f"base={rows.parent}", *text))
+    return [f"recipe={recipe}", *given.get(recipe, [])]
 
 
 def knows_all(node):

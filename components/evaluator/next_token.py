@@ -1,0 +1,91 @@
+"""How well a policy goes on with held-out text when it does not think."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.data import Task
+from rlcomp.functional.pass_at_k import wilson_interval
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.token_bytes import row_bytes, token_bytes
+from rlcomp.model.tokenizer import encode_prompts
+from rlcomp.rows import given_rows
+from rlcomp.run.record import record
+from rlcomp.sampling import held_out_examples, prompt_batch
+from rlcomp.thoughts import first_targets
+
+
+class NextTokenEvaluator(Component):
+    """Next-token prediction at held-out positions; runs beside the training batch.
+
+    The prompt without the text that starts a thought is the context. Records ``<name>/direct``, the
+    share of positions at which the likeliest token is the first one of the true continuation, with
+    Wilson's 95 % interval (``_low``, ``_high``), and ``<name>/nats``, the mean of
+    ``-log p(first token | context)`` at temperature 1.
+
+    Args:
+        policy: the model that goes on.
+        task: its held-out part is asked; the first of an answer's ends is that of its first token.
+        num_prompts: how many held-out positions; fewer when the task has fewer.
+        think_start: what prompts end with, if they ask for a thought.
+        name: what its metrics are called; two evaluators need two names.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: LanguageModel,
+        task: Task,
+        num_prompts: PositiveInt = 512,
+        think_start: str = "<think>",
+        name: NonEmptyText = "evaluation",
+    ) -> None:
+        super().__init__()
+        self.policy = policy
+        self.num_prompts = num_prompts
+        self.think_start = think_start
+        self.name = name
+        # The same positions at every evaluation: differences are the policy's.
+        examples = held_out_examples(task, num_prompts, torch.initial_seed())
+        self.contexts = [example.prompt.removesuffix(think_start) for example in examples]
+        self.truth = prompt_batch(examples)
+        answers = zip(self.truth["answer"], self.truth["answer_ends"].int().argmax(1), strict=True)
+        self.firsts = [bytes(row[: int(end) + 1].tolist()) for row, end in answers]
+        self._table = token_bytes(policy.tokenizer)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; the batch is not looked at."""
+        pairs = zip(self._likeliest(), self.firsts, strict=True)
+        right = sum(likeliest == first for likeliest, first in pairs)
+        low, high = wilson_interval(right, len(self.firsts), level=0.95)
+        record(f"{self.name}/direct", right / len(self.firsts))
+        record(f"{self.name}/direct_low", low)
+        record(f"{self.name}/direct_high", high)
+        record(f"{self.name}/nats", -self._log_probs())
+        return batch
+
+    def _likeliest(self) -> list[bytes]:
+        """The bytes of the likeliest token at each position."""
+        guessed = self.policy.generate(
+            self.contexts,
+            group_size=1,
+            max_new_tokens=1,
+            sampling=Sampling(temperature=0.0),
+            generator=torch.Generator(),
+        )
+        tokens = guessed["tokens"][guessed["response_mask"]].tolist()
+        return [row_bytes(self._table, [token]) for token in tokens]
+
+    def _log_probs(self) -> Tensor:
+        """``log p(first token | context)`` at each position, nats."""
+        tokenizer = self.policy.tokenizer
+        heads = encode_prompts(tokenizer, self.contexts)
+        rows = given_rows(tokenizer, heads, first_targets(tokenizer, self.truth, 1))
+        with torch.no_grad():
+            rows = rows.to(self.policy.model.device)
+            return self.policy.log_probs(rows, sampling=Sampling()).sum(1)

@@ -1,0 +1,104 @@
+"""Next-token prediction without thinking, against transformers' own logits."""
+
+import pytest
+import torch
+
+from components.evaluator.next_token import NextTokenEvaluator
+from rlcomp.data import Example
+from rlcomp.generation.sampling import Sampling
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.run.record import recording
+
+
+class Held:
+    """Four positions of which all are held out; the answers go on behind their first token."""
+
+    held_out = 1.0
+    rows = (("to be", " or"), ("né", "é!"), ("or not t", "o"), ("that", "\n is"))
+
+    def __len__(self):
+        return len(self.rows)
+
+    def example(self, index):
+        context, answer = self.rows[index]
+        ends = tuple(range(1, len(answer.encode()) + 1))  # one token a byte
+        return Example(f"{context}<think>", answer, "", answer_ends=ends)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    torch.manual_seed(0)
+    tokenizer = byte_tokenizer()
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=32,
+    )
+    # Cold: what is recorded is at temperature 1 all the same.
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=0.3))
+
+
+def recorded(policy, **arguments):
+    with recording() as ledger:
+        NextTokenEvaluator(policy=policy, task=Held(), **arguments)()
+    return ledger.means()
+
+
+def logits_of(policy, context):
+    ids = torch.tensor([policy.tokenizer(context)["input_ids"]])
+    with torch.no_grad():
+        logits = policy.model(input_ids=ids).logits[0, -1]
+    logits[policy.tokenizer.pad_token_id] = -torch.inf  # a policy never chooses it
+    return logits
+
+
+def test_nats_are_those_of_the_first_byte_after_the_bare_context(policy):
+    firsts = [policy.tokenizer(answer)["input_ids"][0] for _, answer in Held.rows]
+    # é is two tokens; the whole character is scored, as a prediction must write all of it.
+    expected = []
+    for (context, answer), first in zip(Held.rows, firsts, strict=True):
+        nats = -float(logits_of(policy, context).log_softmax(-1)[first])
+        if answer.startswith("é"):
+            ids = policy.tokenizer(context)["input_ids"] + [first]
+            second = policy.tokenizer(answer)["input_ids"][1]
+            with torch.no_grad():
+                logits = policy.model(input_ids=torch.tensor([ids])).logits[0, -1]
+            logits[policy.tokenizer.pad_token_id] = -torch.inf
+            nats -= float(logits.log_softmax(-1)[second])
+        expected.append(nats)
+
+    found = recorded(policy)["evaluation/nats"]
+
+    assert found == pytest.approx(sum(expected) / 4, abs=1e-5)
+
+
+def test_direct_is_the_share_of_positions_whose_likeliest_token_is_the_true_one(policy):
+    table = policy.tokenizer
+    likeliest = [int(logits_of(policy, context).argmax()) for context, _ in Held.rows]
+    firsts = [table(answer)["input_ids"][0] for _, answer in Held.rows]
+    right = sum(a == b for a, b in zip(likeliest, firsts, strict=True))
+
+    whole = [
+        index for index, token in enumerate(likeliest) if "\ufffd" not in table.decode([token])
+    ]
+    easy = next(index for index in whole if likeliest[index] != firsts[index])
+
+    class Easier(Held):
+        # At one position the truth is now what the policy finds likeliest.
+        def example(self, index):
+            if index != easy:
+                return super().example(index)
+            text = table.decode([likeliest[easy]])
+            return Example(f"{self.rows[easy][0]}<think>", text, "", answer_ends=(len(text),))
+
+    with recording() as ledger:
+        NextTokenEvaluator(policy=policy, task=Easier(), name="easy")()
+
+    assert ledger.means()["easy/direct"] == (right + 1) / 4
+    assert recorded(policy)["evaluation/direct"] == right / 4

@@ -1,0 +1,133 @@
+"""Recipes on plain text, from a tiny model of text: whole runs, and what they write."""
+
+import json
+import shutil
+
+import pytest
+
+from rlcomp.describe import compose_config
+from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.run.launch import launch
+from rlcomp.run.resolve import plan_of
+from rlcomp.run.trained import trained_tokenizer
+
+pytestmark = pytest.mark.no_cover
+
+TINY = (
+    "phases.warm_start.steps=2",
+    "phases.warm_start.every.evaluation=null",
+    "phases.rl.steps=3",
+    "phases.rl.every.evaluation=3",
+    "phases.rl.every.checkpoint=1",
+    "checkpoint.keep=9",
+    "evaluation.num_prompts=4",
+    "prompts.batch_size=2",
+    "demonstrations.batch_size=4",
+    "group_size=2",
+)
+ROWS = {name: "note_rows.batch_size=4" for name in ("rpt", "rlp", "quiet_star", "next_segment")}
+ROWS["pretrain_zero"] = "proposal_rows.batch_size=4"
+
+
+def launched(directory, *overrides):
+    config = compose_config([*overrides, f"directory={directory}"])
+    launch(config, plan_of(config))
+    return directory
+
+
+def rows_of(directory):
+    return [json.loads(row) for row in (directory / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A model that has read the shipped text for ten steps."""
+    return launched(
+        tmp_path_factory.mktemp("base"),
+        "recipe=pretrain",
+        "model.hidden_size=16",
+        "model.intermediate_size=16",
+        "model.num_hidden_layers=1",
+        "phases.pretraining.steps=10",
+        "phases.pretraining.every.evaluation=5",
+        "demonstrations.batch_size=16",
+        "evaluation.num_prompts=64",
+    )
+
+
+def test_reading_makes_the_next_token_likelier(base):
+    nats = [row["evaluation/nats"] for row in rows_of(base) if "evaluation/nats" in row]
+
+    # 517 tokens, all equally likely at first: 6.2 nats.
+    assert nats[-1] < nats[0] < 6.3
+
+
+@pytest.mark.parametrize("recipe", ROWS)
+def test_a_recipe_runs_and_resumes_bit_identically(base, tmp_path, recipe, bits, metrics):
+    words = (f"recipe={recipe}", f"base={base}", *TINY, ROWS[recipe])
+    whole = launched(tmp_path / "whole", *words)
+
+    shutil.copytree(whole, tmp_path / "again")
+    again = launched(
+        tmp_path / "again", *words, f"resume={tmp_path}/again/checkpoints/step-00000003"
+    )
+
+    assert metrics(again) == metrics(whole)
+    assert bits(again) == bits(whole)
+    assert "reward/mean" in rows_of(whole)[-1]
+
+
+def test_another_loss_takes_one_word(base, tmp_path):
+    words = ("recipe=rpt", "loss=gspo", f"base={base}", *TINY, ROWS["rpt"])
+
+    assert "loss/policy" in rows_of(launched(tmp_path / "run", *words))[-1]
+
+
+def test_another_text_is_read_in_the_tokens_of_the_base(base, tmp_path):
+    text = " ".join(f"the word {number} is here" for number in range(400))
+    (tmp_path / "own.txt").write_text(text)
+    own = ("task@corpus=text", f"corpus.path={tmp_path}/own.txt", "position=random")
+    words = ("recipe=rpt", f"base={base}", *own, *TINY, ROWS["rpt"])
+
+    run = launched(tmp_path / "run", *words)
+
+    known, found = (trained_tokenizer(path=str(path)).get_vocab() for path in (base, run))
+    assert found == known
+    with pytest.raises(ConfigError, match="of its tokens, such as"):
+        launched(tmp_path / "wrong", *words, "tokenizer=bpe")
+
+
+def test_the_segment_in_the_middle_takes_a_few_words(base, tmp_path):
+    # As the recipe says it.
+    middle = ("task=masked_span", "~task.horizon", "~task.max_context")
+    words = ("recipe=next_segment", *middle, f"base={base}", *TINY, ROWS["next_segment"])
+
+    assert "reward/mean" in rows_of(launched(tmp_path / "run", *words))[-1]
+
+
+def test_a_base_has_to_be_named():
+    with pytest.raises(RlcompError, match="base is missing"):
+        plan_of(compose_config(["recipe=rpt", "directory=x"]))
+
+
+def test_the_game_is_worded_as_its_tasks_are():
+    words = ["task.template='{text} ->'", "proposals.template='{text} ?'", "task.mask=___"]
+
+    config = compose_config(["recipe=pretrain_zero", "base=DIR", "directory=x", *words])
+
+    assert config.rollout.answer_template == "{text} ->"
+    assert config.rollout.mask_template == "{text} ?"
+    assert config.rollout.mask == "___"
+
+
+def test_the_game_can_be_delayed():
+    words = ["collector@rollout=delayed", "collector@rollout.collector=pretrain_zero"]
+
+    plan_of(compose_config(["recipe=pretrain_zero", "base=DIR", "directory=x", *words]))
+
+
+def test_a_game_of_one_mask_is_refused():
+    words = ["recipe=pretrain_zero", "base=DIR", "rollout.num_masks=1", "directory=x"]
+
+    with pytest.raises(RlcompError, match=r"rollout.num_masks is 1: must be at least 2"):
+        plan_of(compose_config(words))
