@@ -123,7 +123,18 @@ def test_the_game_is_worded_as_its_tasks_are():
 def test_the_game_can_be_delayed():
     words = ["collector@rollout=delayed", "collector@rollout.collector=pretrain_zero"]
 
-    plan_of(compose_config(["recipe=pretrain_zero", "base=DIR", "directory=x", *words]))
+    made = plan_of(compose_config(["recipe=pretrain_zero", "base=DIR", "directory=x", *words]))
+
+    assert made.nodes["rollout"].target.endswith("DelayedCollector")
+    assert made.nodes["rollout.collector"].target.endswith("MaskGame")
+
+
+def test_another_loss_keeps_the_weights_of_the_roles():
+    words = ["loss=gspo", "loss/weight=equal_roles"]
+
+    made = plan_of(compose_config(["recipe=pretrain_zero", "base=DIR", "directory=x", *words]))
+
+    assert "equal_roles" in str(made.nodes["loss"].arguments)
 
 
 def test_a_game_of_one_mask_is_refused():
