@@ -26,7 +26,8 @@ class NextTokenEvaluator(Component):
     The prompt without the text that starts a thought is the context. Records ``<name>/direct``, the
     share of positions at which the likeliest token is the first one of the true continuation, with
     Wilson's 95 % interval (``_low``, ``_high``), and ``<name>/nats``, the mean of
-    ``-log p(first token | context)`` at temperature 1.
+    ``-log p(first token | context)`` at temperature 1, with the rest of the token's last character
+    where it ends within one.
 
     Args:
         policy: the model that goes on.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from rlcomp.errors import ConfigError, DataError
+from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.functional.position_entropy import top_entropy
 from rlcomp.model.build import context_limit
 
@@ -43,6 +43,7 @@ def next_token_entropies(
     Raises:
         ConfigError: a text holds a token that the model does not have.
         DataError: a text is longer than the model's context.
+        NumericalError: what the model expects is not finite.
     """
     _check_fits(model, rows)
     found = [torch.zeros(len(row)) for row in rows]
@@ -55,6 +56,8 @@ def next_token_entropies(
                 found[index][1:] = entropy[: len(rows[index]) - 1]
     finally:
         model.to(home).train(training)
+    if not all(bool(entropy.isfinite().all()) for entropy in found):
+        raise NumericalError("the proxy's output is not finite: its positions would be left out")
     return found
 
 

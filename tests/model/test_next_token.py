@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import rlcomp.model.next_token as next_token
-from rlcomp.errors import ConfigError, DataError
+from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.model.build import causal_lm
 from rlcomp.model.next_token import next_token_entropies
 from rlcomp.model.tokenizer import character_tokenizer
@@ -96,3 +96,12 @@ def test_a_token_that_the_proxy_does_not_have_is_named():
 def test_a_text_longer_than_the_context_is_named():
     with pytest.raises(DataError, match="a text has 9 tokens, but the proxy's context holds 8"):
         entropies(tiny(), [[3] * 9])
+
+
+def test_a_proxy_that_is_not_finite_is_refused():
+    model = tiny()
+    with torch.no_grad():
+        model.get_output_embeddings().weight[4] = float("nan")
+
+    with pytest.raises(NumericalError, match="the proxy's output is not finite"):
+        entropies(model)
