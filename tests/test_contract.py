@@ -143,6 +143,9 @@ GIVEN = {
     "tokenizer/trained": ["+base=FOLDER/bytes"],
 }
 
+# Options that only some recipes can take, with one of them.
+AT_HOME = {"experiment/scratchpad": "pretrain"}
+
 # What the run itself hands over: the composed config.
 FILLED_IN = {"config"}
 
@@ -220,6 +223,8 @@ def choices(recipe):
 
 def recipes_for(group, name):
     """Recipes, those first that choose the option, then those that choose from its group."""
+    if f"{group}/{name}" in AT_HOME:
+        return [AT_HOME[f"{group}/{name}"]]
     made = {recipe: choices(recipe) for recipe in RECIPES}
     return sorted(
         RECIPES,

@@ -4,7 +4,6 @@ import pytest
 
 from components.position.every import EveryToken
 from components.position.pattern import Pattern
-from components.task.annotated_text import AnnotatedText
 from components.task.mask_proposal import MaskProposal
 from components.task.masked_span import MaskedSpan
 from components.task.next_token import NextToken
@@ -66,7 +65,7 @@ class Questions:
         return Example(f"question {index}", f"answer {index}", f"answer {index}")
 
 
-@pytest.mark.parametrize("task", [NextToken, MaskedSpan, MaskProposal, AnnotatedText])
+@pytest.mark.parametrize("task", [NextToken, MaskedSpan, MaskProposal])
 def test_what_is_held_out_of_the_corpus_is_held_out_of_a_task_on_it(task):
     corpus = Questions()
     asked = task(corpus=corpus, tokenizer=BYTES, position=Pattern(pattern="(.) "))
