@@ -70,6 +70,7 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
     "experiment/pareto": ["+objective=brevity"],
+    "experiment/scratchpad": ["base=FOLDER/bytes"],
     "filter/thought_only": ["tokenizer=byte"],
     "judge/generative": ["tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
@@ -144,7 +145,7 @@ GIVEN = {
 }
 
 # Options that only some recipes can take, with one of them.
-AT_HOME = {"experiment/scratchpad": "pretrain"}
+AT_HOME = {"experiment/scratchpad": "rpt", "experiment/scratchpad_base": "pretrain"}
 
 # What the run itself hands over: the composed config.
 FILLED_IN = {"config"}

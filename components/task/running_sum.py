@@ -1,4 +1,4 @@
-"""Sums modulo ten: a text whose next token needs computation."""
+"""Sums modulo a number: a text whose next token needs computation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class RunningSum(metaclass=Checked):
     repeatedly.
 
     Args:
+        modulus: what the sums are modulo; digits are below it.
         shortest: digits that are added, at least 2.
         longest: at most so many; all numbers in between are equally frequent.
         size: how many documents there are; none is stored.
         held_out: share of the documents that only evaluators see.
 
     Raises:
-        ConfigError: ``shortest`` is below 2 or above ``longest``.
+        ConfigError: ``modulus`` is not one of 2 to 10, or ``shortest`` is below 2 or above ``longest``.
 
     Examples:
         >>> RunningSum().example(0).answer
@@ -36,16 +37,20 @@ class RunningSum(metaclass=Checked):
     def __init__(
         self,
         *,
+        modulus: PositiveInt = 10,
         shortest: PositiveInt = 3,
         longest: PositiveInt = 6,
         size: PositiveInt = 5_000,
         held_out: Fraction = 0.1,
     ) -> None:
+        if not 2 <= modulus <= len("0123456789"):
+            raise ConfigError(f"RunningSum: modulus is {modulus}: must be 2 to 10")
         if not 2 <= shortest <= longest:
             raise ConfigError(
                 f"RunningSum: shortest is {shortest}: must be at least 2 and at most longest, "
                 f"{longest}"
             )
+        self.modulus = modulus
         self.shortest = shortest
         self.longest = longest
         self.size = size
@@ -58,19 +63,20 @@ class RunningSum(metaclass=Checked):
     def example(self, index: int) -> Example:
         """The document made from the index."""
         draw = random.Random(named_seed(index, "running sum"))
-        digits = [draw.randrange(10) for _ in range(draw.randint(self.shortest, self.longest))]
-        text = f"{'+'.join(map(str, digits))}={sum(digits) % 10}"
+        count = draw.randint(self.shortest, self.longest)
+        digits = [draw.randrange(self.modulus) for _ in range(count)]
+        text = f"{'+'.join(map(str, digits))}={sum(digits) % self.modulus}"
         return Example(text[:1], text, text[1:], source=text)
 
 
-def running_sums(context: str) -> str:
-    """The sum of a text's last line step by step, modulo ten: a thought worth imitating.
+def running_sums(context: str, *, modulus: int = 10) -> str:
+    """The sum of a text's last line step by step: a thought worth imitating.
 
     Examples:
         >>> running_sums("7+5+8+3=")
         '7+5=2 2+8=0 0+3=3'
     """
     digits = [int(digit) for digit in re.findall("[0-9]", context.rpartition("\n")[2])]
-    sums = accumulate(digits, lambda total, digit: (total + digit) % 10)
+    sums = accumulate(digits, lambda total, digit: (total + digit) % modulus)
     steps = zip(pairwise(sums), digits[1:], strict=True)
     return " ".join(f"{before}+{digit}={after}" for (before, after), digit in steps)

@@ -1,4 +1,4 @@
-"""Sums modulo ten as a text."""
+"""Sums modulo a number as a text."""
 
 import re
 
@@ -31,6 +31,26 @@ def test_all_lengths_and_results_occur_and_an_index_is_one_document():
     assert {len(text) for text in texts} == {5, 7, 9}
     assert {text[-1] for text in texts} == set("0123456789")
     assert texts == [RunningSum(shortest=2, longest=4).example(n).answer for n in range(500)]
+
+
+@given(st.integers(2, 10), st.integers(0, 999))
+def test_digits_and_results_are_below_the_modulus(modulus, index):
+    digits, result = RunningSum(modulus=modulus).example(index).answer.split("=")
+
+    terms = [int(term) for term in digits.split("+")]
+    assert max(terms) < modulus
+    assert int(result) < modulus
+    assert (sum(terms) - int(result)) % modulus == 0
+
+
+def test_running_sums_of_another_modulus():
+    assert running_sums("4+3+0+4=", modulus=5) == "4+3=2 2+0=2 2+4=1"  # 7, 7, 11
+
+
+@pytest.mark.parametrize("modulus", [1, 11])
+def test_a_modulus_that_one_digit_cannot_write_is_refused(modulus):
+    with pytest.raises(ConfigError, match=f"modulus is {modulus}: must be 2 to 10"):
+        RunningSum(modulus=modulus)
 
 
 @pytest.mark.parametrize(
