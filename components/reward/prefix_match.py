@@ -1,4 +1,4 @@
-"""1 where the boxed prediction is how the text goes on."""
+"""1 where the prediction is how the text goes on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.prefix_match import begins_with_first, last_boxed, matched_tokens
+from rlcomp.functional.prefix_match import begins_with_first, behind, last_boxed, matched_tokens
 from rlcomp.keys import Key
 from rlcomp.model.token_bytes import row_bytes, token_bytes
 from rlcomp.reward import put_reward
 from rlcomp.run.record import record
+
+# What is predicted, from the response and what ends its thought.
+_PREDICTIONS: dict[str, Callable[[bytes, bytes], bytes | None]] = {
+    "box": lambda text, end: last_boxed(text, after=end),
+    "rest": behind,
+}
 
 # How many tokens are right, from the prediction, the truth and where its tokens end.
 _MATCHES: dict[str, Callable[[bytes, bytes, Collection[int]], int]] = {
@@ -39,17 +45,19 @@ class PrefixMatch(Component):
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer``, ``answer_ends`` ``[B, W]``. Writes
     ``reward``, float32 ``[B]``, ``rewards`` (``{prefix_match: [B]}``), ``correct`` and
-    ``reward_valid`` (bool ``[B]``). Records ``reward/answered``, the share of responses with a box,
-    ``reward/matched_tokens``, how many tokens right predictions have, and what
+    ``reward_valid`` (bool ``[B]``). Records ``reward/answered``, the share of responses with a
+    prediction, ``reward/matched_tokens``, how many tokens right predictions have, and what
     :func:`rlcomp.reward.put_reward` does.
 
     Args:
         tokenizer: the policy's.
         match: ``prefix``: the prediction ends where a token of the answer ends; ``first_token``: it
             begins with the answer's whole first token, whatever follows.
-        think_end: the box is looked for behind the first one of these; empty: in the whole
+        think_end: the prediction is looked for behind the first one of these; empty: in the whole
             response.
-        unanswered: what a response without a box is; ``invalid`` leaves it out of training.
+        unanswered: what a response without a prediction is; ``invalid`` leaves it out of training.
+        prediction: ``box``: what stands in the last box; ``rest``: all that follows ``think_end``,
+            for policies that go on with the text (RLP); take ``first_token`` with it.
 
     Raises:
         ConfigError: the tokenizer does not say what bytes its tokens stand for, or ``think_end`` is
@@ -71,12 +79,14 @@ class PrefixMatch(Component):
         match: Literal["prefix", "first_token"] = "prefix",
         think_end: str = "</think>",
         unanswered: Literal["wrong", "invalid"] = "wrong",
+        prediction: Literal["box", "rest"] = "box",
     ) -> None:
         super().__init__()
         self.tokenizer = tokenizer
         self.match = match
         self.think_end = think_end
         self.unanswered = unanswered
+        self.prediction = prediction
         self.table = token_bytes(tokenizer)
         index = tokenizer.get_vocab().get(think_end)
         if index is not None and not self.table[index]:
@@ -106,13 +116,13 @@ class PrefixMatch(Component):
         return right.float()
 
     def _predictions(self, batch: TensorDict) -> list[bytes | None]:
-        after = self.think_end.encode()
+        predicted, end = _PREDICTIONS[self.prediction], self.think_end.encode()
         tokens, masks = batch["tokens"].cpu(), batch["response_mask"].cpu()
         texts = [
             row_bytes(self.table, row[mask].tolist())
             for row, mask in zip(tokens, masks, strict=True)
         ]
-        return [last_boxed(text, after=after) for text in texts]
+        return [predicted(text, end) for text in texts]
 
     def _matched(self, batch: TensorDict, predictions: Sequence[bytes | None]) -> list[int]:
         answers = [text.encode() for text in decode_texts(batch["answer"])]

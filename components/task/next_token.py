@@ -34,7 +34,8 @@ class NextToken(metaclass=Checked):
         tokenizer: whose tokens count; the policy's, or another fast one.
         position: where to ask.
         template: the prompt's wording of the ``{context}``.
-        response: the demonstration's wording of the ``{thought}`` and the ``{target}``.
+        response: the demonstration's wording of the ``{thought}``, the ``{target}`` and the
+            ``{continuation}``, which is the whole answer.
         horizon: tokens of the answer, at most.
         max_context: of the text before a position, so many of the last tokens are the context;
             null: all.
@@ -66,7 +67,7 @@ class NextToken(metaclass=Checked):
         held_out: Fraction = 0.1,
     ) -> None:
         check_wording("template", template, fields=["context"], needed=["context"])
-        check_wording("response", response, fields=["thought", "target"])
+        check_wording("response", response, fields=["thought", "target", "continuation"])
         self.corpus = corpus
         self.tokenizer = tokenizer
         self.position = position
@@ -91,11 +92,12 @@ class NextToken(metaclass=Checked):
         first = next(end for end in ends if is_boundary(data, span.start + end))
         context = data[self._begin(document, span.start) : span.start].decode()
         target = data[span.start : span.start + first].decode()
+        answer = data[span.start : span.start + ends[-1]].decode()
         thought = "" if self.thought is None else self.thought(context)
         return Example(
             prompt=self.template.format(context=context),
-            answer=data[span.start : span.start + ends[-1]].decode(),
-            demonstration=self.response.format(thought=thought, target=target),
+            answer=answer,
+            demonstration=self.response.format(thought=thought, target=target, continuation=answer),
             answer_ends=ends,
             source=self.asked.source(index),
         )

@@ -27,7 +27,8 @@ class RunningSum(metaclass=Checked):
         held_out: share of the documents that only evaluators see.
 
     Raises:
-        ConfigError: ``modulus`` is not one of 2 to 10, or ``shortest`` is below 2 or above ``longest``.
+        ConfigError: ``modulus`` is not one of 2 to 10, or ``shortest`` is below 2 or above
+            ``longest``.
 
     Examples:
         >>> RunningSum().example(0).answer

@@ -32,9 +32,18 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
         >>> last_boxed(b"\\boxed{a}") is None
         True
     """
-    if after not in text:
-        return None
-    return last_command(text[text.index(after) + len(after) :], b"boxed")
+    rest = behind(text, after)
+    return None if rest is None else last_command(rest, b"boxed")
+
+
+def behind(text: bytes, end: bytes) -> bytes | None:
+    """What follows the first occurrence of ``end``: all of it, if that is empty; None without it.
+
+    Examples:
+        >>> behind(b"so</think> it goes</think>", b"</think>")
+        b' it goes</think>'
+    """
+    return text[text.index(end) + len(end) :] if end in text else None
 
 
 def last_command(text: bytes, name: bytes) -> bytes | None:

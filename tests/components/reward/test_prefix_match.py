@@ -106,6 +106,15 @@ def test_first_token_looks_at_nothing_behind_the_first_token():
     assert reward_of(*map(boxed, predictions), match="first_token") == [1, 1, 0, 0, 0, 0]
 
 
+def test_without_a_box_the_rest_of_the_response_is_the_prediction():
+    responses = ["so</think> parallel", "</think> para", "</think>", " para", "a</think>para"]
+    twice = "</think> para</think>"
+
+    assert reward_of(*responses, match="first_token", prediction="rest") == [1, 1, 0, 0, 0]
+    assert reward_of(*responses, twice, prediction="rest") == [0, 1, 0, 0, 0, 0]
+    assert reward_of(" parallel", think_end="", match="first_token", prediction="rest") == [1]
+
+
 def test_it_writes_what_rewards_write():
     result = PrefixMatch(tokenizer=BYTES)(rows([boxed(" para"), "no"]))
 

@@ -123,6 +123,13 @@ def test_a_response_may_be_a_thought_alone():
     assert made("ab", response="{thought}</think>").example(0).demonstration == "</think>"
 
 
+def test_a_response_may_go_on_with_the_text():
+    task = made("abcde", horizon=2, response="{thought}</think>{continuation}")
+
+    assert task.example(0).answer == "bc"
+    assert task.example(0).demonstration == "</think>bc"
+
+
 def test_a_whole_span_ends_where_it_ends_only():
     task = made("One. Two. Three", position=Sentences(min_context=1), whole_spans=True, horizon=1)
 
