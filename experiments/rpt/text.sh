@@ -12,9 +12,9 @@ arm base recipe=pretrain
 arm next_token recipe=pretrain +base="$base" model=trained tokenizer=trained \
   '~model.hidden_size' '~model.intermediate_size' phases.pretraining.steps=500 \
   phases.pretraining.every.evaluation=100 phases.pretraining.every.checkpoint=500
-for each in rpt:entropy rpt_random:random rlp:random; do
-  case $each in rlp:*) recipe=rlp steps=200 ;; *) recipe=rpt steps=400 ;; esac
-  arm "${each%:*}" recipe=$recipe position="${each#*:}" base="$base" phases.warm_start.steps=100 \
-    phases.warm_start.every.evaluation=100 phases.warm_start.every.checkpoint=100 \
-    phases.rl.steps=$steps phases.rl.every.evaluation=100 phases.rl.every.checkpoint=$steps
-done
+rl="phases.warm_start.steps=100 phases.warm_start.every.evaluation=100 phases.warm_start.every.checkpoint=100
+  phases.rl.every.evaluation=100 phases.rl.every.checkpoint=100"
+arm rpt recipe=rpt base="$base" $rl phases.rl.steps=400
+arm rpt_random recipe=rpt position=random base="$base" $rl phases.rl.steps=400
+arm rlp recipe=rlp base="$base" $rl phases.rl.steps=200 \
+  +reward@judged=continuation_match 'evaluation.reward=${judged}'
