@@ -1,0 +1,20 @@
+#!/bin/sh
+# The same on sums whose result has to be computed, with thoughts that compute: scratchpad.sh RUNS SEED
+set -e
+runs=$1 seed=$2 base=$1/base/$2
+
+arm() { # NAME OVERRIDES...: a run, unless it is there
+  place=$runs/$1/$seed && shift
+  [ -d "$place" ] || rlcomp "$@" seed="$seed" directory="$place"
+}
+
+arm base recipe=pretrain experiment=scratchpad_base
+arm next_token recipe=pretrain experiment=scratchpad_base +base="$base" model=trained tokenizer=trained \
+  '~tokenizer.vocab_size' '~model.architecture' '~model.num_hidden_layers' '~model.hidden_size' \
+  '~model.intermediate_size' phases.pretraining.steps=3000 \
+  phases.pretraining.every.evaluation=500 phases.pretraining.every.checkpoint=3000
+arm rpt recipe=rpt experiment=scratchpad base="$base"
+arm rpt_entropy recipe=rpt experiment=scratchpad base="$base" position=entropy position.min_context=1
+arm rpt_no_thought recipe=rpt experiment=scratchpad base="$base" task.thought=null
+arm rlp recipe=rlp experiment=scratchpad base="$base" '~task.thought.count' \
+  +reward@judged=continuation_match 'evaluation.reward=${judged}'
