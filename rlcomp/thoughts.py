@@ -18,7 +18,7 @@ from rlcomp.model.tokenizer import encode_all, encode_prompts
 from rlcomp.rows import given_rows
 
 
-def last_words(context: str, *, count: int) -> str:
+def last_words(context: str, *, count: int = 3) -> str:
     """The last words of a text: a thought to imitate for who has no other.
 
     Examples:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from rlcomp.check import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data import Task
+from rlcomp.errors import ConfigError
 from rlcomp.functional.pass_at_k import wilson_interval
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.language_model import LanguageModel
@@ -25,7 +29,7 @@ class NextTokenEvaluator(Component):
 
     The prompt without the text that starts a thought is the context. Records ``<name>/direct``, the
     share of positions at which the likeliest token is the first one of the true continuation, with
-    Wilson's 95 % interval (``_low``, ``_high``), and ``<name>/nats``, the mean of
+    Wilson's 95 % interval (``_low``, ``_high``); and ``<name>/nats``, the mean of
     ``-log p(first token | context)`` at temperature 1, with the rest of the token's last character
     where it ends within one.
 
@@ -34,7 +38,13 @@ class NextTokenEvaluator(Component):
         task: its held-out part is asked; the first of an answer's ends is that of its first token.
         num_prompts: how many held-out positions; fewer when the task has fewer.
         think_start: what prompts end with, if they ask for a thought.
+        never: texts of one token each that are no text of the corpus, such as ``</think>`` and EOS;
+            a policy that has learnt to answer likes to go on with them. ``direct`` is over all
+            other tokens, ``nats`` over all.
         name: what its metrics are called; two evaluators need two names.
+
+    Raises:
+        ConfigError: what ``never`` names is not one token.
     """
 
     def __init__(
@@ -44,6 +54,7 @@ class NextTokenEvaluator(Component):
         task: Task,
         num_prompts: PositiveInt = 512,
         think_start: str = "<think>",
+        never: Sequence[NonEmptyText] = (),
         name: NonEmptyText = "evaluation",
     ) -> None:
         super().__init__()
@@ -57,6 +68,7 @@ class NextTokenEvaluator(Component):
         self.truth = prompt_batch(examples)
         answers = zip(self.truth["answer"], self.truth["answer_ends"].int().argmax(1), strict=True)
         self.firsts = [bytes(row[: int(end) + 1].tolist()) for row, end in answers]
+        self.never = [_one_token(policy.tokenizer, text) for text in never]
         self._table = token_bytes(policy.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -77,6 +89,7 @@ class NextTokenEvaluator(Component):
             group_size=1,
             max_new_tokens=1,
             sampling=Sampling(temperature=0.0),
+            never=self.never,
             generator=torch.Generator(),
         )
         tokens = guessed["tokens"][guessed["response_mask"]].tolist()
@@ -90,3 +103,14 @@ class NextTokenEvaluator(Component):
         with torch.no_grad():
             rows = rows.to(self.policy.model.device)
             return self.policy.log_probs(rows, sampling=Sampling()).sum(1)
+
+
+def _one_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
+    """The token that a text is."""
+    token = tokenizer.get_vocab().get(text)
+    if token is None:
+        raise ConfigError(
+            f"NextTokenEvaluator: never names {text!r}, which is not one token of the tokenizer: "
+            "leave it out, or write it as the tokenizer does"
+        )
+    return int(token)

@@ -33,15 +33,15 @@ _MATCHES: dict[str, Callable[[bytes, bytes, Collection[int]], int]] = {
 
 
 class PrefixMatch(Component):
-    r"""1 if the prediction in the last box is exactly the next tokens of the text, else 0.
+    r"""1 if the prediction is exactly the next tokens of the text, else 0.
 
     The bytes of the response's tokens are compared with those of the answer, never decoded text: a
     leading space counts, and half a character stays one. Only the tokens under ``response_mask``
     are looked at, so a box in the prompt is nobody's prediction. A prediction longer than the
     answer is wrong.
 
-    A response without a box is wrong by default, not invalid: nothing failed to judge it, it is the
-    policy's mistake, and a policy that lost nothing by it would never learn to answer.
+    A response without a prediction is wrong by default, not invalid: nothing failed to judge it, it
+    is the policy's mistake, and a policy that lost nothing by it would never learn to answer.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer``, ``answer_ends`` ``[B, W]``. Writes
     ``reward``, float32 ``[B]``, ``rewards`` (``{prefix_match: [B]}``), ``correct`` and
@@ -57,7 +57,7 @@ class PrefixMatch(Component):
             response.
         unanswered: what a response without a prediction is; ``invalid`` leaves it out of training.
         prediction: ``box``: what stands in the last box; ``rest``: all that follows ``think_end``,
-            for policies that go on with the text (RLP); take ``first_token`` with it.
+            for policies that go on with the text (RLP).
 
     Raises:
         ConfigError: the tokenizer does not say what bytes its tokens stand for, or ``think_end`` is
@@ -97,7 +97,7 @@ class PrefixMatch(Component):
             )
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Judge every row's last box."""
+        """Judge every row's prediction."""
         predictions = self._predictions(batch)
         device = batch["tokens"].device
         answered = torch.tensor([p is not None for p in predictions], device=device).bool()
@@ -112,7 +112,7 @@ class PrefixMatch(Component):
     def valued(
         self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor
     ) -> Tensor:
-        """What each prediction is worth, shape ``[B]``; None stands for no box."""
+        """What each prediction is worth, shape ``[B]``; None stands for none."""
         return right.float()
 
     def _predictions(self, batch: TensorDict) -> list[bytes | None]:

@@ -28,7 +28,8 @@ class MaskedSpan(metaclass=Checked):
         position: which spans.
         template: the prompt's wording of the masked ``{text}``.
         mask: what stands in place of the span.
-        response: the demonstration's wording of the ``{thought}`` and the ``{target}``.
+        response: the demonstration's wording of the ``{thought}`` and the ``{target}``, also called
+            ``{continuation}``.
         thought: what demonstrations think, from the masked text; null: nothing.
         held_out: share of the documents that only evaluators see; that of the corpus, if a policy
             is trained on both.
@@ -54,7 +55,7 @@ class MaskedSpan(metaclass=Checked):
         held_out: Fraction = 0.1,
     ) -> None:
         check_wording("template", template, fields=["text"], needed=["text"])
-        check_wording("response", response, fields=["thought", "target"])
+        check_wording("response", response, fields=["thought", "target", "continuation"])
         self.corpus = corpus
         self.tokenizer = tokenizer
         self.position = position
@@ -78,6 +79,6 @@ class MaskedSpan(metaclass=Checked):
         return Example(
             prompt=self.template.format(text=masked),
             answer=target,
-            demonstration=self.response.format(thought=thought, target=target),
+            demonstration=self.response.format(thought=thought, target=target, continuation=target),
             source=self.asked.source(index),
         )

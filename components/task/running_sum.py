@@ -44,7 +44,7 @@ class RunningSum(metaclass=Checked):
         size: PositiveInt = 5_000,
         held_out: Fraction = 0.1,
     ) -> None:
-        if not 2 <= modulus <= len("0123456789"):
+        if not 2 <= modulus <= 10:
             raise ConfigError(f"RunningSum: modulus is {modulus}: must be 2 to 10")
         if not 2 <= shortest <= longest:
             raise ConfigError(

@@ -1,14 +1,16 @@
 #!/bin/sh
-# Every arm of a seed at held-out positions, with and without thinking: levels.sh RUNS SEED POSITION [OVERRIDES]
+# Every arm of a seed at held-out positions, at once and after a thought: levels.sh RUNS SEED POSITION [EXPERIMENT]
+# EXPERIMENT=scratchpad, with POSITION=result, for what scratchpad.sh has run.
 set -e
-runs=$1 seed=$2 position=$3 && shift 3
-for arm in base next_token rpt rpt_random rpt_entropy rpt_no_thought rlp; do
-  [ -d "$runs/$arm" ] || continue
+runs=$1 seed=$2 position=$3 experiment=${4:+$4,}evaluation_only
+for arm in base next_token rpt rpt_random rpt_result rpt_entropy rpt_no_thought rlp; do
+  [ -d "$runs/$arm/$seed" ] || continue
   # What stands behind RLP's thoughts is no box.
-  [ $arm = rlp ] && reward=continuation_match || reward=first_token_match
+  [ $arm = rlp ] && prediction=rest || prediction=box
   place=$runs/levels/$arm/$position/$seed
-  [ -d "$place" ] || rlcomp recipe=rpt "$@" experiment=evaluation_only base="$runs/$arm/$seed" \
-    proxy.runs.base="$runs/base/$seed" position="$position" reward=$reward \
+  [ -d "$place" ] || rlcomp recipe=rpt "experiment=[$experiment]" base="$runs/$arm/$seed" \
+    proxy.runs.base="$runs/base/$seed" position="$position" reward.prediction=$prediction \
     evaluation.num_prompts=512 +evaluator@direct=next_token direct.name=direct \
+    'direct.never=["<think>","</think>","\boxed{","}","<eos>"]' \
     'phases.evaluation_only.stages=[evaluation,direct]' seed="$seed" directory="$place"
 done

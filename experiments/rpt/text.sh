@@ -1,5 +1,5 @@
 #!/bin/sh
-# Four ways to spend 150 s on a base that has read the shipped text: text.sh RUNS SEED
+# Four ways to spend 220 s on a base that has read the shipped text: text.sh RUNS SEED
 set -e
 runs=$1 seed=$2 base=$1/base/$2
 
@@ -10,11 +10,11 @@ arm() { # NAME OVERRIDES...: a run, unless it is there
 
 arm base recipe=pretrain
 arm next_token recipe=pretrain +base="$base" model=trained tokenizer=trained \
-  '~model.hidden_size' '~model.intermediate_size' phases.pretraining.steps=500 \
-  phases.pretraining.every.evaluation=100 phases.pretraining.every.checkpoint=500
+  '~model.hidden_size' '~model.intermediate_size' phases.pretraining.steps=700 \
+  phases.pretraining.every.evaluation=100 phases.pretraining.every.checkpoint=700
 rl="phases.warm_start.steps=100 phases.warm_start.every.evaluation=100 phases.warm_start.every.checkpoint=100
   phases.rl.every.evaluation=100 phases.rl.every.checkpoint=100"
 arm rpt recipe=rpt base="$base" $rl phases.rl.steps=400
 arm rpt_random recipe=rpt position=random base="$base" $rl phases.rl.steps=400
-arm rlp recipe=rlp base="$base" $rl phases.rl.steps=200 \
+arm rlp recipe=rlp base="$base" $rl phases.rl.steps=400 \
   +reward@judged=continuation_match 'evaluation.reward=${judged}'

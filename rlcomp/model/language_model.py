@@ -223,8 +223,13 @@ class LanguageModel(Component):
         kept = ("kept_tokens",) if sampling.replays else ()
         return batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
 
-    def _barred_on(self, device: torch.device) -> Tensor | None:
-        return None if self._barred is None else self._barred.to(device)
+    def _barred_on(self, device: torch.device, never: Sequence[int] = ()) -> Tensor | None:
+        barred = self._barred
+        if len(never):
+            blank = torch.zeros(self._traits.vocabulary, dtype=torch.bool)
+            barred = (blank if barred is None else barred.cpu()).clone()
+            barred[list(never)] = True
+        return None if barred is None else barred.to(device)
 
     def generate(
         self,
@@ -233,6 +238,7 @@ class LanguageModel(Component):
         group_size: int,
         max_new_tokens: int,
         sampling: Sampling | None = None,
+        never: Sequence[int] = (),
         generator: torch.Generator,
     ) -> TensorDict:
         """Sample ``group_size`` answers to every prompt.
@@ -245,6 +251,7 @@ class LanguageModel(Component):
             group_size: answers per prompt; those of prompt 0 come first.
             max_new_tokens: the most tokens of an answer, EOS included.
             sampling: the distribution to draw from; the policy's own if not given.
+            never: tokens that are not drawn, whatever the model says.
             generator: on the CPU.
 
         Returns:
@@ -272,7 +279,7 @@ class LanguageModel(Component):
             draw=partial(
                 draw_tokens,
                 sampling=self.sampling if sampling is None else sampling,
-                barred=self._barred_on(self.model.device),
+                barred=self._barred_on(self.model.device, never),
             ),
             generator=generator,
         )

@@ -5,9 +5,11 @@ import torch
 
 from components.evaluator.next_token import NextTokenEvaluator
 from rlcomp.data import Example
+from rlcomp.errors import ConfigError
 from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.token_bytes import token_bytes
 from rlcomp.model.tokenizer import byte_tokenizer
 from rlcomp.run.record import recording
 
@@ -56,6 +58,29 @@ def logits_of(policy, context):
         logits = policy.model(input_ids=ids).logits[0, -1]
     logits[policy.tokenizer.pad_token_id] = -torch.inf  # a policy never chooses it
     return logits
+
+
+def test_the_likeliest_token_is_none_of_those_that_are_no_text(policy):
+    first = [int(logits_of(policy, context).argmax()) for context, _ in Held.rows]
+    names = [policy.tokenizer.convert_ids_to_tokens(token) for token in dict.fromkeys(first)]
+    evaluator = NextTokenEvaluator(policy=policy, task=Held(), never=names)
+
+    expected = []
+    for context in evaluator.contexts:
+        logits = logits_of(policy, context)
+        logits[first] = -torch.inf
+        expected.append(bytes_of(policy, int(logits.argmax())))
+    assert evaluator._likeliest() == expected
+    assert recorded(policy, never=names)["evaluation/nats"] == recorded(policy)["evaluation/nats"]
+
+
+def bytes_of(policy, token):
+    return token_bytes(policy.tokenizer)[token]
+
+
+def test_what_is_not_one_token_cannot_be_ruled_out(policy):
+    with pytest.raises(ConfigError, match="never names 'to be', which is not one token"):
+        NextTokenEvaluator(policy=policy, task=Held(), never=["to be"])
 
 
 def test_nats_are_those_of_the_first_byte_after_the_bare_context(policy):
