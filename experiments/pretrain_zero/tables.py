@@ -12,8 +12,9 @@ from rlcomp.report.figures import colour_of
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import final
 
-ARMS = ("self_made", "random_span", "top_fifth", "next_token")
-ASKED = ("words", "top_fifth", "random")
+ARMS = ("self_made", "random_span", "next_token", "top_fifth")
+# Questions to which some answers were right, and all of them: of masks, and of next tokens.
+GAME = ("mask_game/accuracy", "mask_game/all_right", "mask_game/all_wrong")
 
 
 def finished(folder):
@@ -21,21 +22,19 @@ def finished(folder):
     return [run for run in find_runs([str(folder)]) if run.state == "finished"]
 
 
-def difficulty(run):
-    """1 - the share of right answers to the questions of each step of RL."""
-    share = "mask_game/accuracy" if "mask_game" in str(run.rows[-1]) else "reward/correct"
-    rows = [row for row in run.rows if row["phase"] == "rl"]
-    return np.array([1 - row.get(share, np.nan) for row in rows])
+def measures(run):
+    """Of each step of RL: share of wrong answers, share of questions with right and wrong ones.
 
-
-def mixed(run):
-    """Share of the questions of each step whose answers were neither all right nor all wrong."""
+    Both are nan in a step without a usable mask.
+    """
     rows = [row for row in run.rows if row["phase"] == "rl"]
-    if "mask_game/all_right" in rows[-1]:
-        return np.array(
-            [1 - row["mask_game/all_right"] - row["mask_game/all_wrong"] for row in rows]
+    if any(name in row for row in rows for name in GAME):
+        right, all_right, all_wrong = (
+            np.array([row.get(name, np.nan) for row in rows]) for name in GAME
         )
-    return np.array([1 - row["advantage/zero_fraction"] for row in rows])
+        return 1 - right, 1 - all_right - all_wrong
+    right = np.array([row["reward/correct"] for row in rows])
+    return 1 - right, 1 - np.array([row["advantage/zero_fraction"] for row in rows])
 
 
 def cell(values):
@@ -43,46 +42,41 @@ def cell(values):
     return f"{mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
-def over_time(runs, measured):
+def over_time(runs, which):
     """Markdown: means over the five fifths of the steps of RL."""
     lines = ["| arm | 1st fifth | 2nd | 3rd | 4th | 5th |", "|---|---|---|---|---|---|"]
     for arm in ARMS:
-        fifths = [
-            [np.nanmean(each) for each in np.array_split(measured(run), 5)]
-            for run in finished(runs / arm)
-        ]
-        cells = [cell([float(seed[index]) for seed in fifths]) for index in range(5)]
+        seeds = [np.array_split(measures(run)[which], 5) for run in finished(runs / arm)]
+        cells = [cell([float(np.nanmean(seed[part])) for seed in seeds]) for part in range(5)]
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def ends(runs):
-    """Markdown: greedy accuracy at the held-out questions of every arm."""
-    lines = [f"| trained on | {' | '.join(ASKED)} |", "|---|" + "---|" * len(ASKED)]
+    """Markdown: sampled accuracy at the held-out questions of every arm."""
+    asked = ARMS[1:]
+    lines = [f"| trained on | {' | '.join(asked)} |", "|---|" + "---|" * len(asked)]
     for arm in ARMS:
-        found = [finished(runs / "ends" / arm / asked) for asked in ASKED]
-        cells = [cell([final(run, "evaluation/greedy") for run in seeds]) for seeds in found]
+        found = [finished(runs / "ends" / arm / each) for each in asked]
+        cells = [cell([final(run, "evaluation/sampled") for run in seeds]) for seeds in found]
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def draw(runs, path):
-    """Difficulty and share of mixed groups over the steps, means of ten steps and of the seeds."""
+    """Both measures over the steps, as means of ten steps and of the seeds."""
     figure = Figure(figsize=(11, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, (measured, title) in zip(
-        figure.subplots(1, 2),
-        [(difficulty, "difficulty: share of wrong answers"), (mixed, "share of mixed groups")],
-        strict=True,
-    ):
+    titles = ("difficulty: share of wrong answers", "questions with right and wrong answers")
+    for which, axes in enumerate(figure.subplots(1, 2)):
         for index, arm in enumerate(ARMS):
-            seeds = np.array([measured(run) for run in finished(runs / arm)])
-            tens = np.nanmean(seeds[:, : seeds.shape[1] // 10 * 10].reshape(len(seeds), -1, 10), -1)
+            seeds = np.array([measures(run)[which] for run in finished(runs / arm)])
+            tens = np.nanmean(seeds.reshape(len(seeds), -1, 10), -1)
             steps = np.arange(tens.shape[1]) * 10 + 5
             axes.plot(steps, tens.mean(0), color=colour_of(index), label=arm)
             axes.fill_between(steps, tens.min(0), tens.max(0), color=colour_of(index), alpha=0.15)
         axes.set_xlabel("step of RL")
-        axes.set_title(title)
+        axes.set_title(titles[which])
         axes.grid(alpha=0.3)
     figure.axes[0].legend(fontsize="small")
     figure.savefig(path, dpi=110)
@@ -93,7 +87,7 @@ if __name__ == "__main__":
     parser.add_argument("runs", type=Path)
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
-    print(over_time(given.runs, difficulty), over_time(given.runs, mixed), sep="\n\n", end="\n\n")
+    print(over_time(given.runs, 0), over_time(given.runs, 1), sep="\n\n", end="\n\n")
     print(ends(given.runs))
     if given.figure:
         draw(given.runs, given.figure)

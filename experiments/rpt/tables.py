@@ -1,7 +1,7 @@
 """What text.sh, scratchpad.sh, levels.sh and rlvr.sh have written: ``tables.py RUNS``.
 
 ``RUNS`` has a folder per arm, with one run a seed; ``RUNS/levels`` and ``RUNS/rlvr`` have the same
-arms again.
+arms again. Runs that have not finished do not count.
 """
 
 import argparse
@@ -9,55 +9,60 @@ from pathlib import Path
 from statistics import mean
 
 from rlcomp.report.runs import find_runs
-from rlcomp.report.statistics import area, curve, final
+from rlcomp.report.statistics import area_under, curve, final
 from rlcomp.report.tables import seconds
 
-ARMS = ("base", "next_token", "rpt", "rpt_random", "rpt_entropy", "rpt_no_thought", "rlp")
+ARMS = ("base", "next_token", "rpt", "rpt_random", "rpt_result", "rpt_entropy", "rpt_no_thought")
+ARMS += ("rlp",)
+SAMPLED = "evaluation/sampled"
 
 
 def finished(folder):
-    """The finished runs of a folder, one a seed; none where there is no folder."""
-    return [run for run in find_runs([str(folder)]) if run.state == "finished"] * folder.is_dir()
+    """The finished runs of a folder; none where there is no folder."""
+    if not folder.is_dir():
+        return []
+    return [run for run in find_runs([str(folder)]) if run.state == "finished"]
 
 
-def cell(values):
-    """A mean over seeds, from the least to the largest."""
-    return f"{mean(values):.3f} ({min(values):.3f} to {max(values):.3f})" if values else "-"
+def cell(values, digits=3):
+    """A mean over seeds, from the least to the largest, and how many there are unless three."""
+    if not values:
+        return "-"
+    shown = [f"{value:.{digits}f}" for value in (mean(values), min(values), max(values))]
+    count = "" if len(values) == 3 else f", {len(values)} seeds"
+    return f"{shown[0]} ({shown[1]} to {shown[2]}{count})"
 
 
 def levels(runs, positions):
-    """Markdown: accuracy of the first token at held-out positions, at once and behind a thought."""
+    """Markdown: accuracy of the next token at held-out positions, at once and behind a thought."""
     columns = [f"{each}, {how}" for each in positions for how in ("at once", "after a thought")]
     lines = [f"| arm | s | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
     for arm in [arm for arm in ARMS if (runs / "levels" / arm).is_dir()]:
-        cells = [f"{mean(seconds(run) for run in finished(runs / arm)):.0f}"]
+        cells = [cell([seconds(run) for run in finished(runs / arm)], 0)]
         for position in positions:
             ends = finished(runs / "levels" / arm / position)
-            cells += [
-                cell([final(run, metric) for run in ends])
-                for metric in ("direct/direct", "evaluation/greedy")
-            ]
+            for metric in ("direct/direct", "evaluation/greedy"):
+                cells.append(cell([final(run, metric) for run in ends]))
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def response(run):
+    """Sampled accuracy before RL, at its end, and its mean over the steps of RL."""
+    start = sum(row["phase"] == "warm_start" for row in run.rows)
+    steps, values = curve(run, SAMPLED)
+    of_rl = steps >= start
+    return values[of_rl][0], values[of_rl][-1], area_under(steps[of_rl], values[of_rl])
+
+
 def rlvr(runs):
-    """Markdown: sampled accuracy on the small task, before RL, at the end, and over all steps."""
-    lines = ["| arm | after the warm start | at the end | over the steps |", "|---|---|---|---|"]
+    """Markdown: how each arm responds to RL on the small task."""
+    lines = ["| arm | before RL | at its end | gain | over its steps |", "|---|---|---|---|---|"]
     for arm in [arm for arm in ARMS if (runs / "rlvr" / arm).is_dir()]:
-        ends = finished(runs / "rlvr" / arm)
-        before = [final_of_warm_start(run) for run in ends]
-        last = [final(run, "evaluation/sampled") for run in ends]
-        areas = [area(run, "evaluation/sampled") for run in ends]
-        lines.append(f"| {arm} | {cell(before)} | {cell(last)} | {cell(areas)} |")
+        found = [response(run) for run in finished(runs / "rlvr" / arm)]
+        columns = zip(*[(a, b, b - a, over) for a, b, over in found], strict=True)
+        lines.append(f"| {arm} | {' | '.join(cell(column) for column in columns)} |")
     return "\n".join(lines)
-
-
-def final_of_warm_start(run):
-    """Sampled accuracy at the last evaluation before RL."""
-    end = sum(row["phase"] == "warm_start" for row in run.rows)
-    steps, values = curve(run, "evaluation/sampled")
-    return float(values[steps <= end][-1])
 
 
 if __name__ == "__main__":

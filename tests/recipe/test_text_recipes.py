@@ -142,3 +142,12 @@ def test_a_game_of_one_mask_is_refused():
 
     with pytest.raises(RlcompError, match=r"rollout.num_masks is 1: must be at least 2"):
         plan_of(compose_config(words))
+
+
+@pytest.mark.parametrize("recipe", ["rpt", "rlp", "quiet_star"])
+def test_the_scratchpad_fits_every_recipe_that_thinks(recipe):
+    found = compose_config([f"recipe={recipe}", "experiment=scratchpad", "base=x", "directory=x"])
+
+    thought = plan_of(found).nodes["task.thought"]
+    assert thought.target == "components.task.running_sum.running_sums"
+    assert thought.arguments["modulus"] == found.corpus.modulus == 5
