@@ -12,7 +12,7 @@ from rlcomp.report.figures import colour_of
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import final
 
-ARMS = ("self_made", "random_span", "next_token", "top_fifth")
+ARMS = ("self_made", "self_made_kl", "random_span", "next_token", "top_fifth")
 # Questions to which some answers were right, and all of them: of masks, and of next tokens.
 GAME = ("mask_game/accuracy", "mask_game/all_right", "mask_game/all_wrong")
 
@@ -54,7 +54,7 @@ def over_time(runs, which):
 
 def ends(runs):
     """Markdown: sampled accuracy at the held-out questions of every arm."""
-    asked = ARMS[1:]
+    asked = ARMS[2:]
     lines = [f"| trained on | {' | '.join(asked)} |", "|---|" + "---|" * len(asked)]
     for arm in ARMS:
         found = [finished(runs / "ends" / arm / each) for each in asked]

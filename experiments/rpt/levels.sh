@@ -5,11 +5,11 @@ set -e
 runs=$1 seed=$2 position=$3 experiment=${4:+$4,}evaluation_only
 for arm in base next_token rpt rpt_random rpt_result rpt_entropy rpt_no_thought rlp; do
   [ -d "$runs/$arm/$seed" ] || continue
-  # What stands behind RLP's thoughts is no box.
-  [ $arm = rlp ] && prediction=rest || prediction=box
+  # RLP's policies go on with the text behind a thought, without a box and without an end.
+  [ $arm = rlp ] && reward=continuation_match || reward=prefix_match
   place=$runs/levels/$arm/$position/$seed
   [ -d "$place" ] || rlcomp recipe=rpt "experiment=[$experiment]" base="$runs/$arm/$seed" \
-    proxy.runs.base="$runs/base/$seed" position="$position" reward.prediction=$prediction \
+    proxy.runs.base="$runs/base/$seed" position="$position" reward=$reward \
     evaluation.num_prompts=512 +evaluator@direct=next_token direct.name=direct \
     'direct.never=["<think>","</think>","\boxed{","}","<eos>"]' \
     'phases.evaluation_only.stages=[evaluation,direct]' seed="$seed" directory="$place"

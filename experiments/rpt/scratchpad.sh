@@ -17,7 +17,7 @@ arm rpt_result recipe=rpt experiment=scratchpad base="$base"
 arm rpt_entropy recipe=rpt experiment=scratchpad base="$base" position=entropy position.min_context=1
 # Answers without a thought are short: more steps in the same time.
 arm rpt_no_thought recipe=rpt experiment=scratchpad base="$base" task.thought=null \
-  phases.warm_start.steps=2000 phases.warm_start.every.evaluation=500 \
-  phases.warm_start.every.checkpoint=2000 phases.rl.steps=300
+  phases.warm_start.steps=1500 phases.warm_start.every.evaluation=500 \
+  phases.warm_start.every.checkpoint=1500 phases.rl.steps=60
 arm rlp recipe=rlp experiment=scratchpad base="$base" \
   +reward@judged=continuation_match 'evaluation.reward=${judged}'
