@@ -39,6 +39,9 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
 def behind(text: bytes, end: bytes) -> bytes | None:
     """What follows the first occurrence of ``end``: all of it, if that is empty; None without it.
 
+    Source:
+        RLP's policies go on with the text there, arXiv:2510.01265.
+
     Examples:
         >>> behind(b"so</think> it goes</think>", b"</think>")
         b' it goes</think>'

@@ -224,11 +224,8 @@ class LanguageModel(Component):
         return batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
 
     def _barred_on(self, device: torch.device, never: Sequence[int] = ()) -> Tensor | None:
-        barred = self._barred
-        if len(never):
-            blank = torch.zeros(self._traits.vocabulary, dtype=torch.bool)
-            barred = (blank if barred is None else barred.cpu()).clone()
-            barred[list(never)] = True
+        vocabulary = self._traits.vocabulary
+        barred = barred_tokens(self.tokenizer, vocabulary, never) if never else self._barred
         return None if barred is None else barred.to(device)
 
     def generate(

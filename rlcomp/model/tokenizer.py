@@ -175,7 +175,9 @@ def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> 
     return [row or [eos if bos is None else bos] for row in rows]
 
 
-def barred_tokens(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor | None:
+def barred_tokens(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: int, never: Sequence[int] = ()
+) -> Tensor | None:
     """Ids a policy must never choose: those without a token, and the pad token unless it is EOS.
 
     A padded vocabulary has rows that stand for nothing; a pad token within an answer would vanish
@@ -184,6 +186,7 @@ def barred_tokens(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor
     Args:
         tokenizer: says which ids are tokens.
         vocabulary: width ``V`` of the model's logits.
+        never: others that are not to be chosen, EOS included.
 
     Returns:
         Shape ``[V]``, bool, True where an id is barred; None if none is.
@@ -199,6 +202,7 @@ def barred_tokens(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Tensor
     if tokenizer.pad_token_id is not None:
         barred[tokenizer.pad_token_id] = True
     barred[tokenizer.eos_token_id] = False
+    barred[[*never]] = True
     return barred if bool(barred.any()) else None
 
 

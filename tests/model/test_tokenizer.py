@@ -161,6 +161,14 @@ def test_a_pad_token_that_is_eos_is_not_barred():
     assert barred_tokens(tokenizer_with_bos(adds_it=True), 5) is None
 
 
+def test_tokens_that_are_never_to_be_chosen_are_barred_beside_the_others():
+    tokenizer = character_tokenizer(characters="ab")  # <pad> 0, <eos> 1, a 2, b 3
+
+    barred = barred_tokens(tokenizer, 5, never=[tokenizer.eos_token_id, 3])
+
+    assert barred.tolist() == [True, True, False, True, True]
+
+
 def test_tokens_beyond_a_gap_in_the_ids_are_not_barred():
     backend = Tokenizer(models.WordLevel({"a": 0, "<end>": 3}))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
