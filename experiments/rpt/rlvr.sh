@@ -2,7 +2,7 @@
 # Every arm of a seed learns to sort four digits, by 100 steps of warm start and 60 of GRPO: rlvr.sh RUNS SEED
 set -e
 runs=$1 seed=$2
-for arm in base next_token rpt rpt_random rpt_result rlp; do
+for arm in base next_token rpt rpt_random rpt_result rpt_entropy rpt_no_thought rlp; do
   [ -d "$runs/$arm/$seed" ] || continue
   place=$runs/rlvr/$arm/$seed
   [ -d "$place" ] || rlcomp recipe=grpo +base="$runs/$arm/$seed" model=trained tokenizer=trained \
