@@ -10,7 +10,7 @@ from statistics import median
 
 import torch
 
-from rlcomp.model.linear import accumulate, fastest_kernel, linear
+from rlcomp.engine.linear import accumulate, fastest_kernel, linear
 
 KERNELS = ("torch", "onednn", "bfloat16")
 # Rows, inputs, outputs.

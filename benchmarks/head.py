@@ -37,8 +37,8 @@ def ours(kernel):
     """Log-probs by one of our kernels."""
     import torch
 
-    from rlcomp.functional.vocabulary import Head, by_rows, taken_log_probs
-    from rlcomp.generation.sampling import Sampling
+    from rlcomp.engine.decoding import Sampling
+    from rlcomp.engine.output_head import Head, by_rows, taken_log_probs
 
     def log_probs(states, weight, tokens):
         measure = taken_log_probs(tokens, Sampling())

@@ -18,15 +18,16 @@ from pathlib import Path
 import torch
 from omegaconf import OmegaConf
 
-from rlcomp.describe import compose_config
-from rlcomp.generation import native
+from rlcomp.engine import decode_packed as native
+from rlcomp.engine import scoring
+from rlcomp.engine.transformer import Transformer
 from rlcomp.io.tracking import JsonLines
-from rlcomp.model import language_model, scoring
-from rlcomp.model.transformer import Transformer
-from rlcomp.run.build import Builder
+from rlcomp.model import language_model
 from rlcomp.run.launch import build_phase
 from rlcomp.run.program import Program
-from rlcomp.run.resolve import plan_of
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 GOAL = 0.10
 

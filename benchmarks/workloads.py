@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rlcomp import LanguageModel, Sampling, causal_lm, character_tokenizer
-from rlcomp.model.engine import Engine
+from rlcomp.engine.engine import Engine
 
 # Each of S and M has 62 characters, <pad> and <eos>; L has words.
 SIZES = {

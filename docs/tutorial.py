@@ -320,7 +320,7 @@ print(directory / "reward.png")
 
 # %%
 from rlcomp import Component
-from rlcomp.advantage import broadcast
+from rlcomp.interfaces.advantage import broadcast
 from rlcomp.testing import check_component
 
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlcomp.component import Component
-    from rlcomp.generation.sampling import Sampling
+    from rlcomp.engine.decoding import Sampling
+    from rlcomp.interfaces.loss import Loss
     from rlcomp.io.tracking import JsonLines
-    from rlcomp.loss import Loss
+    from rlcomp.metrics import progress, record
     from rlcomp.model.build import causal_lm
     from rlcomp.model.language_model import LanguageModel
     from rlcomp.model.schedule import Schedule
-    from rlcomp.model.tokenizer import character_tokenizer
     from rlcomp.report.summary import summarise
-    from rlcomp.run.build import Make
     from rlcomp.run.phase import Phase
     from rlcomp.run.program import run_phases
-    from rlcomp.run.record import progress, record
+    from rlcomp.text.tokenizer import character_tokenizer
+    from rlcomp.wiring.build import Make
 
 __version__ = "0.1.0"
 
@@ -29,15 +29,15 @@ _HOME = {
     "Component": "rlcomp.component",
     "JsonLines": "rlcomp.io.tracking",
     "LanguageModel": "rlcomp.model.language_model",
-    "Loss": "rlcomp.loss",
-    "Make": "rlcomp.run.build",
+    "Loss": "rlcomp.interfaces.loss",
+    "Make": "rlcomp.wiring.build",
     "Phase": "rlcomp.run.phase",
-    "Sampling": "rlcomp.generation.sampling",
+    "Sampling": "rlcomp.engine.decoding",
     "Schedule": "rlcomp.model.schedule",
     "causal_lm": "rlcomp.model.build",
-    "character_tokenizer": "rlcomp.model.tokenizer",
-    "progress": "rlcomp.run.record",
-    "record": "rlcomp.run.record",
+    "character_tokenizer": "rlcomp.text.tokenizer",
+    "progress": "rlcomp.metrics",
+    "record": "rlcomp.metrics",
     "run_phases": "rlcomp.run.program",
     "summarise": "rlcomp.report.summary",
 }

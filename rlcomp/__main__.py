@@ -1,5 +1,5 @@
 """``python -m rlcomp``."""
 
-from rlcomp.cli import main
+from rlcomp.cli.run import main
 
 main()

@@ -8,13 +8,11 @@ import typing
 from collections.abc import Iterator
 from typing import ClassVar
 
-import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
-from torch import Tensor
 
-from rlcomp.check import Checked
-from rlcomp.check import check_arguments as check_arguments
+from rlcomp.arguments import Checked
+from rlcomp.arguments import check_arguments as check_arguments
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import SCHEMA, Key, check_key
 
@@ -150,8 +148,3 @@ def asked(key: str) -> bool:
 def per_token(batch: TensorDict) -> list[str]:
     """The ``[B, T]`` keys a batch holds."""
     return [key for key in batch.keys() if key in SCHEMA and SCHEMA[key].per_token]
-
-
-def masked(values: Tensor, mask: Tensor) -> Tensor:
-    """Values inside the mask, exact 0 outside, whatever stands there (NaN included)."""
-    return torch.where(mask, values, torch.zeros((), dtype=values.dtype, device=values.device))

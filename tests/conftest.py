@@ -68,7 +68,7 @@ def rlcomp(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The command line in this process: ``rlcomp("recipe=grpo", ...)`` gives the exit code."""
     from hydra.core.global_hydra import GlobalHydra
 
-    from rlcomp.cli import main
+    from rlcomp.cli.run import main
 
     def run(*words: str) -> int:
         GlobalHydra.instance().clear()
@@ -102,9 +102,9 @@ TINY = (
 @pytest.fixture(scope="session")
 def play() -> Callable[..., Path]:
     """A run of a second: ``play(directory, *overrides)`` gives the directory."""
-    from rlcomp.describe import compose_config
     from rlcomp.run.launch import launch
-    from rlcomp.run.resolve import plan_of
+    from rlcomp.wiring.compose import compose_config
+    from rlcomp.wiring.resolve import plan_of
 
     def run(directory: Path, *overrides: str) -> Path:
         config = compose_config([*TINY, *overrides, f"directory={directory}"])

@@ -2,9 +2,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rlcomp.check import PositiveFloat
-from rlcomp.component import Component, asked, asking, masked, per_token
+from rlcomp.arguments import PositiveFloat
+from rlcomp.component import Component, asked, asking, per_token
 from rlcomp.errors import ConfigError
+from rlcomp.functional.masked import masked
 
 
 class Double(Component):

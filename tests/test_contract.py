@@ -23,15 +23,15 @@ import components
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import MissingExtra
+from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import SCHEMA
-from rlcomp.loss import Loss
-from rlcomp.run.arguments import check_arguments
-from rlcomp.run.build import Builder
-from rlcomp.run.declare import declare
-from rlcomp.run.flow_built import built_flow
-from rlcomp.run.plan import read
-from rlcomp.run.resolve import plan_of
+from rlcomp.run.check_flow import built_flow
 from rlcomp.testing import check_component, check_loss
+from rlcomp.wiring.arguments import check_arguments
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.plan import read
+from rlcomp.wiring.resolve import plan_of
 
 setup_globals()
 
@@ -166,7 +166,7 @@ def folder(tmp_path_factory):
     from transformers import AutoModelForSequenceClassification
 
     from rlcomp.model.build import causal_lm
-    from rlcomp.model.tokenizer import byte_tokenizer, character_tokenizer
+    from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
     where = tmp_path_factory.mktemp("given")
     rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]

@@ -9,19 +9,19 @@ import rlcomp
 
 LIGHT = [
     "rlcomp",
-    "rlcomp.check",
-    "rlcomp.cli",
-    "rlcomp.describe",
+    "rlcomp.arguments",
+    "rlcomp.cli.run",
+    "rlcomp.cli.describe",
     "rlcomp.errors",
     "rlcomp.keys",
-    "rlcomp.run.arguments",
-    "rlcomp.run.declare",
-    "rlcomp.run.flow",
-    "rlcomp.run.flow_source",
-    "rlcomp.run.options",
-    "rlcomp.run.resolve",
-    "rlcomp.run.wiring",
-    "rlcomp.sample",
+    "rlcomp.wiring.arguments",
+    "rlcomp.wiring.declare",
+    "rlcomp.wiring.flow",
+    "rlcomp.wiring.flow_source",
+    "rlcomp.wiring.options",
+    "rlcomp.wiring.resolve",
+    "rlcomp.wiring.reader",
+    "rlcomp.cli.sample",
 ]
 
 
@@ -62,3 +62,21 @@ def test_the_public_names_are_those_with_a_home():
 def test_a_name_that_is_not_public_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'rlcomp' has no attribute 'Trainer'"):
         _ = rlcomp.Trainer
+
+
+def test_pure_mathematics_needs_tensors_and_nothing_that_runs_a_model():
+    code = """
+import importlib, pkgutil, sys
+import rlcomp.functional
+for module in pkgutil.iter_modules(rlcomp.functional.__path__):
+    importlib.import_module(f"rlcomp.functional.{module.name}")
+own = {name.split(".")[1] for name in sys.modules if name.startswith("rlcomp.")}
+print(sorted(own))
+heavy = {"transformers", "tokenizers", "hydra", "omegaconf", "torchrl", "tensordict"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    own, heavy = done.stdout.splitlines()
+    assert heavy == "[]"
+    assert own == "['errors', 'functional']"

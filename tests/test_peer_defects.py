@@ -9,11 +9,11 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.reduction.token_mean import TokenMean
-from rlcomp.component import masked
 from rlcomp.errors import ContractError
 from rlcomp.functional.kl import kl_estimate
+from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio import log_ratio
-from rlcomp.loss import Loss, scalars
+from rlcomp.interfaces.loss import Loss, scalars
 from rlcomp.testing import check_loss
 
 NEVER_ON_POLICY = "at ratio 1 the gradient is -advantage * loss_weight"

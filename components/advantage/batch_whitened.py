@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import put_advantage, rewards_per_token
 from rlcomp.component import Component
 from rlcomp.functional.returns import reward_to_go
 from rlcomp.functional.whiten import whiten
+from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
 
 
 class BatchWhitened(Component):

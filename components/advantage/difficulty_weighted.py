@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import put_advantage, rewards_to_go
-from rlcomp.check import NonNegativeFloat, PositiveFloat, Probability
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
 from rlcomp.component import Component
 from rlcomp.functional.difficulty import difficulty_weighted
-from rlcomp.functional.varied import group_accuracy
-from rlcomp.run.record import record
+from rlcomp.functional.group_accuracy import group_accuracy
+from rlcomp.interfaces.advantage import put_advantage, rewards_to_go
+from rlcomp.metrics import record
 
 
 class DifficultyWeighted(Component):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.advantage import put_advantage, rewards_per_token
-from rlcomp.check import Probability
-from rlcomp.component import Component, masked
-from rlcomp.functional.recursion import last_inside
+from rlcomp.arguments import Probability
+from rlcomp.component import Component
+from rlcomp.functional.linear_recurrence import last_inside
+from rlcomp.functional.masked import masked
 from rlcomp.functional.returns import gae
 from rlcomp.functional.whiten import whiten
-from rlcomp.run.record import record
+from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.metrics import record
 
 
 class GAE(Component):

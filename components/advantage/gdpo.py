@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import torch
 from tensordict import TensorDict
 
-from rlcomp.advantage import broadcast
-from rlcomp.check import PositiveFloat
+from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.functional.group import decoupled_standardised
+from rlcomp.interfaces.advantage import broadcast
 
 
 class Gdpo(Component):

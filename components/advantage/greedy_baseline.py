@@ -8,11 +8,12 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.advantage import put_advantage
-from rlcomp.check import PositiveFloat
-from rlcomp.component import Component, masked
+from rlcomp.arguments import PositiveFloat
+from rlcomp.component import Component
 from rlcomp.functional.baseline import greedy_reward
-from rlcomp.run.record import record
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.advantage import put_advantage
+from rlcomp.metrics import record
 
 
 class GreedyBaseline(Component):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import broadcast
 from rlcomp.component import Component
 from rlcomp.functional.group import group_centred
+from rlcomp.interfaces.advantage import broadcast
 
 
 class GroupMean(Component):

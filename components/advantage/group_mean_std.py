@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import broadcast
-from rlcomp.check import PositiveFloat
+from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.group import group_standardised
+from rlcomp.interfaces.advantage import broadcast
 
 
 class GroupMeanStd(Component):

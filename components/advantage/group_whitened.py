@@ -6,10 +6,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.advantage import broadcast, put_advantage
 from rlcomp.component import Component
 from rlcomp.functional.group import group_centred
 from rlcomp.functional.whiten import whiten
+from rlcomp.interfaces.advantage import broadcast, put_advantage
 
 
 def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import broadcast
 from rlcomp.component import Component
 from rlcomp.functional.group import leave_one_out
+from rlcomp.interfaces.advantage import broadcast
 
 
 class LeaveOneOut(Component):

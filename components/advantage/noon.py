@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import put_advantage
 from rlcomp.component import Component
+from rlcomp.interfaces.advantage import put_advantage
 
 
 class Noon(Component):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import put_advantage, rewards_per_token
 from rlcomp.component import Component
 from rlcomp.functional.baseline import score_energy, weighted_token_baseline
-from rlcomp.run.record import record
+from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.metrics import record
 
 
 class OptimalTokenBaseline(Component):

@@ -9,15 +9,16 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.advantage import put_advantage
-from rlcomp.component import Component, masked
+from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.group import SAME
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.advantage import put_advantage
 from rlcomp.io.state import HasRunState
-from rlcomp.objectives import seen, stacked
-from rlcomp.pareto import Aggregator, weighed
-from rlcomp.run.record import record, recording
-from rlcomp.running import RunningMeans
+from rlcomp.metrics import record, recording
+from rlcomp.pareto.aggregator import Aggregator, weighed
+from rlcomp.pareto.objectives import seen, stacked
+from rlcomp.pareto.running_means import RunningMeans
 
 # Weight of the past in the running variance of each objective's rewards.
 SCALE_DECAY = 0.99
@@ -44,7 +45,8 @@ class PerObjective(Component):
     lacks), ``advantage_scale`` ``[B, K]`` (``s_k``, the same in every row), ``advantage``
     ``[B, T]`` and ``reward_valid``: the row has at least one objective. What an estimator takes out
     of ``response_mask`` is taken out for all. Records ``advantage/scale/<name>``,
-    ``advantage/abs``, ``advantage/zero_fraction`` and what :func:`rlcomp.pareto.weighed` does.
+    ``advantage/abs``, ``advantage/zero_fraction`` and what
+    :func:`rlcomp.pareto.aggregator.weighed` does.
 
     Args:
         advantage: the estimator, run once per objective; another one:

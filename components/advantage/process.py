@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.advantage import put_advantage
-from rlcomp.check import PositiveFloat
+from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
-from rlcomp.functional.process import step_advantage
-from rlcomp.run.record import record
+from rlcomp.functional.process_reward import step_advantage
+from rlcomp.interfaces.advantage import put_advantage
+from rlcomp.metrics import record
 
 
 class Process(Component):

@@ -8,10 +8,11 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.advantage import broadcast
-from rlcomp.check import Fraction
-from rlcomp.component import Component, masked
+from rlcomp.arguments import Fraction
+from rlcomp.component import Component
 from rlcomp.functional.group import group_centred
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.advantage import broadcast
 
 
 class Reinforce(Component):

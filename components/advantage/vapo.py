@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 
-from rlcomp.advantage import put_advantage, rewards_per_token
-from rlcomp.check import PositiveFloat, Probability
-from rlcomp.component import Component, masked
+from rlcomp.arguments import PositiveFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.masked import masked
 from rlcomp.functional.returns import gae, length_adaptive_lambda, td_lambda_returns
 from rlcomp.functional.whiten import whiten
-from rlcomp.run.record import record
+from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.metrics import record
 
 
 class VAPO(Component):

@@ -7,9 +7,9 @@ from typing import Any
 
 from tensordict import TensorDict
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.run.record import record, version
+from rlcomp.metrics import record, version
 
 
 class DelayedCollector(Component):

@@ -6,14 +6,14 @@ from typing import ClassVar
 
 from tensordict import TensorDict
 
+from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
-from rlcomp.check import PositiveInt
 from rlcomp.component import Component
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
 from rlcomp.keys import Key
+from rlcomp.metrics import record, record_total
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import record, record_total
-from rlcomp.run.seed import new_generator
+from rlcomp.seed import new_generator
 
 
 class GroupCollector(Component):

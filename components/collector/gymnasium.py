@@ -8,10 +8,10 @@ from tensordict.nn import TensorDictModuleBase
 from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.run.record import record, record_total
-from rlcomp.run.seed import named_seed, new_generator
+from rlcomp.metrics import record, record_total
+from rlcomp.seed import named_seed, new_generator
 
 
 class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]

@@ -9,20 +9,20 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.arguments import Ge, NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import cat, decode_texts
-from rlcomp.check import Ge, NonEmptyText, PositiveInt, Probability
 from rlcomp.component import Component
-from rlcomp.data import Example
-from rlcomp.functional.masked_text import mask_span, normalised_span, span_problem
+from rlcomp.data.examples import prompt_batch
+from rlcomp.data.masked_text import mask_span, normalised_span, span_problem
+from rlcomp.data.task import Example
+from rlcomp.data.template import check_wording
 from rlcomp.functional.prefix_match import last_command
 from rlcomp.keys import Key
+from rlcomp.metrics import record, record_total
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.token_bytes import row_bytes, token_bytes
-from rlcomp.model.tokenizer import encode_prompts
-from rlcomp.run.record import record, record_total
-from rlcomp.run.seed import new_generator
-from rlcomp.sampling import prompt_batch
-from rlcomp.wording import check_wording
+from rlcomp.seed import new_generator
+from rlcomp.text.token_bytes import row_bytes, token_bytes
+from rlcomp.text.tokenizer import encode_prompts
 
 _PROBLEMS = ("missing", "empty", "absent", "whole", "long", "large", "no_room")
 
@@ -45,7 +45,7 @@ class MaskGame(Component):
     ``rollout/truncated``, ``rollout/tokens``, ``mask_game/valid_fraction`` and ``mask_game/words``
     (of the masks in use); and the share of proposals that are ``mask_game/missing`` (there is no
     ``\mask{...}``), ``empty``, ``absent``, ``whole``, ``long``, ``large``
-    (:func:`rlcomp.functional.masked_text.span_problem`) or leave ``no_room`` for an answer.
+    (:func:`rlcomp.data.masked_text.span_problem`) or leave ``no_room`` for an answer.
 
     Templates are those of ``str.format``: ``{text}``, and ``{{`` and ``}}`` for braces.
 

@@ -7,8 +7,8 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.generation.layout import padded
-from rlcomp.model.tokenizer import encode_prompts
+from rlcomp.text.padding import padded
+from rlcomp.text.tokenizer import encode_prompts
 
 
 class AskedRows(Component):

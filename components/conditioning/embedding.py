@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import PositiveFloat, PositiveInt
+from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.component import Component
-from rlcomp.conditioning import Conditioning
-from rlcomp.data import Task
+from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError
-from rlcomp.functional.lattice import lattice
-from rlcomp.model.preference import preference_points, preference_token
+from rlcomp.functional.simplex import lattice
+from rlcomp.pareto.conditioning import Conditioning
+from rlcomp.text.preference_tokens import preference_points, preference_token
 
 
 class Embedding(Conditioning):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component
-from rlcomp.conditioning import Conditioning
-from rlcomp.data import Task
+from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError
-from rlcomp.model.tokenizer import encode_all
+from rlcomp.pareto.conditioning import Conditioning
+from rlcomp.text.tokenizer import encode_all
 
 
 class TextPrefix(Conditioning):

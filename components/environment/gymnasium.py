@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torchrl.envs import Compose, EnvBase, GymWrapper, RewardSum, StepCounter, TransformedEnv
 
-from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, require
 
 

@@ -8,15 +8,15 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.batch import decode_texts
-from rlcomp.check import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.component import Component
-from rlcomp.data import Task
+from rlcomp.data.examples import held_out_examples, prompt_batch
+from rlcomp.data.task import Task
+from rlcomp.engine.decoding import Sampling
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
-from rlcomp.generation.sampling import Sampling
+from rlcomp.metrics import record, record_sample, recording
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import record, record_sample, recording
-from rlcomp.sampling import held_out_examples, prompt_batch
 
 
 class Accuracy(Component):

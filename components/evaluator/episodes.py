@@ -8,9 +8,9 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.run.record import record
+from rlcomp.metrics import record
 
 
 class Episodes(Component):

@@ -9,19 +9,19 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
-from rlcomp.data import Task
+from rlcomp.data.examples import held_out_examples, prompt_batch
+from rlcomp.data.task import Task
+from rlcomp.engine.decoding import Sampling
 from rlcomp.errors import ConfigError
 from rlcomp.functional.pass_at_k import wilson_interval
-from rlcomp.generation.sampling import Sampling
+from rlcomp.metrics import record
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.token_bytes import row_bytes, token_bytes
-from rlcomp.model.tokenizer import encode_prompts
-from rlcomp.rows import given_rows
-from rlcomp.run.record import record
-from rlcomp.sampling import held_out_examples, prompt_batch
-from rlcomp.thoughts import first_targets
+from rlcomp.text.rows import given_rows
+from rlcomp.text.thoughts import first_targets
+from rlcomp.text.token_bytes import row_bytes, token_bytes
+from rlcomp.text.tokenizer import encode_prompts
 
 
 class NextTokenEvaluator(Component):

@@ -7,17 +7,17 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from components.evaluator.accuracy import Accuracy
-from rlcomp.check import NonNegativeInt, PositiveInt
+from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.component import Component
-from rlcomp.conditioning import Conditioning
-from rlcomp.data import Task
+from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError, nearest, require
 from rlcomp.functional.front import hypervolume
-from rlcomp.functional.lattice import lattice, nearest_point
 from rlcomp.functional.rank_correlation import rank_correlation
+from rlcomp.functional.simplex import lattice, nearest_point
+from rlcomp.metrics import record
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.objectives import several
-from rlcomp.run.record import record
+from rlcomp.pareto.conditioning import Conditioning
+from rlcomp.pareto.objectives import several
 
 
 class ObjectivesEvaluator(Accuracy):

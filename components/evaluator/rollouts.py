@@ -8,13 +8,13 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
-from rlcomp.check import PositiveInt
 from rlcomp.component import Component
 from rlcomp.functional.ratio import log_ratio
+from rlcomp.metrics import record_sample
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import encode_prompts
-from rlcomp.run.record import record_sample
+from rlcomp.text.tokenizer import encode_prompts
 
 
 class RolloutLog(Component):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.data.examples import TakesPassRates
 from rlcomp.errors import ConfigError
-from rlcomp.functional.varied import group_accuracy
-from rlcomp.sampling import TakesPassRates
+from rlcomp.functional.group_accuracy import group_accuracy
 
 
 class PassRate(Component):

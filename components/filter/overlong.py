@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.run.record import record
+from rlcomp.metrics import record
 
 
 class Overlong(Component):

@@ -6,10 +6,10 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import NonEmptyText
+from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
-from rlcomp.run.record import record
-from rlcomp.thoughts import ThoughtEnd, responses
+from rlcomp.metrics import record
+from rlcomp.text.thoughts import ThoughtEnd, responses
 
 
 class ThoughtOnly(Component):

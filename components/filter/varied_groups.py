@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.varied import varied
+from rlcomp.functional.group_accuracy import varied
 
 
 class VariedGroups(Component):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.varied import varied
-from rlcomp.run.record import record
+from rlcomp.functional.group_accuracy import varied
+from rlcomp.metrics import record
 
 
 class ZeroVariance(Component):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Checked
+from rlcomp.arguments import Checked
 
 
 class Exact(metaclass=Checked):

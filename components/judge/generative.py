@@ -6,12 +6,12 @@ import re
 
 import torch
 
-from rlcomp.check import Checked, NonEmptyText, Probability
+from rlcomp.arguments import Checked, NonEmptyText, Probability
+from rlcomp.engine.decoding import Sampling
 from rlcomp.errors import ConfigError
-from rlcomp.generation.sampling import Sampling
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import encode_all, encode_prompts
-from rlcomp.rows import given_rows
+from rlcomp.text.rows import given_rows
+from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 _FIELD = re.compile(r"\{(prediction|reference)\}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rlcomp.check import Checked
+from rlcomp.arguments import Checked
 
 
 class Overlap(metaclass=Checked):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Checked, PositiveInt
+from rlcomp.arguments import Checked, PositiveInt
 
 
 class WordPrefix(metaclass=Checked):

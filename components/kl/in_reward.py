@@ -6,8 +6,8 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.functional.kl import Value, kl_estimate
-from rlcomp.kl_controller import KLController
-from rlcomp.run.record import record
+from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.metrics import record
 
 
 class KLInReward(Component):

@@ -7,9 +7,9 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.functional.kl import kl_full
-from rlcomp.kl_controller import KLController
+from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.metrics import record
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import record
 
 
 class KLInRewardFull(Component):

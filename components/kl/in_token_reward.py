@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.component import Component, masked
+from rlcomp.component import Component
 from rlcomp.functional.kl import Value, kl_estimate
-from rlcomp.kl_controller import KLController
-from rlcomp.run.record import record
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.metrics import record
 
 
 class KLInTokenReward(Component):

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.functional.kl import Value, kl_estimate
-from rlcomp.kl_controller import KLController
-from rlcomp.run.record import record
+from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.metrics import record
 
 
 class KLObserver(Component):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlcomp.check import PositiveFloat
-from rlcomp.functional.coefficient import Unit, doubled_kl_coef
-from rlcomp.kl_controller import KLController
+from rlcomp.arguments import PositiveFloat
+from rlcomp.functional.kl_coefficient import Unit, doubled_kl_coef
+from rlcomp.interfaces.kl_controller import KLController
 
 
 class DoublingKL(KLController):

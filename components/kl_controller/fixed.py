@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcomp.check import NonNegativeFloat
-from rlcomp.kl_controller import KLController
+from rlcomp.arguments import NonNegativeFloat
+from rlcomp.interfaces.kl_controller import KLController
 
 
 class FixedKL(KLController):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from rlcomp.check import Interval, NonNegativeFloat
-from rlcomp.functional.coefficient import between
-from rlcomp.kl_controller import KLController
-from rlcomp.run.record import progress
+from rlcomp.arguments import Interval, NonNegativeFloat
+from rlcomp.functional.kl_coefficient import between
+from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.metrics import progress
 
 Share = Annotated[float, Interval(gt=0, le=1)]
 

@@ -11,17 +11,17 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
-from rlcomp.check import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component, asking
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, NumericalError
-from rlcomp.generation.sampling import Sampling
+from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import SCHEMA
-from rlcomp.loss import Loss
-from rlcomp.minibatch import micro_batches, minibatches
+from rlcomp.metrics import progress, record
 from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import progress, record
-from rlcomp.run.seed import new_generator
+from rlcomp.seed import new_generator
 
 
 def constant(progress: float) -> float:

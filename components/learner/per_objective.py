@@ -11,14 +11,14 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from components.learner.gradient import Learner, constant
-from rlcomp.check import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component, asking
 from rlcomp.errors import ConfigError, ShapeError, require
 from rlcomp.functional.jacobian import combined_row, reached, row_moments
-from rlcomp.loss import Loss
-from rlcomp.objectives import stacked
-from rlcomp.pareto import Aggregator, Objectives, weighed
-from rlcomp.run.record import record, recording
+from rlcomp.interfaces.loss import Loss
+from rlcomp.metrics import record, recording
+from rlcomp.pareto.aggregator import Aggregator, Objectives, weighed
+from rlcomp.pareto.objectives import stacked
 
 
 class PerObjectiveLearner(Learner):

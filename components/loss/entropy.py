@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat
-from rlcomp.component import Component, masked
-from rlcomp.loss import Loss, scalars
+from rlcomp.arguments import NonNegativeFloat
+from rlcomp.component import Component
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Loss, scalars
 
 
 class EntropyLoss(Loss):

@@ -6,11 +6,12 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.check import NonNegativeFloat, PositiveFloat
-from rlcomp.component import Component, masked
-from rlcomp.functional.coefficient import stepped_entropy_coef
-from rlcomp.loss import Loss, scalars
-from rlcomp.run.record import record
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
+from rlcomp.component import Component
+from rlcomp.functional.kl_coefficient import stepped_entropy_coef
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.metrics import record
 
 
 class AdaptiveEntropyLoss(Loss):

@@ -6,9 +6,9 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.functional.kl import Estimator, kl_estimate
-from rlcomp.kl_controller import KLController
-from rlcomp.loss import Loss, scalars
-from rlcomp.run.record import record
+from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.metrics import record
 
 
 class KLLoss(Loss):

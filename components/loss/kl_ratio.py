@@ -7,9 +7,9 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.importance import recorded
 from rlcomp.functional.kl import RatioEstimator, kl_ratio_estimate
-from rlcomp.kl_controller import KLController
-from rlcomp.loss import Loss, scalars
-from rlcomp.run.record import record
+from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.metrics import record
 
 
 class KLRatioLoss(Loss):

@@ -6,10 +6,11 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from rlcomp.component import Component, masked
+from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.loss import Loss, Part, scalars
-from rlcomp.run.record import recording
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Loss, Part, scalars
+from rlcomp.metrics import recording
 
 
 class PolicyLoss(Loss):

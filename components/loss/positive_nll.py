@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat
-from rlcomp.component import Component, masked
-from rlcomp.loss import Loss, scalars
-from rlcomp.run.record import record
+from rlcomp.arguments import NonNegativeFloat
+from rlcomp.component import Component
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.metrics import record
 
 
 class PositiveNLL(Loss):

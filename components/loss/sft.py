@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.component import Component, masked
-from rlcomp.loss import Loss, scalars
+from rlcomp.component import Component
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Loss, scalars
 
 
 class SFTLoss(Loss):

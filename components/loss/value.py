@@ -5,11 +5,12 @@ from __future__ import annotations
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.check import NonNegativeFloat, PositiveFloat
-from rlcomp.component import Component, masked
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
+from rlcomp.component import Component
+from rlcomp.functional.masked import masked
 from rlcomp.functional.value import clipped_value_error, explained_variance, value_error
-from rlcomp.loss import Loss, scalars
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.metrics import record
 
 
 class ValueLoss(Loss):

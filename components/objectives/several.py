@@ -6,12 +6,13 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from rlcomp.check import NonEmptyText
-from rlcomp.component import Component, masked
+from rlcomp.arguments import NonEmptyText
+from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.objectives import centred, seen, stacked
-from rlcomp.pareto import Aggregator, weighed
-from rlcomp.run.record import record, recording
+from rlcomp.functional.masked import masked
+from rlcomp.metrics import record, recording
+from rlcomp.pareto.aggregator import Aggregator, weighed
+from rlcomp.pareto.objectives import centred, seen, stacked
 
 
 class Several(Component):
@@ -27,7 +28,7 @@ class Several(Component):
     [B]}``, unweighted, NaN where missing; first the batch's own, then the parts), ``reward`` (the
     weighted sum) and ``reward_valid``; ``correct`` stays as it is. Records ``reward/<name>`` over
     the rows that have it, ``reward/weighted`` over valid rows, and what
-    :func:`rlcomp.pareto.weighed` does.
+    :func:`rlcomp.pareto.aggregator.weighed` does.
 
     Args:
         parts: the further rewards by name.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.check import NonEmptyText, PositiveFloat
+from rlcomp.arguments import NonEmptyText, PositiveFloat
 from rlcomp.errors import ConfigError
-from rlcomp.functional.scalarise import stepped_multipliers
-from rlcomp.pareto import Aggregator, Objectives, check_names
+from rlcomp.functional.scalarization import stepped_multipliers
+from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names
 
 
 class Constrained(Aggregator):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from rlcomp.check import Fraction
+from rlcomp.arguments import Fraction
 from rlcomp.errors import ConfigError, NumericalError
-from rlcomp.expected import ExpectedReturns
-from rlcomp.pareto import Objectives
+from rlcomp.pareto.aggregator import Objectives
+from rlcomp.pareto.expected_returns import ExpectedReturns
 
 
 class Expected(ExpectedReturns):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from rlcomp.errors import ConfigError
-from rlcomp.pareto import Aggregator, Objectives, named_weights
+from rlcomp.pareto.aggregator import Aggregator, Objectives, named_weights
 
 
 class Linear(Aggregator):

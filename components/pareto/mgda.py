@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from rlcomp.functional.min_norm import min_norm
-from rlcomp.gramian import GramianAggregator, RowNorm
+from rlcomp.pareto.gram import GramianAggregator, RowNorm
 
 
 class Mgda(GramianAggregator):

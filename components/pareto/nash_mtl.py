@@ -7,9 +7,9 @@ import warnings
 import torch
 from torch import Tensor
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.errors import MissingExtra, NumericalError, require
-from rlcomp.gramian import GramianAggregator, RowNorm
+from rlcomp.pareto.gram import GramianAggregator, RowNorm
 
 
 class NashMtl(GramianAggregator):

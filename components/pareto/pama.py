@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.functional.pama import scalar_weights
-from rlcomp.pareto import Aggregator, Objectives, moving
+from rlcomp.pareto.aggregator import Aggregator, Objectives, moving
 
 # A mean this small beside the vector is what rounding left of 0.
 ROUNDING = 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from rlcomp.errors import ConfigError
-from rlcomp.pareto import Aggregator, Objectives
+from rlcomp.pareto.aggregator import Aggregator, Objectives
 
 
 class Preferred(Aggregator):

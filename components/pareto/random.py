@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcomp.pareto import Aggregator, Objectives
-from rlcomp.run.seed import new_generator
+from rlcomp.pareto.aggregator import Aggregator, Objectives
+from rlcomp.seed import new_generator
 
 
 class Random(Aggregator):

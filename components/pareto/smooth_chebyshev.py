@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.check import Fraction, NonNegativeFloat, PositiveFloat
-from rlcomp.expected import ExpectedReturns
-from rlcomp.functional.scalarise import smooth_chebyshev_weights
-from rlcomp.pareto import Objectives, named_weights
+from rlcomp.arguments import Fraction, NonNegativeFloat, PositiveFloat
+from rlcomp.functional.scalarization import smooth_chebyshev_weights
+from rlcomp.pareto.aggregator import Objectives, named_weights
+from rlcomp.pareto.expected_returns import ExpectedReturns
 
 
 class SmoothChebyshev(ExpectedReturns):

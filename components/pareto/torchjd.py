@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rlcomp.errors import MissingExtra, NumericalError, require
-from rlcomp.gramian import GramianAggregator, RowNorm
-from rlcomp.run.seed import new_generator
+from rlcomp.pareto.gram import GramianAggregator, RowNorm
+from rlcomp.seed import new_generator
 
 
 class Torchjd(GramianAggregator):

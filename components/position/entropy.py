@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedModel
 
-from rlcomp.check import Checked, NonEmptyText, PositiveInt, Probability
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
+from rlcomp.data.positions import Span, Tokenised, token_spans
 from rlcomp.errors import ConfigError
 from rlcomp.model.next_token import next_token_entropies
-from rlcomp.positions import Span, Tokenised, token_spans
 from rlcomp.run.launch import device as device_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlcomp.check import Checked, NonNegativeInt
-from rlcomp.positions import Span, Tokenised, token_spans
+from rlcomp.arguments import Checked, NonNegativeInt
+from rlcomp.data.positions import Span, Tokenised, token_spans
 
 
 class EveryToken(metaclass=Checked):

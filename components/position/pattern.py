@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rlcomp.check import Checked, NonEmptyText
+from rlcomp.arguments import Checked, NonEmptyText
+from rlcomp.data.positions import Span, Tokenised, byte_spans
 from rlcomp.errors import ConfigError
-from rlcomp.positions import Span, Tokenised, byte_spans
 
 
 class Pattern(metaclass=Checked):

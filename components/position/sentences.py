@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from rlcomp.check import Checked, NonNegativeInt
-from rlcomp.positions import Span, Tokenised, byte_spans
+from rlcomp.arguments import Checked, NonNegativeInt
+from rlcomp.data.positions import Span, Tokenised, byte_spans
 
 # Up to a stop (and what closes quotes and brackets) before white space, or the end of the line.
 _SENTENCE = re.compile(r"""\S.*?(?:[.!?]["')\]\u2019\u201d]*(?=\s)|$)""", re.MULTILINE)

@@ -7,17 +7,17 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from rlcomp.check import Checked, NonNegativeInt, PositiveInt, Probability
+from rlcomp.arguments import Checked, NonNegativeInt, PositiveInt, Probability
+from rlcomp.data.masked_text import span_problem
+from rlcomp.data.positions import Span, Tokenised, byte_spans
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked_text import span_problem
-from rlcomp.positions import Span, Tokenised, byte_spans
-from rlcomp.run.seed import named_seed
+from rlcomp.seed import named_seed
 
 
 class WordSpan(metaclass=Checked):
     """Random spans of whole words, with no white space at their ends.
 
-    Each is one that may be masked (:func:`~rlcomp.functional.masked_text.span_problem`). They may
+    Each is one that may be masked (:func:`~rlcomp.data.masked_text.span_problem`). They may
     overlap, and the words of one may occur again elsewhere. Which ones a text gets depends on the
     text and the seed alone.
 

@@ -6,8 +6,8 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.metrics import record
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import record
 
 
 class Recomputed(Component):

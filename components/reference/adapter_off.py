@@ -7,9 +7,9 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
+from rlcomp.metrics import record
 from rlcomp.model.adapters import adapters_off, has_adapters
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import record
 
 
 class AdapterOff(Component):

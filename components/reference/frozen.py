@@ -9,9 +9,9 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.keys import Key
+from rlcomp.metrics import record
 from rlcomp.model.copied import CopiedWeights
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.record import record
 
 
 class Frozen(Component):

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from components.reference.frozen import Frozen
-from rlcomp.check import PositiveInt, Probability
+from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.model.language_model import LanguageModel
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rlcomp.check import PositiveInt
-from rlcomp.reward import TextReward
+from rlcomp.arguments import PositiveInt
+from rlcomp.interfaces.reward import TextReward
 
 
 class Brevity(TextReward):
     """``max(0, 1 - characters / longest)``: 1 for an empty response, 0 from ``longest`` on.
 
-    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``brevity``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``brevity``.
 
     Args:
         longest: characters of a response that is not brief at all.

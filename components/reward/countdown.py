@@ -7,7 +7,7 @@ import re
 from fractions import Fraction
 
 from rlcomp.errors import DataError
-from rlcomp.reward import TextReward
+from rlcomp.interfaces.reward import TextReward
 
 # Nothing but these characters is parsed: no names, no calls, no powers of powers of powers.
 _EXPRESSION = re.compile(r"[0-9+\-*/() ]{1,200}")
@@ -21,7 +21,7 @@ class Countdown(TextReward):
     most 200 characters, each given number exactly once, evaluated exactly. There are no signs:
     ``-3+5`` is refused.
 
-    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``countdown``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``countdown``.
     """
 
     name = "countdown"

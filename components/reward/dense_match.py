@@ -10,12 +10,12 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from components.reward.prefix_match import PrefixMatch
+from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
-from rlcomp.check import Probability
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
 from rlcomp.model.copied import CopiedWeights
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.thoughts import rows_without_thought
+from rlcomp.text.thoughts import rows_without_thought
 
 
 class DenseMatch(PrefixMatch):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rlcomp.reward import TextReward
+from rlcomp.interfaces.reward import TextReward
 
 
 class ExactMatch(TextReward):
     """1 if the response is the answer, character for character, else 0.
 
-    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``exact_match``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``exact_match``.
 
     Args:
         strip: ignore white space around both texts.

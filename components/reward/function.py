@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from rlcomp.check import NonEmptyText
+from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import ConfigError
-from rlcomp.reward import TextReward
+from rlcomp.interfaces.reward import TextReward
 
 _OFFERED = ("prompt", "response", "answer")
 
@@ -15,7 +15,7 @@ _OFFERED = ("prompt", "response", "answer")
 class Function(TextReward):
     """What a function returns, called with those of ``prompt``, ``response``, ``answer`` it names.
 
-    Reads and writes: see :class:`rlcomp.reward.TextReward`.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`.
 
     Args:
         function: such as ``def brevity(response): return -len(response) / 100``; None or NaN means

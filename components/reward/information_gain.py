@@ -7,13 +7,13 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from components.reward.thought_likelihood import ThoughtLikelihood
+from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
-from rlcomp.check import NonEmptyText, PositiveInt, Probability
+from rlcomp.interfaces.reward import put_reward
+from rlcomp.metrics import record, version
 from rlcomp.model.copied import CopiedWeights
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.reward import put_reward
-from rlcomp.run.record import record, version
-from rlcomp.thoughts import rows_without_thought
+from rlcomp.text.thoughts import rows_without_thought
 
 
 class InformationGain(ThoughtLikelihood):
@@ -31,7 +31,7 @@ class InformationGain(ThoughtLikelihood):
     ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` where it is there. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{information_gain: [B]}``), ``correct`` and ``reward_valid``
     (bool ``[B]``). Records ``reward/with_thought`` and ``reward/without_thought``, the two mean
-    log-probs, nats, and what :func:`rlcomp.reward.put_reward` does.
+    log-probs, nats, and what :func:`rlcomp.interfaces.reward.put_reward` does.
 
     Args:
         policy: the model that thinks, and that scores.

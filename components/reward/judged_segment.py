@@ -8,15 +8,15 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
+from rlcomp.arguments import NonEmptyText, Probability
 from rlcomp.batch import decode_texts
-from rlcomp.check import NonEmptyText, Probability
 from rlcomp.component import Component
 from rlcomp.errors import DataError
 from rlcomp.functional.prefix_match import last_boxed
-from rlcomp.judge import Judge
-from rlcomp.reward import put_reward
-from rlcomp.run.record import record
-from rlcomp.thoughts import ThoughtEnd
+from rlcomp.interfaces.judge import Judge
+from rlcomp.interfaces.reward import put_reward
+from rlcomp.metrics import record
+from rlcomp.text.thoughts import ThoughtEnd
 
 
 class JudgedSegment(Component):
@@ -29,7 +29,7 @@ class JudgedSegment(Component):
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer`` ``[B, W]``. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{judged_segment: [B]}``), ``correct`` and ``reward_valid`` (bool
     ``[B]``). Records ``reward/answered``, the share of responses with a box, and what
-    :func:`rlcomp.reward.put_reward` does.
+    :func:`rlcomp.interfaces.reward.put_reward` does.
 
     Args:
         judge: compares a prediction with the true text; another one:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from rlcomp.check import NonNegativeFloat
-from rlcomp.reward import TextReward
+from rlcomp.arguments import NonNegativeFloat
+from rlcomp.interfaces.reward import TextReward
 
 # Up to the last marker: the greedy dot looks from the end, in one pass.
 _MARKED = re.compile(r"(?s:.*)(?:####|(?<!\w)A:|(?i:answer is))")
@@ -31,7 +31,7 @@ class LastNumber(TextReward):
     ``3/4`` is one number. A response without a number scores 0; an answer without one makes the
     row invalid.
 
-    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``last_number``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``last_number``.
 
     Args:
         tolerance: largest absolute difference that still counts as equal.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 
+from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.batch import decode_texts
-from rlcomp.check import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.reward import put_reward
-from rlcomp.reward_model import classify, load_classifier
+from rlcomp.interfaces.reward import put_reward
+from rlcomp.model.text_classifier import classify, load_classifier
 
 
 class Learned(Component):
@@ -21,11 +21,11 @@ class Learned(Component):
 
     Reads ``prompt``, ``response`` (``[B, W]`` uint8 texts). Writes ``reward``, float32 ``[B]``,
     ``rewards`` (``{learned: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
-    :func:`rlcomp.reward.put_reward` does.
+    :func:`rlcomp.interfaces.reward.put_reward` does.
 
     Args:
         path: a folder with the model and its tokenizer, written by ``save_pretrained``
-            (:func:`rlcomp.reward_model.train_classifier` trains one).
+            (:func:`rlcomp.model.text_classifier.train_classifier` trains one).
         label: which output, by its name in the model's ``id2label``; None where there is one only.
         batch_size: texts per forward pass.
 

@@ -8,11 +8,11 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from components.reward.prefix_match import PrefixMatch
+from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
-from rlcomp.check import Probability
+from rlcomp.data.masked_text import normalised_span
 from rlcomp.functional.mask_game import count_answers, generator_reward
-from rlcomp.functional.masked_text import normalised_span
-from rlcomp.run.record import record
+from rlcomp.metrics import record
 
 
 class MaskGameReward(PrefixMatch):

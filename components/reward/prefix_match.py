@@ -14,10 +14,10 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.prefix_match import begins_with_first, behind, last_boxed, matched_tokens
+from rlcomp.interfaces.reward import put_reward
 from rlcomp.keys import Key
-from rlcomp.model.token_bytes import row_bytes, token_bytes
-from rlcomp.reward import put_reward
-from rlcomp.run.record import record
+from rlcomp.metrics import record
+from rlcomp.text.token_bytes import row_bytes, token_bytes
 
 # What is predicted, from the response and what ends its thought.
 _PREDICTIONS: dict[str, Callable[[bytes, bytes], bytes | None]] = {
@@ -47,7 +47,7 @@ class PrefixMatch(Component):
     ``reward``, float32 ``[B]``, ``rewards`` (``{prefix_match: [B]}``), ``correct`` and
     ``reward_valid`` (bool ``[B]``). Records ``reward/answered``, the share of responses with a
     prediction, ``reward/matched_tokens``, how many tokens right predictions have, and what
-    :func:`rlcomp.reward.put_reward` does.
+    :func:`rlcomp.interfaces.reward.put_reward` does.
 
     Args:
         tokenizer: the policy's.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlcomp.check import NonEmptyText, NonNegativeInt
+from rlcomp.arguments import NonEmptyText, NonNegativeInt
 from rlcomp.errors import ConfigError
-from rlcomp.reward import TextReward
+from rlcomp.interfaces.reward import TextReward
 
 
 class Regex(TextReward):
     r"""1 if a pattern is found in the response (and what it found is the answer), else 0.
 
-    Reads and writes: see :class:`rlcomp.reward.TextReward`; the part is ``regex``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``regex``.
 
     Args:
         pattern: regular expression; its first match anywhere in the response counts. ``\A...\Z``

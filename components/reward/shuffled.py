@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.run.seed import new_generator
+from rlcomp.seed import new_generator
 
 
 class Shuffled(Component):

@@ -12,12 +12,12 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from rlcomp.arguments import NonEmptyText
 from rlcomp.batch import decode_texts
-from rlcomp.check import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.errors import DataError
-from rlcomp.reward import TextReward, put_reward
-from rlcomp.run.record import record, recording
+from rlcomp.interfaces.reward import TextReward, put_reward
+from rlcomp.metrics import record, recording
 
 
 class Steps(Component):

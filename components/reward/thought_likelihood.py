@@ -10,13 +10,13 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
+from rlcomp.interfaces.reward import put_reward
 from rlcomp.keys import Key
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.reward import put_reward
-from rlcomp.thoughts import ThoughtEnd, first_targets, rows_after_thought
+from rlcomp.text.thoughts import ThoughtEnd, first_targets, rows_after_thought
 
 
 class ThoughtLikelihood(Component):
@@ -32,7 +32,7 @@ class ThoughtLikelihood(Component):
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``answer`` and
     ``answer_ends`` ``[B, W]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{thought_likelihood: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
-    :func:`rlcomp.reward.put_reward` does.
+    :func:`rlcomp.interfaces.reward.put_reward` does.
 
     Args:
         policy: the model that thinks, and that scores.

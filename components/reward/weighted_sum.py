@@ -6,11 +6,11 @@ import torch
 from tensordict import TensorDict
 from torch import nn
 
-from rlcomp.check import NonEmptyText
+from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.reward import put_reward
-from rlcomp.run.record import record, recording
+from rlcomp.interfaces.reward import put_reward
+from rlcomp.metrics import record, recording
 
 
 class WeightedSum(Component):

@@ -9,13 +9,13 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import PositiveInt, Probability
+from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.component import Component
-from rlcomp.data import Task
+from rlcomp.data.examples import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import record
-from rlcomp.run.seed import new_generator
-from rlcomp.sampling import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+from rlcomp.metrics import record
+from rlcomp.seed import new_generator
 
 
 class Curriculum(Component):

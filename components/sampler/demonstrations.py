@@ -6,11 +6,16 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.data import Task
-from rlcomp.rows import encode_rows
-from rlcomp.sampling import ShuffledEpochs, check_demonstrations_fit, check_enough, prompt_batch
+from rlcomp.data.examples import (
+    ShuffledEpochs,
+    check_demonstrations_fit,
+    check_enough,
+    prompt_batch,
+)
+from rlcomp.data.task import Task
+from rlcomp.text.rows import encode_rows
 
 
 class Demonstrations(Component):

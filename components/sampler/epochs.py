@@ -6,10 +6,10 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.data import Task
-from rlcomp.sampling import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.examples import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.task import Task
 
 
 class Epochs(Component):

@@ -8,13 +8,13 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import NonNegativeFloat, PositiveInt
+from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.component import Component
-from rlcomp.data import Task
+from rlcomp.data.examples import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.run.record import progress, record
-from rlcomp.run.seed import named_seed, new_generator
-from rlcomp.sampling import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+from rlcomp.metrics import progress, record
+from rlcomp.seed import named_seed, new_generator
 
 
 class Pools(Component):

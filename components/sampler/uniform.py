@@ -6,11 +6,11 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.data import Example, Task
-from rlcomp.run.seed import new_generator
-from rlcomp.sampling import check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.examples import check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.task import Example, Task
+from rlcomp.seed import new_generator
 
 
 class Uniform(Component):

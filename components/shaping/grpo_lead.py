@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat
+from rlcomp.arguments import NonNegativeFloat
 from rlcomp.component import Component
 from rlcomp.functional.length import grpo_lead
-from rlcomp.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class GRPOLead(Component):

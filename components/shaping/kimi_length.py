@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat, Probability
+from rlcomp.arguments import NonNegativeFloat, Probability
 from rlcomp.component import Component
 from rlcomp.functional.length import kimi_length
-from rlcomp.run.record import progress
-from rlcomp.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import put_shaped, response_length
+from rlcomp.metrics import progress
 
 
 class KimiLength(Component):

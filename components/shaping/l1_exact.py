@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat, PositiveInt
+from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.functional.length import l1_exact
-from rlcomp.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class L1Exact(Component):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat, PositiveInt, Probability
+from rlcomp.arguments import NonNegativeFloat, PositiveInt, Probability
 from rlcomp.component import Component
 from rlcomp.functional.length import l1_max
-from rlcomp.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class L1Max(Component):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import Fraction, Probability
+from rlcomp.arguments import Fraction, Probability
 from rlcomp.component import Component
 from rlcomp.functional.length import solved_length_penalty
-from rlcomp.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class LengthPenalty(Component):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat, PositiveInt
+from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.length import soft_overlong
-from rlcomp.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class SoftOverlong(Component):

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from tensordict import TensorDict
 
-from rlcomp.check import Le
+from rlcomp.arguments import Le
 from rlcomp.component import Component
 from rlcomp.functional.length import stop_properly
-from rlcomp.shaping import put_shaped
+from rlcomp.interfaces.shaping import put_shaped
 
 
 class StopProperly(Component):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Checked, Fraction, PositiveInt
-from rlcomp.data import Example
+from rlcomp.arguments import Checked, Fraction, PositiveInt
+from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import Checked, NonEmptyText, PositiveInt
-from rlcomp.corpus_spans import CorpusSpans
-from rlcomp.data import Example, Task
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
+from rlcomp.data.positions import Position
+from rlcomp.data.spans import CorpusSpans
+from rlcomp.data.task import Example, Task
+from rlcomp.data.template import check_wording
 from rlcomp.errors import DataError
-from rlcomp.positions import Position
-from rlcomp.wording import check_wording
 
 
 class AnnotatedText(metaclass=Checked):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from rlcomp.check import Checked, Fraction, PositiveInt
-from rlcomp.data import Example
-from rlcomp.run.seed import named_seed
+from rlcomp.arguments import Checked, Fraction, PositiveInt
+from rlcomp.data.task import Example
+from rlcomp.seed import named_seed
 
 
 @dataclass(frozen=True)

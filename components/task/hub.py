@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Checked, Fraction, NonEmptyText
-from rlcomp.data import Example
-from rlcomp.records import Fields, hub_rows
+from rlcomp.arguments import Checked, Fraction, NonEmptyText
+from rlcomp.data.records import Fields, hub_rows
+from rlcomp.data.task import Example
 
 
 class Hub(metaclass=Checked):

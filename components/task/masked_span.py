@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import Checked, Fraction, NonEmptyText
-from rlcomp.corpus_spans import CorpusSpans, Maskable
-from rlcomp.data import Example, Task
-from rlcomp.functional.masked_text import mask_span, normalised_span
-from rlcomp.positions import Position
-from rlcomp.wording import check_wording
+from rlcomp.arguments import Checked, Fraction, NonEmptyText
+from rlcomp.data.masked_text import mask_span, normalised_span
+from rlcomp.data.positions import Position
+from rlcomp.data.spans import CorpusSpans, Maskable
+from rlcomp.data.task import Example, Task
+from rlcomp.data.template import check_wording
 
 
 class MaskedSpan(metaclass=Checked):

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.check import Checked, Fraction, NonEmptyText, PositiveInt
-from rlcomp.corpus_spans import CorpusSpans
-from rlcomp.data import Example, Task
-from rlcomp.positions import (
+from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
+from rlcomp.data.positions import (
     Position,
     Span,
     Tokenised,
@@ -17,7 +15,9 @@ from rlcomp.positions import (
     is_boundary,
     token_ends,
 )
-from rlcomp.wording import check_wording
+from rlcomp.data.spans import CorpusSpans
+from rlcomp.data.task import Example, Task
+from rlcomp.data.template import check_wording
 
 
 class NextToken(metaclass=Checked):

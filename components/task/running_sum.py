@@ -6,10 +6,10 @@ import random
 import re
 from itertools import accumulate, pairwise
 
-from rlcomp.check import Checked, Fraction, PositiveInt
-from rlcomp.data import Example
+from rlcomp.arguments import Checked, Fraction, PositiveInt
+from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError
-from rlcomp.run.seed import named_seed
+from rlcomp.seed import named_seed
 
 
 class RunningSum(metaclass=Checked):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlcomp.check import Checked, Fraction, PositiveInt, Probability
-from rlcomp.data import Example, is_held_out
+from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
+from rlcomp.data.task import Example, is_held_out
 from rlcomp.errors import ConfigError
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlcomp.check import Checked, Fraction, NonEmptyText, PositiveInt
-from rlcomp.corpus import Document, read_documents
-from rlcomp.data import Example, document_example
+from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
+from rlcomp.data.corpus import Document, read_documents
+from rlcomp.data.task import Example, document_example
 from rlcomp.errors import ConfigError
 
 

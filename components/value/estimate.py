@@ -6,9 +6,9 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.metrics import record
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.critic import Critic
-from rlcomp.run.record import record
 
 
 class ValueEstimate(Component):

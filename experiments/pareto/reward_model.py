@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForSequenceClassification
 
 from components.task.sorting import Sorting
 from rlcomp import character_tokenizer
-from rlcomp.reward_model import classify, train_classifier
+from rlcomp.model.text_classifier import classify, train_classifier
 
 
 def labelled(count, draw):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcomp.component import masked
 from rlcomp.errors import ConfigError
 from rlcomp.functional.group import SAME, Groups
+from rlcomp.functional.masked import masked
 
 
 def greedy_reward(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcomp.functional.trust import ROUNDING
+from rlcomp.functional.ratio_distance import ROUNDING
 
 
 def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rlcomp.component import masked
+from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio import LOG_RATIO_BOUND, log_ratio
 
 Level = Literal["token", "sequence", "sequence_mean"]

@@ -25,8 +25,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rlcomp.component import masked
 from rlcomp.errors import ShapeError
+from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio import LOG_RATIO_BOUND, log_ratio
 
 Value = Literal["k1", "k2", "k3", "abs"]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.functional.group import Groups
-from rlcomp.functional.varied import group_accuracy
+from rlcomp.functional.group_accuracy import group_accuracy
 
 # Added to the standard deviation of lengths, in tokens: of equal lengths z is 0.
 _EPSILON = 1e-8

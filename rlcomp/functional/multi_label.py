@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from rlcomp.component import masked
 from rlcomp.errors import NumericalError, ShapeError
+from rlcomp.functional.masked import masked
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcomp.functional.recursion import accumulate, following, inside
+from rlcomp.functional.linear_recurrence import accumulate, following, inside
 
 
 def reward_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:

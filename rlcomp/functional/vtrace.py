@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from rlcomp.component import masked
-from rlcomp.functional.recursion import accumulate, following, inside
+from rlcomp.functional.linear_recurrence import accumulate, following, inside
+from rlcomp.functional.masked import masked
 
 
 def vtrace(

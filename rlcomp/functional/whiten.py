@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcomp.functional.recursion import inside
+from rlcomp.functional.linear_recurrence import inside
 
 # Added to the variance.
 _EPSILON = 1e-8

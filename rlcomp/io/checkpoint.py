@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
 from rlcomp.io.state import collect, put_back

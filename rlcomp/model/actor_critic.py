@@ -8,8 +8,8 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import asked
-from rlcomp.generation.sampling import Sampling
-from rlcomp.model.engine import AUTO, Engine
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.value_head import ValueHead, read_values, spread_values
 

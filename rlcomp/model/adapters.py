@@ -9,7 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from rlcomp.check import PositiveFloat, PositiveInt
+from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, require
 
 

@@ -16,9 +16,9 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from rlcomp.check import NonEmptyText, PositiveInt
+from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, DataError, nearest
-from rlcomp.model.tokenizer import local_only
+from rlcomp.text.tokenizer import local_only
 
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # What some architectures call a setting, beside their own attribute_map.
@@ -48,8 +48,8 @@ def causal_lm(  # noqa: PLR0913
     Args:
         tokenizer: gives the vocabulary and EOS.
         architecture: a transformers model type with a causal head; which ones are tested stands in
-            ``tests/model/test_architectures.py``. Types whose config has no such sizes (bloom, mpt,
-            recurrent ones) are refused; save one with ``save_pretrained`` and load that.
+            ``tests/engine/test_architectures.py``. Types whose config has no such sizes (bloom,
+            mpt, recurrent ones) are refused; save one with ``save_pretrained`` and load that.
         hidden_size: width of the residual stream.
         num_hidden_layers: transformer blocks.
         num_attention_heads: must divide ``hidden_size``.

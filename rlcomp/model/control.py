@@ -11,7 +11,7 @@ from torchrl.data import Categorical as CategoricalSpec
 from torchrl.envs import EnvBase
 from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.errors import ConfigError
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rlcomp.component import Component
-from rlcomp.model.engine import AUTO, Engine
-from rlcomp.model.transformer import Transformer
+from rlcomp.engine.engine import AUTO, Engine
+from rlcomp.engine.transformer import Transformer
 from rlcomp.model.value_head import ValueHead, read_values
 
 

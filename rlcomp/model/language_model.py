@@ -11,15 +11,14 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import Component, asked
-from rlcomp.errors import ConfigError, DataError
-from rlcomp.generation import native
-from rlcomp.generation.draw import Sampled, draw_tokens
-from rlcomp.generation.engine import decode
-from rlcomp.generation.probe import probe
-from rlcomp.generation.sampling import Sampling
-from rlcomp.model.build import check_vocabulary, context_limit
-from rlcomp.model.engine import AUTO, Engine
-from rlcomp.model.measures import (
+from rlcomp.engine import decode_packed as native
+from rlcomp.engine.decode_transformers import decode
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.draw import Sampled, draw_tokens
+from rlcomp.engine.engine import AUTO, Engine
+from rlcomp.engine.packing import packed_pieces
+from rlcomp.engine.probe import probe
+from rlcomp.engine.readouts import (
     Reading,
     distribution_read,
     entropy_read,
@@ -27,11 +26,12 @@ from rlcomp.model.measures import (
     read,
     squares_read,
 )
-from rlcomp.model.packing import packed_pieces
-from rlcomp.model.scoring import Scored, pieces, score, score_packed
-from rlcomp.model.tokenizer import barred_tokens, encode_prompts
-from rlcomp.model.transformer import Transformer, listened
-from rlcomp.rows import check_room, encode_rows, sampled_rows
+from rlcomp.engine.scoring import Scored, pieces, score, score_packed
+from rlcomp.engine.transformer import Transformer, listened
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.model.build import check_vocabulary, context_limit
+from rlcomp.text.rows import check_room, encode_rows, sampled_rows
+from rlcomp.text.tokenizer import barred_tokens, encode_prompts
 
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
 _NO_GRAD_TOKENS = 32_768

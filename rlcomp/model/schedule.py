@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from transformers import get_scheduler
 
-from rlcomp.check import Fraction, Probability
+from rlcomp.arguments import Fraction, Probability
 from rlcomp.component import check_arguments
 
 # Fine enough that a warm-up of 1 % is a ramp of 100 values.

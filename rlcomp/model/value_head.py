@@ -8,10 +8,10 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from rlcomp.component import masked
-from rlcomp.model.packing import packed_pieces
-from rlcomp.model.scoring import pieces, score_packed
-from rlcomp.model.transformer import Transformer
+from rlcomp.engine.packing import packed_pieces
+from rlcomp.engine.scoring import pieces, score_packed
+from rlcomp.engine.transformer import Transformer
+from rlcomp.functional.masked import masked
 
 # What a pass without gradient reads in one go, in tokens.
 _NO_GRAD_TOKENS = 32_768
@@ -98,7 +98,7 @@ def spread_values(head: ValueHead, states: Tensor, response_mask: Tensor) -> Ten
 
 
 def _states(backbone: nn.Module, batch: TensorDict) -> Tensor:
-    # No attention mask for the model: see rlcomp.model.scoring.score.
+    # No attention mask for the model: see rlcomp.engine.scoring.score.
     ids, mask = masked(batch["tokens"], batch["attention_mask"]), batch["response_mask"]
     needed = mask.any(0).nonzero().flatten()
     length = max(int(needed[-1]), 1) if len(needed) else 1

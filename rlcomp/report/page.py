@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcomp.errors import require
+from rlcomp.io.json_lines import read_lines
 from rlcomp.report.figures import as_svg, colour_of, curves
 from rlcomp.report.front_figures import run_figure, sweep_figure
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
-from rlcomp.report.lines import read_lines
 from rlcomp.report.rollouts import Step, steps_of
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Estimate

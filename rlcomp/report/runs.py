@@ -12,11 +12,11 @@ from typing import Any, Literal
 from omegaconf import DictConfig
 
 from rlcomp.errors import DataError, nearest
-from rlcomp.report.lines import read_lines
-from rlcomp.run.attempt import attempt_in
-from rlcomp.run.compare import flat
-from rlcomp.run.outcome import FAILURE, failure, running
-from rlcomp.run.sweep import asked, jobs, plain_key, varied
+from rlcomp.io.attempt import attempt_in
+from rlcomp.io.json_lines import read_lines
+from rlcomp.io.outcome import FAILURE, failure, running
+from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
+from rlcomp.wiring.compare import flat
 
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
 # A folder is a run if it holds one of these.

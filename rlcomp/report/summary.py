@@ -10,8 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from rlcomp.io.json_lines import read_lines
 from rlcomp.report.front_figures import run_figure
-from rlcomp.report.lines import read_lines
 from rlcomp.report.points import objectives_of
 
 CURVES = {

@@ -1,4 +1,4 @@
-"""From a checked plan to a finished run: build, check once more, resume, run, sum up."""
+"""From a checked plan to a finished run: build, check once more, resume, run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from rlcomp.errors import CheckpointError, ConfigError, Interrupted
+from rlcomp.io.attempt import accept
 from rlcomp.io.checkpoint import Checkpoint, Saved, open_checkpoint
+from rlcomp.io.display import Display
 from rlcomp.io.lock import locked
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
-from rlcomp.report.display import Display
-from rlcomp.report.summary import summarise
-from rlcomp.run.attempt import accept
-from rlcomp.run.build import Builder
-from rlcomp.run.compare import changed
 from rlcomp.run.phase import Phase
-from rlcomp.run.plan import PhasePlan, Plan
 from rlcomp.run.program import run_phases
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.compare import changed
+from rlcomp.wiring.plan import PhasePlan, Plan
 
 
 def launch(config: DictConfig, plan: Plan) -> None:
@@ -62,7 +61,6 @@ def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
         )
     except Interrupted as error:
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
-    print(summarise(directory))
 
 
 def device(name: str) -> torch.device:

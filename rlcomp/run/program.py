@@ -19,11 +19,11 @@ from rlcomp.errors import ConfigError, Interrupted, add_note
 from rlcomp.io.checkpoint import Checkpoint, Saved
 from rlcomp.io.state import forgotten
 from rlcomp.io.tracking import Tracker
-from rlcomp.run.flow_built import check_built
+from rlcomp.metrics import Ledger, recording
+from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
-from rlcomp.run.record import Ledger, recording
-from rlcomp.run.seed import named_seed
 from rlcomp.run.stages import empty_batch
+from rlcomp.seed import named_seed
 
 
 class Program:

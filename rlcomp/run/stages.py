@@ -9,12 +9,12 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import nn
 
+from rlcomp.arguments import PositiveInt
 from rlcomp.batch import cat
-from rlcomp.check import PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import FlowError
-from rlcomp.functional.varied import group_accuracy
-from rlcomp.run.record import record
+from rlcomp.functional.group_accuracy import group_accuracy
+from rlcomp.metrics import record
 
 
 def run_stages(stages: Iterable[nn.Module], batch: TensorDict) -> TensorDict:

@@ -7,8 +7,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.component import Component
+from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import Key
-from rlcomp.loss import Loss
 from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
 from rlcomp.testing.example import example_batch

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlcomp.batch import encode_texts
 from rlcomp.keys import SCHEMA, Key, check_key
-from rlcomp.run.seed import named_seed
+from rlcomp.seed import named_seed
 
 WIDTH = 10
 TOKEN_IDS = 8

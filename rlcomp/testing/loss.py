@@ -8,8 +8,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import Key
-from rlcomp.loss import Loss
 from rlcomp.testing.spoil import shuffled_rows, spoiled, widened
 from rlcomp.testing.subject import Subject, leaves
 

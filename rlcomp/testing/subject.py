@@ -13,7 +13,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ContractError
 from rlcomp.io.state import HasRunState, generators, owned, parts
 from rlcomp.keys import SCHEMA, Key, Spec
-from rlcomp.run.flow_built import built_flow
+from rlcomp.run.check_flow import built_flow
 from rlcomp.testing.example import example_batch, masks
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}

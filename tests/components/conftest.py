@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 

@@ -11,13 +11,14 @@ import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from rich.console import Console
 
-from rlcomp.cli import explain
-from rlcomp.describe import compose_config, describe, difference
+from rlcomp.cli.describe import describe, difference
+from rlcomp.cli.guard import explain
 from rlcomp.errors import ConfigErrors
-from rlcomp.run.plan import read
-from rlcomp.run.resolve import plan_of
-from rlcomp.run.search import offer_search
+from rlcomp.sweep.search import offer_search
 from rlcomp.testing import check_component
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.plan import read
+from rlcomp.wiring.resolve import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -111,7 +112,7 @@ def test_every_report_has_options_there_are(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["rlcomp-report", *words, "--help"])
 
     with pytest.raises(SystemExit) as stopped:
-        importlib.import_module("rlcomp.report.cli").main()
+        importlib.import_module("rlcomp.cli.report").main()
 
     options = capsys.readouterr().out
     assert stopped.value.code == 0

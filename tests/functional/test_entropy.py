@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from rlcomp.functional.logprob import entropy, log_distribution
+from rlcomp.engine.logprob import entropy, log_distribution
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "verl__entropy.safetensors"
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 
-from rlcomp.component import masked
 from rlcomp.errors import NumericalError
 from rlcomp.functional.importance import (
     aggregated,
@@ -20,6 +19,7 @@ from rlcomp.functional.importance import (
     upper_quantile,
 )
 from rlcomp.functional.kl import kl_estimate
+from rlcomp.functional.masked import masked
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
 NAN = float("nan")

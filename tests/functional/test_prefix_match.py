@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcomp.functional.prefix_match import begins_with_first, last_boxed, matched_tokens
-from rlcomp.model.token_bytes import encoded_with_ends
-from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.tokenizer import byte_tokenizer
 
 # " para" | "meter" | " =": 5, 5 and 2 bytes.
 TRUTH, ENDS = b" parameter =", [5, 10, 12]

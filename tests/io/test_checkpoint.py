@@ -14,7 +14,7 @@ from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io import checkpoint as io
 from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
 from rlcomp.io.state import collect, generators, owned
-from rlcomp.run.seed import new_generator
+from rlcomp.seed import new_generator
 
 
 class Part(Component):

@@ -3,13 +3,13 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import asking
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
-from rlcomp.model.engine import AUTO, Engine
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abc")
 # Sliding windows, parallel blocks, scaled logits, projections around the decoder, experts.

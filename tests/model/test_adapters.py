@@ -4,7 +4,7 @@ import torch
 from rlcomp.errors import ConfigError
 from rlcomp.model.adapters import adapters_off, has_adapters, lora
 from rlcomp.model.build import causal_lm
-from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.text.tokenizer import character_tokenizer
 
 IDS = torch.tensor([[2, 3, 2]])
 

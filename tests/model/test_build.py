@@ -4,7 +4,7 @@ from safetensors.torch import load_file, save_file
 
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import causal_lm, load_causal_lm
-from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="0123456789+-*/=()>: ,?")
 SIZES = {

@@ -4,7 +4,7 @@ import torch
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.copied import CopiedWeights
-from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.text.tokenizer import character_tokenizer
 
 
 def make_model(*, tie=False, adapters=False):

@@ -6,8 +6,8 @@ import torch
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.critic import Critic
-from rlcomp.model.tokenizer import character_tokenizer
 from rlcomp.testing import check_component, example_batch
+from rlcomp.text.tokenizer import character_tokenizer
 
 KEYS = ("tokens", "attention_mask", "response_mask")
 

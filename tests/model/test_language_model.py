@@ -9,13 +9,13 @@ from transformers import PreTrainedTokenizerFast
 
 from rlcomp.batch import decode_texts
 from rlcomp.component import asking
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.generation.sampling import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
-from rlcomp.model.engine import AUTO, Engine
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import byte_tokenizer, character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 OWN, PACKED = Engine(forward="transformers"), Engine(forward="packed")
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]

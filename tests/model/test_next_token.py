@@ -7,7 +7,7 @@ import rlcomp.model.next_token as next_token
 from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.model.build import causal_lm
 from rlcomp.model.next_token import next_token_entropies
-from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.text.tokenizer import character_tokenizer
 
 ROWS = [[5, 2, 2, 7, 3, 4], [], [9], [3, 8], [6, 6, 7, 5]]
 

@@ -5,10 +5,10 @@ import torch
 from tensordict import TensorDict
 
 import rlcomp.model.value_head
+from rlcomp.engine.engine import Engine
 from rlcomp.model.build import causal_lm
-from rlcomp.model.engine import Engine
-from rlcomp.model.tokenizer import character_tokenizer
 from rlcomp.model.value_head import ValueHead, read_values, spread_values
+from rlcomp.text.tokenizer import character_tokenizer
 
 ENGINES = [Engine(forward="packed"), Engine(forward="transformers")]
 

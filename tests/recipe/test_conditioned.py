@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from rlcomp.describe import compose_config
 from rlcomp.errors import RlcompError
 from rlcomp.io.checkpoint import open_checkpoint
 from rlcomp.run.launch import launch
-from rlcomp.run.resolve import plan_of
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 pytest.importorskip("moocore")
 

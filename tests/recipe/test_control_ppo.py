@@ -10,11 +10,11 @@ from torchrl.collectors import Collector
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-from rlcomp.describe import compose_config
 from rlcomp.io.checkpoint import open_checkpoint
-from rlcomp.run.build import Builder
 from rlcomp.run.launch import launch
-from rlcomp.run.resolve import plan_of
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 SHORT = [
     "recipe=control_ppo",

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rlcomp.describe import compose_config
 from rlcomp.report.summary import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.run.resolve import plan_of
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 SMALL = [
     # Half of all answers are right, so that there is something to learn in every step.

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from rlcomp.describe import compose_config
 from rlcomp.errors import ConfigErrors
-from rlcomp.run.resolve import plan_of
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 BOTH = "+objective=[brevity,format]"
 TINY = (

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.describe import compose_config
 from rlcomp.errors import ConfigError
-from rlcomp.run.build import Builder
-from rlcomp.run.resolve import plan_of
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # There is no reward of an answer in these.

@@ -5,10 +5,10 @@ import pytest
 from components.advantage.group_mean import GroupMean
 from components.advantage.per_objective import PerObjective
 from components.pareto.linear import Linear
-from rlcomp.describe import compose_config
 from rlcomp.errors import ConfigErrors
-from rlcomp.run.flow_built import built_flow
-from rlcomp.run.resolve import plan_of
+from rlcomp.run.check_flow import built_flow
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 TINY = [
     "recipe=pama",

@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
-from rlcomp.describe import compose_config
 from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.model.trained import trained_tokenizer
 from rlcomp.run.launch import launch
-from rlcomp.run.resolve import plan_of
-from rlcomp.run.trained import trained_tokenizer
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 pytestmark = pytest.mark.no_cover
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from hydra.utils import instantiate
 
-from rlcomp.describe import compose_config
 from rlcomp.run.launch import launch
-from rlcomp.run.options import config_directory
-from rlcomp.run.resolve import plan_of
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.resolve import plan_of
 
 # What builds on linear_mo, which gives each objective a weight.
 RECIPES = sorted(

@@ -7,12 +7,12 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from rlcomp.describe import compose_config
 from rlcomp.errors import ConfigErrors
 from rlcomp.io.checkpoint import open_checkpoint
-from rlcomp.pareto import Objectives
-from rlcomp.run.options import config_directory
-from rlcomp.run.resolve import plan_of
+from rlcomp.pareto.aggregator import Objectives
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.resolve import plan_of
 
 SMALL = ["recipe=upgrad", "model.hidden_size=16", "model.intermediate_size=16"]
 

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from rlcomp.cli.report import report
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.report.cli import report
 from rlcomp.report.figures import as_svg
 from rlcomp.report.front_figures import ON_FRONT, run_figure, sweep_figure
 from rlcomp.report.fronts import ALL, fronts_of

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rlcomp.report.cli import main, report
+from rlcomp.cli.report import main, report
 from rlcomp.report.runs import find_runs
 
 HOSTILE = "</script><script>alert(1)</script>[/] ${x} $a_b$ \x00"
@@ -276,7 +276,7 @@ def swept(tmp_path_factory):
     """Two seeds of a sound config, two of one whose prompts leave no room for answers."""
     from hydra.core.global_hydra import GlobalHydra
 
-    from rlcomp.cli import main as rlcomp
+    from rlcomp.cli.run import main as rlcomp
 
     folder = tmp_path_factory.mktemp("sweep") / "all"
     with pytest.MonkeyPatch.context() as patch:
@@ -342,7 +342,7 @@ def test_a_refused_attempt_relabels_nothing(rlcomp, tmp_path, capsys):
 def test_a_report_needs_no_torch(compared):
     code = f"""
 import sys
-from rlcomp.report.cli import report
+from rlcomp.cli.report import report
 report([{str(compared)!r}], None, None, [])
 heavy = {{"torch", "tensordict", "transformers", "components"}} & set(sys.modules)
 assert not heavy, heavy

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rlcomp.describe import compose_config
-from rlcomp.run.flow_source import check_flow
-from rlcomp.run.plan import read
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.flow_source import check_flow
+from rlcomp.wiring.plan import read
 
 
 def planned(*words):

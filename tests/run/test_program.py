@@ -12,10 +12,10 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ConfigErrors, Interrupted
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.tracking import JsonLines
+from rlcomp.metrics import progress, record, record_sample, version
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
-from rlcomp.run.record import progress, record, record_sample, version
-from rlcomp.run.seed import new_generator
+from rlcomp.seed import new_generator
 
 
 class Draw(Component):

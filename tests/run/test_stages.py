@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, FlowError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.run.stages import (
     Branch,
     Every,

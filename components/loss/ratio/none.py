@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.functional.ratio import log_ratio
-from rlcomp.loss import Part
+from rlcomp.interfaces.loss import Part
 
 
 class NoRatio(Part):

@@ -6,8 +6,8 @@ from tensordict import TensorDict
 
 from rlcomp.functional.kl import kl_estimate
 from rlcomp.functional.ratio import log_ratio, sequence_ratio
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class SequenceRatio(Part):

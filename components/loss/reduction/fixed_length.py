@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.functional.reduction import fixed_length
 

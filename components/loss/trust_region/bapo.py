@@ -9,14 +9,14 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.check import Fraction, Ge, PositiveFloat, Probability
-from rlcomp.component import masked
+from rlcomp.arguments import Fraction, Ge, PositiveFloat, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.functional.bapo import Bounds, Measure, Path, search_bounds
 from rlcomp.functional.importance import recorded
+from rlcomp.functional.masked import masked
 from rlcomp.functional.surrogate import bounded_surrogate, emptied, outside_bounds
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class Bapo(Part):

@@ -6,11 +6,11 @@ import math
 
 from tensordict import TensorDict
 
-from rlcomp.check import Fraction, NonNegativeFloat
-from rlcomp.component import masked
+from rlcomp.arguments import Fraction, NonNegativeFloat
+from rlcomp.functional.masked import masked
 from rlcomp.functional.surrogate import emptied, weighted_log_probs
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class Cispo(Part):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 
-from rlcomp.check import Fraction, NonNegativeFloat
-from rlcomp.component import masked
+from rlcomp.arguments import Fraction, NonNegativeFloat
+from rlcomp.functional.masked import masked
 from rlcomp.functional.surrogate import clipped_surrogate
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class Clip(Part):

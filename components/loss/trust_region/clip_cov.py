@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import Fraction, NonNegativeFloat, Probability
-from rlcomp.component import masked
+from rlcomp.arguments import Fraction, NonNegativeFloat, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.functional.covariance import count_of, covariance, drawn
+from rlcomp.functional.masked import masked
 from rlcomp.functional.surrogate import clipped_surrogate, emptied, outside_bounds
-from rlcomp.loss import Part
-from rlcomp.run.record import record
-from rlcomp.run.seed import new_generator
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
+from rlcomp.seed import new_generator
 
 
 class ClipCov(Part):

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from tensordict import TensorDict
 
-from rlcomp.check import Fraction, Gt, NonNegativeFloat
+from rlcomp.arguments import Fraction, Gt, NonNegativeFloat
 from rlcomp.errors import ConfigError
 from rlcomp.functional.surrogate import dual_clipped_surrogate, emptied, outside_bounds
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class DualClip(Part):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat, Probability
-from rlcomp.component import masked
+from rlcomp.arguments import NonNegativeFloat, Probability
 from rlcomp.functional.covariance import count_of, covariance, highest
+from rlcomp.functional.masked import masked
+from rlcomp.functional.ratio_distance import ROUNDING, log_distance
 from rlcomp.functional.surrogate import emptied
-from rlcomp.functional.trust import ROUNDING, log_distance
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class KLCov(Part):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat, PositiveFloat
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.errors import ConfigError
-from rlcomp.functional.coefficient import doubled_kl_coef
+from rlcomp.functional.kl_coefficient import doubled_kl_coef
+from rlcomp.functional.ratio_distance import old_policy_kl
 from rlcomp.functional.surrogate import emptied
-from rlcomp.functional.trust import old_policy_kl
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class KLPenalty(Part):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.functional.surrogate import emptied
-from rlcomp.loss import Part
+from rlcomp.interfaces.loss import Part
 
 
 class NoTrustRegion(Part):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import PositiveFloat
+from rlcomp.arguments import PositiveFloat
 from rlcomp.functional.surrogate import emptied, gated_surrogate
-from rlcomp.loss import Part
+from rlcomp.interfaces.loss import Part
 
 
 class Sapo(Part):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.component import masked
 from rlcomp.errors import ConfigError
 from rlcomp.functional.importance import Aggregate, aggregated, recorded
 from rlcomp.functional.kl import Estimator, kl_estimate
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class DivergenceFilter(Part):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.component import masked
-from rlcomp.functional.balance import equal_shares
-from rlcomp.loss import Part
+from rlcomp.functional.masked import masked
+from rlcomp.functional.role_balance import equal_shares
+from rlcomp.interfaces.loss import Part
 
 
 class EqualRoles(Part):

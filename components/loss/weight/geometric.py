@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat, PositiveFloat
-from rlcomp.component import masked
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.errors import ConfigError
 from rlcomp.functional.importance import at_level, inside, sampler_gap
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class GeometricFilter(Part):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat, PositiveFloat
-from rlcomp.component import masked
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.errors import ConfigError
 from rlcomp.functional.importance import (
     Level,
@@ -14,8 +13,9 @@ from rlcomp.functional.importance import (
     inside,
     sampler_gap,
 )
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class MaskedWeight(Part):

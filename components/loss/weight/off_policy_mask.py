@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.check import NonNegativeFloat
-from rlcomp.component import masked
+from rlcomp.arguments import NonNegativeFloat
 from rlcomp.functional.importance import off_policy
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class OffPolicyMask(Part):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class OverlongMask(Part):

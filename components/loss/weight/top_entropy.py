@@ -6,12 +6,12 @@ from typing import Annotated
 
 from tensordict import TensorDict
 
-from rlcomp.check import Interval
-from rlcomp.component import masked
+from rlcomp.arguments import Interval
 from rlcomp.functional.importance import upper_quantile
-from rlcomp.functional.trust import ROUNDING
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.functional.masked import masked
+from rlcomp.functional.ratio_distance import ROUNDING
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class TopEntropy(Part):

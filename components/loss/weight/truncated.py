@@ -5,8 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.check import NonNegativeFloat, PositiveFloat
-from rlcomp.component import masked
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.errors import ConfigError
 from rlcomp.functional.importance import (
     Level,
@@ -14,8 +13,9 @@ from rlcomp.functional.importance import (
     sampler_gap,
     truncated_weight,
 )
-from rlcomp.loss import Part
-from rlcomp.run.record import record
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class TruncatedWeight(Part):

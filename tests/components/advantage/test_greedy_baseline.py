@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from components.advantage.greedy_baseline import GreedyBaseline
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "policy"
 

@@ -2,7 +2,7 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.group_mean import GroupMean
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch() -> TensorDict:

@@ -18,7 +18,7 @@ from components.pareto.mgda import Mgda
 from components.pareto.pama import Pama
 from components.pareto.preferred import Preferred
 from rlcomp.errors import ConfigError, NumericalError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
 NAN = float("nan")

@@ -2,7 +2,7 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.process import Process
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
 

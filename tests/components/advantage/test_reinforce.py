@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.advantage.reinforce import Reinforce
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
 

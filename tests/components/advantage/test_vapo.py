@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.advantage.gae import GAE
 from components.advantage.vapo import VAPO
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component, example_batch
 
 

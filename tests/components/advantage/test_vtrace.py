@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from components.advantage.gae import GAE
 from components.advantage.vtrace import VTrace
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component, example_batch
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import encode_all, encode_prompts
+from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 Answers = Mapping[str, Sequence[str]]
 

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from rlcomp.component import Component
 from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
-from rlcomp.run.record import recording, version
+from rlcomp.metrics import recording, version
 from rlcomp.testing import check_component
 
 

@@ -3,11 +3,11 @@ from tensordict import TensorDict
 
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.tokenizer import character_tokenizer
 
 
 def make_policy() -> LanguageModel:

@@ -8,10 +8,10 @@ from torchrl.collectors import Collector
 from components.collector.gymnasium import GymnasiumCollector
 from components.environment.gymnasium import gymnasium_environment
 from rlcomp.errors import ConfigError
+from rlcomp.metrics import recording
 from rlcomp.model.control import actor
-from rlcomp.run.flow_built import built_flow
-from rlcomp.run.record import recording
-from rlcomp.run.seed import seeded
+from rlcomp.run.check_flow import built_flow
+from rlcomp.seed import seeded
 
 
 def make(seed=0, num_steps=20):

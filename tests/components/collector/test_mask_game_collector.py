@@ -4,12 +4,12 @@ from tensordict import TensorDict
 
 from components.collector.mask_game import MaskGame
 from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.engine.decoding import Sampling
 from rlcomp.errors import ConfigError
-from rlcomp.generation.sampling import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.tokenizer import character_tokenizer
 
 CAT = "the cat sat on the mat."
 DOG = "a dog ran to his den."

@@ -20,16 +20,16 @@ from components.loss.weight.equal_roles import EqualRoles
 from components.proximal.recomputed import Recomputed
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
-from rlcomp.describe import compose_config
+from rlcomp.engine.decoding import Sampling
 from rlcomp.errors import ConfigErrors
-from rlcomp.generation.sampling import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
 from rlcomp.report.summary import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.run.record import recording
-from rlcomp.run.resolve import plan_of
+from rlcomp.text.tokenizer import character_tokenizer
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 CAT = "the cat sat on the mat."
 DOG = "a dog ran to his den."

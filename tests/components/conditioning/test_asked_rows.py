@@ -8,8 +8,8 @@ from components.reward.brevity import Brevity
 from components.sampler.demonstrations import Demonstrations
 from components.task.sorting import Sorting
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.rows import encode_rows
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="0123456789>:,")
 TASK = Sorting(length=3)

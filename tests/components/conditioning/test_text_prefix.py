@@ -12,11 +12,11 @@ from components.reward.brevity import Brevity
 from components.sampler.uniform import Uniform
 from components.task.sorting import Sorting
 from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, DataError, ShapeError
-from rlcomp.minibatch import micro_batches, minibatches
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.run.stages import Nothing, Refill
+from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="0123456789>:,ab")
 TASK = Sorting(length=3)

@@ -7,7 +7,7 @@ from tensordict.nn import TensorDictModule
 
 from components.environment.gymnasium import gymnasium_environment
 from rlcomp.errors import ConfigError, MissingExtra
-from rlcomp.run.seed import seeded
+from rlcomp.seed import seeded
 
 
 def cartpole(seed=0, num_envs=3):

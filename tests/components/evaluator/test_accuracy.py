@@ -7,11 +7,11 @@ from components.reward.function import Function
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.tokenizer import character_tokenizer
 
 SEED, PROMPTS, SAMPLES = 3, 12, 4
 

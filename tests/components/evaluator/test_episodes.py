@@ -9,8 +9,8 @@ from torchrl.modules import ProbabilisticActor
 
 from components.environment.gymnasium import gymnasium_environment
 from components.evaluator.episodes import Episodes, first_return
-from rlcomp.run.record import recording
-from rlcomp.run.seed import seeded
+from rlcomp.metrics import recording
+from rlcomp.seed import seeded
 
 
 def evaluation(policy, max_steps=60, num_envs=4):

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from components.evaluator.next_token import NextTokenEvaluator
-from rlcomp.data import Example
+from rlcomp.data.task import Example
+from rlcomp.engine.decoding import Sampling
 from rlcomp.errors import ConfigError
-from rlcomp.generation.sampling import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.token_bytes import token_bytes
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.token_bytes import token_bytes
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 class Held:

@@ -14,10 +14,10 @@ from components.reward.function import Function
 from components.task.addition import Addition
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, MissingExtra
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.pareto import Aggregator
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
+from rlcomp.pareto.aggregator import Aggregator
 from rlcomp.run.stages import Nothing
+from rlcomp.text.tokenizer import character_tokenizer
 
 SEED, PROMPTS, LEVELS = 3, 3, 9
 TASK = Addition(digits=2, held_out=0.2)

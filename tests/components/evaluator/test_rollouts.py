@@ -6,11 +6,11 @@ from tensordict import TensorDict
 
 from components.evaluator.rollouts import RolloutLog
 from rlcomp.batch import encode_texts
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.tokenizer import character_tokenizer
 
 
 @pytest.fixture(scope="module")

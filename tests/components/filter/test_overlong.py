@@ -3,7 +3,7 @@ from tensordict import TensorDict
 
 from components.filter.overlong import Overlong
 from components.loss.reduction.token_mean import TokenMean
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch():

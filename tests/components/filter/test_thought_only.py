@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.filter.thought_only import ThoughtOnly
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.rows import encode_rows
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 FILTER = ThoughtOnly(tokenizer=TOKENIZER)

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from components.judge.generative import Generative
+from rlcomp.engine.decoding import Sampling
 from rlcomp.errors import ConfigError
-from rlcomp.generation.sampling import Sampling
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 TEMPLATE = "{reference}|{prediction}?"

@@ -6,7 +6,7 @@ from components.kl.in_reward import KLInReward
 from components.kl_controller.adaptive import AdaptiveKL
 from components.kl_controller.fixed import FixedKL
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch() -> TensorDict:

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from components.kl.in_token_reward import KLInTokenReward
 from components.kl_controller.fixed import FixedKL
-from rlcomp.advantage import broadcast, rewards_per_token
+from rlcomp.interfaces.advantage import broadcast, rewards_per_token
 from rlcomp.testing.example import example_batch
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "policy" / "openrlhf__compute_reward.safetensors"

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.kl.observe import KLObserver
 from components.kl_controller.adaptive import AdaptiveKL
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch(distance: float) -> TensorDict:

@@ -6,7 +6,7 @@ from components.kl_controller.doubling import DoublingKL
 from components.kl_controller.fixed import FixedKL
 from components.kl_controller.scheduled import ScheduledKL
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 ALL = [
     FixedKL(kl_coef=0.1),

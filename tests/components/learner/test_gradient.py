@@ -15,14 +15,15 @@ from components.loss.reduction.token_mean import TokenMean
 from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
-from rlcomp.component import Component, asked, masked
+from rlcomp.component import Component, asked
+from rlcomp.engine.decoding import Sampling
 from rlcomp.errors import ConfigError, NumericalError
-from rlcomp.generation.sampling import Sampling
-from rlcomp.loss import Loss, scalars
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.tokenizer import character_tokenizer
 
 
 def make_policy() -> LanguageModel:

@@ -20,18 +20,19 @@ from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.none import NoTrustRegion
-from rlcomp.component import Component, masked
+from rlcomp.component import Component
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, MissingExtra, NumericalError, ShapeError
+from rlcomp.functional.masked import masked
 from rlcomp.functional.min_norm import min_norm
-from rlcomp.generation.sampling import Sampling
-from rlcomp.loss import Loss, scalars
+from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
-from rlcomp.model.engine import Engine
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.pareto import Aggregator
-from rlcomp.run.record import recording
+from rlcomp.pareto.aggregator import Aggregator
+from rlcomp.text.tokenizer import character_tokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "preference"
 

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.loss.entropy_adaptive import AdaptiveEntropyLoss
 from components.loss.reduction.token_mean import TokenMean
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def loss(entropy_coef: float = 0.1) -> AdaptiveEntropyLoss:

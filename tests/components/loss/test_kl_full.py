@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from components.kl_controller.fixed import FixedKL
 from components.loss.kl_full import KLFullLoss
 from components.loss.reduction.token_mean import TokenMean
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def loss() -> KLFullLoss:

@@ -7,7 +7,7 @@ from components.kl_controller.fixed import FixedKL
 from components.loss.kl import KLLoss
 from components.loss.reduction.token_mean import TokenMean
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch() -> TensorDict:

@@ -14,7 +14,7 @@ from components.loss.reduction.fixed_length import FixedLength
 from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
-from rlcomp.loss import Loss
+from rlcomp.interfaces.loss import Loss
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "policy"
 

@@ -8,7 +8,7 @@ from components.loss.positive_nll import PositiveNLL
 from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.sft import SFTLoss
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 
 nan = torch.nan

@@ -13,7 +13,7 @@ from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.value import ValueLoss
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "policy"

@@ -18,8 +18,8 @@ from components.pareto.linear import Linear
 from components.reward.function import Function
 from components.reward.learned import Learned
 from rlcomp.batch import encode_texts
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.reward_model import classify, train_classifier
+from rlcomp.model.text_classifier import classify, train_classifier
+from rlcomp.text.tokenizer import character_tokenizer
 
 NAMES = ("S", "H", "V", "HR", "SH", "S3", "H2", "V2")
 WORDS = ("sun", "hat", "van", "rain", "sea", "snow", "hen", "vine")

@@ -10,8 +10,8 @@ from components.objectives.several import Several
 from components.reward.function import Function
 from rlcomp.batch import encode_texts
 from rlcomp.functional.multi_label import multi_label_loss
-from rlcomp.objectives import centred, seen
-from rlcomp.pareto import Aggregator, Objectives
+from rlcomp.pareto.aggregator import Aggregator, Objectives
+from rlcomp.pareto.objectives import centred, seen
 
 NAMES = ("polite", "brief", "friendly", "formal", "polite_2", "brief_2", "vivid", "vivid_2")
 # One text a row, eight labels; a dot is a label nobody gave.

@@ -10,9 +10,9 @@ from transformers import AutoModelForSequenceClassification, LlamaConfig
 from components.advantage.group_mean import GroupMean
 from components.advantage.per_objective import PerObjective
 from components.pareto.pama import Pama
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.records import read_rows
-from rlcomp.reward_model import train_classifier
+from rlcomp.data.records import read_rows
+from rlcomp.model.text_classifier import train_classifier
+from rlcomp.text.tokenizer import byte_tokenizer
 
 NAMES = ("S", "H", "V", "HR", "SH", "S3", "H2", "V2")
 NAN = math.nan

@@ -14,8 +14,8 @@ from components.reward.function import Function
 from components.reward.weighted_sum import WeightedSum
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, NumericalError
-from rlcomp.pareto import Aggregator, Objectives
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
+from rlcomp.pareto.aggregator import Aggregator, Objectives
 
 
 class Told(Aggregator):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rlcomp.pareto import Objectives
+from rlcomp.pareto.aggregator import Objectives
 
 
 @pytest.fixture(scope="session")

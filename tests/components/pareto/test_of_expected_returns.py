@@ -9,7 +9,7 @@ from components.pareto.expected import Expected
 from components.pareto.linear import Linear
 from components.pareto.smooth_chebyshev import SmoothChebyshev
 from rlcomp.errors import ConfigError, NumericalError
-from rlcomp.functional.scalarise import smooth_chebyshev_weights
+from rlcomp.functional.scalarization import smooth_chebyshev_weights
 
 NAN = float("nan")
 

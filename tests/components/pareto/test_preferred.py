@@ -3,7 +3,7 @@ import torch
 
 from components.pareto.preferred import Preferred
 from rlcomp.errors import ConfigError
-from rlcomp.pareto import Objectives, weighed
+from rlcomp.pareto.aggregator import Objectives, weighed
 
 ZEROS = torch.zeros(2, dtype=torch.float64)
 

@@ -110,7 +110,7 @@ def test_signed_advantages_of_one_length_weigh_the_same_whatever_they_are(shown)
 
 
 def _shown(rows):
-    from rlcomp.pareto import Objectives
+    from rlcomp.pareto.aggregator import Objectives
 
     names = tuple("abcdefgh"[: len(rows)])
     return Objectives(names, rows.mean(1), rows.mean(1), rows @ rows.T)

@@ -13,7 +13,7 @@ from components.pareto.mgda import Mgda
 from components.pareto.nash_mtl import NashMtl
 from components.pareto.torchjd import Torchjd
 from rlcomp.errors import MissingExtra, NumericalError
-from rlcomp.pareto import Objectives
+from rlcomp.pareto.aggregator import Objectives
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "preference"
 SETS = ["m2", "m2_conflict", "m2_opposite", "m2_aligned"]

@@ -8,12 +8,12 @@ import torch
 
 from components.position.entropy import EntropyFilter
 from components.position.every import EveryToken
+from rlcomp.data.positions import Tokenised
 from rlcomp.errors import ConfigError
 from rlcomp.model.build import causal_lm
 from rlcomp.model.next_token import next_token_entropies
-from rlcomp.model.token_bytes import encoded_with_ends
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.positions import Tokenised
+from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.tokenizer import byte_tokenizer
 
 TEXTS = ["to be or not to be, that is", "naïve 😀 café", "ab", ""]
 DOCUMENTS = [Tokenised(text, *encoded_with_ends(byte_tokenizer(), text)) for text in TEXTS]

@@ -1,9 +1,9 @@
 """Every token of a text."""
 
 from components.position.every import EveryToken
-from rlcomp.model.token_bytes import encoded_with_ends
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.positions import Span, Tokenised
+from rlcomp.data.positions import Span, Tokenised
+from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 def test_each_text_is_asked_for_its_own_tokens():

@@ -3,8 +3,8 @@
 import pytest
 
 from components.position.pattern import Pattern
+from rlcomp.data.positions import Tokenised
 from rlcomp.errors import ConfigError
-from rlcomp.positions import Tokenised
 
 
 def found(pattern, text):

@@ -3,9 +3,9 @@
 import pytest
 
 from components.position.sentences import Sentences
-from rlcomp.model.token_bytes import encoded_with_ends
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.positions import Tokenised
+from rlcomp.data.positions import Tokenised
+from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 def sentences(text, min_context=0):

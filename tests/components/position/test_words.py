@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.position.words import WordSpan
+from rlcomp.data.masked_text import span_problem
+from rlcomp.data.positions import Tokenised
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked_text import span_problem
-from rlcomp.positions import Tokenised
 
 TEXT = "It was the best of times, it was the worst of times,\nit was the agé of wisdom ..."
 

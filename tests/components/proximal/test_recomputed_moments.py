@@ -4,12 +4,12 @@ import torch.nn.functional as F
 
 import rlcomp.model.language_model
 from components.proximal.recomputed_moments import RecomputedMoments
-from rlcomp.functional.logprob import squared_probs
-from rlcomp.generation.sampling import Sampling, sampling_log_probs
+from rlcomp.engine.decoding import Sampling, sampling_log_probs
+from rlcomp.engine.logprob import squared_probs
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.tokenizer import character_tokenizer
 
 
 def make_policy(**sampling) -> LanguageModel:

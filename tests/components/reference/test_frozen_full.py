@@ -3,10 +3,10 @@ import torch
 from components.reference.frozen import Frozen
 from components.reference.frozen_full import FrozenFull
 from rlcomp.component import asking
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.text.tokenizer import character_tokenizer
 
 
 def make_policy():

@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from components.reference.refreshed import Refreshed
-from rlcomp.generation.sampling import Sampling
+from rlcomp.engine.decoding import Sampling
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
+from rlcomp.text.tokenizer import character_tokenizer
 
 
 def make_policy():

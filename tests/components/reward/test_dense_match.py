@@ -3,17 +3,17 @@ import torch
 from tokenizers import AddedToken
 
 from components.reward.dense_match import DenseMatch
-from rlcomp.data import Example
+from rlcomp.data.examples import prompt_batch
+from rlcomp.data.task import Example
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.engine import Engine
 from rlcomp.errors import DataError
-from rlcomp.generation.sampling import Sampling
 from rlcomp.io.state import owned
 from rlcomp.model.build import causal_lm
-from rlcomp.model.engine import Engine
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import byte_tokenizer, character_tokenizer
-from rlcomp.rows import encode_rows
-from rlcomp.sampling import prompt_batch
 from rlcomp.testing import check_component
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 CONTEXT, TRUTH = "ba", "ab"
 

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from components.advantage.leave_one_out import LeaveOneOut
 from components.reward.information_gain import InformationGain
 from rlcomp.batch import encode_texts
-from rlcomp.data import Example
+from rlcomp.data.examples import prompt_batch
+from rlcomp.data.task import Example
+from rlcomp.engine.decoding import Sampling
 from rlcomp.errors import DataError
-from rlcomp.generation.sampling import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.rows import encode_rows
-from rlcomp.run.record import recording
-from rlcomp.sampling import prompt_batch
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 

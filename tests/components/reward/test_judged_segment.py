@@ -8,9 +8,9 @@ from components.judge.word_prefix import WordPrefix
 from components.reward.judged_segment import JudgedSegment
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.rows import encode_rows
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 

@@ -6,8 +6,8 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 from components.reward.learned import Learned
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.reward_model import classify, load_classifier, train_classifier
+from rlcomp.model.text_classifier import classify, load_classifier, train_classifier
+from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="ab>")
 NAMES = {0: "many_a", 1: "ends_in_b"}

@@ -10,10 +10,10 @@ from components.advantage.leave_one_out import LeaveOneOut
 from components.filter.zero_variance import ZeroVariance
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.rows import encode_rows
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 

@@ -4,13 +4,13 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 
 from components.reward.prefix_match import PrefixMatch
-from rlcomp.data import Example
+from rlcomp.data.examples import prompt_batch
+from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.tokenizer import byte_tokenizer, character_tokenizer
-from rlcomp.rows import encode_rows
-from rlcomp.run.record import recording
-from rlcomp.sampling import prompt_batch
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 BYTES = byte_tokenizer()
 # " para" | "meter" | " =".

@@ -9,10 +9,10 @@ from components.reward.function import Function
 from components.reward.steps import Steps, split_steps
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError
-from rlcomp.model.tokenizer import byte_tokenizer, character_tokenizer
-from rlcomp.rows import encode_rows
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 
 def answered(tokenizer, responses: list[str]) -> TensorDict:

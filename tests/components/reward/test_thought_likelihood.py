@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from components.advantage.group_mean import GroupMean
 from components.advantage.noon import Noon
 from components.reward.thought_likelihood import ThoughtLikelihood
-from rlcomp.data import Example
-from rlcomp.generation.sampling import Sampling
+from rlcomp.data.examples import prompt_batch
+from rlcomp.data.task import Example
+from rlcomp.engine.decoding import Sampling
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.rows import encode_rows
-from rlcomp.sampling import prompt_batch
+from rlcomp.text.rows import encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 

@@ -9,7 +9,7 @@ from components.reward.function import Function
 from components.reward.weighted_sum import WeightedSum
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def length(response: str) -> float | None:

@@ -4,10 +4,10 @@ import torch
 from components.sampler.curriculum import Curriculum
 from components.task.sorting import Sorting
 from rlcomp.batch import decode_texts
-from rlcomp.data import is_held_out
+from rlcomp.data.task import is_held_out
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
+from rlcomp.text.tokenizer import byte_tokenizer
 
 TRAINING = [n for n in range(100) if not is_held_out(f"{n:02d}>", 0.1)]
 

@@ -4,9 +4,9 @@ import torch
 from components.sampler.demonstrations import Demonstrations
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
-from rlcomp.data import Example, is_held_out
+from rlcomp.data.task import Example, is_held_out
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 class Listed:

@@ -6,9 +6,9 @@ import torch
 from components.sampler.epochs import Epochs
 from components.task.sorting import Sorting
 from rlcomp.batch import decode_texts
-from rlcomp.data import is_held_out
+from rlcomp.data.task import is_held_out
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 def sampler(**changes) -> Epochs:

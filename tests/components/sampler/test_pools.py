@@ -5,8 +5,8 @@ from components.sampler.pools import Pools
 from components.task.sorting import Sorting
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.tokenizer import byte_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 def sampler(**changes) -> Pools:

@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.shaping.kimi_length import KimiLength
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch(lengths, correct, group_id, valid=None):

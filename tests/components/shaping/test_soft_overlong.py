@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.shaping.soft_overlong import SoftOverlong
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch(*lengths, reward=1.0, valid=None):

@@ -2,9 +2,9 @@ import pytest
 
 from components.position.every import EveryToken
 from components.task.annotated_text import AnnotatedText
-from rlcomp.data import Example
+from rlcomp.data.task import Example
 from rlcomp.errors import DataError
-from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 class Two:

@@ -5,7 +5,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from components.task.file import File
-from rlcomp.data import Example
+from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError, DataError
 
 PATTERN = OmegaConf.load(Path(__file__).parents[3] / "conf" / "task" / "gsm8k.yaml").answer_pattern

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from components.task.hub import Hub
-from rlcomp.data import Example
+from rlcomp.data.task import Example
 from rlcomp.errors import DataError
 
 

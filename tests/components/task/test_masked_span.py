@@ -7,10 +7,10 @@ from components.position.words import WordSpan
 from components.task.mask_proposal import MaskProposal
 from components.task.masked_span import MaskedSpan
 from components.task.text import Text
-from rlcomp.data import Example
+from rlcomp.data.masked_text import mask_span, span_problem
+from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked_text import mask_span, span_problem
-from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 def made(kind, text, tmp_path, pattern=r"(\w+)", **arguments):

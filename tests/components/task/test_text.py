@@ -11,7 +11,7 @@ from components.sampler.demonstrations import Demonstrations
 from components.task.text import Text
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.tokenizer import byte_tokenizer
+from rlcomp.text.tokenizer import byte_tokenizer
 
 
 def texts(task):

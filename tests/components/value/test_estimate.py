@@ -6,14 +6,14 @@ from components.learner.gradient import Learner
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.value import ValueLoss
 from components.value.estimate import ValueEstimate
+from rlcomp.engine.decoding import Sampling
 from rlcomp.functional.value import explained_variance
-from rlcomp.generation.sampling import Sampling
+from rlcomp.metrics import recording
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.build import causal_lm
 from rlcomp.model.critic import Critic
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
 from rlcomp.testing import check_component, example_batch
+from rlcomp.text.tokenizer import character_tokenizer
 
 KEYS = ("tokens", "attention_mask", "response_mask")
 

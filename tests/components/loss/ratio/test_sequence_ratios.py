@@ -11,7 +11,7 @@ from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.sequence_sum import SequenceSum
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.none import NoTrustRegion
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
 NAN = float("nan")

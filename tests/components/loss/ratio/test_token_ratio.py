@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.ratio.token import TokenRatio
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch() -> TensorDict:

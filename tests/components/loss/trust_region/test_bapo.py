@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from components.loss.trust_region.bapo import Bapo
 from components.loss.trust_region.clip import Clip
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 NAN = float("nan")
 # Positive mass 1.35 counts once the ceiling is above it, negative 0.7 until the floor is.

@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.trust_region.cispo import Cispo
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 NAN = float("nan")
 

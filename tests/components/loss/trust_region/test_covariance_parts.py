@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 NAN = float("nan")
 

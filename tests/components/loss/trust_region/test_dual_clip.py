@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.loss.trust_region.dual_clip import DualClip
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 NAN = float("nan")
 

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.loss.trust_region.kl_penalty import KLPenalty
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 NAN = float("nan")
 

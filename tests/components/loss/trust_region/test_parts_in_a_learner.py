@@ -21,12 +21,13 @@ from components.loss.weight.masked import MaskedWeight
 from components.loss.weight.self_normalised import SelfNormalisedWeight
 from components.loss.weight.top_entropy import TopEntropy
 from components.loss.weight.truncated import TruncatedWeight
-from rlcomp.component import asked, masked
-from rlcomp.generation.sampling import Sampling
+from rlcomp.component import asked
+from rlcomp.engine.decoding import Sampling
+from rlcomp.functional.masked import masked
+from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.tokenizer import character_tokenizer
-from rlcomp.run.record import recording
+from rlcomp.text.tokenizer import character_tokenizer
 
 PARTS = {
     "kl_cov": {"trust_region": KLCov(share=0.2)},

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.loss.weight.masked import MaskedWeight
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch():

@@ -10,7 +10,7 @@ from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.off_policy_mask import OffPolicyMask
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "policy" / "trl__opsm_loss.safetensors"
 NAN = float("nan")

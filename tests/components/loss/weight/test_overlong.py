@@ -7,7 +7,7 @@ from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.overlong import OverlongMask
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 
 
 def batch():

@@ -12,7 +12,7 @@ from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.top_entropy import TopEntropy
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing.example import example_batch
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "policy" / "trl__top_entropy_loss.safetensors"

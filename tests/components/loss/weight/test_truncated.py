@@ -15,7 +15,7 @@ from components.loss.weight.geometric import GeometricFilter
 from components.loss.weight.masked import MaskedWeight
 from components.loss.weight.truncated import TruncatedWeight
 from rlcomp.errors import ConfigError
-from rlcomp.run.record import recording
+from rlcomp.metrics import recording
 from rlcomp.testing.example import example_batch
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "policy"

@@ -1,0 +1,119 @@
+"""``rlcomp-describe``: what a recipe is made of, and how two differ. Never imports torch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from omegaconf import DictConfig
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from rlcomp.cli.guard import guard
+from rlcomp.errors import ConfigError, ConfigErrors
+from rlcomp.keys import SCHEMA
+from rlcomp.wiring.compare import changed
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.flow_source import flow_of, ran
+from rlcomp.wiring.plan import PhasePlan, Plan, read
+from rlcomp.wiring.reader import Node
+from rlcomp.wiring.resolve import check_plan
+
+
+def main() -> None:
+    """Print phases, stages, keys and shapes; with ``--against``, the difference of two recipes."""
+    guard(_app)
+
+
+def _app() -> None:
+    parser = argparse.ArgumentParser(prog="rlcomp-describe", description=main.__doc__)
+    parser.add_argument("overrides", nargs="*", help="as for rlcomp, e.g. recipe=grpo")
+    parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="a second recipe")
+    parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
+    given = parser.parse_args()
+    # No markup: a config may well hold "[/]".
+    console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
+    config = compose_config(given.overrides, given.config_dir)
+    if given.against:
+        other = compose_config(given.against, given.config_dir)
+        names = " ".join(given.overrides) or "default", " ".join(given.against)
+        console.print(difference(config, other, names))
+        return
+    plan, errors = read(config)
+    errors += check_plan(plan)
+    try:
+        for line in describe(plan):
+            console.print(line)
+    except ConfigError as error:  # a target that is not there is among the errors already
+        errors += [] if errors else [str(error)]
+    if errors:
+        raise ConfigErrors(errors)
+
+
+def describe(plan: Plan) -> list[Table | str]:
+    """One table a phase."""
+    return [_phase(name, phase) for name, phase in plan.phases.items()]
+
+
+def _phase(name: str, phase: PhasePlan) -> Table:
+    every = ", ".join(f"{node} every {period}" for node, (period, _) in phase.every.items())
+    title = f"phase {name}: {phase.steps} steps" + (f"; {every}" if every else "")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("stage", "part", "reads", "writes"):
+        table.add_column(column, overflow="fold")
+    empty = []
+    for stage in (*phase.stages, *(stage for _, stage in phase.every.values())):
+        if isinstance(stage, Node) and declare(stage.target).name == "Nothing":
+            empty.append(stage.path)
+        elif isinstance(stage, Node):
+            _rows(table, stage, 0)
+    if empty:
+        table.caption, table.caption_justify = f"empty slots: {', '.join(empty)}", "left"
+    return table
+
+
+def _rows(table: Table, node: Node, depth: int) -> None:
+    declaration, flow = declare(node.target), flow_of(node)
+    started = "a new batch: " if flow.fresh else ""
+    unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
+    own = frozenset(node.keys.get(key, key) for key in declaration.writes)
+    writes = own if depth or declaration.contained else flow.writes
+    table.add_row(
+        "  " * depth + node.path,
+        declaration.name,
+        unknown or _keys(flow.reads, declaration.optional),
+        unknown or started + _keys(writes),
+    )
+    for child in ran(node, declaration):
+        _rows(table, child, depth + 1)
+
+
+def _keys(keys: frozenset[str], optional: Sequence[str] = ()) -> str:
+    shown = [f"{key}{_shape(key)}" for key in sorted(keys & SCHEMA.keys())]
+    shown += [f"({key}{_shape(key)})" for key in sorted(set(optional) - keys)]
+    shown += sorted(keys - SCHEMA.keys())
+    return ", ".join(shown) or "-"
+
+
+def _shape(key: str) -> str:
+    return f"[{','.join(SCHEMA[key].shape.split())}]"
+
+
+def difference(one: DictConfig, other: DictConfig, names: tuple[str, str]) -> Table | str:
+    """What differs between two configs, as a table of config paths."""
+    differing = {path: pair for path, pair in changed(one, other).items() if path != "directory"}
+    if not differing:
+        return f"no difference between {names[0]} and {names[1]}"
+    table = Table(title=f"{names[0]} against {names[1]}", title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("config path", *names):
+        table.add_column(column, overflow="fold")
+    for path, pair in differing.items():
+        table.add_row(path, *pair)
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""``rlcomp-report``: sweeps and runs compared, offline. Never imports torch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rlcomp.cli.guard import guard
+from rlcomp.errors import DataError, require
+from rlcomp.report.groups import baseline_of, grouped
+from rlcomp.report.runs import Run, find_runs
+
+_NEEDED = ("scipy", "jinja2")
+
+
+def main() -> None:
+    """Compare runs and sweeps: one HTML page and two CSV files; for a single run, its rollouts."""
+    guard(_app)
+
+
+def _app() -> None:
+    parser = argparse.ArgumentParser(prog="rlcomp-report", description=main.__doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUNS", help="runs, sweeps, or folders of them")
+    parser.add_argument("--out", type=Path, help="where to write (default: the first of RUNS)")
+    parser.add_argument("--baseline", help="the group to compare with, e.g. recipe=grpo")
+    parser.add_argument("--metrics", default="", help="names, separated by commas")
+    parser.add_argument(
+        "--along",
+        default="",
+        metavar="SETTING",
+        help="groups that differ in it alone make one front, e.g. objectives.aggregator.weights",
+    )
+    given = parser.parse_args()
+    wanted = [name.strip() for name in given.metrics.split(",") if name.strip()]
+    for line in report(given.runs, given.out, given.baseline, wanted, given.along):
+        print(line)
+
+
+def report(
+    paths: list[str],
+    out: Path | None,
+    baseline: str | None,
+    wanted: list[str],
+    along: str = "",
+) -> list[str]:
+    """Read, compare, write.
+
+    Args:
+        paths: runs, sweeps, folders of them or patterns.
+        out: the directory written into; the first of the paths if not given.
+        baseline: name or settings of the group to compare with; the first group if not given.
+        wanted: metrics; the usual ones if none.
+        along: a setting; groups that differ in nothing else make one front.
+
+    Returns:
+        What to tell the user.
+    """
+    for module in _NEEDED:
+        require(module, "report")
+    from rlcomp.report.fronts import fronts_of, write_fronts
+    from rlcomp.report.page import Report, write_page
+    from rlcomp.report.tables import chosen_metrics, results, write_results, write_runs
+
+    runs = find_runs(paths)
+    groups = grouped(runs)
+    against = baseline_of(groups, baseline) if groups else None
+    metrics = chosen_metrics(runs, wanted)
+    rows = results(groups, metrics, against) if against else []
+    fronts = fronts_of(groups, along)
+    place = out or (Path(paths[0]) if Path(paths[0]).is_dir() else Path())
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        write_results(place / "report.csv", rows)
+        write_runs(place / "runs.csv", runs, groups, metrics)
+        if fronts is not None:
+            write_fronts(place / "fronts.csv", fronts)
+        about = Report(", ".join(paths), runs, groups, against, metrics, rows, fronts)
+        write_page(place / "report.html", about)
+    except OSError as error:
+        raise DataError(
+            f"the report cannot be written: {error}; choose a directory with --out"
+        ) from error
+    return [_counted(runs, len(groups)), *_faults(runs), f"report: {place / 'report.html'}"]
+
+
+def _counted(runs: list[Run], groups: int) -> str:
+    finished = sum(run.state == "finished" for run in runs)
+    return f"{len(runs)} runs in {groups} groups, {finished} finished"
+
+
+def _faults(runs: list[Run]) -> list[str]:
+    unsound = (run for run in runs if run.state not in ("finished", "repeated"))
+    return [f"{run.directory}: {run.state} {run.error}".rstrip() for run in unsound]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""``rlcomp-sample CHECKPOINT "prompt"``: ask a trained policy."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rlcomp.cli.guard import guard
+
+
+def main() -> None:
+    """Answer prompts with the policy of a checkpoint (or of a run's newest one)."""
+    guard(_app)
+
+
+def _app() -> None:
+    parser = argparse.ArgumentParser(prog="rlcomp-sample", description=main.__doc__)
+    parser.add_argument("checkpoint", type=Path, help="a checkpoint, or a run's directory")
+    parser.add_argument("prompts", nargs="+", metavar="PROMPT")
+    parser.add_argument("-n", type=_positive, default=1, help="answers per prompt (default 1)")
+    parser.add_argument("--temperature", type=float, help="0 for greedy (default: the run's own)")
+    parser.add_argument("--max-new-tokens", type=_positive, help="default: the run's own")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
+        for answer in answers:
+            print(f"{prompt}{answer}")
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be an integer greater than 0")
+    return int(text)
+
+
+def sample(
+    *,
+    checkpoint: Path,
+    prompts: list[str],
+    n: int,
+    temperature: float | None,
+    max_new_tokens: int | None,
+    seed: int,
+) -> list[list[str]]:
+    """``n`` answers to every prompt.
+
+    Raises:
+        CheckpointError: the checkpoint was not written by the command line, so it has no config;
+            or its run has no language model.
+    """
+    import dataclasses
+
+    import torch
+
+    from rlcomp.batch import decode_texts
+    from rlcomp.model.trained import trained_policy
+    from rlcomp.seed import named_seed
+
+    policy, config = trained_policy(checkpoint)
+    sampling = policy.sampling
+    if temperature is not None:
+        sampling = dataclasses.replace(sampling, temperature=temperature)
+    answered = policy.generate(
+        prompts,
+        group_size=n,
+        max_new_tokens=max_new_tokens or int(config.max_new_tokens),
+        sampling=sampling,
+        generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
+    )
+    texts = decode_texts(answered["response"])
+    return [texts[start : start + n] for start in range(0, len(texts), n)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Text files as documents: where each one stands, cut where it is too long.
+
+No torch here, so that a bad file is found before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rlcomp.data.records import Row, read_rows
+from rlcomp.errors import DataError, nearest
+
+_PLAIN = (".txt", ".txt.gz")
+_ROWS = (".jsonl", ".jsonl.gz")
+
+
+class Document(NamedTuple):
+    """A piece of a corpus.
+
+    Attributes:
+        text: the piece.
+        file: the file it stands in; of JSON Lines ``file:line``.
+        start: byte at which it starts in that file, unpacked; of JSON Lines, in the line's text.
+    """
+
+    text: str
+    file: str
+    start: int
+
+
+def read_documents(
+    path: Path, *, field: str, separator: str | None, longest: int, shortest: int
+) -> list[Document]:
+    r"""Every document of a file, or of all files below a folder in the order of their names.
+
+    Args:
+        path: a ``.txt``, ``.txt.gz``, ``.jsonl`` or ``.jsonl.gz`` file, or a folder; files of other
+            kinds in a folder are passed over.
+        field: the column of a JSON Lines row that holds its text.
+        separator: what stands between two documents of a text, such as ``"\n\n"``; it belongs to
+            neither. None: a file, or a row of JSON Lines, is one document.
+        longest: bytes; a longer document is cut in pieces, which together are the document: behind
+            a line end or before a space if there is one in the second half of what fits, otherwise
+            between two characters. At least 4, the longest character.
+        shortest: bytes; shorter pieces are left out.
+
+    Raises:
+        DataError: a file is missing, of another kind, malformed or not UTF-8; or there is nothing.
+    """
+    found = [
+        Document(data[start:stop].decode(), place, start)
+        for file in _files(path)
+        for place, data in _texts(file, field)
+        for start, stop in _ranges(data, separator, longest)
+        if stop - start >= shortest
+    ]
+    if not found:
+        raise DataError(f"'{path}' holds no document of at least {shortest} bytes: nothing to read")
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    path = path.expanduser()
+    known = (*_PLAIN, *_ROWS)
+    if path.is_dir():
+        found = sorted(file for file in path.rglob("*") if file.is_file())
+        found = [file for file in found if file.name.endswith(known)]
+        if not found:
+            raise DataError(f"the folder '{path}' holds no file of a known kind {known}")
+        return found
+    if not path.is_file():
+        raise DataError(f"there is no file or folder '{path}': set another path")
+    if not path.name.endswith(known):
+        raise DataError(f"'{path}' is not a file of a known kind {known}")
+    return [path]
+
+
+def _texts(file: Path, field: str) -> Iterator[tuple[str, bytes]]:
+    """The texts of a file, each with its place."""
+    if file.name.endswith(_PLAIN):
+        yield str(file), _plain(file)
+        return
+    for row in read_rows(str(file), {field}):
+        yield row.place, _field(row, field)
+
+
+def _plain(file: Path) -> bytes:
+    try:
+        data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{file}: byte {error.start} ({error.object[error.start]:#04x}) is not UTF-8: save the "
+            "file as UTF-8"
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{file}: cannot be read: {error}") from error
+    return data
+
+
+def _field(row: Row, field: str) -> bytes:
+    if field not in row.columns:
+        raise DataError(
+            f"{row.place}: the row has no column {field!r}{nearest(field, row.columns)}"
+        )
+    text = row.columns[field]
+    if not isinstance(text, str):
+        raise DataError(f"{row.place}: column {field!r} is {text!r:.60}, not a text")
+    # JSON can spell half a character, which cannot be UTF-8.
+    return text.encode("utf-8", "replace")
+
+
+def _ranges(data: bytes, separator: str | None, longest: int) -> Iterator[tuple[int, int]]:
+    """From where to where the pieces go, in bytes."""
+    start = len(BOM_UTF8) if data.startswith(BOM_UTF8) else 0
+    between = b"" if separator is None else separator.encode()
+    for part in data[start:].split(between) if between else [data[start:]]:
+        stop = start + len(part)
+        while start < stop:
+            end = _piece_end(data, start, stop, longest)
+            yield start, end
+            start = end
+        start = stop + len(between)
+
+
+def _piece_end(data: bytes, start: int, stop: int, longest: int) -> int:
+    if stop - start <= longest:
+        return stop
+    end, middle = start + longest, start + longest // 2
+    line = data.rfind(b"\n", middle, end) + 1
+    # Tokens open with a space rather than end in one.
+    space = data.rfind(b" ", middle + 1, end + 1)
+    if line or space > start:
+        return line or space
+    while data[end] & 0xC0 == 0x80:  # within a character
+        end -= 1
+    return end

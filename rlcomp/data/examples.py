@@ -1,0 +1,201 @@
+"""Which examples come next: training part, held-out part, shuffled epochs, room to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.batch import encode_texts
+from rlcomp.data.task import Example, Task, permutation
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.tokenizer import encode_all, encode_prompts
+
+# Tasks up to this size have every example measured; of larger ones, a fixed sample of 256.
+_MEASURED_WHOLE = 10_000
+_MEASURED_SAMPLE = 256
+
+
+def training_examples(task: Task, indices: Iterable[int]) -> Iterator[Example]:
+    """Those of the examples at the indices that are not held out, in order."""
+    return (example for _, example in numbered_examples(task, indices))
+
+
+def numbered_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, Example]]:
+    """The same, each with its index."""
+    for index in indices:
+        example = task.example(index)
+        if not example.is_held_out(task.held_out):
+            yield index, example
+
+
+def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
+    """Held-out examples for an evaluator: the same ones for the same seed, no prompt twice.
+
+    Args:
+        task: where they come from.
+        count: how many; all there are, if the task holds out fewer.
+        seed: which ones, and in which order.
+
+    Raises:
+        ConfigError: the task holds out nothing.
+    """
+    chosen: dict[str, Example] = {}
+    indices = permutation(len(task), seed, "held out") if task.held_out > 0 else iter(())
+    for index in indices:
+        example = task.example(index)
+        if example.is_held_out(task.held_out):
+            chosen.setdefault(example.prompt, example)
+        if len(chosen) == count:
+            break
+    if not chosen:
+        raise ConfigError(
+            f"task.held_out is {task.held_out} and none of its {len(task)} examples is held out: "
+            "there is nothing to evaluate on; raise task.held_out or add examples"
+        )
+    return list(chosen.values())
+
+
+def check_enough(task: Task, batch_size: int) -> None:
+    """Refuse a batch larger than the training part.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+    """
+    found = sum(1 for _ in islice(training_examples(task, range(len(task))), batch_size))
+    if found < batch_size:
+        raise ConfigError(
+            f"batch_size is {batch_size}, but the task has only {found} training examples (of "
+            f"{len(task)}, task.held_out is {task.held_out}); lower batch_size or task.held_out"
+        )
+
+
+def check_prompts_fit(
+    task: Task, tokenizer: PreTrainedTokenizerBase, context_length: int, max_new_tokens: int
+) -> None:
+    """Refuse a task whose longest prompt leaves no room for the answer.
+
+    Every prompt is measured up to 10,000 examples, otherwise the last one and a sample of 256.
+
+    Raises:
+        DataError: prompt and answer exceed the context; names the prompt and both lengths.
+    """
+    prompts = [example.prompt for example in _measured(task)]
+    lengths = map(len, encode_prompts(tokenizer, prompts))
+    length, longest = max(zip(lengths, prompts, strict=True))
+    if length + max_new_tokens > context_length:
+        raise DataError(
+            f"the prompt {_shown(longest)} has {length} tokens, and with max_new_tokens "
+            f"{max_new_tokens} that exceeds context_length {context_length}; raise context_length, "
+            "lower max_new_tokens or shorten task.prompt_template"
+        )
+
+
+def check_demonstrations_fit(
+    task: Task, tokenizer: PreTrainedTokenizerBase, context_length: int
+) -> None:
+    """Refuse a task whose longest prompt and demonstration do not fit, together with EOS.
+
+    Every example is measured up to 10,000 of them, otherwise the last one and a sample of 256.
+
+    Raises:
+        DataError: they exceed the context; names the prompt and both lengths.
+    """
+    examples = _measured(task)
+    prompts = encode_prompts(tokenizer, [example.prompt for example in examples])
+    responses = encode_all(tokenizer, [example.demonstration for example in examples])
+    lengths = [len(a) + len(b) + 1 for a, b in zip(prompts, responses, strict=True)]
+    length = max(lengths)
+    if length > context_length:
+        prompt = examples[lengths.index(length)].prompt
+        raise DataError(
+            f"the prompt {_shown(prompt)}, its demonstration and EOS have {length} tokens, which "
+            f"exceeds context_length {context_length}; raise context_length or take the example "
+            "out of the task"
+        )
+
+
+def _measured(task: Task) -> list[Example]:
+    whole = len(task) <= _MEASURED_WHOLE
+    sample = islice(permutation(len(task), 0, "prompt lengths"), _MEASURED_SAMPLE)
+    indices = range(len(task)) if whole else [len(task) - 1, *sample]
+    return [task.example(index) for index in indices]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def prompt_batch(examples: list[Example]) -> TensorDict:
+    """A new batch of the examples' prompts and answers, ``batch_size=[len(examples)]``.
+
+    Returns:
+        ``prompt``, ``answer`` and ``answer_ends``, shape ``[P, W]``.
+    """
+    answer = encode_texts([example.answer for example in examples])
+    ends = torch.zeros(answer.shape, dtype=torch.bool)
+    for row, example in enumerate(examples):
+        whole = len(example.answer.encode())
+        places = (whole,) if example.answer_ends is None else example.answer_ends
+        ends[row, [place - 1 for place in places if place]] = True
+    prompt = encode_texts([example.prompt for example in examples])
+    entries = {"prompt": prompt, "answer": answer, "answer_ends": ends}
+    return TensorDict(entries, batch_size=[len(examples)])
+
+
+@runtime_checkable
+class TakesPassRates(Protocol):
+    """A sampler that wants to know how its prompts were answered."""
+
+    def tell(self, pass_rates: Mapping[int, float]) -> None:
+        """How often each example (by its index in the task) was answered right, in [0, 1]."""
+        ...
+
+
+class ShuffledEpochs:
+    """Every training example once per epoch, each epoch in an order of its own.
+
+    Args:
+        task: where the examples come from.
+        seed: fixes the order of every epoch.
+    """
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self.task = task
+        self._start(seed, epoch=0, cursor=0)
+
+    def _start(self, seed: int, epoch: int, cursor: int) -> None:
+        self.seed, self.epoch, self.cursor = seed, epoch, cursor
+        order = permutation(len(self.task), seed, f"epoch {epoch}")
+        self._order = islice(order, cursor, None)
+
+    def _indices(self) -> Iterator[int]:
+        """The rest of this epoch, then the next one, without end."""
+        while True:
+            for index in self._order:
+                self.cursor += 1
+                yield index
+            self._start(self.seed, self.epoch + 1, 0)
+
+    def take(self, count: int) -> list[Example]:
+        """The next examples; where an epoch ends, the next one goes on.
+
+        The task must have training examples (:func:`check_enough`).
+        """
+        return [example for _, example in islice(self.numbered(), count)]
+
+    def numbered(self) -> Iterator[tuple[int, Example]]:
+        """The walk itself, without end: index and example."""
+        return numbered_examples(self.task, self._indices())
+
+    def run_state(self) -> dict[str, int]:
+        """Where the walk stands; JSON-able."""
+        return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
+
+    def load_run_state(self, state: dict[str, int]) -> None:
+        """Go on exactly where :meth:`run_state` was taken."""
+        self._start(state["seed"], state["epoch"], state["cursor"])

@@ -1,0 +1,93 @@
+"""A corpus seen as all of the spans that are asked for."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.data.masked_text import span_problem
+from rlcomp.data.positions import Position, Span, Tokenised
+from rlcomp.data.task import Task
+from rlcomp.errors import DataError
+from rlcomp.text.token_bytes import encoded_with_ends
+
+
+class CorpusSpans:
+    """The spans of a corpus that are asked for, each by a number.
+
+    Args:
+        corpus: its answers are the texts.
+        tokenizer: cuts them in tokens; a fast one.
+        position: chooses the spans.
+
+    Raises:
+        DataError: no span is chosen.
+    """
+
+    def __init__(
+        self, corpus: Task, tokenizer: PreTrainedTokenizerBase, position: Position
+    ) -> None:
+        examples = [corpus.example(index) for index in range(len(corpus))]
+        self.documents = [_tokenised(tokenizer, example.answer) for example in examples]
+        self._sources = [example.held_out_by for example in examples]
+        chosen = position.spans(self.documents)
+        # Flat, and not as Python objects, of which there would be a few for every token.
+        self._places = array("q", (place for spans in chosen for span in spans for place in span))
+        self._stops = list(accumulate(map(len, chosen)))
+        if not len(self):
+            raise DataError(
+                f"position chooses no span of the {len(examples)} documents of corpus: ask less of "
+                "a position, or give a corpus of longer documents"
+            )
+
+    def __len__(self) -> int:
+        """How many spans there are."""
+        return self._stops[-1]
+
+    def of(self, document: int) -> list[Span]:
+        """Those of one text, by its number in the corpus."""
+        first = self._stops[document - 1] if document else 0
+        places = self._places[2 * first : 2 * self._stops[document]]
+        return [Span(start, stop) for start, stop in zip(places[::2], places[1::2], strict=True)]
+
+    def __getitem__(self, index: int) -> tuple[Tokenised, Span]:
+        """A span, and the text it belongs to."""
+        start, stop = self._places[2 * index : 2 * index + 2]
+        return self.documents[bisect_right(self._stops, index)], Span(start, stop)
+
+    def source(self, index: int) -> str:
+        """What the text of a span is held out by; the same as in the corpus."""
+        return self._sources[bisect_right(self._stops, index)]
+
+
+def _tokenised(tokenizer: PreTrainedTokenizerBase, text: str) -> Tokenised:
+    ids, ends = encoded_with_ends(tokenizer, text)
+    return Tokenised(text, array("q", ids), array("q", ends))
+
+
+class Maskable:
+    """Those of a position's spans that can be masked: visible, and not all of the text.
+
+    Args:
+        position: chooses the spans.
+    """
+
+    def __init__(self, position: Position) -> None:
+        self.position = position
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """For each text, in order."""
+        chosen = self.position.spans(documents)
+        return [
+            [span for span in spans if _maskable(document.text, span)]
+            for document, spans in zip(documents, chosen, strict=True)
+        ]
+
+
+def _maskable(text: str, span: Span) -> bool:
+    wanted = text.encode()[span.start : span.stop].decode()
+    return span_problem(text, wanted, longest_words=len(text), largest_share=1.0) is None

@@ -1,0 +1,175 @@
+"""Our own decode loop: prompts read once, finished rows dropped, no padding in linear layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.cache import Cache, Memory
+from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
+from rlcomp.engine.fused import Fused
+from rlcomp.engine.packing import pack_prompts
+from rlcomp.engine.transformer import Transformer, attend
+
+# Prompt tokens read in one go: what the layers make of them on the way is not kept.
+_READ_TOKENS = 2**14
+# Bytes of keys and values at a time. More prompts than fit are answered in several passes.
+_CACHE_BYTES = 2**31
+
+
+@torch.no_grad()
+def decode(
+    transformer: Transformer,
+    prompts: Sequence[Sequence[int]],
+    *,
+    group_size: int,
+    max_new_tokens: int,
+    eos: int,
+    draw: Draw,
+    generator: torch.Generator,
+) -> Sampled:
+    """Sample ``group_size`` answers to every prompt.
+
+    From the same generator it gives the tokens of
+    :func:`rlcomp.engine.decode_transformers.decode`, as far as rounding leaves the logits alike.
+
+    Takes memory for one more copy of the model's layers, and of its head where the kernel wants
+    another layout; for the keys and values of each distinct prompt once and of each answer; no more
+    than 2 GiB of these at a time, except for a single prompt.
+
+    Arguments and result are those of that function, but for ``transformer``: the model. Equal
+    prompts are read once.
+    """
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, prompt in enumerate(prompts):
+        answers = range(place * group_size, (place + 1) * group_size)
+        groups.setdefault(tuple(prompt), []).extend(answers)
+    longest = max(len(prompt) for prompt in groups)
+    fused = Fused(transformer, longest + max_new_tokens)
+    uniforms = Uniforms(len(prompts) * group_size, generator)
+    transcript = Transcript(uniforms.rows)
+    for some in _passes(groups, max_new_tokens, fused.token_bytes):
+        loop = _Loop(fused, some, max_new_tokens)
+        for rows, start, steps in loop.segments(draw, uniforms, eos):
+            transcript.write(rows, start, steps)
+    return transcript.sampled(eos)
+
+
+Groups = dict[tuple[int, ...], list[int]]
+
+
+def _passes(groups: Groups, new: int, token_bytes: int) -> Iterator[Groups]:
+    """Prompts with their rows, as many at a time as there is memory for."""
+    some: Groups = {}
+    longest = answers = 0
+    for prompt, rows in groups.items():
+        longest, answers = max(longest, len(prompt)), answers + len(rows)
+        size = ((len(some) + 1) * longest + answers * new) * token_bytes
+        if some and size > _CACHE_BYTES:
+            yield some
+            some, longest, answers = {}, len(prompt), len(rows)
+        some[prompt] = rows
+    yield some
+
+
+class _Loop:
+    """Prompts and their rows, all of which take a step at a time."""
+
+    def __init__(self, fused: Fused, groups: Groups, limit: int) -> None:
+        prompts = list(groups)
+        owners = [place for place, rows in enumerate(groups.values()) for _ in rows]
+        self.fused = fused
+        self.limit = limit
+        # Rows of the batch that are still computed; repeated ones at the end fill up.
+        self.rows = [row for rows in groups.values() for row in rows]
+        self.real = len(self.rows)
+        lengths = [len(prompt) for prompt in prompts]
+        memory, logits = _read(fused, prompts)
+        self.cache = Cache(memory, lengths, owners, limit)
+        self.logits = logits[torch.tensor(owners, device=fused.device)]
+        self.positions = torch.tensor([lengths[owner] for owner in owners], device=fused.device)
+
+    def segments(
+        self, draw: Draw, uniforms: Uniforms, eos: int
+    ) -> Iterator[tuple[list[int], int, list[Drawn]]]:
+        """Steps taken by the same rows: the rows, the first step's number, what was drawn."""
+        alive = torch.ones(self.real, dtype=torch.bool, device=self.fused.device)
+        start, steps = 0, list[Drawn]()
+        for step in range(self.limit):
+            numbers = uniforms.at(step)[self.rows].to(self.fused.device)
+            steps.append(draw(self.logits, numbers))
+            tokens = steps[-1].tokens
+            alive &= tokens[: self.real] != eos
+            left = alive.nonzero().flatten().tolist()
+            if not left or step + 1 == self.limit:
+                break
+            size = _size(len(left))
+            if size < len(self.rows):
+                yield self.rows[: self.real], start, steps
+                start, steps = step + 1, []
+                alive, tokens = self._compact(left, size, tokens)
+            self._step(tokens)
+        yield self.rows[: self.real], start, steps
+
+    def _compact(self, left: list[int], size: int, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Go on with the rows that are left, some of them twice if they are too few."""
+        kept = (left + left)[:size]
+        self.rows = [self.rows[row] for row in kept]
+        self.real = len(left)
+        self.cache.keep(kept)
+        index = torch.tensor(kept, device=tokens.device)
+        self.positions = self.positions[index]
+        return torch.ones_like(index[: self.real], dtype=torch.bool), tokens[index]
+
+    def _step(self, tokens: Tensor) -> None:
+        """Read one more token per row."""
+        self.cache.grow()
+        x, rotation = self.fused.embed(tokens, self.positions)
+        for number, block in enumerate(self.fused.blocks):
+            q, k, v = block.project(x, rotation)
+            x = block.finish(x, self.cache.attend(number, q, k, v, block.block.scale))
+        self.logits = self.fused.logits(x)
+        self.positions = self.positions + 1
+
+
+def _size(rows: int) -> int:
+    """Rows to compute for so many that go on: few numbers, since kernels adapt to each."""
+    return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
+
+
+def _read(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Memory], Tensor]:
+    """What each layer remembers of the prompts, as :class:`Cache` takes it, and their logits."""
+    memory = fused.memory(len(prompts), max(len(prompt) for prompt in prompts))
+    logits: list[Tensor] = []
+    start = tokens = 0
+    for end, prompt in enumerate(prompts):
+        if tokens and tokens + len(prompt) > _READ_TOKENS:
+            logits.append(_read_some(fused, prompts, slice(start, end), memory))
+            start, tokens = end, 0
+        tokens += len(prompt)
+    logits.append(_read_some(fused, prompts, slice(start, len(prompts)), memory))
+    return memory, torch.cat(logits)
+
+
+def _read_some(
+    fused: Fused, prompts: Sequence[Sequence[int]], some: slice, memory: list[Memory]
+) -> Tensor:
+    packed = pack_prompts([list(prompt) for prompt in prompts[some]], fused.device)
+    lengths = torch.tensor([len(prompt) for prompt in prompts[some]], device=fused.device)
+    places = torch.arange(some.start, some.stop, device=fused.device).repeat_interleave(lengths)
+    ends = lengths.cumsum(0) - 1
+    # Prompts end where the longest ends, so that their answers can go on behind them.
+    columns = packed.positions + (memory[0][0].shape[-1] - lengths)[places - some.start]
+    x, rotation = fused.embed(packed.ids, packed.positions)
+    for number, (block, (keys, values)) in enumerate(zip(fused.blocks, memory, strict=True)):
+        q, k, v = block.project(x, rotation)
+        keys[places, :, :, columns] = k
+        values[places, :, columns] = v
+        attended = attend(q, k, v, packed.tiles, block.block.scale)
+        if number + 1 == len(fused.blocks):
+            # Nobody reads the other tokens' last states.
+            x, attended = x[ends], attended[ends]
+        x = block.finish(x, attended)
+    return fused.logits(x)

@@ -1,0 +1,130 @@
+"""The decode loop of transformers: for models our own loop does not know. No TensorDict in here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import Cache, PreTrainedModel
+
+from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
+from rlcomp.engine.probe import Traits
+
+
+@torch.no_grad()
+def decode(
+    model: PreTrainedModel,
+    traits: Traits,
+    prompts: Sequence[Sequence[int]],
+    *,
+    group_size: int,
+    max_new_tokens: int,
+    eos: int,
+    draw: Draw,
+    generator: torch.Generator,
+) -> Sampled:
+    """Sample ``group_size`` answers to every prompt.
+
+    Each prompt is read once and its cache repeated for the answers of its group, where the cache
+    can be repeated.
+
+    Args:
+        model: a causal model in eval mode.
+        traits: how the model is spoken to.
+        prompts: ``P`` non-empty lists of token ids.
+        group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
+        max_new_tokens: the most tokens a row may get, EOS included; at least 1.
+        eos: the id that ends a row.
+        draw: from logits and uniform numbers to tokens.
+        generator: on the CPU, so that the draws do not depend on the device; gives ``B`` uniform
+            numbers a step, finished rows included, in the order of the rows.
+
+    Returns:
+        ``B = P * G`` rows.
+    """
+    state = _prefill(model, traits, prompts, group_size)
+    uniforms = Uniforms(len(prompts) * group_size, generator)
+    finished = torch.zeros(len(prompts) * group_size, dtype=torch.bool, device=model.device)
+    steps: list[Drawn] = []
+    for step in range(max_new_tokens):
+        steps.append(draw(state.logits, uniforms.at(step).to(model.device)))
+        finished = finished | (steps[-1].tokens == eos)
+        if step + 1 == max_new_tokens or bool(finished.all()):
+            break
+        state.step(steps[-1].tokens)
+    transcript = Transcript(uniforms.rows)
+    transcript.write(range(uniforms.rows), 0, steps)
+    return transcript.sampled(eos)
+
+
+@dataclass
+class _State:
+    """The model's memory of all rows, and its logits for their next token.
+
+    ``mask`` is None when no prompt is padded: attention without a mask is the fast path.
+    """
+
+    model: PreTrainedModel
+    traits: Traits
+    positions: Tensor
+    mask: Tensor | None
+    logits: Tensor
+    cache: Cache | None = None
+
+    def read(self, ids: Tensor) -> None:
+        """Read tokens at the positions, and keep the logits of the last one."""
+        arguments: dict[str, object] = {"input_ids": ids, "attention_mask": self.mask}
+        if self.traits.takes_positions:
+            arguments["position_ids"] = self.positions
+        if self.traits.keeps_columns:
+            arguments["logits_to_keep"] = 1
+        if self.cache is not None:
+            arguments[self.traits.cache] = self.cache
+        output = self.model(**arguments, use_cache=True)
+        self.cache = output[self.traits.cache]
+        self.logits = output.logits[:, -1]
+
+    def step(self, token: Tensor) -> None:
+        """Read one more token per row."""
+        if self.traits.recurrent:
+            # Such a memory has no columns: only what is being read can be padding.
+            self.mask = None
+        elif self.mask is not None:
+            self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
+        self.positions = self.positions[:, -1:] + 1
+        self.read(token[:, None])
+
+    def repeat(self, times: int) -> None:
+        """Every row, ``times`` times in a row."""
+        if self.cache is not None:
+            self.cache.batch_repeat_interleave(times)
+        self.logits = self.logits.repeat_interleave(times, 0)
+        self.positions = self.positions.repeat_interleave(times, 0)
+        if self.mask is not None:
+            self.mask = self.mask.repeat_interleave(times, 0)
+
+
+def _prefill(
+    model: PreTrainedModel, traits: Traits, prompts: Sequence[Sequence[int]], group_size: int
+) -> _State:
+    """Read the prompts, padded on the left so that all of them end in the same column."""
+    if not traits.repeats_cache:
+        prompts = [prompt for prompt in prompts for _ in range(group_size)]
+    width = max(len(prompt) for prompt in prompts)
+    ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    positions = torch.arange(width) - (width - lengths)[:, None]
+    ragged = bool((lengths < width).any())
+    state = _State(
+        model=model,
+        traits=traits,
+        positions=positions.clamp(min=0).to(model.device),
+        mask=(positions >= 0).long().to(model.device) if ragged else None,
+        logits=torch.empty(0),
+    )
+    state.read(ids.to(model.device))
+    if traits.repeats_cache:
+        state.repeat(group_size)
+    return state

@@ -1,0 +1,199 @@
+"""The distribution tokens are drawn from, and the draw."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rlcomp.arguments import Fraction, Interval, NonNegativeFloat, NonNegativeInt
+from rlcomp.component import check_arguments
+
+# Tokens of a large vocabulary that are summed before the draw: about the root of its size, where
+# the sums over blocks and the sums in one block cost the same.
+_BLOCK = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How the next token is drawn from the model's logits.
+
+    The parts act in this order, as in transformers: temperature, top-k, top-p, min-p.
+
+    Attributes:
+        temperature: divides the logits; 0 takes the most likely token (greedy).
+        top_k: keep the ``top_k`` most likely tokens (ties with the last one stay); 0 keeps all.
+        top_p: keep the smallest set of likeliest tokens whose probability reaches ``top_p``;
+            1 keeps all.
+        min_p: keep tokens at least ``min_p`` times as likely as the likeliest one; 0 keeps all.
+        replay: record the tokens that were kept, and score over the recorded set: V/8 bytes a
+            token. Without it the set is that of the model that scores.
+
+    Source:
+        top-p: Holtzman et al. 2019, arXiv:1904.09751; min-p: Nguyen et al. 2024, arXiv:2407.01082;
+        replay: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
+    """
+
+    temperature: NonNegativeFloat = 1.0
+    top_k: NonNegativeInt = 0
+    top_p: Annotated[float, Interval(gt=0, le=1)] = 1.0
+    min_p: Fraction = 0.0
+    replay: bool = False
+
+    def __post_init__(self) -> None:
+        check_arguments(type(self), (), asdict(self))
+
+    @property
+    def truncates(self) -> bool:
+        """Whether some tokens may get probability 0."""
+        return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0
+
+    @property
+    def replays(self) -> bool:
+        """Whether the tokens kept are recorded, and scored over."""
+        return self.replay and self.truncates
+
+
+def at_temperature(logits: Tensor, temperature: float) -> Tensor:
+    """Logits over the temperature, in float32 at least (bf16 is too coarse for a vocabulary)."""
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    return logits if temperature == 1.0 else logits / temperature
+
+
+@torch.no_grad()
+def kept(logits: Tensor, sampling: Sampling) -> Tensor:
+    """Which tokens may be drawn.
+
+    Args:
+        logits: shape ``[N, V]``, already over the temperature.
+        sampling: the filters; its temperature is not used.
+
+    Returns:
+        Shape ``[N, V]``, bool, at least one True per row.
+    """
+    scores = logits
+    if 0 < sampling.top_k < scores.shape[-1]:
+        last = scores.topk(sampling.top_k).values[..., -1:]
+        scores = scores.masked_fill(scores < last, -torch.inf)
+    if sampling.top_p < 1.0:
+        ascending, order = scores.sort(dim=-1)
+        below = ascending.softmax(-1).cumsum(-1) <= 1.0 - sampling.top_p
+        below[..., -1] = False
+        scores = scores.masked_fill(torch.zeros_like(below).scatter(-1, order, below), -torch.inf)
+    if sampling.min_p > 0.0:
+        likely = scores.softmax(-1)
+        floor = sampling.min_p * likely.amax(-1, keepdim=True)
+        scores = scores.masked_fill(likely < floor, -torch.inf)
+    return scores > -torch.inf
+
+
+def filtered(logits: Tensor, sampling: Sampling, barred: Tensor | None = None) -> Tensor:
+    """Logarithms of what tokens are drawn in proportion to.
+
+    Args:
+        logits: shape ``[N, V]``, any float dtype.
+        sampling: temperature and filters.
+        barred: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
+
+    Returns:
+        Shape ``[N, V]``, not normalised, float32 at least; ``-inf`` where a token cannot be drawn.
+    """
+    if sampling.temperature == 0:
+        likely = _without(at_temperature(logits, 1.0), barred)
+        point = torch.full_like(likely, -torch.inf)
+        return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
+    # Barred after the temperature: -inf over an infinite one is NaN.
+    scaled = _without(at_temperature(logits, sampling.temperature), barred)
+    if sampling.truncates:
+        scaled = scaled.masked_fill(~kept(scaled, sampling), -torch.inf)
+    return scaled
+
+
+def sampling_log_probs(logits: Tensor, sampling: Sampling, barred: Tensor | None = None) -> Tensor:
+    """Log-probabilities of the distribution tokens are really drawn from.
+
+    Args:
+        logits: shape ``[N, V]``, any float dtype.
+        sampling: temperature and filters.
+        barred: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
+
+    Returns:
+        Shape ``[N, V]``, nats, float32 at least; ``-inf`` where a token cannot be drawn.
+    """
+    return filtered(logits, sampling, barred).log_softmax(-1)
+
+
+def _without(logits: Tensor, barred: Tensor | None) -> Tensor:
+    if barred is None:
+        return logits
+    # Far fewer than the vocabulary: a mask over all of it takes twenty times as long.
+    return logits.index_fill(-1, barred.nonzero().flatten(), -torch.inf)
+
+
+def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw one token per row by inverting the cumulative distribution.
+
+    Each row's token is a function of its scores and its uniform number alone. A token whose
+    probability is 0 in the dtype of the scores is never drawn. Of a large vocabulary first a block
+    of tokens is drawn, then a token in it with what the block has left of the uniform number, so
+    that few of the sums need float64.
+
+    Args:
+        scores: log-probs up to a constant, shape ``[N, V]``; ``-inf`` for what cannot be drawn.
+        uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
+
+    Returns:
+        Tokens, int64, and their log-probs, nats, in the dtype of the scores; shape ``[N]`` each.
+    """
+    top = scores.amax(-1, keepdim=True)
+    if scores.shape[-1] <= 2 * _BLOCK:
+        cumulative, token = _invert((scores - top).exp_(), uniform)
+    else:
+        weights = _in_blocks(scores, top)
+        sums = weights.sum(-1)
+        cumulative, block = _invert(sums, uniform)
+        inside = _left_over(sums, cumulative, block, uniform)
+        chosen = weights.gather(1, block[..., None].expand(-1, -1, _BLOCK)).squeeze(1)
+        # The clamp is for scores that are not numbers: their token must be one, too.
+        token = block * _BLOCK + _invert(chosen, inside)[1]
+        token.clamp_(max=scores.shape[-1] - 1)
+    log_prob = scores.gather(-1, token) - top - cumulative[:, -1:].log()
+    return token.squeeze(-1), log_prob.squeeze(-1).to(scores.dtype)
+
+
+def _in_blocks(scores: Tensor, top: Tensor) -> Tensor:
+    """``exp(scores - top)``, shape ``[N, ceil(V / block), block]``, filled up with zeros."""
+    rows, vocabulary = scores.shape
+    weights = scores.new_empty(rows, -(-vocabulary // _BLOCK), _BLOCK)
+    flat = weights.view(rows, -1)
+    flat[:, vocabulary:] = -torch.inf
+    torch.sub(scores, top, out=flat[:, :vocabulary])
+    return weights.exp_()
+
+
+def _invert(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row of weights ``[N, n]`` the index at which their sum passes a share of the total.
+
+    With ``u`` in [0, total), the first index whose cumulative sum exceeds ``u`` is one at which the
+    sum grows. Two roundings could break that (``u * total`` reaching ``total``; a parallel prefix
+    sum that grows by an ulp at a zero): there the middle of the distribution is taken, with a
+    chance of about 1e-16.
+
+    Returns:
+        The cumulative sums, shape ``[N, n]``, float64; the index, int64, shape ``[N, 1]``.
+    """
+    cumulative = weights.cumsum(-1, dtype=torch.float64)
+    levels = F.pad(uniform, (0, 1), value=0.5).mul_(cumulative[:, -1:])
+    index = torch.searchsorted(cumulative, levels, right=True).clamp_(max=weights.shape[-1] - 1)
+    drawn, middle = index[:, :1], index[:, 1:]
+    return cumulative, torch.where(weights.gather(-1, drawn) > 0, drawn, middle)
+
+
+def _left_over(weights: Tensor, cumulative: Tensor, index: Tensor, uniform: Tensor) -> Tensor:
+    """Where in the weight at the index the uniform number falls, in [0, 1], ``[N, 1]``."""
+    weight = weights.gather(-1, index).double()
+    level = uniform * cumulative[:, -1:]
+    return ((level - cumulative.gather(-1, index)) / weight + 1).clamp_(0, 1)

@@ -1,0 +1,166 @@
+"""What is drawn: a token for every row at every step, and the answers put together from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.decoding import Sampling, filtered, sample
+from rlcomp.engine.sampling_mask import pack
+
+# Logits a draw looks at in one go: 1 million, which stay in a cache of 4 MB.
+_DRAWN = 2**20
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One token per row.
+
+    Attributes:
+        tokens: shape ``[N]``, int64.
+        log_probs: shape ``[N]``, nats.
+        kept: shape ``[N, ceil(V / 8)]``, uint8: the tokens each was drawn from; None if not
+            recorded.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+    kept: Tensor | None = None
+
+
+# From logits ``[N, V]`` and a uniform number for each row, ``[N, 1]``.
+Draw = Callable[[Tensor, Tensor], Drawn]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What the model answered, row by row; ``S`` steps were taken.
+
+    Attributes:
+        tokens: shape ``[B, S]``, int64; arbitrary after a row's end.
+        log_probs: shape ``[B, S]``, nats; arbitrary after a row's end.
+        lengths: shape ``[B]``, int64: tokens sampled, EOS included.
+        truncated: shape ``[B]``, bool: no EOS within the limit.
+        kept: shape ``[B, S, ceil(V / 8)]``, uint8: the tokens each was drawn from; arbitrary after
+            a row's end. None if not recorded.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+    lengths: Tensor
+    truncated: Tensor
+    kept: Tensor | None = None
+
+
+class Uniforms:
+    """Uniform numbers for the rows of a batch, step by step.
+
+    A row's numbers depend on the generator, the size of the batch, and its place in it, not on
+    which rows have ended or are read together.
+
+    Args:
+        rows: ``B``.
+        generator: on the CPU.
+    """
+
+    def __init__(self, rows: int, generator: torch.Generator) -> None:
+        self.rows = rows
+        self.generator = generator
+        self._drawn: list[Tensor] = []
+
+    def at(self, step: int) -> Tensor:
+        """Numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
+        while len(self._drawn) <= step:
+            self._drawn.append(
+                torch.rand(self.rows, 1, dtype=torch.float64, generator=self.generator)
+            )
+        return self._drawn[step]
+
+
+class Transcript:
+    """What was drawn for the rows of a batch, in pieces.
+
+    Args:
+        rows: ``B``.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self._pieces: list[tuple[list[int], int, Drawn]] = []
+
+    def write(self, rows: Sequence[int], start: int, steps: Sequence[Drawn]) -> None:
+        """Note steps that some rows took together.
+
+        Args:
+            rows: the first of those that were drawn for; the others are left out.
+            start: number of the first step.
+            steps: what was drawn, at least one step.
+        """
+        kept = [step.kept[: len(rows)] for step in steps if step.kept is not None]
+        drawn = Drawn(
+            torch.stack([step.tokens[: len(rows)] for step in steps], 1),
+            torch.stack([step.log_probs[: len(rows)] for step in steps], 1),
+            torch.stack(kept, 1) if kept else None,
+        )
+        self._pieces.append((list(rows), start, drawn))
+
+    def sampled(self, eos: int) -> Sampled:
+        """All rows; 0 where nothing was written.
+
+        Args:
+            eos: the id that ends a row.
+        """
+        length = max(start + drawn.tokens.shape[1] for _, start, drawn in self._pieces)
+        tokens = self._whole([drawn.tokens for _, _, drawn in self._pieces], length)
+        ends = tokens == eos
+        ended = ends.any(1)
+        kept = [drawn.kept for _, _, drawn in self._pieces if drawn.kept is not None]
+        return Sampled(
+            tokens=tokens,
+            log_probs=self._whole([drawn.log_probs for _, _, drawn in self._pieces], length),
+            lengths=torch.where(ended, ends.int().argmax(1) + 1, length),
+            truncated=~ended,
+            kept=self._whole(kept, length) if kept else None,
+        )
+
+    def _whole(self, parts: Sequence[Tensor], length: int) -> Tensor:
+        whole = parts[0].new_zeros(self.rows, length, *parts[0].shape[2:])
+        for (rows, start, _), part in zip(self._pieces, parts, strict=True):
+            whole[rows, start : start + part.shape[1]] = part
+        return whole
+
+
+def draw_tokens(
+    logits: Tensor, uniform: Tensor, sampling: Sampling, barred: Tensor | None
+) -> Drawn:
+    """Draw one token per row, some rows at a time.
+
+    Args:
+        logits: shape ``[N, V]``.
+        uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
+        sampling: the distribution to draw from; whether the sets drawn from are recorded.
+        barred: tokens that are never drawn, shape ``[V]``, bool.
+    """
+    rows = max(1, _DRAWN // logits.shape[1])
+    if len(logits) <= rows:
+        return _draw_some(logits, uniform, sampling, barred)
+    starts = range(0, len(logits), rows)
+    parts = [
+        _draw_some(logits[at : at + rows], uniform[at : at + rows], sampling, barred)
+        for at in starts
+    ]
+    kept = [part.kept for part in parts if part.kept is not None]
+    return Drawn(
+        torch.cat([part.tokens for part in parts]),
+        torch.cat([part.log_probs for part in parts]),
+        torch.cat(kept) if kept else None,
+    )
+
+
+def _draw_some(logits: Tensor, uniform: Tensor, sampling: Sampling, barred: Tensor | None) -> Drawn:
+    scores = filtered(logits, sampling, barred)
+    tokens, log_probs = sample(scores, uniform)
+    return Drawn(tokens, log_probs, pack(scores > -torch.inf) if sampling.replays else None)

@@ -1,0 +1,136 @@
+"""How a language model is computed: which forward pass, which matrix product."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from rlcomp.component import check_arguments
+from rlcomp.engine.families import backbone_layers, layers, unknown
+from rlcomp.engine.linear import Kernel, fastest_kernel, has_onednn, linear
+from rlcomp.engine.packing import pack_prompts
+from rlcomp.engine.transformer import Layers, Transformer
+from rlcomp.errors import ConfigError
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """How a language model is computed. It changes speed and memory, and numbers by rounding only.
+
+    Attributes:
+        forward: ``packed`` is our own pass over the model's weights: no padding, every prompt read
+            once for all of its answers, finished answers dropped from sampling. ``transformers`` is
+            the model's own. ``auto`` takes the first where it knows the architecture (Llama, Qwen2,
+            Qwen3, GPT-2) and agrees with the second on a few tokens; the log says which it took.
+        linear: how linear layers multiply. ``torch`` and ``onednn`` are both float32; ``auto``
+            takes what a start-up probe finds faster on this machine. ``bfloat16`` rounds the
+            factors of every product, three decimal digits, and keeps weights and sums in float32.
+            Only the packed forward pass heeds it. Whatever it is, sampling keeps large matrices in
+            oneDNN's layout on a CPU, where products with few rows are faster so.
+    """
+
+    forward: Literal["auto", "packed", "transformers"] = "auto"
+    linear: Literal["auto", "torch", "onednn", "bfloat16"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_arguments(type(self), (), asdict(self))
+        if self.forward == "transformers" and self.linear in ("onednn", "bfloat16"):
+            raise ConfigError(
+                f"engine.linear is {self.linear}, which the forward pass of transformers does not "
+                "heed: use engine.forward=auto, or engine.linear=torch"
+            )
+
+    def transformer(self, model: PreTrainedModel) -> Transformer | None:
+        """Our own forward pass for a model; None to use the model's.
+
+        Args:
+            model: a causal model in eval mode.
+
+        Raises:
+            ConfigError: ``forward`` is ``packed``, and the model is not known or disagrees.
+        """
+
+        def theirs(ids: Tensor) -> Tensor:
+            return model(input_ids=ids).logits  # type: ignore[no-any-return]
+
+        return self._checked(model, model, layers, theirs)
+
+    def backbone(self, model: PreTrainedModel, backbone: nn.Module) -> Transformer | None:
+        """Our own forward pass for a copy of a model's backbone; None to use the backbone's.
+
+        Args:
+            model: the model it was copied from.
+            backbone: without an output head.
+        """
+
+        def theirs(ids: Tensor) -> Tensor:
+            return backbone(input_ids=ids).last_hidden_state  # type: ignore[no-any-return]
+
+        return self._checked(model, backbone, backbone_layers, theirs)
+
+    def _checked(
+        self,
+        model: PreTrainedModel,
+        owner: nn.Module,
+        read: Callable[[nn.Module], Layers],
+        theirs: Callable[[Tensor], Tensor],
+    ) -> Transformer | None:
+        if self.forward == "transformers":
+            return None
+        name, why = model.config.model_type, unknown(model)
+        if why is None:
+            if _agree(Transformer(owner, read, "torch"), theirs, model.device):
+                kernel = self.kernel()
+                _LOG.info("%s: packed forward pass, linear layers by %s", name, kernel)
+                return Transformer(owner, read, kernel)
+            why = "it gives other numbers than the model's own"
+        if self.forward == "packed":
+            raise ConfigError(
+                f"engine.forward is packed, but our own forward pass cannot read this model "
+                f"({name}): {why}; use engine=auto"
+            )
+        note = "" if self.linear in ("auto", "torch") else f"; engine.linear={self.linear} is lost"
+        _LOG.warning(
+            "%s: the forward pass of transformers, slower than ours: %s%s", name, why, note
+        )
+        return None
+
+    def kernel(self) -> Kernel:
+        """What multiplies.
+
+        Raises:
+            ConfigError: oneDNN is asked for and not there.
+        """
+        if self.linear == "onednn" and not has_onednn():
+            raise ConfigError(
+                "engine.linear is onednn, which this build of torch lacks: use auto or torch"
+            )
+        return fastest_kernel() if self.linear == "auto" else self.linear
+
+
+# The default: whatever is fastest and gives the same numbers.
+AUTO = Engine()
+
+
+@torch.no_grad()
+def _agree(
+    transformer: Transformer, theirs: Callable[[Tensor], Tensor], device: torch.device
+) -> bool:
+    """Whether both say the same of a few tokens, to rounding."""
+    rows = [[0, 1, 0, 1], [1, 1, 0]]
+    ours, head = transformer(pack_prompts(rows, device), None)
+    if head is not None:
+        ours = linear(ours, head.weight, head.bias, head.kernel)
+    expected = torch.cat([theirs(torch.tensor([row], device=device))[0] for row in rows])
+    # The norms of transformers round to float32 even where all else is float64.
+    coarse = torch.float32 if expected.dtype == torch.float64 else expected.dtype
+    rounding = torch.finfo(coarse).eps ** 0.7 * expected.abs().max()
+    return bool((ours - expected).abs().max() <= rounding)

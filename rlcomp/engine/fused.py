@@ -1,0 +1,248 @@
+"""Weights of a model put together for many small steps, while they do not change."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from rlcomp.engine.cache import Memory
+from rlcomp.engine.linear import Kernel, has_onednn, linear
+from rlcomp.engine.norm import rms_norm
+from rlcomp.engine.transformer import Block, Transformer
+
+# Numbers of a matrix from which oneDNN's own layout is faster than the plain one for few rows.
+_LARGE = 2**18
+# Rows up to which the plain product is as fast as any for a matrix that is not large.
+_FEW = 128
+
+
+class Matrix:
+    """A linear layer for many products with few rows.
+
+    Whatever the kernel, a large matrix on a CPU is copied, once, into the layout of oneDNN: with
+    few rows, a product in the plain layout spends its time on making such a copy itself.
+
+    Args:
+        weight: shape ``[out, in]``.
+        bias: shape ``[out]``; None for none.
+        kernel: ``bfloat16`` rounds the factors.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> None:
+        self.weight = weight.bfloat16() if kernel == "bfloat16" else weight
+        self.dtype = self.weight.dtype
+        self.bias = bias
+        self.kernel: Kernel = kernel
+        self.packed = weight.numel() >= _LARGE and _can_pack(self.weight)
+        if self.packed:
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous())
+        else:
+            self.turned = self.weight.t()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x @ weight.T + bias`` for ``x`` of shape ``[N, in]``, in its dtype."""
+        if self.kernel == "bfloat16":
+            y = self._product(x.to(self.dtype), None).to(x.dtype)
+            return y if self.bias is None else y.add_(self.bias)
+        return self._product(x, self.bias)
+
+    def _product(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        if self.packed:
+            y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, bias, "none", [], "")
+            return y
+        if len(x) <= _FEW:
+            # What F.linear does, without its way there.
+            return torch.mm(x, self.turned) if bias is None else torch.addmm(bias, x, self.turned)
+        return linear(x, self.weight, bias, "torch" if self.kernel == "bfloat16" else self.kernel)
+
+
+def _can_pack(weight: Tensor) -> bool:
+    if weight.device.type != "cpu" or not has_onednn():
+        return False
+    if weight.dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return weight.dtype == torch.float32
+
+
+class Norm:
+    """A norm, in few calls.
+
+    Args:
+        module: a LayerNorm or a root-mean-square norm.
+        order: in which its weight is to be taken.
+    """
+
+    def __init__(self, module: Any, order: Tensor | None = None) -> None:  # noqa: ANN401
+        self.module = module
+        self.plain = isinstance(module, nn.LayerNorm)
+        if not self.plain:
+            self.weight = module.weight if order is None else module.weight[order]
+            self.eps = self.weight.new_full((1,), module.variance_epsilon)
+        self.half = module.weight.dtype in (torch.bfloat16, torch.float16)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``x`` normed over its last dimension."""
+        if self.plain:
+            return self.module(x)  # type: ignore[no-any-return]
+        if self.half:
+            return rms_norm(x, self.weight, self.module.variance_epsilon)
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        scale = torch.addcmul(self.eps, length, length, value=1 / x.shape[-1]).rsqrt_()
+        return (x * scale).mul_(self.weight)
+
+
+class FusedBlock:
+    """A layer whose matrices on the same input are one matrix; adapters are merged into it.
+
+    Of queries and keys, features that rotate together stand side by side, so that a rotation is the
+    product of complex numbers. Their dot products, all that is made of them, stay what they are.
+
+    Args:
+        block: the layer.
+        rotates: whether its positions rotate.
+        kernel: how linear layers are multiplied.
+    """
+
+    def __init__(self, block: Block, rotates: bool, kernel: Kernel) -> None:
+        weight, bias = _stacked(block.qkv)
+        self.block = block
+        self.heads, self.kv_heads = block.heads, block.kv_heads
+        self.size = weight.shape[0] // (block.heads + 2 * block.kv_heads)
+        self.turned = (block.heads + block.kv_heads) * self.size
+        order = torch.arange(self.size, device=weight.device)
+        if rotates:
+            order = order.view(2, -1).t().flatten()
+            weight = self._paired(weight, order)
+            bias = None if bias is None else self._paired(bias, order)
+        self.qkv = Matrix(weight, bias, kernel)
+        self.out = Matrix(*_stacked([block.out]), kernel)
+        self.expand = Matrix(*_stacked(block.expand), kernel)
+        self.contract = Matrix(*_stacked([block.contract]), kernel)
+        self.norms = [Norm(norm) for norm in block.norms]
+        self.head_norms = [Norm(norm, order) for norm in block.head_norms or ()]
+
+    def project(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``.
+
+        Args:
+            x: the stream.
+            rotation: complex, shape ``[N, 1, D / 2]``; None for none.
+        """
+        joined = self.qkv(self.norms[0](x)).view(len(x), -1, self.size)
+        turned, v = joined[:, : -self.kv_heads], joined[:, -self.kv_heads :]
+        if self.head_norms:
+            heads = (turned[:, : self.heads], turned[:, self.heads :])
+            parts = zip(self.head_norms, heads, strict=True)
+            turned = torch.cat([norm(part) for norm, part in parts], 1)
+        if rotation is not None:
+            turned = _rotated(turned, rotation)
+        return turned[:, : self.heads], turned[:, self.heads :], v
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """The stream behind the layer, ``[N, H]``, from what its heads attended ``[N, A]``."""
+        x = x + self.out(attended)
+        inner = self.expand(self.norms[1](x))
+        if len(self.block.expand) == 2:
+            gate, up = inner.chunk(2, 1)
+            inner = self.block.activation(gate).mul_(up)
+        else:
+            inner = self.block.activation(inner)
+        return self.contract(inner).add_(x)
+
+    def _paired(self, joined: Tensor, order: Tensor) -> Tensor:
+        """Rows of queries and keys in another order, head by head."""
+        heads = joined[: self.turned].view(-1, self.size, *joined.shape[1:])[:, order]
+        return torch.cat([heads.flatten(0, 1), joined[self.turned :]])
+
+
+class Fused:
+    """A model's weights as they are now. Holds one more copy of those that are put together.
+
+    Args:
+        transformer: the model.
+        positions: rows are never longer.
+    """
+
+    def __init__(self, transformer: Transformer, positions: int) -> None:
+        layers, kernel = transformer.layers, transformer.kernel
+        self.layers = layers
+        self.blocks = [
+            FusedBlock(block, layers.rotary is not None, kernel) for block in layers.blocks
+        ]
+        head = transformer.head()
+        assert head is not None
+        self.norm = Norm(layers.norm)
+        self.head = Matrix(head.weight, head.bias, kernel)
+        # Not the head's own matrix, which may have another dtype and layout.
+        self.like: Tensor = head.weight
+        self.device = self.like.device
+        self.rotations: Tensor | None = None
+        if layers.rotary is not None:
+            every = torch.arange(positions, device=self.device)
+            cos, sin = layers.rotary(self.like[None, :1], every[None])
+            half = cos.shape[-1] // 2
+            wide = torch.promote_types(cos.dtype, torch.float32)
+            parts = (each[0, :, None, :half].to(wide) for each in (cos, sin))
+            self.rotations = torch.complex(*parts)
+
+    def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The stream before the first layer, ``[N, H]``, and the rotation of its positions."""
+        layers = self.layers
+        x: Tensor = layers.embedding(ids)
+        if layers.position_embedding is not None:
+            x = x + layers.position_embedding(positions)
+        return x, None if self.rotations is None else self.rotations[positions]
+
+    def memory(self, prompts: int, longest: int) -> list[Memory]:
+        """Room for keys and values of prompts, for each layer, as the cache takes it."""
+        new = self.like.new_zeros
+        return [
+            (
+                new(prompts, block.kv_heads, block.size, longest),
+                new(prompts, block.kv_heads, longest, block.size),
+            )
+            for block in self.blocks
+        ]
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of the keys and values of a token."""
+        return sum(keys.nbytes + values.nbytes for keys, values in self.memory(1, 1))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Of the next token, ``[N, V]``, from the stream behind the last layer."""
+        return self.head(self.norm(x))
+
+
+def _rotated(x: Tensor, rotation: Tensor) -> Tensor:
+    pairs = x.to(rotation.real.dtype).view(*x.shape[:-1], -1, 2)
+    turned = torch.view_as_real(torch.view_as_complex(pairs) * rotation)
+    return turned.view(x.shape).to(x.dtype)
+
+
+def _stacked(modules: Sequence[nn.Module]) -> tuple[Tensor, Tensor | None]:
+    """Linear layers on the same input as one: weight ``[out, in]`` and bias."""
+    parts = [_weights(module) for module in modules]
+    if len(parts) == 1:
+        return parts[0]
+    weights = torch.cat([weight for weight, _ in parts])
+    biases = [bias for _, bias in parts if bias is not None]
+    return weights, torch.cat(biases) if biases else None
+
+
+def _weights(module: Any) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
+    """Weight ``[out, in]`` and bias of a linear layer, with the adapters that are switched on."""
+    if type(module) is nn.Linear:
+        return module.weight, module.bias
+    if type(module) is Conv1D:
+        return module.weight.t().contiguous(), module.bias
+    if module.disable_adapters:
+        return _weights(module.get_base_layer())
+    merged = copy.deepcopy(module)
+    merged.merge()
+    return _weights(merged.get_base_layer())

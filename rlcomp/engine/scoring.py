@@ -1,0 +1,183 @@
+"""From rows of tokens to the states, or logits, that speak of their response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDict
+from torch import Tensor
+from torch.func import functional_call
+from transformers import PreTrainedModel
+
+from rlcomp.engine.output_head import Head
+from rlcomp.engine.packing import pack
+from rlcomp.engine.probe import Traits
+from rlcomp.engine.sampling_mask import contains
+from rlcomp.engine.transformer import Transformer
+from rlcomp.errors import DataError, ShapeError
+from rlcomp.functional.masked import masked
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The response tokens of a batch as one list of length ``N``.
+
+    Attributes:
+        states: shape ``[M, H]``: the last hidden states, of other tokens as well; without a
+            ``head``, the logits ``[M, V]``.
+        head: from states to logits; None where a model keeps that to itself.
+        rows: shape ``[N]``: which row of ``states`` speaks of each.
+        targets: shape ``[N]``: which token it was.
+        places: shape ``[N]``: where it stands in the flattened batch.
+        shape: ``(B, T)``.
+        kept: shape ``[N, ceil(V / 8)]``: the tokens each was drawn from; None if not recorded.
+    """
+
+    states: Tensor
+    head: Head | None
+    rows: Tensor
+    targets: Tensor
+    places: Tensor
+    shape: torch.Size
+    kept: Tensor | None = None
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Values of the listed tokens in their places, 0 elsewhere; shape ``[B, T, ...]``."""
+        empty = values.new_zeros(self.shape.numel(), *values.shape[1:])
+        return empty.index_copy(0, self.places, values).view(*self.shape, *values.shape[1:])
+
+
+def score_packed(
+    transformer: Transformer, batch: TensorDict, weights: Mapping[str, Tensor] | None
+) -> Scored:
+    """The states that predict response tokens, by our own forward pass.
+
+    Args:
+        transformer: reads packed tokens.
+        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
+            holds ``kept_tokens``, each response token must be among its own.
+        weights: parameters of the model, by name, to use in place of its own.
+
+    Raises:
+        DataError: a token was not kept.
+    """
+    packed, listed = pack(batch)
+    wanted, rows = listed.states.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    states, head = transformer.with_weights(packed, wanted, weights)
+    return Scored(
+        kept=None if head is None else _kept(batch, listed.places, len(head.weight)),
+        states=states,
+        head=head,
+        rows=rows,
+        targets=listed.targets,
+        places=listed.places,
+        shape=batch["tokens"].shape,
+    )
+
+
+def score(
+    model: PreTrainedModel,
+    traits: Traits,
+    batch: TensorDict,
+    weights: Mapping[str, Tensor] | None,
+) -> Scored:
+    """The logits that predict response tokens, by the model's own forward pass.
+
+    Args:
+        model: in eval mode.
+        traits: how the model is spoken to.
+        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
+            holds ``kept_tokens``, each response token must be among its own.
+        weights: parameters of ``model``, by name, to use in place of its own.
+
+    Raises:
+        DataError: a token was not kept.
+    """
+    # No attention mask for the model: padding is on the right and a causal model looks left
+    # only, so no response token sees padding. Ids there may be anything: 0 is always a token.
+    ids = masked(batch["tokens"], batch["attention_mask"])
+    # Column t of `wanted`: whether the logits at t, which speak of tokens[t + 1], are needed.
+    wanted = F.pad(batch["response_mask"][:, 1:], (0, 1))
+    columns = wanted.any(0).nonzero().flatten()
+    if not len(columns):
+        # One column that nobody reads keeps the result connected to the weights.
+        columns = torch.zeros(1, dtype=torch.int64, device=ids.device)
+    logits = _logits(model, traits, ids[:, : int(columns[-1]) + 1], columns, weights)
+    rows, picks = wanted[:, columns].nonzero(as_tuple=True)
+    places = rows * ids.shape[1] + columns[picks] + 1
+    return Scored(
+        kept=_kept(batch, places, logits.shape[-1]),
+        states=logits.flatten(0, 1),
+        head=None,
+        rows=rows * len(columns) + picks,
+        targets=ids.flatten()[places],
+        places=places,
+        shape=ids.shape,
+    )
+
+
+def _kept(batch: TensorDict, places: Tensor, vocabulary: int) -> Tensor | None:
+    """What was recorded for the listed tokens, shape ``[N, ceil(V / 8)]``."""
+    if "kept_tokens" not in batch.keys():
+        return None
+    width, wanted = batch["kept_tokens"].shape[-1], -(-vocabulary // 8)
+    if width != wanted:
+        raise ShapeError(f"'kept_tokens' has {width} bytes a token, the model needs {wanted}")
+    kept: Tensor = batch["kept_tokens"].flatten(0, 1)[places]
+    tokens = batch["tokens"].flatten()[places]
+    lost = ~contains(kept, tokens)
+    if bool(lost.any()):
+        row, column = divmod(int(places[lost][0]), batch["tokens"].shape[1])
+        raise DataError(
+            f"'kept_tokens' at [{row}, {column}] lacks token {int(tokens[lost][0])}, which stands "
+            "there: hand over the sets that the tokens were sampled from"
+        )
+    return kept
+
+
+def _logits(
+    model: PreTrainedModel,
+    traits: Traits,
+    ids: Tensor,
+    columns: Tensor,
+    weights: Mapping[str, Tensor] | None,
+) -> Tensor:
+    """The model's logits at some columns, shape ``[B, C, V]``."""
+    arguments: dict[str, object] = {"input_ids": ids, "use_cache": False}
+    if traits.keeps_columns:
+        arguments["logits_to_keep"] = columns
+    if weights is None:
+        logits: Tensor = model(**arguments).logits
+    else:
+        logits = functional_call(model, dict(weights), (), arguments).logits
+    return logits if traits.keeps_columns else logits[:, columns]
+
+
+def pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
+    """Rows of similar length, the longest first, in pieces a model can read in one go.
+
+    Args:
+        response_mask: shape ``[B, T]``, bool.
+        budget: the most tokens of a piece, padding included; a longer row is a piece by itself.
+
+    Returns:
+        Indices of rows, int64; every row once.
+
+    Examples:
+        >>> mask = torch.tensor([[False, True, False], [False, False, True]])
+        >>> pieces(mask, 2)
+        [tensor([1]), tensor([0])]
+    """
+    position = torch.arange(response_mask.shape[1], device=response_mask.device)
+    # A row is read up to the token before its last one.
+    needed = masked(position.expand(response_mask.shape), response_mask).amax(1).clamp(min=1)
+    lengths, order = needed.sort(descending=True, stable=True)
+    found, start = [], 0
+    while start < len(order):
+        stop = start + max(1, budget // int(lengths[start]))
+        found.append(order[start:stop])
+        start = stop
+    return found

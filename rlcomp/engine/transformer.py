@@ -1,0 +1,231 @@
+"""A causal model of transformers, read by our own forward pass over its own weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+from transformers.pytorch_utils import Conv1D
+
+from rlcomp.engine.linear import Kernel, linear
+from rlcomp.engine.norm import rms_norm
+from rlcomp.engine.output_head import Head
+from rlcomp.engine.packing import Packed, Tile
+from rlcomp.engine.rotary import rotated
+
+
+@dataclass(frozen=True)
+class Block:
+    """One layer: its modules, and what differs between families.
+
+    Attributes:
+        qkv: modules whose outputs, side by side, are queries, keys and values.
+        out: from what was attended back to the stream.
+        expand: modules into the feed-forward layer: the gate first where there is one.
+        contract: out of it.
+        norms: before attention, and before the feed-forward layer.
+        head_norms: of queries and of keys, head by head; None for none.
+        activation: between ``expand`` and ``contract``.
+        heads: attention heads.
+        kv_heads: heads of keys and values.
+        scale: of the attention logits.
+    """
+
+    qkv: tuple[nn.Module, ...]
+    out: nn.Module
+    expand: tuple[nn.Module, ...]
+    contract: nn.Module
+    norms: tuple[nn.Module, nn.Module]
+    head_norms: tuple[nn.Module, nn.Module] | None
+    activation: Callable[[Tensor], Tensor]
+    heads: int
+    kv_heads: int
+    scale: float
+
+    def project(self, x: Tensor, rotation: Tensor | None, kernel: Kernel) -> list[Tensor]:
+        """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``."""
+        y = normed(self.norms[0], x)
+        joined = [apply(module, y, kernel) for module in self.qkv]
+        if len(joined) == 1:
+            joined = list(joined[0].chunk(3, -1))
+        counts = (self.heads, self.kv_heads, self.kv_heads)
+        q, k, v = (each.view(len(x), n, -1) for each, n in zip(joined, counts, strict=True))
+        if self.head_norms is not None:
+            q, k = normed(self.head_norms[0], q), normed(self.head_norms[1], k)
+        if rotation is not None:
+            q, k = rotated(q, rotation), rotated(k, rotation)
+        return [q, k, v]
+
+    def finish(self, x: Tensor, attended: Tensor, kernel: Kernel) -> Tensor:
+        """The stream behind the layer, ``[N, H]``, from what its heads attended ``[N, A]``."""
+        x = x + apply(self.out, attended, kernel)
+        y = normed(self.norms[1], x)
+        inner = self.activation(apply(self.expand[0], y, kernel))
+        if len(self.expand) == 2:
+            inner = inner * apply(self.expand[1], y, kernel)
+        return x + apply(self.contract, inner, kernel)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The modules of a model, in the order in which they are run.
+
+    Attributes:
+        embedding: of the tokens.
+        blocks: between the embedding and the last norm.
+        position_embedding: added to the tokens' embedding; None where positions rotate.
+        rotary: from positions to cosines and sines; None where positions are added.
+        norm: the last one.
+        head: reads tokens off the last states; None for a backbone without one.
+    """
+
+    embedding: nn.Module
+    blocks: list[Block]
+    position_embedding: nn.Module | None
+    rotary: nn.Module | None
+    norm: nn.Module
+    head: nn.Linear | None
+
+
+class Transformer(nn.Module):
+    """The forward pass of a causal model over packed tokens.
+
+    Holds no weight of its own, and is no part of its model: it reads the model's modules, adapters
+    included, so that training, checkpoints and switched-off adapters need not know of it.
+
+    Args:
+        model: a causal model of transformers, or its backbone.
+        read: finds its modules, e.g. :func:`rlcomp.engine.families.layers`. They are looked up in
+            every pass: adapters may have taken the place of some.
+        kernel: how linear layers are multiplied.
+    """
+
+    def __init__(
+        self, model: nn.Module, read: Callable[[nn.Module], Layers], kernel: Kernel
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.read = read
+        self.kernel: Kernel = kernel
+
+    @property
+    def layers(self) -> Layers:
+        """The model's modules as they are now."""
+        return self.read(self.model)
+
+    def forward(self, packed: Packed, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
+        """The last hidden states of packed tokens, shape ``[N, H]``, and the head that reads them.
+
+        Args:
+            packed: the tokens.
+            wanted: which of them have their last states read, shape ``[N]``, int64; None for all.
+        """
+        x, rotation = self.embed(packed.ids, packed.positions)
+        blocks = self.layers.blocks
+        for number, block in enumerate(blocks):
+            q, k, v = block.project(x, rotation, self.kernel)
+            attended = attend(q, k, v, packed.tiles, block.scale)
+            if wanted is not None and number + 1 == len(blocks):
+                # What the last layer makes of the others nobody reads.
+                x, attended = x.index_select(0, wanted), attended.index_select(0, wanted)
+            x = block.finish(x, attended, self.kernel)
+        return self.final(x), self.head()
+
+    def with_weights(
+        self, packed: Packed, wanted: Tensor | None, weights: Mapping[str, Tensor] | None
+    ) -> tuple[Tensor, Head | None]:
+        """:meth:`forward` with other weights under the names of the model's parameters."""
+        if weights is None:
+            return self(packed, wanted)  # type: ignore[no-any-return]
+        named = {f"model.{name}": value for name, value in weights.items()}
+        return functional_call(self, named, (packed, wanted))  # type: ignore[no-any-return]
+
+    def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The stream before the first layer, ``[N, H]``, and the rotation of its positions."""
+        layers = self.layers
+        x: Tensor = layers.embedding(ids)
+        if layers.position_embedding is not None:
+            x = x + layers.position_embedding(positions)
+        if layers.rotary is None:
+            return x, None
+        cos, sin = layers.rotary(x[None], positions[None])
+        return x, torch.stack([cos[0], sin[0]])[:, :, None]
+
+    def final(self, x: Tensor) -> Tensor:
+        """The stream behind the last layer, normed."""
+        return normed(self.layers.norm, x)
+
+    def head(self) -> Head | None:
+        """The output head, with the weights of this moment."""
+        module = self.layers.head
+        return None if module is None else Head(module.weight, module.bias, self.kernel)
+
+
+def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
+    """A linear layer; one with adapters, or that is listened to, runs as it is."""
+    if listened(module):
+        return module(x)  # type: ignore[no-any-return]
+    if type(module) is nn.Linear:
+        return linear(x, module.weight, module.bias, kernel)
+    if isinstance(module, Conv1D):
+        weight, bias = cast("Tensor", module.weight), cast("Tensor", module.bias)
+        return linear(x, weight.t(), bias, kernel)
+    result: Tensor = module(x)
+    return result
+
+
+def normed(module: nn.Module, x: Tensor) -> Tensor:
+    """A norm: LayerNorm as it is, the families' root-mean-square norms by a kernel of ours."""
+    if isinstance(module, nn.LayerNorm) or listened(module):
+        return module(x)  # type: ignore[no-any-return]
+    return rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
+
+
+def listened(module: nn.Module) -> bool:
+    """Whether somebody has hung a hook on it."""
+    return bool(module._forward_hooks or module._forward_pre_hooks)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, tiles: list[Tile], scale: float) -> Tensor:
+    """Attention of packed tokens, tile by tile.
+
+    Args:
+        q: shape ``[N, heads, D]``.
+        k: shape ``[N, kv_heads, D]``.
+        v: shape ``[N, kv_heads, D]``.
+        tiles: who attends to whom.
+        scale: of the logits.
+
+    Returns:
+        Shape ``[N, heads * D]``.
+    """
+    # Split, not sliced: the gradient of every slice would be as large as the whole.
+    sizes = [tile.rows.stop - tile.rows.start for tile in tiles]
+    heads = (each.transpose(0, 1)[None] for each in (q, k, v))
+    asks, keys, values = (torch.split(each, sizes, 2) for each in heads)
+    outputs = []
+    for index, tile in enumerate(tiles):
+        # On a CPU a mask of another dtype than the queries' gives wrong numbers without a word.
+        mask = None if tile.mask is None else tile.mask.to(q.dtype)
+        ask, seen, read = asks[index], keys[index], values[index]
+        if tile.prefix is not None:
+            if mask is None:
+                ask = torch.cat([asks[tile.prefix], ask], 2)
+            seen = torch.cat([keys[tile.prefix], seen], 2)
+            read = torch.cat([values[tile.prefix], read], 2)
+        attended = F.scaled_dot_product_attention(
+            ask,
+            seen,
+            read,
+            attn_mask=mask,
+            is_causal=mask is None,
+            scale=scale,
+            enable_gqa=q.shape[1] != k.shape[1],
+        )
+        outputs.append(attended[:, :, -sizes[index] :])
+    return torch.cat(outputs, 2)[0].transpose(0, 1).flatten(1)

@@ -1,0 +1,71 @@
+"""From one number per response to one per token."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.errors import ConfigError
+from rlcomp.functional.masked import masked
+from rlcomp.metrics import record
+
+
+def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
+    """Write ``advantage`` ``[B]`` onto every token of the response, detached, 0 elsewhere.
+
+    Dense rewards (``token_reward``, where a stage wrote them: KL in the reward) are no part of the
+    baseline: each token is credited with those from it on.
+
+    Records the mean size and the share of responses that carry no signal.
+
+    Raises:
+        ConfigError: the dense rewards judge steps of the response: they need a baseline.
+    """
+    mask = batch["response_mask"]
+    if "step_end" in batch.keys():
+        raise ConfigError(
+            "the reward judges steps (reward=steps), and this advantage has no baseline for them: "
+            "choose advantage=process, or advantage=gae with value=critic"
+        )
+    batch = put_advantage(batch, advantage.detach()[:, None] + rewards_to_go(batch))
+    rows = mask.any(1)
+    record("advantage/abs", batch["advantage"].abs(), where=mask)
+    record("advantage/zero_fraction", (batch["advantage"] == 0).all(1), where=rows)
+    return batch
+
+
+def rewards_to_go(batch: TensorDict) -> Tensor:
+    """The sum of the dense rewards from each token on, where a stage wrote some.
+
+    Returns:
+        Shape ``[B, T]``, detached; 0 without dense rewards.
+    """
+    mask = batch["response_mask"]
+    if "token_reward" not in batch.keys():
+        return torch.zeros(mask.shape, device=mask.device)
+    dense = masked(batch["token_reward"].detach(), mask)
+    return dense.flip(1).cumsum(1).flip(1)
+
+
+def put_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
+    """Write ``advantage`` ``[B, T]``, detached, 0 outside the response and for invalid rewards."""
+    mask = batch["response_mask"]
+    if "reward_valid" in batch.keys():
+        mask = mask & batch["reward_valid"][:, None]
+    batch["advantage"] = masked(advantage.detach(), mask)
+    return batch
+
+
+def rewards_per_token(batch: TensorDict) -> Tensor:
+    """The outcome on the last token of the response, and dense rewards where a stage wrote them.
+
+    Returns:
+        Shape ``[B, T]``, detached, 0 outside the response and for invalid rewards.
+    """
+    mask, reward = batch["response_mask"], batch["reward"].detach()
+    last = mask & (mask.flip(1).cumsum(1).flip(1) == 1)
+    rewards = masked(reward[:, None].expand(mask.shape), last & batch["reward_valid"][:, None])
+    if "token_reward" in batch.keys():
+        rewards = rewards + masked(batch["token_reward"].detach(), mask)
+    return rewards

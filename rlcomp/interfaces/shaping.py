@@ -1,0 +1,44 @@
+"""What reward shapers share: how long an answer is, and where a shaped reward goes."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.functional.masked import masked
+from rlcomp.metrics import record
+
+
+def response_length(batch: TensorDict) -> Tensor:
+    """How many tokens of each row the policy sampled, EOS included, tool output not.
+
+    Returns:
+        Shape ``[B]``, float32, or float64 where the reward is.
+    """
+    dtype = torch.promote_types(batch["reward"].dtype, torch.float32)
+    length: Tensor = batch["response_mask"].sum(1).to(dtype)
+    return length
+
+
+def put_shaped(batch: TensorDict, name: str, part: Tensor, reward: Tensor) -> TensorDict:
+    """Write a shaped reward and the part of it that the shaper made; 0 where not valid.
+
+    Records ``reward/<name>`` and ``reward/shaped``, over valid rows.
+
+    Args:
+        batch: gets ``reward`` and a new ``rewards`` with the part in it.
+        name: of the part.
+        part: shape ``[B]``, in reward units.
+        reward: shape ``[B]``, the reward from here on.
+
+    Returns:
+        The batch.
+    """
+    valid = batch["reward_valid"]
+    part, reward = masked(part, valid), masked(reward, valid)
+    batch["reward"] = reward
+    batch["rewards"] = batch["rewards"].copy().set(name, part)
+    record(f"reward/{name}", part, where=valid)
+    record("reward/shaped", reward, where=valid)
+    return batch

@@ -1,0 +1,202 @@
+"""Rewarded soups: models that are weighted means of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rlcomp.arguments import NonNegativeFloat
+from rlcomp.errors import ConfigError, ShapeError, nearest, require
+from rlcomp.model.build import check_vocabulary, load_causal_lm
+from rlcomp.text.tokenizer import load_tokenizer
+
+_ROUNDING = 1e-6
+
+
+def soup(
+    *,
+    runs: dict[str, str],
+    weights: dict[str, NonNegativeFloat],
+    tokenizer: PreTrainedTokenizerBase,
+) -> PreTrainedModel:
+    """The weighted mean of trained models that started from the same weights.
+
+    Adapters are merged into their model first, so that the result is a plain model: the mean of
+    ``B A`` is not the product of the means of ``B`` and ``A``.
+
+    Args:
+        runs: by name: a run's directory, one of its checkpoints, or a folder written by
+            ``save_pretrained``.
+        weights: by the same names, of sum 1.
+        tokenizer: the one they were trained with.
+
+    Raises:
+        ConfigError: weights of others than ``runs``, or not of sum 1; or a run had another
+            tokenizer.
+        ShapeError: the models differ in a tensor.
+
+    Source:
+        Ramé et al. 2023, arXiv:2306.04488, section 2.2.
+    """
+    _check_weights(list(runs), weights)
+    return mixed({name: _trained(path, tokenizer) for name, path in runs.items()}, weights)
+
+
+def mixed(models: Mapping[str, PreTrainedModel], weights: Mapping[str, float]) -> PreTrainedModel:
+    """The weighted mean of models, in the first of them; every adapter is merged in its place.
+
+    Args:
+        models: by name, of one architecture; changed in place.
+        weights: by the same names, of sum 1.
+
+    Returns:
+        The first model, all of it trainable.
+
+    Raises:
+        ConfigError: weights of others than ``models``, or not of sum 1.
+        ShapeError: the models differ in a tensor.
+    """
+    first, *_ = plain = [merge_adapters(model) for model in models.values()]
+    experts = dict(zip(models, map(_tensors, plain), strict=True))
+    mean = average(experts, weights)
+    with torch.no_grad():
+        for key, tensor in _tensors(first).items():
+            tensor.copy_(mean[key])
+    return first.requires_grad_(True)
+
+
+def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
+    """Add every low-rank adapter to the layer it adapts: a plain model that computes the same.
+
+    Where one of them adapts the head or the embedding, and these share their weight, each gets its
+    own: what was added to the one would count in the other.
+
+    Args:
+        model: changed in place, and returned; one without adapters is left as it is.
+    """
+    if not any("lora_" in name for name, _ in model.named_parameters()):
+        return model
+    layer = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
+    _untie(model, layer)
+    for name, module in [*model.named_modules()]:
+        if isinstance(module, layer):
+            module.merge()
+            parent, _, own = name.rpartition(".")
+            setattr(model.get_submodule(parent), own, module.get_base_layer())
+    # Else save_pretrained would look for adapters to save.
+    model._hf_peft_config_loaded = False
+    return model
+
+
+def _untie(model: PreTrainedModel, layer: Any) -> None:  # noqa: ANN401
+    table, head = model.get_input_embeddings(), model.get_output_embeddings()
+    if table.weight is head.weight and (isinstance(table, layer) or isinstance(head, layer)):
+        plain = head.get_base_layer() if isinstance(head, layer) else head
+        plain.weight = nn.Parameter(head.weight.detach().clone(), head.weight.requires_grad)
+        model.config.tie_word_embeddings = False
+
+
+def average(
+    experts: Mapping[str, Mapping[str, Tensor]], weights: Mapping[str, float]
+) -> dict[str, Tensor]:
+    """The weighted mean of states, summed in float64.
+
+    Args:
+        experts: by name: tensors by key.
+        weights: by the same names, at least 0, of sum 1; with all of it on one expert the result is
+            that one, bit by bit.
+
+    Returns:
+        New tensors in the experts' dtypes; those of whole numbers are the first expert's.
+
+    Raises:
+        ConfigError: weights of others than ``experts``, negative, or not of sum 1.
+        ShapeError: the experts differ in a tensor; names it.
+
+    Examples:
+        >>> states = {"a": {"w": torch.tensor([0.0])}, "b": {"w": torch.tensor([4.0])}}
+        >>> average(states, {"a": 0.75, "b": 0.25})
+        {'w': tensor([1.])}
+    """
+    _check_weights(list(experts), weights)
+    first, *_ = experts
+    for name, expert in experts.items():
+        _check_alike(first, experts[first], name, expert)
+    shares = [weights[name] for name in experts]
+    return {
+        key: _mean([expert[key] for expert in experts.values()], shares) for key in experts[first]
+    }
+
+
+def _mean(tensors: list[Tensor], shares: list[float]) -> Tensor:
+    first = tensors[0].detach()
+    if not first.is_floating_point():
+        return first.clone()
+    # Who has no share must not bring a NaN along.
+    parts = [share * t.detach().double() for share, t in zip(shares, tensors, strict=True) if share]
+    return torch.stack(parts).sum(0).to(first.dtype)
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers; tied ones once."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def _trained(path: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    if (Path(path) / "config.json").is_file():
+        if (Path(path) / "tokenizer.json").is_file():
+            _check_same_tokens(path, load_tokenizer(path=path), tokenizer)
+        return load_causal_lm(path=path, tokenizer=tokenizer, context_length=None)
+    # Late: whoever mixes models by hand needs no configs.
+    from rlcomp.model.trained import trained_policy
+
+    policy, _ = trained_policy(Path(path))
+    model = policy.model
+    embedding = cast("nn.Embedding", model.get_input_embeddings())
+    check_vocabulary(f"model.runs '{path}'", embedding.num_embeddings, tokenizer)
+    _check_same_tokens(path, policy.tokenizer, tokenizer)
+    return model
+
+
+def _check_same_tokens(
+    path: str, known: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Refuse a tokenizer that gives the run's tokens other numbers; it may have more of them."""
+    numbers = tokenizer.get_vocab()
+    other = [token for token, index in known.get_vocab().items() if numbers.get(token) != index]
+    if other:
+        raise ConfigError(
+            f"model.runs '{path}': {len(other)} of its tokens, such as {min(other)!r}, are not "
+            "what they are in the tokenizer here, so that the model would read nonsense: use its "
+            "own (tokenizer=trained base=DIR); one trained on a corpus differs with the corpus"
+        )
+
+
+def _check_weights(names: list[str], weights: Mapping[str, float]) -> None:
+    for name in weights:
+        if name not in names:
+            raise ConfigError(f"soup: weights names {name!r}{nearest(name, names)}")
+    for name in names:
+        if name not in weights:
+            raise ConfigError(f"soup: weights has none for {name!r}: set it, 0 for none")
+    total = sum(weights.values())
+    if not abs(total - 1) <= _ROUNDING or min(weights.values()) < 0:
+        raise ConfigError(f"soup: weights is {dict(weights)}: must be at least 0 and sum to 1")
+
+
+def _check_alike(
+    first: str, wanted: Mapping[str, Tensor], name: str, found: Mapping[str, Tensor]
+) -> None:
+    for key in sorted({*wanted} ^ {*found}):
+        raise ShapeError(f"soup: only one of {first!r} and {name!r} has the tensor '{key}'")
+    for key, tensor in wanted.items():
+        if tensor.shape != found[key].shape:
+            raise ShapeError(
+                f"soup: '{key}' is {[*tensor.shape]} in {first!r}, {[*found[key].shape]} in "
+                f"{name!r}: only models of one shape can be averaged"
+            )

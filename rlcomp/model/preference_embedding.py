@@ -1,0 +1,76 @@
+"""Preferences as tokens whose embedding is a trainable linear map of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rlcomp.errors import ConfigError
+from rlcomp.text.preference_tokens import preference_points
+
+
+class PreferenceEmbedding(nn.Embedding):
+    """An embedding in which some tokens stand for preferences: theirs is a linear map of it.
+
+    The table keeps its size, so that the output head may go on sharing it; its rows of these
+    tokens are never read.
+
+    Args:
+        table: the embedding of all other tokens; its weight is shared, not copied.
+        points: steps of each objective, by id.
+    """
+
+    points: Tensor
+
+    def __init__(self, table: nn.Embedding, points: Mapping[int, tuple[int, ...]]) -> None:
+        super().__init__(
+            table.num_embeddings, table.embedding_dim, table.padding_idx, _weight=table.weight
+        )
+        self.weight = table.weight
+        steps = torch.tensor([*points.values()], dtype=table.weight.dtype)
+        weights = torch.zeros(table.num_embeddings, steps.shape[1], dtype=table.weight.dtype)
+        weights[list(points)] = steps / steps.sum(1, keepdim=True)
+        self.register_buffer("points", weights.to(table.weight.device))
+        # As large as other embeddings: a norm would blow up a small one, and its gradient.
+        scale = float(table.weight.detach().std())
+        drawn = torch.randn(table.embedding_dim, steps.shape[1]) * scale
+        self.preference_map = nn.Parameter(drawn.to(table.weight))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """The embeddings of ids of any shape ``[...]``: ``[..., H]``."""
+        point = self.points[ids]
+        mapped = point @ self.preference_map.t()
+        # The weights of a preference sum to 1, those of any other token are all 0.
+        return torch.where(point.any(-1, keepdim=True), mapped, super().forward(ids))
+
+
+def conditioned(*, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """Let a model read preferences through a trainable linear map, drawn from the global generator.
+
+    With adapters, wrap the adapted model: ``lora`` freezes what it is given.
+
+    Args:
+        model: changed in place, and returned; its vocabulary has room for the tokenizer's.
+        tokenizer: has tokens for preferences.
+
+    Raises:
+        ConfigError: the tokenizer has none, or the model has no rows for them.
+    """
+    points = preference_points(tokenizer)
+    table = model.get_input_embeddings()
+    if not points:
+        raise ConfigError(
+            "model: the tokenizer has no tokens for preferences: use tokenizer=character_preference"
+        )
+    if isinstance(table, PreferenceEmbedding):
+        raise ConfigError("model: it reads preferences already; wrap it once")
+    if not isinstance(table, nn.Embedding) or max(points) >= table.num_embeddings:
+        raise ConfigError(
+            f"model: its embedding ({table}) has no row {max(points)} for the last preference: "
+            "make vocab_size larger"
+        )
+    model.set_input_embeddings(PreferenceEmbedding(table, points))
+    return model

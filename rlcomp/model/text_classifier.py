@@ -1,0 +1,142 @@
+"""Reward models: sequence classifiers that score a text, loaded from a folder or trained here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import (
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from rlcomp.errors import DataError, ShapeError
+from rlcomp.functional.multi_label import multi_label_loss
+from rlcomp.model.build import context_limit
+from rlcomp.seed import named_seed
+from rlcomp.text.tokenizer import encode_all, load_tokenizer
+
+
+def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A sequence classifier and its tokenizer, in evaluation mode and without gradients.
+
+    Args:
+        path: a folder that both ``save_pretrained`` wrote into (safetensors).
+
+    Raises:
+        DataError: the folder is missing or lacks a part.
+    """
+    if not Path(path).is_dir():
+        raise DataError(f"no reward model: '{path}' is not a folder")
+    try:
+        model, loaded = AutoModelForSequenceClassification.from_pretrained(
+            path, local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+        if loaded["missing_keys"]:
+            # transformers would fill in random weights, such as a head over a language model.
+            raise ValueError(f"it lacks {sorted(loaded['missing_keys'])[0]}")
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"no reward model in '{path}' ({error}): it needs config.json and model.safetensors of "
+            f"a sequence classifier; save one with model.save_pretrained('{path}')"
+        ) from error
+    return model.eval().requires_grad_(False), load_tokenizer(path=path)
+
+
+def classify(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
+) -> Tensor:
+    """The raw outputs of a classifier, each read at the last token of its text.
+
+    Returns:
+        Shape ``[N, K]``, float32, on the model's device.
+
+    Raises:
+        DataError: a text has no token, or more than the model holds.
+    """
+    ids = encode_all(tokenizer, texts)
+    width, limit = max(map(len, ids)), context_limit(model.config)
+    if limit is not None and width > limit:
+        raise DataError(f"a text has {width} tokens, but the reward model holds {limit}")
+    if not all(ids):
+        raise DataError(f"text {[bool(row) for row in ids].index(False)} has no token to read")
+    # The model finds the last token as the last one that is not padding.
+    pad = tokenizer.pad_token_id
+    model.config.get_text_config().pad_token_id = pad
+    tokens = torch.tensor([[*row, *[pad] * (width - len(row))] for row in ids])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in ids])
+    device = model.device
+    logits: Tensor = model(input_ids=tokens.to(device), attention_mask=mask.to(device)).logits
+    return logits.float()
+
+
+def train_classifier(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    labels: Tensor,
+    *,
+    epochs: int = 3,
+    batch_size: int = 16,
+    lr: float = 1e-4,
+    seed: int = 0,
+) -> list[float]:
+    """Fit a sequence classifier to labels of which some are unknown.
+
+    Args:
+        model: with ``K`` outputs; trained in place, left in evaluation mode without gradients.
+        tokenizer: with a pad token.
+        texts: ``N`` of them.
+        labels: 1, 0, or NaN where unknown, shape ``[N, K]``.
+        epochs: times each text is seen.
+        batch_size: texts per step.
+        lr: learning rate of AdamW.
+        seed: of the order of the texts.
+
+    Returns:
+        The mean loss of each epoch, in nats per known label.
+
+    Raises:
+        ShapeError: not one row of labels per text, or not one column per output.
+    """
+    if labels.shape != (len(texts), model.num_labels):
+        raise ShapeError(
+            f"labels has shape {list(labels.shape)}, but there are {len(texts)} texts and "
+            f"{model.num_labels} outputs"
+        )
+    model.train().requires_grad_(True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    draw = torch.Generator().manual_seed(named_seed(seed, "train_classifier"))
+    history = []
+    for _ in range(epochs):
+        order = torch.randperm(len(texts), generator=draw).tolist()
+        parts = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+        losses = [
+            _step(model, tokenizer, optimizer, [texts[row] for row in rows], labels[rows])
+            for rows in parts
+        ]
+        known = [int((~labels[rows].isnan()).sum()) for rows in parts]
+        total = sum(loss * count for loss, count in zip(losses, known, strict=True))
+        history.append(total / max(sum(known), 1))
+    model.eval().requires_grad_(False)
+    return history
+
+
+def _step(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    optimizer: torch.optim.Optimizer,
+    texts: list[str],
+    labels: Tensor,
+) -> float:
+    """One step of the optimiser; the loss before it."""
+    with torch.enable_grad():
+        logits = classify(model, tokenizer, texts)
+        loss = multi_label_loss(logits, labels.to(logits))
+    optimizer.zero_grad()
+    torch.autograd.backward(loss)
+    optimizer.step()
+    return float(loss.detach())

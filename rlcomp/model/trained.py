@@ -1,0 +1,63 @@
+"""The policy of a run, with the weights of one of its checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import NonEmptyText
+from rlcomp.errors import CheckpointError
+from rlcomp.io.checkpoint import open_checkpoint
+from rlcomp.io.state import owned
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.tokenizer import load_tokenizer
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.plan import read
+
+
+def trained_policy(path: Path) -> tuple[LanguageModel, DictConfig]:
+    """The policy as it was saved, and the config beside it, from which it is built.
+
+    Args:
+        path: a checkpoint, or a run's directory for its newest one.
+
+    Raises:
+        CheckpointError: the checkpoint was not written by the command line, so it has no config;
+            or its run has no language model.
+    """
+    saved = open_checkpoint(path)
+    if not (saved.path / "config.yaml").is_file():
+        raise CheckpointError(
+            f"{saved.path} has no config.yaml: build the policy and use restore()"
+        )
+    config = cast("DictConfig", OmegaConf.load(saved.path / "config.yaml"))
+    plan, _ = read(config)
+    builder = Builder(plan, int(config.seed))
+    policy = builder.build(plan.nodes["policy"]) if "policy" in plan.nodes else None
+    if not isinstance(policy, LanguageModel):
+        raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
+    tensors = saved.tensors()
+    with torch.no_grad():
+        for name, tensor in owned(builder.built).items():
+            tensor.copy_(tensors[name])
+    return policy, config
+
+
+def trained_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
+    """The tokenizer that a trained model reads with.
+
+    Args:
+        path: a run's directory, one of its checkpoints, or a folder written by ``save_pretrained``.
+
+    Raises:
+        CheckpointError: as :func:`trained_policy`.
+        DataError: the folder has no tokenizer.
+    """
+    if (Path(path) / "config.json").is_file():
+        return load_tokenizer(path=path)
+    policy, _ = trained_policy(Path(path))
+    return policy.tokenizer

@@ -1,0 +1,194 @@
+"""Several objectives, each to be maximised, and who weighs them against one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from rlcomp.arguments import Checked
+from rlcomp.errors import ConfigError, NumericalError, nearest
+from rlcomp.functional.cosines import cosines
+from rlcomp.functional.min_norm import ENUMERATED, stationarity_gap
+from rlcomp.metrics import record
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """What is known of ``K`` objectives when they are weighed; all float64, on the CPU.
+
+    Each objective stands there as a vector: its rewards over the rows of a batch, its advantages
+    over the tokens, or its gradient over the parameters.
+
+    Attributes:
+        names: of the objectives, ``K`` of them.
+        returns: mean reward of each over the rows that have it, shape ``[K]``, in reward units; NaN
+            where no row of the batch has it.
+        means: mean entry of each vector, shape ``[K]``.
+        gram: inner products of the vectors, shape ``[K, K]``.
+        preference: how much each row wants each objective, shape ``[B, K]``; None unless the policy
+            is conditioned on it.
+        units: what each vector was divided by, shape ``[K]``, in reward units; None: by nothing.
+    """
+
+    names: tuple[str, ...]
+    returns: Tensor
+    means: Tensor
+    gram: Tensor
+    preference: Tensor | None = None
+    units: Tensor | None = None
+
+
+class Aggregator(nn.Module, metaclass=Checked):
+    """Weighs objectives: rewards (before the baseline), advantages, or gradients.
+
+    What moves stands in buffers, so that checkpoints hold it.
+
+    Class attributes:
+        of_returns: its weights are for a unit of return (``dg/dJ``): they belong to vectors in
+            reward units, and :func:`weighed` takes back what those were divided by.
+    """
+
+    of_returns: ClassVar[bool] = False
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse objectives that this one cannot weigh, where they are known before a run.
+
+        Raises:
+            ConfigError: an argument names others.
+        """
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """The weight of each objective in their sum, shape ``[K]``, or ``[B, K]`` row by row."""
+        raise NotImplementedError
+
+
+Place = Literal["reward", "advantage", "gradient"]
+
+# A cosine above this is no conflict: solvers and their regularisation miss 0 by about as much.
+CONFLICT = -1e-3
+
+
+def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "reward") -> Tensor:
+    """The weights, checked and recorded.
+
+    Records under ``pareto/<place>/``: ``weight/<name>`` and ``return/<name>``; ``conflict/<name>``:
+    whether the weighted sum of the vectors goes against that objective's (their cosine is below
+    -1e-3); ``worst_cosine``: the smallest cosine of the sum with a vector; ``gap``: the norm of the
+    shortest convex combination of the vectors over the norm of the longest one, 0 where no
+    direction serves all objectives (Pareto-stationary). The last two are of the vectors that are
+    not 0, and the gap only of at most 8.
+
+    Args:
+        aggregator: weighs.
+        objectives: what it is shown.
+        place: what is weighed there; a run may weigh in several places.
+
+    Returns:
+        What the vectors are to be multiplied by, as they are in ``objectives``: shape ``[K]`` or
+        ``[B, K]``, float64. For an aggregator of returns that is its weight times the unit.
+
+    Raises:
+        NumericalError: a vector, a return or a weight is not finite; names the objective.
+    """
+    _check_finite(objectives)
+    objectives, units = _as_wanted(aggregator, objectives)
+    weights = aggregator.weigh(objectives)
+    _check_weights(aggregator, objectives, weights)
+    _record(place, objectives, weights.mean(0) if weights.ndim == 2 else weights)
+    return weights * units
+
+
+def _as_wanted(aggregator: Aggregator, objectives: Objectives) -> tuple[Objectives, Tensor]:
+    """In reward units if the weights are meant for those; what the vectors then grew by."""
+    units = objectives.units
+    if units is None or not aggregator.of_returns:
+        return objectives, torch.ones(len(objectives.names), dtype=torch.float64)
+    undivided = replace(
+        objectives,
+        means=objectives.means * units,
+        gram=objectives.gram * torch.outer(units, units),
+        units=None,
+    )
+    return undivided, units
+
+
+def _check_finite(objectives: Objectives) -> None:
+    squares, returns = objectives.gram.diagonal(), objectives.returns
+    for name, own, mean in zip(objectives.names, squares, returns, strict=True):
+        if not bool(own.isfinite()):
+            raise NumericalError(f"objective {name!r}: its rewards or gradients are not finite")
+        if bool(mean.isinf()):
+            raise NumericalError(f"objective {name!r}: its mean reward is {float(mean)}")
+
+
+def _check_weights(aggregator: Aggregator, objectives: Objectives, weights: Tensor) -> None:
+    finite = weights.isfinite().reshape(-1, len(objectives.names)).all(0)
+    for name, fine in zip(objectives.names, finite, strict=True):
+        if not bool(fine):
+            raise NumericalError(
+                f"objective {name!r}: the weight that {type(aggregator).__name__} gives it is not "
+                "finite"
+            )
+
+
+def _record(place: Place, objectives: Objectives, weights: Tensor) -> None:
+    cosine, among = cosines(objectives.gram, weights), moving(objectives)
+    for index, name in enumerate(objectives.names):
+        record(f"pareto/{place}/weight/{name}", float(weights[index]))
+        record(f"pareto/{place}/conflict/{name}", float(cosine[index] < CONFLICT))
+        if bool(objectives.returns[index].isfinite()):
+            record(f"pareto/{place}/return/{name}", float(objectives.returns[index]))
+    if bool(among.any()):
+        record(f"pareto/{place}/worst_cosine", float(cosine[among].min()))
+    # More would need a QP solver, for a number that nobody may look at.
+    if 0 < int(among.sum()) <= ENUMERATED:
+        record(f"pareto/{place}/gap", stationarity_gap(objectives.gram[among][:, among]))
+
+
+def moving(objectives: Objectives) -> Tensor:
+    """Which objectives have a vector that is not 0, bool, shape ``[K]``."""
+    return objectives.gram.diagonal() > 0
+
+
+def named_weights(owner: str, weights: Mapping[str, float] | None, names: Iterable[str]) -> Tensor:
+    """Weights given by name in the order of the objectives; without any, ``1 / K`` each.
+
+    Args:
+        owner: who asks, for the error.
+        weights: a factor for each objective, or None.
+        names: of the ``K`` objectives.
+
+    Returns:
+        Shape ``[K]``, float64.
+
+    Raises:
+        ConfigError: a weight names no objective, or an objective has no weight.
+
+    Examples:
+        >>> named_weights("Linear", {"short": 0.25, "right": 0.75}, ["right", "short"]).tolist()
+        [0.75, 0.25]
+    """
+    names = list(names)
+    if weights is None:
+        return torch.full((len(names),), 1 / len(names), dtype=torch.float64)
+    check_names(owner, "weights", weights, names)
+    return torch.tensor([weights[name] for name in names], dtype=torch.float64)
+
+
+def check_names(owner: str, argument: str, given: Iterable[str], names: Iterable[str]) -> None:
+    """Refuse names that are not, one for one, those of the objectives.
+
+    Raises:
+        ConfigError: one is unknown, or one is missing.
+    """
+    given, names = list(given), list(names)
+    for name in given:
+        if name not in names:
+            raise ConfigError(f"{owner}: {argument} names {name!r}{nearest(name, names)}")
+    for name in names:
+        if name not in given:
+            raise ConfigError(f"{owner}: the objective {name!r} is not in {argument}: add it")

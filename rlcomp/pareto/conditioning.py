@@ -1,0 +1,150 @@
+"""Policies that are told how much each objective is wanted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import PositiveFloat, PositiveInt
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.component import Component
+from rlcomp.data.examples import check_prompts_fit
+from rlcomp.data.task import Example, Task
+from rlcomp.errors import ShapeError
+from rlcomp.functional.simplex import dirichlet, nearest_point
+from rlcomp.metrics import record
+from rlcomp.pareto.objectives import several
+from rlcomp.seed import new_generator
+
+
+class Conditioning(Component):
+    """Draws a preference for every prompt and writes it in front of what the policy is asked.
+
+    A subclass says :meth:`written`. The preference is drawn from a symmetric Dirichlet
+    distribution and rounded to ``levels`` steps, so that what the policy reads is exactly what its
+    objectives are weighed by. All answers to a prompt share it.
+
+    Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
+    ``policy_prompt`` ``[P, W]``; ``prompt`` stays as it is, for verifiers. Records
+    ``preference/<objective>``, the mean weights.
+
+    Args:
+        objectives: the stage that has several.
+        alpha: concentration of the distribution; 1 is uniform, less prefers one objective at a
+            time.
+        levels: steps that a preference shares out among the objectives.
+        task: its prompts must leave room for the preference.
+        tokenizer: the policy's.
+        context_length: tokens the model can hold.
+        max_new_tokens: tokens an answer may take.
+
+    Raises:
+        ConfigError: there is one objective only.
+        DataError: the tokenizer cannot write a preference, or a prompt behind it leaves no room for
+            the answer.
+
+    Source:
+        Dirichlet preferences: Abels et al. 2019, arXiv:1809.07803; in the prompt: Yang et al. 2024,
+        arXiv:2402.10207 (Rewards-in-Context).
+    """
+
+    reads = ("prompt",)
+    writes = ("preference", "policy_prompt")
+
+    def __init__(
+        self,
+        *,
+        objectives: Component,
+        alpha: PositiveFloat,
+        levels: PositiveInt,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        context_length: PositiveInt,
+        max_new_tokens: PositiveInt,
+    ) -> None:
+        super().__init__()
+        self.objectives = several(objectives, "ask for none with conditioning=none")
+        self.alpha = alpha
+        self.levels = levels
+        self.task = task
+        self.tokenizer = tokenizer
+        self.context_length = context_length
+        self.max_new_tokens = max_new_tokens
+        self.generator = new_generator()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the objectives, in the order of the weights."""
+        return self.objectives.names
+
+    @abstractmethod
+    def written(self, steps: Sequence[int]) -> str:
+        """What stands in front of a prompt.
+
+        Args:
+            steps: of each objective, ``K`` numbers of sum ``levels``.
+        """
+        raise NotImplementedError
+
+    def check_fits(self, longest: str) -> None:
+        """Refuse what leaves no room for an answer.
+
+        Args:
+            longest: the longest text that may stand in front of a prompt.
+        """
+        asked = _Asked(self.task.held_out, self.task, longest)
+        check_prompts_fit(asked, self.tokenizer, self.context_length, self.max_new_tokens)
+
+    def ask(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
+        """What the policy is asked where somebody wants the objectives so.
+
+        Args:
+            prompts: ``P`` texts.
+            weights: shape ``[K]``, or ``[P, K]``; each row of sum 1. They are rounded to steps.
+
+        Raises:
+            ShapeError: there are not as many weights as objectives.
+            ConfigError: they are negative or do not sum to 1.
+        """
+        if weights.shape[-1] != len(self.names):
+            raise ShapeError(
+                f"'weights' has shape {list(weights.shape)}, but there are {len(self.names)} "
+                f"objectives: {', '.join(self.names)}"
+            )
+        steps = nearest_point(weights, self.levels).expand(len(prompts), -1)
+        return [
+            self.written(row) + prompt for row, prompt in zip(steps.tolist(), prompts, strict=True)
+        ]
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Draw."""
+        prompts = decode_texts(batch["prompt"])
+        drawn = dirichlet(len(prompts), len(self.names), self.alpha, self.generator)
+        preference = nearest_point(drawn, self.levels) / self.levels
+        for name, weights in zip(self.names, preference.unbind(1), strict=True):
+            record(f"preference/{name}", weights)
+        device = batch["prompt"].device
+        batch["preference"] = preference.to(device)
+        batch["policy_prompt"] = encode_texts(self.ask(prompts, preference)).to(device)
+        return batch
+
+
+@dataclass
+class _Asked:
+    """A task whose prompts have something in front of them."""
+
+    held_out: float
+    task: Task
+    prefix: str
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def example(self, index: int) -> Example:
+        example = self.task.example(index)
+        return replace(example, prompt=self.prefix + example.prompt)

@@ -1,0 +1,124 @@
+"""Objectives as an aggregator sees them: by name, with their returns and inner products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.errors import ConfigError
+from rlcomp.functional.group import group_centred
+from rlcomp.pareto.aggregator import Objectives
+
+
+@runtime_checkable
+class JudgesObjectives(Protocol):
+    """A stage that can say what every objective gives, without weighing them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the objectives, in the order of ``rewards``."""
+        ...
+
+    def judged(self, batch: TensorDict) -> TensorDict:
+        """Every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
+        ...
+
+
+def several(objectives: object, otherwise: str) -> JudgesObjectives:
+    """The stage that has several objectives, if it is one.
+
+    Args:
+        objectives: a stage.
+        otherwise: what to do with one objective only, for the error.
+
+    Raises:
+        ConfigError: it has one only.
+    """
+    if not isinstance(objectives, JudgesObjectives):
+        raise ConfigError(
+            f"objectives is a {type(objectives).__name__}: there is one objective only; add one, "
+            f"such as +objective=brevity, or {otherwise}"
+        )
+    return objectives
+
+
+def stacked(rewards: TensorDict) -> tuple[tuple[str, ...], Tensor]:
+    """The named rewards of a batch as one tensor.
+
+    Args:
+        rewards: the batch's ``rewards``: ``{name: [B]}``, NaN where a row lacks one.
+
+    Returns:
+        The names in order, and shape ``[B, K]``, float64, on the CPU, with NaN where missing.
+
+    Examples:
+        >>> rewards = TensorDict({"right": torch.ones(2), "short": torch.zeros(2)}, batch_size=[2])
+        >>> stacked(rewards)[0]
+        ('right', 'short')
+    """
+    names = tuple(rewards.keys())
+    columns = [rewards[name].detach().double().cpu() for name in names]
+    return names, torch.stack(columns, 1)
+
+
+def centred(rewards: Tensor, group_id: Tensor) -> Tensor:
+    """Each objective minus its mean over the group, over the rows that have every objective.
+
+    Args:
+        rewards: shape ``[B, K]``, NaN where a row lacks an objective.
+        group_id: shape ``[B]``, int64.
+
+    Returns:
+        Shape ``[K, N]``, in reward units: the ``N`` rows without a NaN.
+
+    Examples:
+        >>> rewards = torch.tensor([[1.0, 5.0], [0.0, 7.0], [1.0, torch.nan]])
+        >>> centred(rewards, torch.zeros(3, dtype=torch.int64))
+        tensor([[ 0.5000, -0.5000],
+                [-1.0000,  1.0000]])
+    """
+    complete = ~rewards.isnan().any(1)
+    group_id, valid = group_id.to(rewards.device)[complete], complete[complete]
+    return torch.stack([group_centred(row, group_id, valid) for row in rewards[complete].T])
+
+
+def seen(
+    names: Sequence[str],
+    rewards: Tensor,
+    vectors: Tensor,
+    preference: Tensor | None,
+    units: Tensor | None = None,
+) -> Objectives:
+    """What a batch shows of its objectives.
+
+    Args:
+        names: of the ``K`` objectives.
+        rewards: shape ``[B, K]``, NaN where a row lacks an objective.
+        vectors: of each objective, shape ``[K, N]``; ``N`` may be 0.
+        preference: shape ``[B, K]``, or None.
+        units: what the vectors were divided by, shape ``[K]``, in reward units; None: by nothing.
+
+    Returns:
+        The mean reward over the rows that have it (NaN where none has), the mean entry of each
+        vector and their inner products divided by ``N`` (0 where ``N`` is); float64, on the CPU.
+
+    Examples:
+        >>> rewards = torch.tensor([[1.0, torch.nan], [0.0, 3.0]])
+        >>> found = seen(["a", "b"], rewards, torch.tensor([[1.0, -1.0], [2.0, 0.0]]), None)
+        >>> found.returns.tolist(), found.means.tolist(), found.gram.tolist()
+        ([0.5, 3.0], [0.0, 1.0], [[1.0, 1.0], [1.0, 2.0]])
+    """
+    vectors = vectors.detach().double().cpu()
+    count = max(vectors.shape[1], 1)
+    return Objectives(
+        names=tuple(names),
+        returns=rewards.detach().double().cpu().nanmean(0),
+        means=vectors.sum(1) / count,
+        gram=vectors @ vectors.T / count,
+        preference=None if preference is None else preference.detach().double().cpu(),
+        units=None if units is None else units.detach().double().cpu(),
+    )

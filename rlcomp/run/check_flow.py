@@ -1,0 +1,110 @@
+"""The flow of built objects: declarations, or a foreign module's ``in_keys``, ``out_keys``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tensordict.nn import TensorDictModuleBase
+from torch import nn
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigErrors
+from rlcomp.run.phase import Phase
+from rlcomp.wiring.flow import Flow, Stage, check_stages, fold, renamed
+
+
+def built_flow(stage: object) -> Flow:
+    """What a built stage needs and leaves behind."""
+    if not isinstance(stage, Component):
+        return _foreign(stage)
+    inner = fold(built_flow(child) for child in ran(stage))
+    left = frozenset() if stage.contained else inner.writes
+    known = frozenset(stage.optional) if stage.fresh else frozenset()
+    carried = frozenset(stage.renames.get(key, key) for key in known.intersection(stage.writes))
+    return Flow(
+        reads=frozenset(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
+        writes=(frozenset(stage.out_keys) - carried) | left,
+        fresh=stage.fresh or (inner.fresh and not stage.contained),
+        opaque=inner.opaque and not stage.contained,
+        lacks=inner.lacks,
+        carries=carried | (frozenset() if stage.contained else inner.carries),
+    )
+
+
+def ran(stage: Component) -> Iterator[object]:
+    """The children that a composite calls, in calling order."""
+    for name in stage.runs:
+        child: Any = getattr(stage, name)
+        if isinstance(child, (nn.ModuleDict, dict)):
+            yield from child.values()
+        elif isinstance(child, (nn.ModuleList, list, tuple)):
+            yield from child
+        elif child is not None:
+            yield child
+
+
+def _foreign(stage: object) -> Flow:
+    if not isinstance(stage, TensorDictModuleBase):
+        return Flow(opaque=True)
+    return Flow(_names(stage.in_keys), _names(stage.out_keys))
+
+
+def _names(keys: list[Any]) -> frozenset[str]:
+    return frozenset(key if isinstance(key, str) else ".".join(key) for key in keys)
+
+
+def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> None:
+    """The flow check on built phases, by hand or from a config.
+
+    Raises:
+        ConfigErrors: a stage reads a key that no earlier stage writes, or the like.
+    """
+    names = {id(node): path for path, node in nodes.items()}
+    errors = []
+    for name, phase in phases.items():
+        stages = [_stage(stage, names) for stage in phase.stages]
+        beside = [_stage(stage, names) for _, stage in phase.every.values()]
+        used = {id(stage) for stage in phase.stages}
+        others = {
+            path: built_flow(node)
+            for path, node in nodes.items()
+            if isinstance(node, Component) and id(node) not in used
+        }
+        errors += check_stages(name, stages, beside, others)
+    if errors:
+        raise ConfigErrors(errors)
+
+
+def _all_reads(stage: nn.Module) -> frozenset[str]:
+    """What a component and its parts read, optional keys included."""
+    inside = frozenset[str]().union(*(_all_reads(part) for part in stage.children()))
+    if not isinstance(stage, Component):
+        return inside
+    own = (stage.renames.get(key, key) for key in (*stage.reads, *stage.optional))
+    return frozenset(own) | (inside - frozenset(stage.supplies))
+
+
+def _stage(stage: object, names: Mapping[int, str]) -> Stage:
+    kind = type(stage).__name__
+    path = names.get(id(stage), kind)
+    if not isinstance(stage, Component):
+        return Stage(path, kind, built_flow(stage))
+    size = vars(stage).get("group_size")
+    run = () if stage.contained else [_stage(part, names) for part in ran(stage)]
+    marks: dict[str, frozenset[str]] = {}
+    for part in stage.modules():
+        if isinstance(part, Component) and part.exclusive:
+            own = names.get(id(part), f"{path}:{type(part).__name__}")
+            marks[part.exclusive] = marks.get(part.exclusive, frozenset()) | {own}
+    return Stage(
+        path,
+        kind,
+        built_flow(stage),
+        size if isinstance(size, int) else None,
+        stage.min_group_size,
+        frozenset(renamed(key, stage.renames) for key in stage.must_reach),
+        _all_reads(stage),
+        marks,
+        [part.supplied(frozenset(stage.supplies)) for part in run],
+    )

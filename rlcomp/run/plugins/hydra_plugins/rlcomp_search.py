@@ -1,7 +1,0 @@
-"""Hydra takes plugins from the namespace package ``hydra_plugins`` alone: our part of it."""
-
-from rlcomp.run.search import Search
-
-
-class OptunaSearch(Search):
-    """``hydra/sweeper=optuna``."""

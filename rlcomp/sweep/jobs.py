@@ -1,0 +1,127 @@
+"""A sweep: what it varies, which jobs it has, and what a job is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra.conf import HydraConf
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.wiring.options import config_directory
+
+
+def varied(arguments: Sequence[str]) -> list[str]:
+    """The keys a command line sweeps over.
+
+    Examples:
+        >>> varied(["-m", "recipe=grpo,sft", "seed=0,1", "device=cpu"])
+        ['recipe', 'seed']
+    """
+    return [
+        key for key, override in overrides_of(arguments).items() if override.is_sweep_override()
+    ]
+
+
+def overrides_of(
+    arguments: Sequence[str], config_loader: ConfigLoader | None = None
+) -> dict[str, Override]:
+    """The overrides of a command line by key; as in Hydra, the last of several counts.
+
+    Args:
+        arguments: a command line.
+        config_loader: finds the options that a ``glob`` means.
+    """
+    texts = [t for t in arguments if t.startswith("~") or (not t.startswith("-") and "=" in t)]
+    parsed = OverridesParser.create(config_loader).parse_overrides(texts)
+    keys = (override.get_key_element() for override in parsed)
+    # To take away and to set anew are two things.
+    return {
+        key if key.startswith("~") else plain_key(key): override
+        for key, override in zip(keys, parsed, strict=True)
+    }
+
+
+def plain_key(key: str) -> str:
+    """The key of an override without what says how it is applied.
+
+    Examples:
+        >>> plain_key("++learner.lr")
+        'learner.lr'
+    """
+    return key.lstrip("+~")
+
+
+def asked(directory: Path) -> list[str]:
+    """What a sweep was asked for: ``hydra.sweeper.params``, then the command line.
+
+    Hydra notes it in the sweep's ``multirun.yaml`` before the first job, so that it can be read in
+    every process a launcher may use, and later; empty where there is none.
+    """
+    file = directory / "multirun.yaml"
+    if not file.is_file():
+        return []
+    hydra = OmegaConf.load(file).hydra
+    params = hydra.sweeper.get("params") or {}
+    return [*(f"{key}={value}" for key, value in params.items()), *hydra.overrides.task]
+
+
+def jobs(directory: Path) -> list[list[str]]:
+    """The overrides of every job a sweep has; empty where only its sweeper knows.
+
+    Those of a search are not known before it ends.
+
+    Args:
+        directory: of the sweep.
+    """
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+
+    file = directory / "multirun.yaml"
+    if not file.is_file():
+        return []
+    hydra = OmegaConf.load(file).hydra
+    overrides = list(overrides_of(asked(directory), _config_loader(hydra)).values())
+    swept = [override for override in overrides if override.is_sweep_override()]
+    ours = str(hydra.sweeper.get("_target_", "")).endswith(f".{BasicSweeper.__name__}")
+    if not ours or not swept or not all(override.is_discrete_sweep() for override in swept):
+        return []
+    (found,) = BasicSweeper.split_arguments(overrides, None)
+    return found
+
+
+def _config_loader(hydra: DictConfig) -> ConfigLoader:
+    """Finds the options that a sweep found, among ours and in the user's directories."""
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+    from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+    from hydra.core.plugins import Plugins
+
+    Plugins.instance()  # in a process that runs nothing Hydra knows no kind of directory yet
+    path = ConfigSearchPathImpl()
+    path.append("main", f"file://{config_directory()}")  # they may have been elsewhere then
+    for source in OmegaConf.select(hydra, "runtime.config_sources", default=[]):
+        if source.provider not in ("main", "schema"):
+            path.append(source.provider, f"{source.schema}://{source.path}")
+    return ConfigLoaderImpl(path)
+
+
+def labels(hydra_config: HydraConf) -> dict[str, object]:
+    """Group, job type and tags of one job, from what differs between the jobs.
+
+    Returns:
+        ``group``: the sweep's directory (None outside a sweep); ``job_type``: what is varied, seeds
+        aside; ``tags``: this job's values of what is varied, outside a sweep all its overrides.
+    """
+    own = [str(text) for text in OmegaConf.to_container(hydra_config.overrides.task)]  # type: ignore[union-attr]
+    if hydra_config.mode != RunMode.MULTIRUN:
+        return {"tags": [text[:64] for text in own]}
+    directory = Path(hydra_config.runtime.cwd) / hydra_config.sweep.dir
+    axes = varied(asked(directory)) or [plain_key(text.partition("=")[0]) for text in own]
+    return {
+        "group": directory.name,
+        "job_type": "+".join([axis for axis in axes if axis != "seed"] or ["seed"]),
+        "tags": [text[:64] for text in own if plain_key(text.partition("=")[0]) in axes],
+    }

@@ -1,0 +1,7 @@
+"""Hydra takes plugins from the namespace package ``hydra_plugins`` alone: our part of it."""
+
+from rlcomp.sweep.search import Search
+
+
+class OptunaSearch(Search):
+    """``hydra/sweeper=optuna``."""

@@ -1,0 +1,198 @@
+"""``rlcomp -m hydra/sweeper=optuna ...``: a search instead of a sweep (extra ``optuna``)."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from abc import ABCMeta
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from hydra.utils import get_class
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.arguments import Checked, NonEmptyText, NonNegativeInt, PositiveInt
+from rlcomp.errors import ConfigError, Interrupted, UserError, nearest, require
+from rlcomp.sweep.space import Space
+
+
+class _Kind(Checked, ABCMeta):
+    """A checked class that is a Hydra plugin as well."""
+
+
+class Search(Sweeper, metaclass=_Kind):
+    """Looks for the values with the best metric, by Optuna's TPE.
+
+    Searched is whatever has several values on the command line, in ``hydra.sweeper.params`` or in
+    an experiment: ``lr=interval(1e-4,1e-2)``, ``lr=tag(log,interval(1e-4,1e-2))``,
+    ``n=int(interval(1,8))``, ``advantage=group_mean,leave_one_out``. Several seeds are
+    no choice: every trial runs them all, and the mean over them counts. A trial of which a run
+    fails has failed, and the search goes on. It is kept in the sweep's directory
+    (``study.log``): the same command line goes on where it was stopped.
+
+    Args:
+        metric: its last value in a run's ``metrics.jsonl`` is what counts.
+        direction: which values are better.
+        n_trials: how many points are tried.
+        n_jobs: how many at a time, for launchers that run jobs side by side.
+        n_random: the first so many points are drawn at random.
+        seed: of the draws.
+        params: as for Hydra's own sweeper.
+    """
+
+    def __init__(
+        self,
+        *,
+        metric: NonEmptyText = "evaluation/sampled",
+        direction: Literal["maximize", "minimize"] = "maximize",
+        n_trials: PositiveInt = 20,
+        n_jobs: PositiveInt = 1,
+        n_random: NonNegativeInt = 10,
+        seed: NonNegativeInt = 0,
+        params: dict[str, object] | None = None,
+    ) -> None:
+        self.metric = metric
+        self.direction = direction
+        self.n_trials = n_trials
+        self.n_jobs = n_jobs
+        self.n_random = n_random
+        self.seed = seed
+        self.params = dict(params or {})
+        self.launcher: Launcher | None = None
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        """Called by Hydra."""
+        self.hydra_context = hydra_context
+        self.config = config
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> None:
+        """Search, say what was best, and leave ``search.json`` in the sweep's directory.
+
+        Raises:
+            ConfigError: nothing is to be searched, or runs do not record the metric.
+            UserError: every trial failed.
+        """
+        asked = [*(f"{key}={value}" for key, value in self.params.items()), *arguments]
+        space = Space(asked, self.hydra_context.config_loader)  # type: ignore[union-attr]
+        directory = Path(self.config.hydra.sweep.dir)  # type: ignore[union-attr]
+        directory.mkdir(parents=True, exist_ok=True)
+        OmegaConf.save(self.config, directory / "multirun.yaml")
+        study = self._study(directory, asked)
+        while batch := self._next(study, space):
+            values = self._run([trial.user_attrs["jobs"] for trial in batch], batch[0].number)
+            for trial, value in zip(batch, values, strict=True):
+                study.tell(trial.number, value, **({} if value is not None else _failed()))
+        self._tell(study, directory)
+
+    def _study(self, directory: Path, asked: Sequence[str]) -> Any:  # noqa: ANN401
+        """The search that was begun here, or a new one."""
+        optuna = require("optuna", "optuna")
+        journal = require("optuna.storages.journal", "optuna")
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        file = journal.JournalFileBackend(str(directory / "study.log"))
+        study = optuna.create_study(
+            study_name="search",
+            storage=optuna.storages.JournalStorage(file),
+            direction=self.direction,
+            load_if_exists=True,
+        )
+        # A search that goes on must not draw again what it has drawn.
+        draws = self.seed + len(study.trials)
+        study.sampler = optuna.samplers.TPESampler(seed=draws, n_startup_trials=self.n_random)
+        terms = [self.metric, self.direction, *sorted(asked)]
+        if study.user_attrs.get("terms", terms) != terms:
+            raise ConfigError(
+                f"directory is {directory}, which holds another search: choose another directory"
+            )
+        study.set_user_attr("terms", terms)
+        return study
+
+    def _next(self, study: Any, space: Space) -> Sequence[Any]:  # noqa: ANN401
+        """The trials that run next: one that was stopped, else new ones, until there are enough."""
+        trials = study.trials
+        for trial in trials:
+            if not trial.state.is_finished():
+                return [trial]
+        new = [study.ask() for _ in range(min(self.n_jobs, self.n_trials - len(trials)))]
+        for trial in new:
+            trial.set_user_attr("jobs", space.jobs(trial))
+        return new
+
+    def _run(self, trials: Sequence[Sequence[Sequence[str]]], first: int) -> list[float | None]:
+        """Launch the jobs of some trials; the value of each, None if it failed."""
+        jobs = [job for trial in trials for job in trial]
+        self.validate_batch_is_legal(jobs)
+        seeds = len(trials[0])
+        results = self.launcher.launch(jobs, initial_job_idx=first * seeds)  # type: ignore[union-attr]
+        values = [self._value(result) for result in results]
+        groups = [values[start : start + seeds] for start in range(0, len(values), seeds)]
+        return [
+            None if None in group else sum(v for v in group if v is not None) / seeds
+            for group in groups
+        ]
+
+    def _value(self, result: JobReturn) -> float | None:
+        """The metric of a run; None of a failed one, which has said why."""
+        from rlcomp.io.json_lines import read_lines
+
+        if result.status != JobStatus.COMPLETED:
+            if isinstance(result._return_value, Interrupted):
+                raise result._return_value
+            return None
+        directory = Path(result.hydra_cfg.hydra.runtime.output_dir)  # type: ignore[union-attr]
+        rows = read_lines(directory / "metrics.jsonl")
+        values = [row[self.metric] for row in rows if self.metric in row]
+        if not values:
+            known = {name for row in rows for name in row}
+            raise ConfigError(
+                f"hydra.sweeper.metric is {self.metric!r}, which {directory} did not record"
+                f"{nearest(self.metric, known)}"
+            )
+        return None if values[-1] is None else float(values[-1])
+
+    def _tell(self, study: Any, directory: Path) -> None:  # noqa: ANN401
+        """Write all trials down, and print the best."""
+        trials = [
+            {"trial": trial.number, "value": trial.value, "jobs": trial.user_attrs["jobs"]}
+            for trial in study.trials
+        ]
+        whole = {"metric": self.metric, "direction": self.direction, "trials": trials}
+        (directory / "search.json").write_text(json.dumps(whole, indent=1), encoding="utf-8")
+        failed = sum(trial["value"] is None for trial in trials)
+        if failed == len(trials):
+            raise UserError(f"all {failed} trials failed: see rlcomp-report {directory}")
+        best = study.best_trial
+        chosen = " ".join(f"{key}={value}" for key, value in best.params.items())
+        print(
+            f"{len(trials)} trials, {failed} failed\n"
+            f"best trial {best.number}: {self.metric} {best.value:.4g} with {chosen}"
+        )
+
+
+def _failed() -> dict[str, object]:
+    return {"state": require("optuna.trial", "optuna").TrialState.FAIL}
+
+
+def offer_search() -> None:
+    """Make ``hydra/sweeper=optuna`` an option."""
+    folder = str(Path(__file__).parent / "plugins")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    target = "hydra_plugins.rlcomp_search.OptunaSearch"
+    Plugins.instance().register(get_class(target))
+    arguments = list(inspect.signature(Search.__init__).parameters.values())[1:]
+    node = {"_target_": target} | {argument.name: argument.default for argument in arguments}
+    ConfigStore.instance().store(group="hydra/sweeper", name="optuna", node=node)

@@ -1,0 +1,65 @@
+"""Rows as rectangles: prompt, response, padding on the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.draw import Sampled
+from rlcomp.functional.masked import masked
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
+    """Rows as one tensor.
+
+    Returns:
+        The ids, shape ``[B, T]``, int64, and where they are not padding, shape ``[B, T]``, bool.
+
+    Examples:
+        >>> padded([[5], [6, 7]], 0)[0]
+        tensor([[5, 0],
+                [6, 7]])
+    """
+    width = max(len(row) for row in rows)
+    tokens = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
+    lengths = torch.tensor([len(row) for row in rows])
+    return tokens, torch.arange(width) < lengths[:, None]
+
+
+def response_columns(
+    prompts: Sequence[Sequence[int]], sampled: Sampled, pad: int
+) -> dict[str, Tensor]:
+    """The per-token entries of sampled rows.
+
+    Where a response ends follows from its length, never from the ids in it: the pad id may be EOS,
+    and may be sampled.
+
+    Args:
+        prompts: ``B`` lists of ids, one for each sampled row.
+        sampled: what the model answered.
+        pad: the id to fill up with.
+
+    Returns:
+        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, shape ``[B, T]``
+        with ``T`` the longest row; ``kept_tokens`` ``[B, T, ceil(V / 8)]`` if they were recorded.
+    """
+    device, steps = sampled.tokens.device, sampled.tokens.shape[1]
+    starts = torch.tensor([len(prompt) for prompt in prompts], device=device)[:, None]
+    ends = starts + sampled.lengths[:, None]
+    width = int(ends.max())
+    tokens = padded([[*prompt, *[pad] * steps] for prompt in prompts], pad)[0][:, :width]
+    position = torch.arange(width, device=device)
+    response = (position >= starts) & (position < ends)
+    taken = (position - starts).clamp(0, steps - 1)
+    columns = {
+        "tokens": torch.where(response, sampled.tokens.gather(1, taken), tokens.to(device)),
+        "attention_mask": position < ends,
+        "response_mask": response,
+        "rollout_log_probs": masked(sampled.log_probs.gather(1, taken), response),
+    }
+    if sampled.kept is not None:
+        where = taken[..., None].expand(-1, -1, sampled.kept.shape[-1])
+        columns["kept_tokens"] = masked(sampled.kept.gather(1, where), response[..., None])
+    return columns

@@ -1,0 +1,64 @@
+"""Preference tokens: one token of the vocabulary for every point of the lattice on the simplex."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tokenizers import AddedToken
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.functional.simplex import lattice
+
+_TOKEN = re.compile(r"<preference(?::\d+)+>")
+
+
+def preference_token(steps: Sequence[int]) -> str:
+    """How a preference is spelled.
+
+    Args:
+        steps: of each objective.
+
+    Examples:
+        >>> preference_token([7, 3])
+        '<preference:7:3>'
+    """
+    return f"<preference:{':'.join(map(str, steps))}>"
+
+
+def preference_points(tokenizer: PreTrainedTokenizerBase) -> dict[int, tuple[int, ...]]:
+    """The tokens that stand for preferences: the steps of each objective, by id."""
+    added = tokenizer.get_added_vocab()
+    return {
+        index: tuple(map(int, re.findall(r"\d+", text)))
+        for text, index in added.items()
+        if _TOKEN.fullmatch(text)
+    }
+
+
+def preference_tokenizer(
+    *, tokenizer: PreTrainedTokenizerBase, num_objectives: PositiveInt, levels: PositiveInt
+) -> PreTrainedTokenizerBase:
+    """Give a tokenizer one more token for every point of the lattice of preferences.
+
+    A policy reads these tokens and never writes them (``barred_tokens``).
+
+    Args:
+        tokenizer: changed in place, and returned.
+        num_objectives: ``K``.
+        levels: steps that a preference shares out: 10 with two objectives makes 11 tokens.
+
+    Raises:
+        ConfigError: it has such tokens already.
+    """
+    if preference_points(tokenizer):
+        raise ConfigError("tokenizer: it has tokens for preferences already; add them once")
+    # Not `special`: our tokenizers read special tokens in a text as text.
+    tokens = [
+        AddedToken(preference_token(point), normalized=False, special=False)
+        for point in lattice(num_objectives, levels).tolist()
+    ]
+    tokenizer.add_tokens(tokens)
+    return tokenizer

@@ -1,0 +1,142 @@
+"""Prompts and answers as rows of tokens: sampled, or given as if the policy had sampled them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.batch import encode_texts
+from rlcomp.engine.draw import Sampled
+from rlcomp.errors import DataError, NumericalError
+from rlcomp.metrics import version
+from rlcomp.text.padding import padded, response_columns
+from rlcomp.text.tokenizer import decode_rows, encode_all, encode_prompts
+
+
+def encode_rows(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], responses: Sequence[str]
+) -> TensorDict:
+    """Rows of given answers, for supervised learning and for scoring.
+
+    Prompt and response are tokenised apart, as they are when the response is sampled.
+
+    Args:
+        tokenizer: needs an EOS token.
+        prompts: ``B`` texts, at least one.
+        responses: ``B`` texts, without EOS, which is added.
+
+    Returns:
+        On the CPU: ``tokens`` (prompt, response, EOS), ``attention_mask``, ``response_mask``
+        (response and EOS), shape ``[B, T]``.
+
+    Raises:
+        DataError: a text holds a character the tokenizer cannot write; the message names it.
+
+    Examples:
+        >>> from rlcomp.text.tokenizer import character_tokenizer
+        >>> encode_rows(character_tokenizer(characters="ab"), ["aa"], ["b"])["tokens"]
+        tensor([[2, 2, 3, 1]])
+    """
+    eos = int(tokenizer.eos_token_id)
+    tails = [[*row, eos] for row in encode_all(tokenizer, responses)]
+    return given_rows(tokenizer, encode_prompts(tokenizer, prompts), tails)
+
+
+def given_rows(
+    tokenizer: PreTrainedTokenizerBase,
+    heads: Sequence[Sequence[int]],
+    tails: Sequence[Sequence[int]],
+) -> TensorDict:
+    """Rows of given tokens.
+
+    Args:
+        tokenizer: needs an EOS token, which pads where there is no pad token.
+        heads: ``B`` lists of ids, none empty: what a model reads.
+        tails: ``B`` lists of ids: the responses.
+
+    Returns:
+        On the CPU: ``tokens`` (head, tail), ``attention_mask``, ``response_mask`` (tail), shape
+        ``[B, T]``.
+
+    Examples:
+        >>> from rlcomp.text.tokenizer import byte_tokenizer
+        >>> given_rows(byte_tokenizer(), [[5, 6], [5]], [[7], [8]])["response_mask"]
+        tensor([[False, False,  True],
+                [False,  True, False]])
+    """
+    joined = [[*a, *b] for a, b in zip(heads, tails, strict=True)]
+    tokens, filled = padded(joined, _pad(tokenizer))
+    starts = torch.tensor([len(head) for head in heads])[:, None]
+    answers = filled & (torch.arange(tokens.shape[1]) >= starts)
+    columns = {"tokens": tokens, "attention_mask": filled, "response_mask": answers}
+    return TensorDict(columns, batch_size=[len(heads)])
+
+
+def sampled_rows(
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[str],
+    ids: Sequence[Sequence[int]],
+    sampled: Sampled,
+) -> TensorDict:
+    """Rows of sampled answers, those of prompt 0 first.
+
+    Args:
+        tokenizer: what the ids belong to.
+        prompts: ``P`` texts.
+        ids: their tokens.
+        sampled: what was drawn, ``B`` rows, as many for each prompt.
+
+    Returns:
+        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
+        ``policy_version`` ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``prompt``,
+        ``response`` (decoded, without special tokens); ``kept_tokens`` ``[B, T, V/8]`` if they
+        were recorded.
+
+    Raises:
+        NumericalError: a token was drawn whose log-prob is not finite.
+    """
+    device = sampled.tokens.device
+    group = torch.arange(len(prompts)).repeat_interleave(len(sampled.tokens) // len(prompts))
+    columns = response_columns([ids[n] for n in group.tolist()], sampled, _pad(tokenizer))
+    if not bool(columns["rollout_log_probs"].isfinite().all()):
+        raise NumericalError("the policy sampled a token whose log-prob is not finite")
+    answers = decode_rows(tokenizer, sampled.tokens, sampled.lengths)
+    columns["policy_version"] = columns["response_mask"] * version()
+    columns["truncated"] = sampled.truncated
+    columns["group_id"] = group
+    columns["prompt"] = encode_texts([prompts[n] for n in group.tolist()])
+    columns["response"] = encode_texts(answers)
+    return TensorDict(
+        {key: column.to(device) for key, column in columns.items()}, batch_size=[len(group)]
+    )
+
+
+def check_room(
+    prompts: Sequence[str], lengths: Sequence[int], new: Sequence[int], limit: int | None
+) -> None:
+    """Refuse rows that are longer than the model's context.
+
+    Args:
+        prompts: texts, for the message.
+        lengths: tokens of each.
+        new: the most tokens of its answers.
+        limit: what the model holds; None if it knows no limit.
+
+    Raises:
+        DataError: names the prompt and both numbers.
+    """
+    for prompt, length, more in zip(prompts, lengths, new, strict=True):
+        if limit is not None and length + more > limit:
+            raise DataError(
+                f"prompt {prompt[:60]!r} has {length} tokens; with {more} more that is "
+                f"{length + more}, and the model holds {limit}: shorten the prompt or the "
+                "response, or raise context_length"
+            )
+
+
+def _pad(tokenizer: PreTrainedTokenizerBase) -> int:
+    pad = tokenizer.pad_token_id
+    return int(tokenizer.eos_token_id if pad is None else pad)

@@ -1,0 +1,204 @@
+"""The bytes that tokens stand for, which decoding to text can lose."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+
+from tokenizers import pre_tokenizers
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.tokenizer import encode_all
+
+_BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
+
+
+def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
+    r"""The bytes of every token, by its id: half a character stays half a character.
+
+    Read off the tokenizer's decoder: bytes written as characters (GPT-2's alphabet), pieces in
+    which ``▁`` is a space, with or without byte tokens (``<0xC3>``), or tokens that are their text.
+    A special token has no bytes, nor has an id without a token; another token that was added to the
+    vocabulary is its text in UTF-8.
+
+    Args:
+        tokenizer: a fast one.
+
+    Returns:
+        One entry for every id up to the largest.
+
+    Raises:
+        ConfigError: the tokenizer is not a fast one, or its decoder does not say what a token's
+            bytes are.
+
+    Examples:
+        >>> from rlcomp.text.tokenizer import byte_tokenizer
+        >>> tokenizer = byte_tokenizer()
+        >>> table = token_bytes(tokenizer)
+        >>> [table[token] for token in tokenizer("é\n")["input_ids"]]
+        [b'\xc3', b'\xa9', b'\n']
+        >>> table[tokenizer.eos_token_id]
+        b''
+    """
+    read = _reader(tokenizer)
+    tokens: dict[int, str] = {index: token for token, index in tokenizer.get_vocab().items()}
+    return [
+        read(index, tokens[index]) if index in tokens else b"" for index in range(max(tokens) + 1)
+    ]
+
+
+def row_bytes(table: Sequence[bytes], ids: Iterable[int]) -> bytes:
+    """The bytes of several tokens, one after the other.
+
+    Args:
+        table: of :func:`token_bytes`.
+        ids: tokens.
+
+    Raises:
+        DataError: an id is not in the table.
+
+    Examples:
+        >>> row_bytes([b"", b"a", b"b"], [2, 0, 1])
+        b'ba'
+    """
+    ids = list(ids)
+    beyond = [index for index in ids if not 0 <= index < len(table)]
+    if beyond:
+        raise DataError(
+            f"the tokenizer has no token with id {beyond[0]} (it has {len(table)}): use the "
+            "tokenizer of the policy that wrote the tokens"
+        )
+    return b"".join(table[index] for index in ids)
+
+
+def encoded_with_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], list[int]]:
+    """The tokens of a text, and after how many bytes of it each one ends.
+
+    A space that the tokenizer itself puts in front of the text counts nothing: a first token that
+    is no more than that ends after 0 bytes.
+
+    Args:
+        tokenizer: a fast one.
+        text: no special token is added to it.
+
+    Returns:
+        Token ids, and as many numbers of bytes (UTF-8), which never fall.
+
+    Raises:
+        ConfigError: as :func:`token_bytes`.
+        DataError: the text holds a character that the tokenizer cannot write, or the tokens stand
+            for other bytes than the text's, because the tokenizer rewrites it before it cuts it.
+
+    Examples:
+        >>> from rlcomp.text.tokenizer import byte_tokenizer
+        >>> encoded_with_ends(byte_tokenizer(), "né")[1]
+        [1, 2, 3]
+    """
+    read = _reader(tokenizer)
+    (ids,) = encode_all(tokenizer, [text])
+    parts = [read(index, tokenizer.convert_ids_to_tokens(index)) for index in ids]
+    found, wanted = b"".join(parts), text.encode()
+    added = int(found == b" " + wanted)
+    if not added and found != wanted:
+        raise DataError(_difference(found, wanted))
+    return ids, [end - added for end in accumulate(map(len, parts))]
+
+
+def _difference(found: bytes, wanted: bytes) -> str:
+    pairs = enumerate(zip(found, wanted, strict=False))
+    shorter = min(len(found), len(wanted))
+    place = next((index for index, (a, b) in pairs if a != b), shorter)
+    theirs, ours = found[place : place + 20], wanted[place : place + 20]
+    return (
+        f"the tokenizer rewrites the text {wanted[:60].decode(errors='replace')!r}: from byte "
+        f"{place} on its tokens stand for {theirs!r}, and the text holds {ours!r}; normalise the "
+        "text as the tokenizer does (often to Unicode NFC), take special tokens out of it, or use "
+        "tokenizer=byte"
+    )
+
+
+def _reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[int, str], bytes]:
+    """From a token, with its id, to its bytes."""
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise ConfigError(
+            f"the tokenizer is a {type(tokenizer).__name__}, which does not say what bytes its "
+            "tokens stand for: use a fast one (a folder with tokenizer.json), or tokenizer=byte"
+        )
+    plain = _plain_reader(_decoding_steps(tokenizer))
+    added = {index: str(token) for index, token in tokenizer.added_tokens_decoder.items()}
+    special = {
+        index for index, token in tokenizer.added_tokens_decoder.items() if token.special
+    } | set(tokenizer.all_special_ids)
+
+    def read(index: int, token: str) -> bytes:
+        if index in special:
+            return b""
+        return token.encode() if index in added else plain(token)
+
+    return read
+
+
+def _decoding_steps(tokenizer: PreTrainedTokenizerFast) -> list[Mapping[str, object]]:
+    decoder = tokenizer.backend_tokenizer.decoder
+    # Its own state, because writing out the whole tokenizer takes a second where it is large.
+    state = {"type": "none"} if decoder is None else json.loads(decoder.__getstate__())
+    steps: list[Mapping[str, object]] = state.get("decoders", [state])
+    return steps
+
+
+def _plain_reader(steps: list[Mapping[str, object]]) -> Callable[[str], bytes]:
+    kinds = [step["type"] for step in steps]
+    if kinds == ["ByteLevel"]:
+        return _alphabet_reader()
+    spaces = {_space(step) for step in steps if step["type"] in ("Replace", "Metaspace")}
+    # Strip behind Fuse takes the space in front of the whole text, before that one of every token.
+    known = {"Replace", "Metaspace", "ByteFallback", "Fuse"} | ({"Strip"} & set(kinds[-1:]))
+    stripped_whole = "Strip" not in kinds or "Fuse" in kinds
+    if None in spaces or not set(kinds) <= known or not stripped_whole:
+        raise ConfigError(
+            f"the tokenizer's decoder is {'+'.join(map(str, kinds))}, which does not say what "
+            "bytes a token stands for: use a byte-level or sentencepiece tokenizer, or "
+            "tokenizer=byte"
+        )
+    return _piece_reader({space for space in spaces if space}, "ByteFallback" in kinds)
+
+
+def _space(step: Mapping[str, object]) -> str | None:
+    """What a piece writes for a space; None if the step does something else."""
+    if step["type"] == "Metaspace":
+        return str(step["replacement"])
+    pattern = step["pattern"]
+    if step["content"] != " " or not isinstance(pattern, dict) or "String" not in pattern:
+        return None
+    return str(pattern["String"])
+
+
+def _piece_reader(spaces: set[str], byte_tokens: bool) -> Callable[[str], bytes]:
+    def read(token: str) -> bytes:
+        byte = _BYTE_TOKEN.fullmatch(token) if byte_tokens else None
+        if byte:
+            return bytes.fromhex(byte[1])
+        for space in spaces:
+            token = token.replace(space, " ")
+        return token.encode()
+
+    return read
+
+
+def _alphabet_reader() -> Callable[[str], bytes]:
+    """GPT-2's alphabet: printable Latin-1 stands for itself, every other byte for 256, 257, ..."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = sorted(set(range(256)) - set(printable))
+    meaning = {chr(byte): byte for byte in printable}
+    meaning |= {chr(256 + place): byte for place, byte in enumerate(others)}
+    assert set(meaning) == set(pre_tokenizers.ByteLevel.alphabet())
+
+    def read(token: str) -> bytes:
+        # The decoder takes a token with any other character as it stands.
+        known = all(char in meaning for char in token)
+        return bytes(meaning[char] for char in token) if known else token.encode()
+
+    return read

@@ -1,0 +1,221 @@
+"""Tokenizers: a small alphabet, bytes, or a pretrained one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from torch import Tensor
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from rlcomp.arguments import NonEmptyText
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.preference_tokens import preference_points
+
+# Tokens of every tokenizer made here, and their ids.
+SPECIAL = {"<pad>": 0, "<eos>": 1}
+
+
+def character_tokenizer(*, characters: NonEmptyText) -> PreTrainedTokenizerFast:
+    """One token per character, for tasks with a small alphabet.
+
+    Args:
+        characters: the alphabet; the ids follow ``<pad>`` 0 and ``<eos>`` 1.
+
+    Raises:
+        ConfigError: a character occurs twice.
+
+    Examples:
+        >>> encode_all(character_tokenizer(characters="ab"), ["abba"])
+        [[2, 3, 3, 2]]
+    """
+    twice = [char for char in characters if characters.count(char) > 1]
+    if twice:
+        raise ConfigError(f"tokenizer: characters holds {twice[0]!r} more than once")
+    vocabulary = SPECIAL | {char: 2 + index for index, char in enumerate(characters)}
+    # No <unk>: a character outside the alphabet is an error, and <unk> would be one more action.
+    backend = Tokenizer(models.WordLevel(vocabulary))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    backend.decoder = decoders.Fuse()
+    return small_tokenizer(backend)
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """One token per UTF-8 byte: every text can be written and comes back unchanged."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = SPECIAL | {char: 2 + index for index, char in enumerate(alphabet)}
+    backend = Tokenizer(models.BPE(vocabulary, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    return small_tokenizer(backend)
+
+
+def small_tokenizer(backend: Tokenizer) -> PreTrainedTokenizerFast:
+    """A tokenizer of transformers from one whose first tokens are :data:`SPECIAL`."""
+    # split_special_tokens: a text that spells "<eos>" is text, not the end of a response.
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        split_special_tokens=True,
+    )
+
+
+def local_only(path: str) -> bool:
+    """Whether files must be on this machine: a folder is named, or Hugging Face is set offline.
+
+    Raises:
+        DataError: the path can only be a folder, and there is none.
+    """
+    if Path(path).is_dir():
+        return True
+    if path.startswith(("/", ".", "~")):
+        raise DataError(f"'{path}' is not a folder: write the path of one, or a hub name")
+    offline = (os.environ.get(name, "") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline)
+
+
+def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
+    """A pretrained tokenizer; without a pad token, EOS pads.
+
+    Args:
+        path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
+
+    Raises:
+        DataError: there is no tokenizer at the path, or the hub cannot be reached.
+    """
+    local = local_only(path)
+    try:
+        tokenizer = _class_of(path).from_pretrained(path, local_files_only=local)
+        if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+            # Beside a model's config.json transformers makes an empty one up.
+            raise ValueError("it has no tokens")
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"no tokenizer at '{path}' ({'local files only' if local else 'hub'}): it needs "
+            f"tokenizer.json; save one with tokenizer.save_pretrained('{path}'), or go online"
+        ) from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _class_of(path: str) -> Any:  # noqa: ANN401
+    """Who reads a tokenizer: AutoTokenizer, but for folders that name the generic class.
+
+    Beside a model's config.json AutoTokenizer takes the class of the model's family instead, which
+    adds that family's special tokens to a tokenizer of ours.
+    """
+    file = Path(path) / "tokenizer_config.json"
+    named = json.loads(file.read_text("utf-8")).get("tokenizer_class") if file.is_file() else None
+    generic = ("TokenizersBackend", "PreTrainedTokenizerFast")
+    return PreTrainedTokenizerFast if named in generic else AutoTokenizer
+
+
+def encode_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of several texts, no special token added.
+
+    Raises:
+        DataError: a text holds a character the tokenizer cannot write; the message names it.
+    """
+    try:
+        ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+    except Exception as error:  # the Rust tokenizers raise bare Exception
+        for text in texts:
+            _check_characters(tokenizer, text, error)
+        raise
+    return ids
+
+
+def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: Exception) -> None:
+    surrogates = [char for char in text if "\ud800" <= char <= "\udfff"]
+    if surrogates:
+        raise DataError(
+            f"no tokenizer can write {surrogates[0]!r} in {text!r}: it is half a character, left "
+            "by bytes that are not UTF-8; repair the text"
+        ) from error
+    vocabulary = tokenizer.get_vocab()
+    unknown = [char for char in text if char not in vocabulary]
+    if unknown:
+        raise DataError(
+            f"the tokenizer has no token for {unknown[0]!r} in {text!r}: add it to "
+            "tokenizer.characters, or use tokenizer=byte"
+        ) from error
+
+
+def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of prompts as a model reads them, at least one a prompt.
+
+    BOS stands in front where the tokenizer itself puts it in front of a text, unless the text
+    spells it out already. An empty prompt is BOS, or EOS where there is no BOS: the model needs
+    something to predict the first token from.
+
+    Args:
+        tokenizer: needs an EOS token.
+        texts: the prompts.
+
+    Raises:
+        DataError: a text holds a character the tokenizer cannot write; the message names it.
+
+    Examples:
+        >>> encode_prompts(character_tokenizer(characters="ab"), ["abba", ""])
+        [[2, 3, 3, 2], [1]]
+    """
+    bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
+    # What the tokenizer adds to nothing is what it adds to every text.
+    leads = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
+    rows = encode_all(tokenizer, texts)
+    if leads:
+        return [row if row[:1] == [bos] else [bos, *row] for row in rows]
+    return [row or [eos if bos is None else bos] for row in rows]
+
+
+def barred_tokens(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: int, never: Sequence[int] = ()
+) -> Tensor | None:
+    """Ids a policy must never choose: those without a token, and the pad token unless it is EOS.
+
+    A padded vocabulary has rows that stand for nothing; a pad token within an answer would vanish
+    from its text. Tokens that stand for preferences are read only.
+
+    Args:
+        tokenizer: says which ids are tokens.
+        vocabulary: width ``V`` of the model's logits.
+        never: others that are not to be chosen, EOS included.
+
+    Returns:
+        Shape ``[V]``, bool, True where an id is barred; None if none is.
+
+    Examples:
+        >>> barred_tokens(character_tokenizer(characters="a"), 5)
+        tensor([ True, False, False,  True,  True])
+    """
+    barred = torch.ones(vocabulary, dtype=torch.bool)
+    known = torch.tensor(sorted(set(tokenizer.get_vocab().values())))
+    barred[known[known < vocabulary]] = False
+    barred[[*preference_points(tokenizer)]] = True
+    if tokenizer.pad_token_id is not None:
+        barred[tokenizer.pad_token_id] = True
+    barred[tokenizer.eos_token_id] = False
+    barred[[*never]] = True
+    return barred if bool(barred.any()) else None
+
+
+def decode_rows(tokenizer: PreTrainedTokenizerBase, tokens: Tensor, lengths: Tensor) -> list[str]:
+    """The texts of answers, without special tokens.
+
+    Args:
+        tokenizer: decodes.
+        tokens: shape ``[B, T]``, int64.
+        lengths: shape ``[B]``, int64: how many of them each answer has.
+    """
+    rows = [row[:n] for row, n in zip(tokens.tolist(), lengths.tolist(), strict=True)]
+    texts: list[str] = tokenizer.batch_decode(
+        rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    return texts

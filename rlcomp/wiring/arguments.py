@@ -1,0 +1,69 @@
+"""Arguments of every node, checked against the constructors before anything is built."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from rlcomp.arguments import problem
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.reader import BROKEN, Node
+
+
+def check_arguments(plan: Plan) -> list[str]:
+    """Unknown, missing, mistyped and out-of-range arguments of every node."""
+    return [fault for node in plan.nodes.values() for fault in _check_node(node)]
+
+
+def _check_node(node: Node) -> list[str]:
+    try:
+        declaration = declare(node.target)
+    except ConfigError as error:
+        return [f"{node.path}._target_ is {node.target}: {error}"]
+    kind, errors = f"{node.path} ({declaration.name})", []
+    for name, value in node.arguments.items():
+        known = declaration.parameters.get(name)
+        where = f"{node.path}.{name}"
+        if known is None and not declaration.open_ended:
+            errors.append(
+                f"{where}: {kind} takes no such argument{nearest(name, declaration.parameters)}"
+            )
+        fault = problem(known.annotation, value) if known else None
+        if fault and not _has_broken(value):
+            errors.append(f"{where} is {_shown(value)}: {fault}; set {where}=...")
+    for name, parameter in declaration.parameters.items():
+        if parameter.required and name not in node.arguments and not node.partial:
+            errors.append(f"{node.path}: {kind} needs '{name}'; set +{node.path}.{name}=...")
+    errors += [
+        f"{node.path}: {kind} needs '{module}', which is not installed: "
+        f"pip install 'rlcomp[{extra}]'"
+        for module, extra in declaration.extras
+        if not _installed(module.partition(".")[0])
+    ]
+    if not isinstance(node.keys, dict):
+        return [*errors, f"{node.path}._keys_ is {node.keys!r}: must be a mapping of keys"]
+    own = {*declaration.reads, *declaration.writes}
+    errors += [
+        f"{node.path}._keys_.{key}: {kind} has no such key{nearest(key, own)}"
+        for key in node.keys
+        if key not in own and not declaration.opaque
+    ]
+    return errors
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _shown(value: object) -> str:
+    return f"a {value.target}" if isinstance(value, Node) else repr(value)
+
+
+def _has_broken(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_broken, value.values()))
+    return value is BROKEN or (isinstance(value, list) and any(map(_has_broken, value)))

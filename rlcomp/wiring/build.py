@@ -1,0 +1,168 @@
+"""From a plan to objects: each node built once, children first, seeded by its path."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from hydra.errors import HydraException, InstantiationException
+from hydra.utils import instantiate
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.seed import seeded
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.plan import Plan, children
+from rlcomp.wiring.reader import Node
+
+
+class Builder:
+    """Builds the nodes of a plan, each once.
+
+    Args:
+        plan: what :func:`rlcomp.wiring.plan.read` returned, already checked.
+        seed: the run's seed.
+    """
+
+    def __init__(self, plan: Plan, seed: int) -> None:
+        self.plan = plan
+        self.seed = seed
+        self.built: dict[str, object] = {}
+
+    def without_models(self) -> dict[str, object]:
+        """The nodes that need none: what is cheap to check comes before what is dear to build."""
+        for node in self.plan.nodes.values():
+            if not builds_model(node):
+                self.build(node)
+        return self.built
+
+    def all(self) -> dict[str, object]:
+        """Every node, models last."""
+        self.without_models()
+        for node in self.plan.nodes.values():
+            self.build(node)
+        return self.built
+
+    def build(self, node: Node) -> object:
+        """The object of one node.
+
+        Raises:
+            ConfigError: the constructor refused its arguments; names the node.
+        """
+        if node.path not in self.built:
+            arguments = {name: self.value(value) for name, value in node.arguments.items()}
+            self.built[node.path] = make(node, arguments, self.seed)
+        return self.built[node.path]
+
+    def value(self, value: Any) -> Any:  # noqa: ANN401
+        """A finished argument: nodes become objects, containers stay plain Python."""
+        if isinstance(value, Node):
+            return self.build(value)
+        if isinstance(value, dict):
+            return {key: self.value(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        return value
+
+
+# A factory says so by the type it is annotated to return.
+_MODELS = ("PreTrainedModel", "PeftModel", "Module")
+
+
+def builds_model(node: Node) -> bool:
+    """Whether building a node builds a model: itself (its return annotation) or an argument."""
+    if declare(node.target).returns.rpartition(".")[2].strip("\"'") in _MODELS:
+        return True
+    return any(builds_model(child) for child in children(node))
+
+
+# What constructors of other people's say of an argument they cannot use.
+_REFUSALS = (TypeError, ValueError, IndexError, AssertionError)
+
+
+def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
+    """Call a node's target with finished Python arguments.
+
+    Hydra looks the bare target up (its errors, its block-list); the arguments are passed in the
+    call, so that they never turn into configs.
+    """
+    try:
+        target = instantiate({"_target_": node.target, "_partial_": True})
+    except (HydraException, InstantiationException) as error:
+        raise ConfigError(f"{node.path}._target_ is {node.target}: {error}") from error
+    if node.partial:
+        deferred = _deferred(node, functools.partial(target, **arguments))
+        if node.target.startswith("torch.optim."):  # its mistakes, before a model is built
+            deferred([torch.zeros(1)])
+        return deferred
+    try:
+        with seeded(seed, node.path):
+            made = target(**arguments)
+    except RlcompError as error:
+        if not str(error).startswith((f"{node.path}:", f"{node.path}.")):
+            error.args = (f"{node.path}: {error}",)
+        raise
+    except _REFUSALS as error:
+        raise refused(node, error) from error
+    if node.keys and isinstance(made, Component):
+        made.set_keys(**node.keys)
+    return made
+
+
+def _deferred(node: Node, target: Callable[..., object]) -> Callable[..., object]:
+    """A ``_partial_`` node: when it is finally called, its mistakes name the node as well."""
+
+    @functools.wraps(target)  # whoever asks for its parameters sees the target's
+    def call(*given: object, **arguments: object) -> object:
+        try:
+            return target(*given, **arguments)
+        except _REFUSALS as error:
+            raise refused(node, error) from error
+
+    return call
+
+
+def refused(node: Node, error: Exception) -> ConfigError:
+    """What a constructor of somebody else's said, with the values it was given."""
+    plain = {
+        k: v for k, v in node.arguments.items() if isinstance(v, (bool, int, float, str, list))
+    }
+    given = ", ".join(f"{node.path}.{name}={value!r}" for name, value in plain.items())
+    remedy = f"; change one of {given}" if given else ""
+    return ConfigError(f"{node.path} ({node.target}): {error}{remedy}")
+
+
+class Make:
+    """Compose by hand what a config composes: ``make("policy", LanguageModel, model=model, ...)``.
+
+    The name is the node's config path: it seeds the construction, names the node in checkpoints,
+    timings and errors, and makes the numbers those of the config.
+
+    Args:
+        seed: the run's seed.
+
+    Examples:
+        >>> from rlcomp.run.stages import Nothing
+        >>> make = Make(seed=0)
+        >>> nothing = make("kl", Nothing)
+        >>> list(make.nodes)
+        ['kl']
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.nodes: dict[str, object] = {}
+
+    def __call__(self, path: str, target: Any, **arguments: Any) -> Any:  # noqa: ANN401
+        """Build one named node.
+
+        Raises:
+            ConfigError: the name is taken.
+        """
+        if path in self.nodes:
+            raise ConfigError(f"there is already a node '{path}': give this one another name")
+        with seeded(self.seed, path):
+            self.nodes[path] = target(**arguments)
+        return self.nodes[path]

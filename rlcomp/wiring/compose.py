@@ -1,0 +1,36 @@
+"""Composing the config of a command line outside Hydra's app."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.utils import setup_globals
+from omegaconf import DictConfig
+
+from rlcomp.errors import ConfigError
+from rlcomp.wiring.options import config_directory
+
+# Set by the running app; a description stands outside one.
+_PLACEHOLDERS = ["directory=runs/..."]
+
+
+def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
+    """The config of a command line, outside the app.
+
+    Args:
+        overrides: as on the command line.
+        config_dirs: directories of the user's own configs.
+    """
+    setup_globals()
+    for place in config_dirs:
+        if not Path(place).is_dir():
+            raise ConfigError(f"--config-dir is {place}: there is no such directory")
+    extra = [f"file://{Path(place).resolve()}" for place in config_dirs]
+    search = [f"hydra.searchpath=[{','.join(extra)}]"] if extra else []
+    placeholders = [
+        text for text in _PLACEHOLDERS if not any(o.startswith("directory=") for o in overrides)
+    ]
+    with initialize_config_dir(str(config_directory()), version_base="1.3", job_name="rlcomp"):
+        return compose("config", overrides=[*placeholders, *overrides, *search])

@@ -1,0 +1,189 @@
+"""What a target declares, read from its source: no import of it, so no torch.
+
+A class's constructor is its schema; ``reads``, ``writes`` and the other declarations of
+:class:`rlcomp.component.Component` are literals. A target whose source cannot be followed (a C
+type, a lazily exported name) is *opaque*: it is looked at once it is built.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from rlcomp.arguments import VOCABULARY
+from rlcomp.errors import ConfigError
+from rlcomp.wiring.source import alias, find, lineage
+
+_DECLARED = (
+    "reads",
+    "writes",
+    "optional",
+    "must_reach",
+    "fresh",
+    "runs",
+    "contained",
+    "supplies",
+    "min_group_size",
+    "exclusive",
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument of a constructor."""
+
+    annotation: Any
+    required: bool
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What is known of a target before it is built."""
+
+    target: str
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    open_ended: bool = False
+    opaque: bool = True
+    doc: str = ""
+    extras: tuple[tuple[str, str], ...] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    must_reach: tuple[str, ...] = ()
+    fresh: bool = False
+    runs: tuple[str, ...] = ()
+    contained: bool = False
+    supplies: tuple[str, ...] = ()
+    min_group_size: int = 1
+    exclusive: str = ""
+    returns: str = ""
+
+    @property
+    def name(self) -> str:
+        """The class's or function's own name."""
+        return self.target.rpartition(".")[2]
+
+
+@cache
+def declare(target: str) -> Declaration:
+    """The declaration of a dotted target.
+
+    Raises:
+        ConfigError: there is no such module, or it has no such name.
+    """
+    module, _, name = target.rpartition(".")
+    found = find(module, name)
+    if found is None:
+        return Declaration(target, open_ended=True)
+    home, definition = found
+    doc = ast.get_docstring(definition) or ""
+    if isinstance(definition, ast.FunctionDef):
+        parameters, open_ended = _parameters(home, definition, skip=0)
+        returns = "" if definition.returns is None else ast.unparse(definition.returns)
+        extras = _extras(definition)
+        return Declaration(target, parameters, open_ended, True, doc, extras, returns=returns)
+    classes = list(lineage(home, definition))
+    parameters, open_ended = _constructor(classes)
+    declared: dict[str, Any] = {}
+    for _, cls in reversed(classes):
+        declared |= dict(_literals(cls))
+    component = any((home, cls.name) == ("rlcomp.component", "Component") for home, cls in classes)
+    extras = _extras(definition)
+    return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
+
+
+def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
+    """The optional modules a definition asks for by ``require("module", "extra")``."""
+    asked = [
+        tuple(word.value for word in call.args if isinstance(word, ast.Constant))
+        for call in ast.walk(definition)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "require"
+    ]
+    return tuple((str(words[0]), str(words[1])) for words in asked if len(words) == 2)
+
+
+def _literals(cls: ast.ClassDef) -> Iterator[tuple[str, Any]]:
+    for line in cls.body:
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            name, value = line.target.id, line.value
+        elif isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+            name, value = line.targets[0].id, line.value
+        else:
+            continue
+        if name in _DECLARED and value is not None:
+            try:
+                yield name, ast.literal_eval(value)
+            except ValueError:
+                raise ConfigError(
+                    f"{cls.name}.{name} is not a literal: write it out, it is read from source"
+                ) from None
+
+
+def _constructor(classes: list[tuple[str, ast.ClassDef]]) -> tuple[dict[str, Parameter], bool]:
+    for home, cls in classes:
+        for line in cls.body:
+            if isinstance(line, ast.FunctionDef) and line.name == "__init__":
+                return _parameters(home, line, skip=1)
+        if any("dataclass" in ast.dump(mark) for mark in cls.decorator_list):
+            return _fields(home, cls), False
+    unfollowed = classes[-1][1].bases or classes[-1][1].keywords
+    return {}, bool(unfollowed)
+
+
+def _fields(home: str, cls: ast.ClassDef) -> dict[str, Parameter]:
+    return {
+        line.target.id: Parameter(_annotation(home, line.annotation), line.value is None)
+        for line in cls.body
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+    }
+
+
+def _parameters(
+    home: str, function: ast.FunctionDef, skip: int
+) -> tuple[dict[str, Parameter], bool]:
+    arguments = function.args
+    plain = [*arguments.posonlyargs, *arguments.args]
+    free = len(plain) - len(arguments.defaults)
+    found = {
+        argument.arg: Parameter(_annotation(home, argument.annotation), place < free)
+        for place, argument in enumerate(plain)
+        if place >= skip
+    }
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        found[argument.arg] = Parameter(_annotation(home, argument.annotation), default is None)
+    return found, arguments.kwarg is not None
+
+
+class _Names(Mapping[str, Any]):
+    """The vocabulary of annotations, and a module's aliases of it; any other name is anything."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
+        if name in VOCABULARY:
+            return VOCABULARY[name]
+        found = alias(self.home, name)
+        return Any if found is None else _annotation(*found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VOCABULARY)
+
+    def __len__(self) -> int:
+        return len(VOCABULARY)
+
+
+def _annotation(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
+    if node is None:
+        return Any
+    code = compile(ast.Expression(node), "<annotation>", "eval")
+    try:
+        value = eval(code, {"__builtins__": {}}, _Names(home))
+    except (TypeError, AttributeError):
+        return Any
+    return Any if isinstance(value, str) else value

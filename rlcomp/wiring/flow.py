@@ -1,0 +1,215 @@
+"""The flow of keys through the stages of a phase.
+
+Every key a stage reads must have been written by an earlier stage of the same step. What a stage
+reads and writes comes from source (``flow_source``, before anything is built) or from built objects
+(``flow_built``, which knows foreign modules too); the check is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rlcomp.wiring.options import options_writing
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a stage needs from before it and leaves behind it.
+
+    Attributes:
+        reads: keys that must be there before it.
+        writes: keys that are there behind it.
+        fresh: it starts a new batch.
+        opaque: nothing is known of it.
+        lacks: keys read inside it behind a fresh stage and written by nobody: no stage before it
+            can help.
+        carries: of a fresh stage, keys of the batch before that are in the new one as well.
+    """
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    fresh: bool = False
+    opaque: bool = False
+    lacks: frozenset[str] = frozenset()
+    carries: frozenset[str] = frozenset()
+
+    def then(self, after: Flow) -> Flow:
+        """This, then that."""
+        missing = frozenset() if self.opaque else after.reads - self.writes
+        outside = missing & self.carries if self.fresh else missing
+        kept = self.writes & after.carries if after.fresh else self.writes
+        both = self.fresh and after.fresh
+        return Flow(
+            reads=self.reads | outside,
+            writes=after.writes | kept,
+            fresh=self.fresh or after.fresh,
+            opaque=(self.opaque and not after.fresh) or after.opaque,
+            lacks=self.lacks | after.lacks | (missing - outside),
+            carries=self.carries & after.carries if both else self.carries | after.carries,
+        )
+
+
+def fold(flows: Iterable[Flow]) -> Flow:
+    """Several stages as one.
+
+    Examples:
+        >>> reward = Flow(reads=frozenset({"response"}), writes=frozenset({"reward"}))
+        >>> baseline = Flow(reads=frozenset({"reward"}), writes=frozenset({"advantage"}))
+        >>> sorted(fold([reward, baseline]).reads)
+        ['response']
+    """
+    total = Flow()
+    for flow in flows:
+        total = total.then(flow)
+    return total
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What the check needs to know of one stage.
+
+    Attributes:
+        path: its name.
+        kind: its class.
+        flow: the keys.
+        group_size: answers per prompt that it makes, if it makes any.
+        min_group_size: answers per prompt that it needs.
+        must_reach: keys it writes that a later stage must read; "a|b": one of them.
+        reads: keys that it or a part of it reads, those it can do without included.
+        marks: what at most one component of a phase may do, and who inside this stage does it.
+        parts: the stages that this one runs in the main flow, in order.
+    """
+
+    path: str
+    kind: str
+    flow: Flow
+    group_size: int | None = None
+    min_group_size: int = 1
+    must_reach: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
+    marks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    parts: Sequence[Stage] = ()
+
+    def supplied(self, keys: frozenset[str]) -> Stage:
+        """The same stage inside one that hands it these keys."""
+        parts = [part.supplied(keys) for part in self.parts]
+        return replace(self, reads=self.reads - keys, parts=parts)
+
+
+def check_stages(
+    phase: str, stages: Sequence[Stage], beside: Sequence[Stage], others: Mapping[str, Flow]
+) -> list[str]:
+    """Every mistake in how the stages of one phase fit together.
+
+    Args:
+        phase: its name.
+        stages: in order.
+        beside: what sees a copy of the batch at the end.
+        others: nodes that are there but not in the list, for the remedy.
+    """
+    errors, before = [], Flow()
+    for place, stage in enumerate((*stages, *beside)):
+        if stage.flow.lacks:
+            errors.append(_lacking_inside(phase, stage))
+        if not before.opaque:
+            errors += _lacking(phase, stage, stages[place + 1 :], before, others)
+        if place < len(stages):
+            before = before.then(stage.flow)
+    return errors + _unread(phase, stages) + _group_sizes(phase, stages) + _exclusive(phase, stages)
+
+
+def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
+    """What a stage writes for others and no other reads; an opaque stage may read anything."""
+    flat = list(_flat(stages))
+    errors = []
+    for place, stage in enumerate(flat):
+        later = flat[place + 1 :]
+        if any(other.flow.opaque for other in later):
+            continue
+        read = frozenset[str]().union(*(other.reads for other in later))
+        lost = sorted(key for key in stage.must_reach if read.isdisjoint(key.split("|")))
+        errors += [
+            f"phases.{phase}.stages: {key} of {stage.path} ({stage.kind}) is read by no later "
+            f"stage, so it would be lost: choose another {stage.path}, or an advantage that reads "
+            f"{key}"
+            for key in (" or ".join(map(repr, one.split("|"))) for one in lost)
+        ]
+    return errors
+
+
+def renamed(key: str, names: Mapping[str, str]) -> str:
+    """An entry of ``must_reach`` under an instance's names.
+
+    Examples:
+        >>> renamed("reward|rewards", {"reward": "shaped"})
+        'shaped|rewards'
+    """
+    return "|".join(names.get(one, one) for one in key.split("|"))
+
+
+def _lacking_inside(phase: str, stage: Stage) -> str:
+    keys = ", ".join(f"'{key}'" for key in sorted(stage.flow.lacks))
+    return (
+        f"phases.{phase}.stages: inside {stage.path} ({stage.kind}) {keys} is read, which no "
+        f"earlier stage of it writes since its new batch: add one to {stage.path}, or reorder it"
+    )
+
+
+def _lacking(
+    phase: str, stage: Stage, later: Sequence[Stage], before: Flow, others: Mapping[str, Flow]
+) -> list[str]:
+    remedies: dict[str, list[str]] = {}
+    for key in sorted(stage.flow.reads - before.writes):
+        remedies.setdefault(_remedy(stage, key, later, before, others), []).append(f"'{key}'")
+    start = f"phases.{phase}.stages: stage {stage.path} ({stage.kind}) reads "
+    return [f"{start}{', '.join(keys)}{remedy}" for remedy, keys in remedies.items()]
+
+
+def _remedy(
+    stage: Stage, key: str, later: Sequence[Stage], before: Flow, others: Mapping[str, Flow]
+) -> str:
+    for other in later:
+        if key in other.flow.writes:
+            return f"; {other.path} writes that, but later: move {other.path} before {stage.path}"
+    written = ", ".join(sorted(before.writes)) or "nothing"
+    start = f", which no earlier stage writes (written so far: {written}): "
+    for path, flow in others.items():
+        if key in flow.writes:
+            return f"{start}add {path} to the list before {stage.path}"
+    options = options_writing(key)
+    choose = f"choose {' or '.join(options)}" if options else "add a stage that writes it"
+    return f"{start}{choose}, or take another {stage.path}"
+
+
+def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:
+    errors, path, size = [], "", 0
+    for stage in _flat(stages):
+        if stage.group_size is not None:
+            path, size = stage.path, stage.group_size
+        if path and size < stage.min_group_size:
+            errors.append(
+                f"{path}.group_size is {size}: {stage.path} ({stage.kind}) in phase {phase} "
+                f"compares at least {stage.min_group_size} answers per prompt; set "
+                f"{path}.group_size={max(stage.min_group_size, 8)} or choose another {stage.path}"
+            )
+    return errors
+
+
+def _flat(stages: Iterable[Stage]) -> Iterator[Stage]:
+    for stage in stages:
+        yield from _flat(stage.parts)
+        yield stage
+
+
+def _exclusive(phase: str, stages: Sequence[Stage]) -> list[str]:
+    seen: dict[str, list[str]] = {}
+    for stage in stages:
+        for mark, paths in stage.marks.items():
+            known = seen.setdefault(mark, [])
+            known += [path for path in sorted(paths) if path not in known]
+    return [
+        f"phases.{phase}: '{mark}' is counted by {' and by '.join(paths)}: keep one (~{paths[-1]})"
+        for mark, paths in seen.items()
+        if len(paths) > 1
+    ]

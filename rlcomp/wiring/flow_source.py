@@ -1,0 +1,124 @@
+"""The flow of a plan, from what classes declare in their sources; nothing is imported."""
+
+from __future__ import annotations
+
+from rlcomp.errors import ConfigError
+from rlcomp.wiring.declare import Declaration, declare
+from rlcomp.wiring.flow import Flow, Stage, check_stages, fold, renamed
+from rlcomp.wiring.plan import PhasePlan, Plan, children
+from rlcomp.wiring.reader import BROKEN, Node
+
+
+def ran(node: Node, declaration: Declaration) -> list[Node]:
+    """The children that a composite calls, in calling order."""
+    order: list[Node] = []
+    for name in declaration.runs:
+        order += children(Node(node.path, node.target, {name: node.arguments.get(name)}))
+    return order
+
+
+def flow_of(node: Node) -> Flow:
+    """The flow of a node, from its declaration and its children's."""
+    declaration = declare(node.target)
+    inner = fold(flow_of(child) for child in ran(node, declaration))
+    left = frozenset() if declaration.contained else inner.writes
+    known = frozenset(declaration.optional) if declaration.fresh else frozenset()
+    carried = frozenset(node.keys.get(key, key) for key in known.intersection(declaration.writes))
+    written = frozenset(node.keys.get(key, key) for key in declaration.writes)
+    return Flow(
+        reads=frozenset(node.keys.get(key, key) for key in declaration.reads)
+        | (inner.reads - frozenset(declaration.supplies)),
+        writes=(written - carried) | left,
+        fresh=declaration.fresh or (inner.fresh and not declaration.contained),
+        opaque=declaration.opaque or (inner.opaque and not declaration.contained),
+        lacks=inner.lacks,
+        carries=carried | (frozenset() if declaration.contained else inner.carries),
+    )
+
+
+def stage_of(node: Node) -> Stage:
+    """What the flow check needs to know of a node."""
+    declaration, size = declare(node.target), node.arguments.get("group_size")
+    run = [] if declaration.contained else [stage_of(c) for c in ran(node, declaration)]
+    return Stage(
+        path=node.path,
+        kind=declaration.name,
+        flow=flow_of(node),
+        group_size=size if isinstance(size, int) else None,
+        min_group_size=declaration.min_group_size,
+        must_reach=frozenset(renamed(key, node.keys) for key in declaration.must_reach),
+        reads=_all_reads(node),
+        marks=_marks(node),
+        parts=[part.supplied(frozenset(declaration.supplies)) for part in run],
+    )
+
+
+def _all_reads(node: Node) -> frozenset[str]:
+    """What a node and its parts read, optional keys included."""
+    declaration = declare(node.target)
+    own = (*declaration.reads, *declaration.optional)
+    found = frozenset(node.keys.get(key, key) for key in own)
+    inside = frozenset[str]().union(*(_all_reads(child) for child in children(node)))
+    return found | (inside - frozenset(declaration.supplies))
+
+
+def _marks(node: Node) -> dict[str, frozenset[str]]:
+    mark = declare(node.target).exclusive
+    found = {mark: frozenset({node.path})} if mark else {}
+    for child in children(node):
+        for name, paths in _marks(child).items():
+            found[name] = found.get(name, frozenset()) | paths
+    return found
+
+
+def check_flow(plan: Plan) -> list[str]:
+    """Every mistake in how the stages of the phases fit together."""
+    return [error for name, phase in plan.phases.items() for error in _check(name, phase, plan)]
+
+
+def _check(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
+    listed = [*phase.stages, *(stage for _, stage in phase.every.values())]
+    if any(stage is BROKEN for stage in listed):
+        return []  # a name is wrong: told already, and what follows from it is no news
+    try:
+        stages = [stage_of(stage) for stage in phase.stages if isinstance(stage, Node)]
+        beside = [stage_of(s) for _, s in phase.every.values() if isinstance(s, Node)]
+    except ConfigError:
+        return []  # a target is wrong: told by the check of arguments
+    used = {stage.path for stage in stages}
+    top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
+    others = {node.path: _quiet_flow(node) for node in top}
+    nodes = [node for node in phase.stages if isinstance(node, Node)]
+    return check_stages(name, stages, beside, others) + _check_rows(nodes)
+
+
+def _check_rows(nodes: list[Node]) -> list[str]:
+    """Whether the rows of a batch, as far as they are known, can be shared out."""
+    errors, rows = [], 0
+    for node in nodes:
+        inside = [node, *children(node)]
+        batch, groups, parts, refill = (
+            next((child.arguments[name] for child in inside if name in child.arguments), None)
+            for name in ("batch_size", "group_size", "num_minibatches", "rows")
+        )
+        rows = batch if isinstance(batch, int) else rows
+        rows = rows * groups if isinstance(groups, int) else rows
+        if isinstance(refill, int) and isinstance(groups, int) and refill % groups:
+            errors.append(
+                f"{node.path}.rows is {refill}, no multiple of group_size {groups}, so that a "
+                f"group would be cut in two; set {node.path}.rows={groups * (refill // groups + 1)}"
+            )
+        rows = refill if isinstance(refill, int) else rows
+        if isinstance(parts, int) and 0 < rows < parts:
+            errors.append(
+                f"{node.path}.num_minibatches is {parts}, but a batch has only {rows} rows; lower "
+                "it, or raise batch_size or group_size"
+            )
+    return errors
+
+
+def _quiet_flow(node: Node) -> Flow:
+    try:
+        return flow_of(node)
+    except ConfigError:
+        return Flow()

@@ -1,0 +1,119 @@
+"""A whole config, read: its values, its nodes by path, its phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.arguments import NonNegativeInt, problem
+from rlcomp.errors import nearest
+from rlcomp.wiring.reader import BROKEN, Node, Reader
+
+
+@dataclass
+class PhasePlan:
+    """One phase: how many steps, which stages, and what runs every so many steps."""
+
+    steps: int
+    stages: list[Any]
+    every: dict[str, tuple[int, Any]]
+
+
+@dataclass
+class Plan:
+    """A whole config, read: its top-level values, all its nodes by path, and its phases."""
+
+    tree: dict[str, Any]
+    nodes: dict[str, Node]
+    phases: dict[str, PhasePlan]
+
+
+def read(config: DictConfig) -> tuple[Plan, list[str]]:
+    """Read a config into plain values and nodes.
+
+    Returns:
+        The plan, and every mistake found on the way (empty when all is well).
+    """
+    reader = Reader(config)
+    tree = {str(key): reader.value((key,)) for key in config if key != "phases"}
+    phases = _phases(reader)
+    nodes: dict[str, Node] = {}
+    for value in (*tree.values(), *((p.stages, p.every) for p in phases.values())):
+        _collect(value, nodes)
+    return Plan(tree, nodes, phases), list(dict.fromkeys(reader.errors))
+
+
+def _phases(reader: Reader) -> dict[str, PhasePlan]:
+    given = OmegaConf.to_container(reader.config, resolve=False)
+    if not isinstance(given, dict) or not isinstance(given.get("phases"), dict):
+        reader.fail("phases: a run needs phases; choose a recipe: recipe=grpo")
+        return {}
+    if not given["phases"]:
+        reader.fail("phases is empty: a run needs at least one phase; choose a recipe: recipe=grpo")
+    return {str(name): _phase(reader, str(name)) for name in given["phases"]}
+
+
+def _phase(reader: Reader, name: str) -> PhasePlan:
+    where = f"phases.{name}"
+    body = reader.value(("phases", name))
+    if not isinstance(body, dict):
+        if body is not BROKEN:
+            reader.fail(f"{where} is {body!r}: must be {{steps: ..., stages: [...]}}")
+        return PhasePlan(0, [], {})
+    known = {"steps", "stages", "every"}
+    for key in body:
+        if key not in known:
+            reader.fail(f"{where}.{key}: unknown{nearest(str(key), known)}")
+    steps, stages = body.get("steps"), body.get("stages")
+    fault = problem(NonNegativeInt, steps)
+    if fault and steps is not BROKEN:
+        reader.fail(f"{where}.steps is {steps!r}: {fault}; set {where}.steps=...")
+    if stages is not BROKEN and (not isinstance(stages, list) or not stages):
+        reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
+    listed = stages if isinstance(stages, list) else []
+    count = steps if isinstance(steps, int) and not fault else 0
+    return PhasePlan(count, listed, _every(reader, where, body.get("every")))
+
+
+def _every(reader: Reader, where: str, body: object) -> dict[str, tuple[int, Any]]:
+    if body is None or body is BROKEN:
+        return {}
+    if not isinstance(body, dict):
+        reader.fail(f"{where}.every is {body!r}: must be {{evaluation: 25}}")
+        return {}
+    found: dict[str, tuple[int, Any]] = {}
+    for name, period in body.items():
+        if period is None or period is BROKEN:
+            continue
+        if not isinstance(period, int) or isinstance(period, bool) or period < 1:
+            reader.fail(f"{where}.every.{name} is {period!r}: must be a number of steps, or null")
+            continue
+        found[str(name)] = (period, reader.named(str(name), f"{where}.every"))
+    return found
+
+
+def nodes_in(value: object) -> Iterator[Node]:
+    """The nodes a value holds directly, in order."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from nodes_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from nodes_in(item)
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes among a node's arguments, each once, in order."""
+    return list({child.path: child for child in nodes_in(node.arguments)}.values())
+
+
+def _collect(value: object, nodes: dict[str, Node]) -> None:
+    for node in nodes_in(value):
+        if node.path not in nodes:
+            nodes[node.path] = node
+            _collect(node.arguments, nodes)

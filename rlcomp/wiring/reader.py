@@ -1,0 +1,183 @@
+"""Reading a config: an interpolation that dereferences to a node of the tree *is* that node.
+
+No torch and no imports of targets here: a :class:`Reader` turns an OmegaConf tree into plain Python
+values in which each ``{_target_: ...}`` became one :class:`Node`, shared wherever the config refers
+to it. ``rlcomp.wiring.build`` makes the objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import Container, DictConfig, ListConfig
+from omegaconf import Node as ConfigNode
+from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
+
+from rlcomp.errors import nearest
+
+Path = tuple[Any, ...]
+
+
+@dataclass(eq=False)
+class Node:
+    """One object to be built: where it stands, what it is, and its finished arguments."""
+
+    path: str
+    target: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    partial: bool = False
+
+
+class Broken:
+    """Stands where a value could not be read; the mistake is among the reader's errors."""
+
+
+BROKEN = Broken()
+
+
+def dotted(path: Path) -> str:
+    """A config path as the command line writes it."""
+    return ".".join(str(key) for key in path)
+
+
+def address(node: ConfigNode) -> Path:
+    """Where a config node stands in its tree."""
+    keys: list[Any] = []
+    parent = node._get_parent()
+    while parent is not None:
+        keys.append(node._key())
+        node, parent = parent, parent._get_parent()
+    return tuple(reversed(keys))
+
+
+class Reader:
+    """Reads each place of a config once; collects the mistakes instead of stopping at the first."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
+        self.errors: list[str] = []
+        self._read: dict[Path, Any] = {}
+        self._open: list[Path] = []
+
+    def fail(self, message: str) -> Broken:
+        """Note a mistake."""
+        self.errors.append(message)
+        return BROKEN
+
+    def _at(self, path: Path) -> Any:  # noqa: ANN401
+        node: Any = self.config
+        for key in path:
+            if not isinstance(node, Container) or node._is_none() or node._is_missing():
+                return None
+            if isinstance(node, ListConfig) and not (isinstance(key, int) and key < len(node)):
+                return None
+            node = node._get_node(key)
+            if node is None:
+                return None
+        return node
+
+    def named(self, name: str, where: str) -> Any:  # noqa: ANN401
+        """The node a stage list names."""
+        path = tuple(name.split("."))
+        if self._at(path) is None:
+            known = [key for key in self.config if key != "phases"]
+            return self.fail(f"{where}: no node '{name}'{nearest(name, map(str, known))}")
+        return self._part(self.value(path), name, where)
+
+    def _part(self, found: object, name: str, where: str) -> object:
+        if isinstance(found, Node) or found is BROKEN:
+            return found
+        return self.fail(
+            f"{where}: {name!r} is {found!r}, no part with a _target_: name a node, or delete it"
+        )
+
+    def value(self, path: Path) -> Any:  # noqa: ANN401
+        """What stands at a path, read once."""
+        if path in self._read:
+            return self._read[path]
+        if path in self._open:
+            circle = [*self._open[self._open.index(path) :], path]
+            return self.fail(f"circular: {' -> '.join(map(dotted, circle))}")
+        self._open.append(path)
+        try:
+            found = self._value(path)
+        finally:
+            self._open.pop()
+        self._read[path] = found
+        return found
+
+    def _value(self, path: Path) -> Any:  # noqa: ANN401
+        node = self._at(path)
+        if node is None:
+            return self.fail(f"{dotted(path)}: not in the config")
+        if node._is_missing():
+            return self.fail(f"{dotted(path)} is missing (???): set it with {dotted(path)}=...")
+        if node._is_interpolation():
+            return self._reference(node, path)
+        if node._is_none():
+            return None
+        if isinstance(node, ListConfig):
+            return [self._item(path, index) for index in range(len(node))]
+        if isinstance(node, DictConfig):
+            return self._mapping(node, path)
+        return node._value()
+
+    def _item(self, path: Path, index: int) -> Any:  # noqa: ANN401
+        item = self.value((*path, index))
+        if path[-1] != "stages":
+            return item
+        where = f"{dotted(path)}[{index}]"
+        return self.named(item, where) if isinstance(item, str) else self._part(item, "it", where)
+
+    def _reference(self, node: ConfigNode, path: Path) -> Any:  # noqa: ANN401
+        try:
+            found = node._dereference_node()
+        except InterpolationToMissingValueError:
+            return BROKEN  # told where the ??? stands
+        except OmegaConfBaseException as error:
+            return self.fail(self._explain(node, path, error))
+        if not isinstance(found, ConfigNode):
+            return found
+        where = address(found)
+        if where and where != path and self._at(where) is found:
+            return self.value(where)
+        if isinstance(found, Container):
+            return self.fail(
+                f"{dotted(path)}: {node._value()} is a resolver that returns a part of the config, "
+                "which would be a silent copy; write ${name}"
+            )
+        return found._value()
+
+    def _explain(self, node: ConfigNode, path: Path, error: Exception) -> str:
+        text = str(node._value())
+        name = text.removeprefix("${").removesuffix("}").split(".")[0]
+        if text.startswith("${") and name.isidentifier() and name not in self.config:
+            return f"{dotted(path)}: no node '{name}'{nearest(name, map(str, self.config))}"
+        first = str(error).splitlines()[0]
+        if "parent node" in first or "Recursive" in first:
+            through = "" if name == dotted(path) else f" -> {name}"
+            return f"circular: {dotted(path)}{through} -> {dotted(path)}"
+        return f"{dotted(path)} is {text}: {first}"
+
+    def _mapping(self, node: DictConfig, path: Path) -> Any:  # noqa: ANN401
+        keys = list(node._content)  # type: ignore[arg-type]
+        if "_target_" not in keys:
+            return {key: self.value((*path, key)) for key in keys}
+        for key in keys:
+            if str(key).startswith("_") and key not in {"_target_", "_partial_", "_keys_"}:
+                remedy = "only _target_, _partial_ and _keys_ are understood; delete it"
+                self.fail(f"{dotted((*path, key))} is {node._get_node(key)}: {remedy}")
+        target = self.value((*path, "_target_"))
+        if not isinstance(target, str) or "." not in target:
+            return self.fail(f"{dotted(path)}._target_ is {target!r}: must be package.module.Name")
+        return Node(
+            path=dotted(path),
+            target=target,
+            arguments={
+                str(key): self.value((*path, key)) for key in keys if not str(key).startswith("_")
+            },
+            keys=self.value((*path, "_keys_")) if "_keys_" in keys else {},
+            partial=bool(self.value((*path, "_partial_"))) if "_partial_" in keys else False,
+        )

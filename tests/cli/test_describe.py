@@ -1,0 +1,173 @@
+import subprocess
+import sys
+
+import pytest
+from omegaconf import OmegaConf
+
+from rlcomp.cli.describe import difference, main
+from rlcomp.wiring.compose import compose_config
+
+
+@pytest.fixture
+def describe(monkeypatch, capsys):
+    """``describe("recipe=grpo")``: what is printed, the message, and the exit code."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["rlcomp-describe", *words])
+        code = 0
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code
+        printed = capsys.readouterr()
+        return printed.out, printed.err, code
+
+    return run
+
+
+def cells(text, first):
+    """The columns of the row that begins with a word."""
+    (line,) = [line for line in text.splitlines() if line.strip().split("  ")[0] == first]
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_every_phase_shows_its_steps_and_what_runs_beside_it(describe):
+    text, _, code = describe("recipe=grpo", "phases.rl.every.evaluation=10")
+
+    assert "phase warm_start: 75 steps; evaluation every 75, checkpoint every 75" in text
+    assert "phase rl: 150 steps; evaluation every 10, checkpoint every 50" in text
+    assert code == 0
+
+
+def test_every_stage_shows_part_and_keys_with_shapes(describe):
+    text, _, _ = describe("recipe=grpo")
+
+    assert cells(text, "proximal") == [
+        "proximal",
+        "FromRollout",
+        "rollout_log_probs[B,T]",
+        "old_log_probs[B,T]",
+    ]
+    slots = "conditioning, feedback, shaping, objectives, value, filter, value_learner"
+    assert f"empty slots: {slots}" in text
+
+
+def test_a_stage_that_starts_a_new_batch_says_so(describe):
+    text, _, _ = describe("recipe=grpo")
+
+    assert cells(text, "prompts")[-1] == "a new batch: answer[B,W], answer_ends[B,W],"
+
+
+def test_the_parts_of_a_learner_stand_below_it(describe):
+    text, _, _ = describe("recipe=grpo")
+    own = ["loss", "loss.reduction", "loss.ratio", "loss.trust_region"]
+    # The KL shares the reduction of the policy loss: one node, shown where it is used.
+    parts = ["learner", "policy", *own, "learner.losses.kl", "loss.reduction"]
+    firsts = [
+        line.split()[0] for line in text[text.index("phase rl") :].splitlines() if line.split()
+    ]
+
+    shown = [first for first in firsts if first in parts]
+    assert shown == parts
+
+
+def test_a_foreign_part_is_known_once_it_is_built(describe):
+    text, _, code = describe("recipe=control_ppo")
+
+    assert "known once it is built" in cells(text, "collector")
+    assert code == 0
+
+
+def test_a_rename_is_shown(describe):
+    text, _, _ = describe("+advantage._keys_={advantage: shaped}")
+
+    assert cells(text, "advantage")[-1] == "shaped"
+
+
+def test_against_shows_the_rows_that_differ_and_no_other(describe):
+    text, _, code = describe("recipe=grpo", "--against", "recipe=grpo", "loss=policy", "seed=3")
+
+    assert cells(text, "loss.reduction") == ["loss.reduction", "SequenceMean", "TokenMean"]
+    assert cells(text, "seed") == ["seed", "0", "3"]
+    rows = [line for line in text.splitlines() if line.strip()]
+    assert len(rows) == 5  # a title, a head, a rule, two rows
+    assert code == 0
+
+
+def test_what_only_one_has_stands_against_a_dash(describe):
+    text, _, _ = describe("recipe=grpo", "--against", "kl=none")
+
+    assert cells(text, "learner.losses.kl") == ["learner.losses.kl", "KLLoss", "-"]
+
+
+def test_two_equal_recipes_have_no_difference(describe):
+    assert describe("recipe=grpo", "--against", "recipe=grpo")[0] == (
+        "no difference between recipe=grpo and recipe=grpo\n"
+    )
+
+
+def test_square_brackets_in_a_value_are_shown():
+    one, other = (OmegaConf.create({"pattern": text}) for text in ("[a]", "[/b]"))
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = StringIO()
+    Console(file=out, markup=False, width=80).print(difference(one, other, ("x", "y")))
+
+    assert "[/b]" in out.getvalue()
+
+
+def test_a_value_that_looks_like_markup_is_printed_as_it_is(describe):
+    text, _, _ = describe("recipe=grpo", "--against", "reward=regex", "reward.pattern='[bold]'")
+
+    assert cells(text, "reward.pattern") == ["reward.pattern", "-", "[bold]"]
+
+
+def test_a_recipe_with_a_mistake_is_drawn_and_the_mistake_told(describe):
+    text, error, code = describe("kl=in_loss", "reference=none")
+
+    assert "phase rl" in text
+    assert "choose reference=adapter_off or reference=frozen" in error
+    assert code == 2
+
+
+def test_an_option_that_is_not_there_ends_with_2(describe):
+    _, error, code = describe("recipe=gropo")
+
+    assert "recipe=gropo: there is no such option; did you mean 'grpo'?" in error
+    assert code == 2
+
+
+def test_the_users_own_config_directory_is_searched(tmp_path, describe):
+    (tmp_path / "recipe").mkdir()
+    (tmp_path / "recipe" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [grpo, _self_]\nphases: {rl: {steps: 7}}\n"
+    )
+
+    text, _, code = describe("recipe=mine", "-cd", str(tmp_path))
+
+    assert "phase rl: 7 steps" in text
+    assert code == 0
+
+
+def test_a_description_imports_no_torch():
+    code = """
+import sys
+sys.argv = ["rlcomp-describe", "recipe=grpo", "--against", "recipe=control_ppo"]
+from rlcomp.cli.describe import main
+main()
+sys.argv = ["rlcomp-describe", "kl=in_loss"]
+main()
+assert not {"torch", "tensordict", "transformers", "components.loss.policy"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_composing_outside_the_app_leaves_no_trace():
+    compose_config([])
+    from hydra.core.global_hydra import GlobalHydra
+
+    assert not GlobalHydra.instance().is_initialized()

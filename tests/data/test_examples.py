@@ -1,0 +1,238 @@
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
+
+from rlcomp.batch import decode_texts
+from rlcomp.data.examples import (
+    ShuffledEpochs,
+    check_demonstrations_fit,
+    check_enough,
+    check_prompts_fit,
+    held_out_examples,
+    prompt_batch,
+    training_examples,
+)
+from rlcomp.data.task import Example, is_held_out
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.tokenizer import byte_tokenizer
+
+
+@dataclass
+class Listed:
+    """A task of the given prompts; the answer is the prompt in capitals."""
+
+    prompts: list[str]
+    held_out: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+    def example(self, index: int) -> Example:
+        text = self.prompts[index]
+        return Example(text, text.upper(), text.upper())
+
+
+@dataclass
+class Endless:
+    """A million prompts of which only the last one is long."""
+
+    held_out: float = 0.0
+
+    def __len__(self) -> int:
+        return 1_000_000
+
+    def example(self, index: int) -> Example:
+        text = "x" * 30 if index == 999_999 else "x"
+        return Example(text, "", text)
+
+
+def letters(count: int, held_out: float = 0.0) -> Listed:
+    return Listed([f"p{n}" for n in range(count)], held_out)
+
+
+@given(st.integers(1, 60), st.floats(0, 0.9))
+def test_every_example_is_either_training_or_held_out(size, held_out):
+    task = letters(size, held_out)
+
+    training = {example.prompt for example in training_examples(task, range(size))}
+
+    assert training == {prompt for prompt in task.prompts if not is_held_out(prompt, held_out)}
+
+
+def test_held_out_examples_are_held_out_distinct_and_the_same_again():
+    task = letters(200, 0.5)
+
+    examples = held_out_examples(task, 20, seed=1)
+
+    assert len({example.prompt for example in examples}) == 20
+    assert all(is_held_out(example.prompt, 0.5) for example in examples)
+    assert examples == held_out_examples(task, 20, seed=1)
+    assert examples != held_out_examples(task, 20, seed=2)
+
+
+def test_the_same_prompt_twice_is_evaluated_once():
+    task = Listed(["p0"] * 5 + ["p1"] * 5, held_out=0.999999)
+
+    assert len(held_out_examples(task, 10, seed=0)) == 2
+
+
+def test_too_few_held_out_examples_are_all_used():
+    task = letters(100, 0.3)
+    there = sum(is_held_out(prompt, 0.3) for prompt in task.prompts)
+
+    assert len(held_out_examples(task, 1000, seed=0)) == there
+
+
+@pytest.mark.parametrize("task", [letters(10), letters(1, 0.0001), Endless()])
+def test_a_task_that_holds_out_nothing_cannot_be_evaluated(task):
+    with pytest.raises(ConfigError, match=r"task.held_out is .* raise task.held_out"):
+        held_out_examples(task, 5, seed=0)
+
+
+def test_a_batch_as_large_as_the_training_part_is_enough():
+    check_enough(letters(8), 8)
+
+
+def test_a_batch_larger_than_the_training_part_is_refused():
+    task = letters(100, 0.5)
+    there = sum(not is_held_out(prompt, 0.5) for prompt in task.prompts)
+
+    with pytest.raises(ConfigError, match=rf"only {there} training examples .*lower batch_size"):
+        check_enough(task, there + 1)
+
+
+def test_prompts_that_just_fit_are_accepted():
+    # "four" is 4 bytes: 4 + 6 = 10.
+    check_prompts_fit(Listed(["a", "four"]), byte_tokenizer(), 10, 6)
+
+
+def test_a_prompt_that_leaves_no_room_is_named_with_the_remedy():
+    with pytest.raises(DataError) as raised:
+        check_prompts_fit(Listed(["a", "four"]), byte_tokenizer(), 10, 7)
+
+    text = str(raised.value)
+    assert text.startswith("the prompt 'four' has 4 tokens, and with max_new_tokens 7 that exceeds")
+    assert "raise context_length, lower max_new_tokens or shorten task.prompt_template" in text
+
+
+def test_a_long_prompt_is_shortened_in_the_message():
+    with pytest.raises(DataError, match=r"'a{57}\.\.\.' has 500 tokens"):
+        check_prompts_fit(Listed(["a" * 500]), byte_tokenizer(), 10, 7)
+
+
+def test_of_a_large_task_the_last_prompt_is_measured_too():
+    with pytest.raises(DataError, match="has 30 tokens"):
+        check_prompts_fit(Endless(), byte_tokenizer(), 30, 1)
+
+
+def test_an_empty_prompt_counts_as_the_token_the_model_starts_from():
+    task = Listed([""])
+
+    check_prompts_fit(task, byte_tokenizer(), 5, 4)
+    with pytest.raises(DataError, match="'' has 1 tokens"):
+        check_prompts_fit(task, byte_tokenizer(), 4, 4)
+
+
+def test_a_beginning_that_the_tokenizer_adds_counts():
+    tokenizer = byte_tokenizer()
+    tokenizer.add_special_tokens({"bos_token": "<bos>"})
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<bos> $A", special_tokens=[("<bos>", tokenizer.bos_token_id)]
+    )
+
+    with pytest.raises(DataError, match="'four' has 5 tokens"):
+        check_prompts_fit(Listed(["four"]), tokenizer, 8, 4)
+
+
+def test_prompt_demonstration_and_eos_that_just_fit_are_accepted():
+    # Prompt and demonstration of 4 bytes each, and EOS.
+    check_demonstrations_fit(Listed(["a", "four"]), byte_tokenizer(), 9)
+
+
+def test_a_demonstration_that_does_not_fit_is_named_with_the_remedy():
+    with pytest.raises(DataError) as raised:
+        check_demonstrations_fit(Listed(["a", "four"]), byte_tokenizer(), 8)
+
+    text = str(raised.value)
+    assert text.startswith("the prompt 'four', its demonstration and EOS have 9 tokens, which exc")
+    assert "context_length 8; raise context_length" in text
+
+
+def test_of_a_large_task_the_last_demonstration_is_measured_too():
+    with pytest.raises(DataError, match="have 61 tokens"):
+        check_demonstrations_fit(Endless(), byte_tokenizer(), 60)
+
+
+def test_a_batch_of_prompts_holds_prompts_and_answers():
+    batch = prompt_batch([Example("a", "1", ""), Example("bb", "22", "")])
+
+    assert batch.batch_size == (2,)
+    assert decode_texts(batch["prompt"]) == ["a", "bb"]
+    assert decode_texts(batch["answer"]) == ["1", "22"]
+
+
+@given(st.integers(1, 20), st.floats(0, 0.5), st.integers(0, 2**63), st.integers(1, 3))
+def test_each_epoch_holds_every_training_example_once(size, held_out, seed, epochs):
+    task = letters(size, held_out)
+    training = [example.prompt for example in training_examples(task, range(size))]
+
+    taken = ShuffledEpochs(task, seed).take(epochs * len(training))
+
+    prompts = [example.prompt for example in taken]
+    for start in range(0, len(prompts), max(len(training), 1)):
+        assert Counter(prompts[start : start + len(training)]) == Counter(training)
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=6), st.integers(0, 5))
+def test_the_order_does_not_depend_on_the_batch_sizes(counts, seed):
+    task = letters(11, 0.3)
+
+    examples = ShuffledEpochs(task, seed)
+    pieces = [example for count in counts for example in examples.take(count)]
+
+    assert pieces == ShuffledEpochs(task, seed).take(sum(counts))
+
+
+def test_epochs_have_different_orders():
+    examples = ShuffledEpochs(letters(50), seed=0)
+
+    assert examples.take(50) != examples.take(50)
+
+
+@given(st.integers(0, 40), st.integers(0, 9))
+def test_the_walk_goes_on_exactly_where_it_was_saved(before, seed):
+    task = letters(13, 0.3)
+    walked = ShuffledEpochs(task, seed)
+    walked.take(before)
+
+    resumed = ShuffledEpochs(task, seed + 1)
+    resumed.load_run_state(walked.run_state())
+
+    assert resumed.take(20) == walked.take(20)
+
+
+def test_an_answer_ends_where_it_ends_or_where_the_example_says():
+    whole = Example("a", "né", "")
+    parts = Example("b", "né", "", answer_ends=(1, 3))
+    nothing = Example("c", "", "")
+
+    made = prompt_batch([whole, parts, nothing])
+
+    # "né" has three bytes, its row four: what ends a text stands behind it.
+    assert made["answer_ends"].tolist() == [
+        [False, False, True, False],
+        [True, False, True, False],
+        [False, False, False, False],
+    ]
+
+
+def test_prompts_out_of_one_source_are_held_out_together():
+    cuts = [Example(str(n), "", "", source="speech 7") for n in range(40)]
+
+    held_out = {cut.is_held_out(0.5) for cut in cuts}
+
+    assert held_out == {is_held_out("speech 7", 0.5)}

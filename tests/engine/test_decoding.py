@@ -1,0 +1,240 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from rlcomp.engine.decoding import Sampling, filtered, kept, sample, sampling_log_probs
+from rlcomp.errors import ConfigError
+
+SETTINGS = [
+    Sampling(),
+    Sampling(temperature=0.3),
+    Sampling(temperature=0.5, top_p=0.9),
+    Sampling(temperature=2.0),
+    Sampling(temperature=2.0, top_p=0.9),
+    Sampling(temperature=2.0, top_k=5),
+    Sampling(top_p=0.7),
+    Sampling(min_p=0.1),
+    Sampling(temperature=0.8, top_k=20, top_p=0.9, min_p=0.05),
+]
+
+
+def by_transformers(logits, sampling):
+    """The same filters from the library, in the order of its `generate`."""
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(float(sampling.temperature))])
+    if sampling.top_k:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        warpers.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        warpers.append(MinPLogitsWarper(sampling.min_p))
+    return warpers(torch.zeros(len(logits), 1, dtype=torch.int64), logits)
+
+
+@pytest.mark.parametrize("sampling", SETTINGS)
+@pytest.mark.parametrize("ties", [False, True])
+def test_filtered_distribution_is_that_of_transformers(sampling, ties):
+    logits = 3 * torch.randn(50, 64, generator=torch.Generator().manual_seed(1))
+    logits = logits.round() if ties else logits
+
+    expected = by_transformers(logits.clone(), sampling).log_softmax(-1)
+
+    torch.testing.assert_close(sampling_log_probs(logits, sampling), expected)
+
+
+# Blocks of 8 in 64 tokens: as from a large vocabulary, drawn in two steps.
+@pytest.mark.parametrize("block", [128, 8])
+@pytest.mark.parametrize("sampling", SETTINGS)
+def test_draws_follow_the_distribution(monkeypatch, sampling, block):
+    monkeypatch.setattr("rlcomp.engine.decoding._BLOCK", block)
+    draws = 20_000
+    logits = 2 * torch.randn(1, 64, generator=torch.Generator().manual_seed(2))
+    expected = draws * by_transformers(logits.clone(), sampling).double().softmax(-1)[0]
+
+    scores = filtered(logits, sampling).expand(draws, -1)
+    drawn = sample(scores, uniforms(draws, seed=3))[0].bincount(minlength=64)
+
+    assert not drawn[expected == 0].any()
+    assert fits(drawn, expected)
+    # A draw that is one place off, or counts from the other end, does not pass.
+    assert not fits(drawn.roll(1), expected)
+    assert not fits(drawn.flip(0), expected)
+
+
+def uniforms(rows, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(rows, 1, dtype=torch.float64, generator=generator)
+
+
+def fits(drawn, expected):
+    """Whether counts pass a chi-square test."""
+    # Cells below 5 expected draws go into one, or the test's distribution is not chi-square.
+    rare = expected < 5
+    seen = [*drawn[~rare].tolist(), int(drawn[rare].sum())]
+    model = [*expected[~rare].tolist(), float(expected[rare].sum())]
+    impossible = [s for s, m in zip(seen, model, strict=True) if m == 0 and s]
+    pairs = [(s, m) for s, m in zip(seen, model, strict=True) if m > 0]
+    if impossible or len(pairs) < 2:
+        return not impossible
+    seen, model = zip(*pairs, strict=True)
+    # The test wants equal sums: counts among the impossible would be missing.
+    return chisquare(seen, model).pvalue > 1e-3
+
+
+def test_greedy_is_a_point_mass_on_the_likeliest_token():
+    logits = torch.tensor([[0.0, 2.0, 1.0]])
+
+    log_probs = sampling_log_probs(logits, Sampling(temperature=0))
+
+    assert log_probs.tolist() == [[-torch.inf, 0.0, -torch.inf]]
+    assert [each.tolist() for each in sample(log_probs, uniforms(1))] == [[1], [0.0]]
+
+
+def test_ties_with_the_last_of_top_k_stay():
+    # The two likeliest of (3, 2, 2, 1) are 3 and one of the 2s; the other 2 is as likely.
+    logits = torch.tensor([[3.0, 2.0, 2.0, 1.0]])
+
+    assert kept(logits, Sampling(top_k=2)).tolist() == [[True, True, True, False]]
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_it():
+    # Probabilities 0.5, 0.3, 0.2: the first two reach 0.7, the first alone does not.
+    logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+
+    assert kept(logits, Sampling(top_p=0.7)).tolist() == [[True, True, False]]
+
+
+def test_min_p_is_relative_to_the_likeliest_token():
+    # 0.3 >= 0.5 * 0.5 > 0.2
+    logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+
+    assert kept(logits, Sampling(min_p=0.5)).tolist() == [[True, True, False]]
+
+
+def test_tiny_top_p_keeps_the_likeliest_token():
+    assert kept(torch.tensor([[1.0, 2.0]]), Sampling(top_p=1e-9)).tolist() == [[False, True]]
+
+
+# 1.0 stands for a uniform whose product with the total is rounded up to the total.
+@pytest.mark.parametrize(("uniform", "token"), [(0.0, 1), (0.3, 3), (1 - 2**-53, 3), (1.0, 3)])
+@pytest.mark.parametrize("block", [128, 2])
+def test_tokens_of_probability_zero_are_not_drawn_at_the_ends(monkeypatch, uniform, token, block):
+    monkeypatch.setattr("rlcomp.engine.decoding._BLOCK", block)
+    log_probs = torch.tensor([[0.0, 0.2, 0.0, 0.8, 0.0]]).log()
+
+    drawn, taken = sample(log_probs, torch.tensor([[uniform]], dtype=torch.float64))
+
+    assert drawn.item() == token
+    torch.testing.assert_close(taken, log_probs[:, token])
+
+
+BLOCKS = st.sampled_from([1, 3, 128])
+
+
+def ragged(seed, vocabulary, share, rows=200):
+    """Logits of which a share is impossible, but never the first."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 5 * torch.randn(rows, vocabulary, generator=generator)
+    gone = torch.rand(rows, vocabulary, generator=generator) > share
+    gone[:, 0] = False
+    return logits.masked_fill(gone, -torch.inf), uniforms(rows, seed)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 30), st.floats(0.05, 1.0), BLOCKS)
+def test_tokens_of_probability_zero_are_never_drawn(seed, vocabulary, share, block):
+    scores, uniform = ragged(seed, vocabulary, share)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlcomp.engine.decoding._BLOCK", block)
+        drawn, log_probs = sample(scores, uniform)
+
+    assert scores.gather(1, drawn[:, None]).isfinite().all()
+    expected = scores.log_softmax(-1).gather(1, drawn[:, None]).squeeze(1)
+    torch.testing.assert_close(log_probs, expected, atol=2e-6, rtol=0)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 300), st.floats(0.05, 1.0), BLOCKS)
+def test_the_draw_inverts_the_cumulative_distribution(seed, vocabulary, share, block):
+    scores, uniform = ragged(seed, vocabulary, share, rows=50)
+    scores = scores.double()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlcomp.engine.decoding._BLOCK", block)
+        drawn = sample(scores, uniform)[0]
+
+    # The sum over the tokens before it does not exceed the number, with it it does.
+    probs = scores.softmax(-1)
+    reached = probs.cumsum(-1).gather(1, drawn[:, None])
+    before = reached - probs.gather(1, drawn[:, None])
+    assert (before <= uniform + 1e-12).all()
+    assert (uniform <= reached + 1e-12).all()
+
+
+@given(st.integers(0, 2**31), st.integers(1, 300), st.integers(0, 49))
+def test_a_row_is_drawn_by_its_own_number_whatever_stands_beside_it(seed, vocabulary, row):
+    scores, uniform = ragged(seed, vocabulary, 0.7, rows=50)
+
+    together = [each[row] for each in sample(scores, uniform)]
+    alone = [each[0] for each in sample(scores[row : row + 1], uniform[row : row + 1])]
+
+    assert torch.equal(together[0], alone[0])
+    torch.testing.assert_close(together[1], alone[1], atol=1e-6, rtol=0)
+
+
+def test_half_precision_logits_are_handled_in_float32():
+    logits = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
+
+    log_probs = sampling_log_probs(logits, Sampling(temperature=0.7, top_p=0.9))
+
+    expected = sampling_log_probs(logits.float(), Sampling(temperature=0.7, top_p=0.9))
+    torch.testing.assert_close(log_probs, expected)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("temperature", -0.1), ("top_k", -1), ("top_p", 0.0), ("top_p", 1.1), ("min_p", 1.0)],
+)
+def test_values_out_of_range_are_refused(argument, value):
+    with pytest.raises(ConfigError, match=argument):
+        Sampling(**{argument: value})
+
+
+def test_a_barred_token_is_never_drawn_at_any_temperature():
+    barred = torch.tensor([True, False, False])
+
+    scores = sampling_log_probs(torch.randn(1, 3), Sampling(temperature=math.inf), barred)
+
+    # Two tokens stay, and an infinite temperature makes them equal.
+    torch.testing.assert_close(scores.exp(), torch.tensor([[0.0, 0.5, 0.5]]))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_barred_token_is_never_drawn(temperature):
+    # Of 0.7, 0.2, 0.1 the first is barred: 2/3 and 1/3, or all on the second.
+    logits = torch.tensor([[0.7, 0.2, 0.1]]).log()
+    barred = torch.tensor([True, False, False])
+
+    probs = sampling_log_probs(logits, Sampling(temperature=temperature), barred).exp()
+
+    expected = [0.0, 2 / 3, 1 / 3] if temperature else [0.0, 1.0, 0.0]
+    torch.testing.assert_close(probs, torch.tensor([expected]))
+
+
+@pytest.mark.parametrize("vocabulary", [64, 300])
+def test_scores_that_are_not_numbers_give_a_token_and_no_log_prob(vocabulary):
+    scores = torch.full((1, vocabulary), torch.nan)
+
+    token, log_prob = sample(scores, torch.tensor([[0.5]], dtype=torch.float64))
+
+    assert 0 <= token.item() < vocabulary
+    assert log_prob.isnan().all()

@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.draw import Drawn, Transcript, Uniforms, draw_tokens
+from rlcomp.engine.sampling_mask import unpack
+
+
+def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
+    logits = torch.randn(23, 7, generator=torch.Generator().manual_seed(1))
+    uniform = torch.rand(23, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    sampling = Sampling(top_p=0.9, replay=True)
+    barred = torch.arange(7) == 3
+
+    whole = draw_tokens(logits, uniform, sampling, barred)
+    # 2 rows of 7 at a time.
+    monkeypatch.setattr("rlcomp.engine.draw._DRAWN", 14)
+    parts = draw_tokens(logits, uniform, sampling, barred)
+
+    assert torch.equal(parts.tokens, whole.tokens)
+    assert torch.equal(parts.log_probs, whole.log_probs)
+    assert torch.equal(parts.kept, whole.kept)
+    assert not (parts.tokens == 3).any()
+    assert not unpack(parts.kept, 7)[:, 3].any()
+
+
+@pytest.mark.parametrize("sampling", [Sampling(top_p=0.9), Sampling(replay=True)])
+def test_sets_are_recorded_only_where_they_are_replayed(sampling):
+    drawn = draw_tokens(torch.zeros(2, 4), torch.zeros(2, 1).double(), sampling, None)
+
+    assert drawn.kept is None
+
+
+def test_numbers_of_a_step_are_the_same_in_any_order():
+    steps = Uniforms(3, torch.Generator().manual_seed(0))
+    again = Uniforms(3, torch.Generator().manual_seed(0))
+
+    third = again.at(2)
+
+    assert [steps.at(n).shape for n in range(3)] == [(3, 1)] * 3
+    assert torch.equal(steps.at(2), third)
+    assert torch.equal(steps.at(0), again.at(0))
+    assert not torch.equal(again.at(0), again.at(1))
+
+
+def step(*tokens):
+    return Drawn(torch.tensor(tokens), -torch.tensor(tokens).float())
+
+
+def test_pieces_of_a_transcript_come_together():
+    # Row 1 ends at once with EOS, 9; then rows 2 and 0 go on, in that order, beside a filler.
+    transcript = Transcript(3)
+    transcript.write([0, 1, 2], 0, [step(1, 9, 2)])
+    transcript.write([2, 0], 1, [step(3, 4, 7), step(9, 5, 7)])
+
+    sampled = transcript.sampled(eos=9)
+
+    assert sampled.tokens[0].tolist() == [1, 4, 5]
+    assert sampled.tokens[2].tolist() == [2, 3, 9]
+    assert sampled.lengths.tolist() == [3, 1, 3]
+    assert sampled.truncated.tolist() == [True, False, False]
+    assert sampled.log_probs[2].tolist() == [-2, -3, -9]

@@ -1,0 +1,238 @@
+import logging
+
+import pytest
+import torch
+from hydra.utils import instantiate
+
+from rlcomp.cli.describe import main
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.engine import Engine
+from rlcomp.errors import ConfigError
+from rlcomp.model.actor_critic import ActorCritic
+from rlcomp.model.adapters import lora
+from rlcomp.model.build import causal_lm
+from rlcomp.model.critic import Critic
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.tokenizer import character_tokenizer
+from rlcomp.wiring.compose import compose_config
+
+TOKENIZER = character_tokenizer(characters="abc")
+AUTO, PACKED = Engine(), Engine(forward="packed")
+OWN = Engine(forward="transformers")
+KNOWN = ["gpt2", "llama", "qwen2", "qwen3"]
+# Architecture, settings, and why our own forward pass does not read it.
+UNKNOWN = [
+    ("gpt_neox", {}, "its class is GPTNeoXForCausalLM"),
+    ("mistral", {}, "its class is MistralForCausalLM"),
+    ("gemma", {}, "its class is GemmaForCausalLM"),
+    (
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0},
+        "its attention slides",
+    ),
+    (
+        "llama",
+        {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
+        "its rotation is dynamic",
+    ),
+]
+
+
+def make_model(architecture="qwen2", **overrides):
+    torch.manual_seed(0)
+    return causal_lm(
+        tokenizer=TOKENIZER,
+        architecture=architecture,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=32,
+        overrides=overrides,
+    ).eval()
+
+
+def policy(model, engine=AUTO, kind=LanguageModel):
+    return kind(model=model, tokenizer=TOKENIZER, sampling=Sampling(), engine=engine)
+
+
+def tampered():
+    """A model of a known class that says something else than its weights."""
+    model = make_model()
+    model.lm_head.register_forward_hook(lambda _, __, logits: logits * 1.001)
+    return model
+
+
+@pytest.mark.parametrize("architecture", KNOWN)
+def test_known_architectures_are_packed_and_the_log_says_so(architecture, caplog):
+    caplog.set_level(logging.INFO)
+
+    assert policy(make_model(architecture)).packs
+
+    (line,) = caplog.messages
+    assert f"{architecture}: packed forward pass, linear layers by" in line
+    assert caplog.records[0].levelno == logging.INFO
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("architecture", "settings", "why"), UNKNOWN)
+def test_unknown_ones_fall_back_and_the_log_says_why(architecture, settings, why, caplog):
+    model = make_model(architecture, **settings)
+    caplog.set_level(logging.INFO)
+
+    assert not policy(model).packs
+
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == (
+        f"{architecture}: the forward pass of transformers, slower than ours: {why}"
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("architecture", "settings", "why"), UNKNOWN)
+def test_packed_is_refused_for_them_with_the_remedy(architecture, settings, why):
+    model = make_model(architecture, **settings)
+
+    with pytest.raises(ConfigError, match=rf"\({architecture}\): {why}; use engine=auto"):
+        policy(model, PACKED)
+
+
+def test_a_subclass_of_a_known_model_is_not_trusted():
+    model = make_model()
+    model.__class__ = type("Changed", (type(model),), {})
+
+    assert AUTO.transformer(model) is None
+
+
+def test_a_model_that_says_something_else_falls_back(caplog):
+    assert not policy(tampered()).packs
+
+    assert "it gives other numbers than the model's own" in caplog.text
+    with pytest.raises(ConfigError, match=r"it gives other numbers.*use engine=auto"):
+        policy(tampered(), PACKED)
+
+
+def test_a_critic_whose_backbone_says_something_else_falls_back():
+    model = make_model()
+    model.get_decoder().layers[0].register_forward_hook(lambda _, __, states: states * 1.5)
+
+    assert not Critic(model=model).packs
+
+
+def test_a_model_that_is_not_finite_falls_back(caplog):
+    model = make_model()
+    with torch.no_grad():
+        model.lm_head.weight.fill_(torch.nan)
+
+    assert not policy(model).packs
+    assert "it gives other numbers" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [LanguageModel, ActorCritic])
+def test_packing_is_a_choice_for_policies(kind):
+    assert policy(make_model(), AUTO, kind).packs
+    assert policy(make_model(), PACKED, kind).packs
+    assert not policy(make_model(), OWN, kind).packs
+
+
+def test_packing_is_a_choice_for_critics():
+    assert Critic(model=make_model(), engine=PACKED).packs
+    assert not Critic(model=make_model(), engine=OWN).packs
+
+
+def test_a_critic_of_a_model_with_dropout_is_packed():
+    model = make_model("gpt2", resid_pdrop=0.5).train()
+
+    assert Critic(model=model, engine=AUTO).packs
+    assert model.training
+
+
+def test_no_weight_is_added_and_no_name_changes():
+    model = make_model()
+
+    assert policy(model, PACKED).state_dict().keys() == policy(model, OWN).state_dict().keys()
+    packed, own = Critic(model=model, engine=PACKED), Critic(model=model, engine=OWN)
+    assert packed.state_dict().keys() == own.state_dict().keys()
+    assert len(list(packed.parameters())) == len(list(own.parameters()))
+
+
+def test_choosing_draws_nothing():
+    model = make_model()
+    before = torch.get_rng_state()
+
+    AUTO.transformer(model)
+
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("linear", ["torch", "onednn", "bfloat16"])
+def test_the_product_is_the_one_that_was_chosen(linear):
+    transformer = Engine(linear=linear).transformer(make_model())
+
+    assert transformer.kernel == linear
+    assert transformer.head().kernel == linear
+
+
+def test_auto_takes_a_float32_product():
+    assert AUTO.kernel() in ("torch", "onednn")
+
+
+@pytest.mark.parametrize("argument", ["forward", "linear"])
+def test_other_words_are_refused(argument):
+    with pytest.raises(ConfigError, match=f"{argument}.*fast"):
+        Engine(**{argument: "fast"})
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("auto", Engine()),
+        ("portable", Engine(linear="torch")),
+        ("bfloat16", Engine(linear="bfloat16")),
+        ("transformers", Engine(forward="transformers", linear="torch")),
+    ],
+)
+def test_every_option_builds(name, expected):
+    config = compose_config(["recipe=grpo", f"engine={name}"])
+
+    assert instantiate(config.engine) == expected
+
+
+@pytest.mark.parametrize("value", ["none", "critic", "head"])
+def test_policy_and_critic_take_the_engine_of_the_run(value):
+    advantage = "group_mean_std" if value == "none" else "gae"
+    config = compose_config(
+        ["recipe=grpo", "engine=transformers", f"value={value}", f"advantage={advantage}"]
+    )
+
+    assert config.policy.engine.forward == "transformers"
+    assert value != "critic" or config.critic.engine.forward == "transformers"
+
+
+def test_a_run_with_another_engine_is_described(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["rlcomp-describe", "recipe=grpo", "engine=transformers"])
+
+    main()
+
+    assert "phase rl: 150 steps" in capsys.readouterr().out
+
+
+def test_adapters_put_on_later_are_heard():
+    model = make_model()
+    packed, own = policy(model, PACKED), policy(model, OWN)
+    lora(model=model, rank=2, alpha=4.0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.fill_(0.5)
+    batch = own.encode(["a"], ["bc"])
+
+    torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("linear", ["onednn", "bfloat16"])
+def test_a_product_that_would_not_be_heeded_is_refused(linear):
+    with pytest.raises(ConfigError, match=f"engine.linear is {linear}.*engine.forward=auto"):
+        Engine(forward="transformers", linear=linear)

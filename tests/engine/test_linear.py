@@ -1,0 +1,316 @@
+"""Linear layers: every kernel gives the product it promises, forward and backward."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.engine import linear as module
+from rlcomp.engine.linear import accumulate, fastest_kernel, has_onednn, linear
+
+KERNELS = ["torch", "onednn", "bfloat16"]
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+    ),
+]
+needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN product")
+# Half the distance between neighbours in bfloat16, which has eight binary digits.
+ROUNDING = 2.0**-8
+# Rows, inputs and outputs that are enough for oneDNN.
+ENOUGH = (64, 128, 512)
+
+
+def values(*shape, seed, device="cpu"):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+def strided(tensor, layout):
+    """The same values, laid out otherwise."""
+    if layout == "transposed":
+        return tensor.t().contiguous().t()
+    if layout == "sliced":
+        return torch.cat([tensor, torch.full_like(tensor, torch.nan)], -1)[:, : tensor.shape[1]]
+    return tensor
+
+
+def run(x, weight, bias, g, kernel):
+    """The layer, and the gradients of what it was given."""
+    given = [one.detach().requires_grad_() for one in (x, weight, bias) if one is not None]
+    y = linear(given[0], given[1], given[2] if bias is not None else None, kernel)
+    return [y.detach(), *torch.autograd.grad(y, given, g)]
+
+
+def expected(x, weight, bias, g, kernel):
+    """Each value in float64, and how far from it one may be."""
+    rounding = ROUNDING if kernel == "bfloat16" else 0.0
+
+    def wide(one):
+        return (one.bfloat16() if kernel == "bfloat16" else one).double()
+
+    def product(a, b):
+        value, size = wide(a) @ wide(b), wide(a).abs() @ wide(b).abs()
+        # 1e-6: float32 sums, whose terms may cancel.
+        return value, rounding * value.abs() + 1e-6 * size
+
+    layer, gradients = product(x, weight.t()), [product(g, weight), product(g.t(), x)]
+    if bias is None:
+        return [layer, *gradients]
+    layer = layer[0] + bias.double(), layer[1] + 1e-6 * bias.double().abs()
+    return [layer, *gradients, (g.double().sum(0), 1e-6 * g.double().abs().sum(0))]
+
+
+def assert_near(found, wanted):
+    for one, (value, error) in zip(found, wanted, strict=True):
+        assert one.shape == value.shape
+        assert ((one - value).abs() <= error).all()
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """OneDNN multiplies shapes of any size but none."""
+    monkeypatch.setattr(module, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(module, "_LEAST_WORK", 1)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(
+    rows=st.sampled_from([0, 1, 2, 7, 33]),
+    inputs=st.sampled_from([1, 3, 16, 40]),
+    outputs=st.sampled_from([1, 5, 16, 70]),
+    layouts=st.tuples(*[st.sampled_from(["plain", "transposed", "sliced"])] * 3),
+    biased=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_values_and_gradients_agree_with_float64(
+    kernel, rows, inputs, outputs, layouts, biased, seed
+):
+    x = strided(values(rows, inputs, seed=seed), layouts[0])
+    weight = strided(values(outputs, inputs, seed=seed + 1), layouts[1])
+    g = strided(values(rows, outputs, seed=seed + 2), layouts[2])
+    bias = values(outputs, seed=seed + 3) if biased else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_LEAST_ROWS", 1)
+        patch.setattr(module, "_LEAST_WORK", 1)
+        found = run(x, weight, bias, g, kernel)
+
+    assert_near(found, expected(x, weight, bias, g, kernel))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("shape", [ENOUGH, (512, 64, 256), (16, 512, 256)])
+def test_layers_of_the_size_of_models_agree_with_float64(kernel, shape, device):
+    rows, inputs, outputs = shape
+    x, weight = values(rows, inputs, seed=0), values(outputs, inputs, seed=1)
+    g, bias = values(rows, outputs, seed=2), values(outputs, seed=3)
+    given = [one.to(device) for one in (x, weight, bias, g)]
+
+    found = [one.cpu() for one in run(*given, kernel)]
+
+    assert_near(found, expected(x, weight, bias, g, kernel))
+
+
+def test_bfloat16_rounds_the_factors_and_not_the_bias():
+    # 1 + 2^-9 lies between 1 and the next number of bfloat16, 1 + 2^-7, and nearer to 1: the
+    # product is 1. The bias, 2^-9, comes on top as it is.
+    x, bias = torch.tensor([[1 + 2.0**-9]]), torch.tensor([2.0**-9])
+
+    assert linear(x, torch.ones(1, 1), None, "bfloat16").item() == 1.0
+    assert linear(x, torch.ones(1, 1), bias, "bfloat16").item() == 1 + 2.0**-9
+
+
+@given(seed=st.integers(0, 1000))
+def test_bfloat16_errs_by_three_roundings_at_most(seed):
+    # Two factors and the product are rounded: (1 + u)^3 - 1 of the magnitudes, and float32 sums.
+    x, weight = values(9, 20, seed=seed), values(7, 20, seed=seed + 1)
+    exact, size = x.double() @ weight.double().t(), x.double().abs() @ weight.double().abs().t()
+
+    error = (linear(x, weight, None, "bfloat16") - exact).abs()
+
+    assert (error <= ((1 + ROUNDING) ** 3 - 1 + 1e-6) * size).all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("shape", [(3,), (2, 5, 3), (2, 0, 3)])
+def test_leading_dimensions_are_kept(kernel, shape, always):
+    x, weight = values(*shape, seed=0), values(4, 3, seed=1)
+
+    y = linear(x, weight, None, kernel)
+
+    # bfloat16: three digits.
+    torch.testing.assert_close(y, F.linear(x, weight), rtol=0.0, atol=0.1)
+    assert y.shape == (*shape[:-1], 4)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_the_numbers_are_the_same(kernel, context):
+    rows, inputs, outputs = ENOUGH
+    x, weight = values(rows, inputs, seed=0), values(outputs, inputs, seed=1).requires_grad_()
+
+    with context():
+        y = linear(x, weight, None, kernel)
+
+    assert not y.requires_grad
+    assert torch.equal(y, linear(x, weight, None, kernel).detach())
+
+
+@pytest.mark.parametrize("kernel", ["onednn", "bfloat16"])
+@pytest.mark.parametrize("frozen", ["x", "weight"])
+def test_what_is_frozen_gets_no_gradient_and_holds_nothing(kernel, frozen, always):
+    x, weight = values(9, 4, seed=0), values(5, 4, seed=1)
+    learned, held = (weight, x) if frozen == "x" else (x, weight)
+    learned.requires_grad_()
+    saved = []
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        y = linear(x, weight, None, kernel)
+    y.sum().backward()
+
+    # What a gradient needs is the other factor, and that alone.
+    assert [one.data_ptr() for one in saved] == [held.data_ptr()]
+    assert learned.grad is not None
+    assert held.grad is None
+
+
+def test_gradients_have_the_dtype_of_what_they_belong_to():
+    x = values(9, 4, seed=0).bfloat16().requires_grad_()
+    weight, bias = values(5, 4, seed=1).requires_grad_(), values(5, seed=2).requires_grad_()
+
+    y = linear(x, weight, bias, "bfloat16")
+    y.sum().backward()
+
+    assert y.dtype == x.grad.dtype == torch.bfloat16
+    assert weight.grad.dtype == bias.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize("kernel", ["onednn", "bfloat16"])
+def test_a_second_derivative_is_refused(kernel, always):
+    x, weight = values(9, 4, seed=0).requires_grad_(), values(5, 4, seed=1).requires_grad_()
+    y = linear(x, weight, None, kernel).square().sum()
+
+    (slope,) = torch.autograd.grad(y, x, create_graph=True)
+
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.sum().backward()
+
+
+def programs(capfd, call):
+    """What oneDNN runs in a call, one line each."""
+    capfd.readouterr()
+    with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+        call()
+    lines = capfd.readouterr().out.splitlines()
+    return [line for line in lines if ",exec," in line]
+
+
+@needs_onednn
+def test_onednn_multiplies_three_times_and_in_float32(capfd):
+    rows, inputs, outputs = ENOUGH
+    x, weight = values(rows, inputs, seed=0), values(outputs, inputs, seed=1)
+
+    ran = programs(capfd, lambda: run(x, weight, None, torch.ones(rows, outputs), "onednn"))
+
+    assert len([line for line in ran if "inner_product" in line]) == 3
+    assert all("src:f32" in line and "wei:f32" in line for line in ran)
+    assert not any("fpmath" in line for line in ran)
+
+
+@needs_onednn
+def test_onednn_never_multiplies_by_its_slow_loop(capfd):
+    # A factor with gaps between its rows, as `weight` and the gradient here, would take that.
+    rows, inputs, outputs = ENOUGH
+    x = strided(values(rows, inputs, seed=0), "sliced")
+    weight = strided(values(outputs, inputs, seed=1), "sliced")
+    g = strided(values(rows, outputs, seed=2), "sliced")
+
+    ran = programs(capfd, lambda: run(x, weight, None, g, "onednn"))
+
+    assert ran
+    assert not any("ref:any" in line for line in ran)
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "dtype"),
+    [(7, 2048, torch.float32), (64, 8, torch.float32), (64, 512, torch.float64)],
+)
+def test_onednn_leaves_what_it_would_lose_to_torch(rows, width, dtype):
+    x = values(rows, width, seed=0).to(dtype)
+    weight = values(width, width, seed=1).to(dtype)
+
+    assert torch.equal(linear(x, weight, None, "onednn"), F.linear(x, weight))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("rows", [0, 3, 150])
+def test_accumulating_adds_the_gradient_of_the_weight(kernel, rows, device):
+    # Outputs: more than two blocks; the gradient has gaps between its rows.
+    outputs, inputs = 2 * module._BLOCK + 5, 64
+    out = values(outputs, inputs, seed=0, device=device)
+    x = values(rows, inputs, seed=1, device=device)
+    g = strided(values(rows, outputs, seed=2, device=device), "sliced")
+    before = out.double()
+
+    accumulate(out, g, x, kernel)
+
+    gradient, error = expected(x, torch.zeros_like(out), None, g, kernel)[2]
+    assert_near([out], [(before + gradient, error + 1e-6 * before.abs())])
+
+
+def test_choosing_and_multiplying_change_no_setting():
+    def settings():
+        flags = torch.backends.mkldnn.matmul.fp32_precision, torch.get_float32_matmul_precision()
+        return flags, torch.get_num_threads(), torch.get_rng_state().tolist()
+
+    rows, inputs, outputs = ENOUGH
+    x, weight = values(rows, inputs, seed=0), values(outputs, inputs, seed=1)
+    before = settings()
+
+    fastest_kernel.cache_clear()
+    for kernel in (fastest_kernel(), *KERNELS):
+        run(x, weight, None, torch.ones(rows, outputs), kernel)
+
+    assert settings() == before
+
+
+def test_the_fastest_kernel_is_a_float32_one_and_chosen_once():
+    chosen = fastest_kernel()
+
+    assert chosen in ("torch", "onednn")
+    assert fastest_kernel.cache_info().currsize == 1
+    assert fastest_kernel() == chosen
+
+
+def test_without_onednn_the_fastest_kernel_is_torch(monkeypatch):
+    fastest_kernel.cache_clear()
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    monkeypatch.setattr(module, "_seconds", lambda *calls: [1.0, 0.5])
+
+    assert fastest_kernel() == "torch"
+    fastest_kernel.cache_clear()
+
+
+@needs_onednn
+@pytest.mark.parametrize(("seconds", "chosen"), [((1.0, 0.9), "torch"), ((1.0, 0.5), "onednn")])
+def test_onednn_is_taken_only_where_it_is_clearly_faster(monkeypatch, seconds, chosen):
+    fastest_kernel.cache_clear()
+    monkeypatch.setattr(module, "_seconds", lambda *calls: list(seconds))
+
+    assert fastest_kernel() == chosen
+    fastest_kernel.cache_clear()
+
+
+@needs_onednn
+def test_onednn_is_not_taken_where_it_is_coarser_than_float32(monkeypatch):
+    # As on a CPU whose oneDNN multiplies in bfloat16.
+    fastest_kernel.cache_clear()
+    monkeypatch.setattr(module, "_product", lambda x, w, _: x.bfloat16() @ w.bfloat16().t())
+    monkeypatch.setattr(module, "_seconds", lambda *calls: [1.0, 0.5])
+
+    assert fastest_kernel() == "torch"
+    fastest_kernel.cache_clear()

@@ -1,0 +1,337 @@
+import itertools
+from unittest.mock import patch
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from rlcomp.engine import packing
+from rlcomp.engine.packing import pack, pack_prompts, packed_pieces
+
+CPU = torch.device("cpu")
+
+
+def make_batch(tokens, response_mask, attention_mask=None):
+    tokens, mask = torch.tensor(tokens), torch.tensor(response_mask).bool()
+    filled = torch.ones_like(mask) if attention_mask is None else torch.tensor(attention_mask) > 0
+    entries = {"tokens": tokens, "attention_mask": filled, "response_mask": mask}
+    return TensorDict(entries, batch_size=[len(tokens)])
+
+
+def three_rows():
+    """Rows 0 and 2 answer the prompt (5, 6), row 1 answers the prompt (9)."""
+    return make_batch(
+        [[5, 6, 7, 8, 1, 0], [9, 4, 1, 0, 0, 0], [5, 6, 3, 1, 0, 0]],
+        [[0, 0, 1, 1, 1, 0], [0, 1, 1, 0, 0, 0], [0, 0, 1, 1, 0, 0]],
+        [[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 0, 0]],
+    )
+
+
+def tile_size(size):
+    return patch.object(packing, "_TILE", size)
+
+
+def sees(packed):
+    """Which packed tokens (columns) each one (rows) sees, shape ``[N, N]``."""
+    seen = torch.zeros(len(packed.ids), len(packed.ids), dtype=torch.bool)
+    for tile in packed.tiles:
+        own = torch.arange(len(seen))[tile.rows]
+        before = own[:0]
+        if tile.prefix is not None:
+            before = torch.arange(len(seen))[packed.tiles[tile.prefix].rows]
+        if tile.mask is None:
+            seen[own[:, None], before] = True
+            seen[tile.rows, tile.rows] = own[:, None] >= own
+            continue
+        assert set(tile.mask.unique().tolist()) <= {0.0, -torch.inf}
+        seen[own[:, None], torch.cat([before, own])] = tile.mask == 0
+    return seen
+
+
+def test_equal_prompts_are_read_once_and_last_tokens_never():
+    packed, _ = pack(three_rows())
+
+    # The prompt of rows 0 and 2, what follows it in row 0 but for the last token, then in row 2;
+    # the prompt of row 1, and what follows it.
+    assert packed.ids.tolist() == [5, 6, 7, 8, 3, 9, 4]
+    assert packed.positions.tolist() == [0, 1, 2, 3, 2, 0, 1]
+
+
+def test_each_response_token_is_predicted_by_the_one_before_it():
+    _, listed = pack(three_rows())
+
+    # Rows 0, 1, 2: before 7, 8, 1 stand 6, 7, 8; before 4, 1 stand 9, 4; before 3, 1 stand 6, 3.
+    assert listed.states.tolist() == [1, 2, 3, 5, 6, 1, 4]
+    assert listed.targets.tolist() == [7, 8, 1, 4, 1, 3, 1]
+    assert listed.places.tolist() == [2, 3, 4, 6 + 1, 6 + 2, 12 + 2, 12 + 3]
+
+
+def test_small_groups_share_a_tile_in_which_a_token_sees_its_prompt_and_its_row():
+    packed, _ = pack(three_rows())
+
+    assert [(tile.rows, tile.prefix) for tile in packed.tiles] == [(slice(0, 7), None)]
+    assert (packed.tiles[0].mask == 0).int().tolist() == [
+        [1, 0, 0, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0, 0],
+        [1, 1, 1, 1, 0, 0, 0],
+        [1, 1, 0, 0, 1, 0, 0],
+        [0, 0, 0, 0, 0, 1, 0],
+        [0, 0, 0, 0, 0, 1, 1],
+    ]
+
+
+def test_a_large_group_is_cut_behind_its_prompt():
+    with tile_size(3):
+        tiles = pack(three_rows())[0].tiles
+
+    assert [(tile.rows, tile.prefix) for tile in tiles] == [
+        (slice(0, 2), None),
+        (slice(2, 5), 0),
+        (slice(5, 7), None),
+    ]
+    assert tiles[0].mask is None
+    assert (tiles[1].mask == 0).int().tolist() == [
+        [1, 1, 1, 0, 0],
+        [1, 1, 1, 1, 0],
+        [1, 1, 0, 0, 1],
+    ]
+    assert tiles[2].mask is None
+
+
+def test_answers_that_do_not_fit_one_tile_take_several():
+    with tile_size(2):
+        tiles = pack(three_rows())[0].tiles
+
+    assert [(tile.rows, tile.prefix) for tile in tiles] == [
+        (slice(0, 2), None),
+        (slice(2, 4), 0),
+        (slice(4, 5), 0),
+        (slice(5, 7), None),
+    ]
+
+
+def test_a_long_row_by_itself_needs_no_mask():
+    batch = make_batch([[1, 2, 3, 4, 5]], [[0, 0, 1, 1, 1]])
+
+    with tile_size(3):
+        tiles = pack(batch)[0].tiles
+
+    assert [(tile.rows, tile.prefix, tile.mask) for tile in tiles] == [(slice(0, 4), None, None)]
+
+
+def test_a_hole_in_the_response_is_read_and_not_predicted():
+    batch = make_batch([[1, 2, 3, 4, 5, 6]], [[0, 1, 0, 0, 1, 0]])
+
+    packed, listed = pack(batch)
+
+    assert packed.ids.tolist() == [1, 2, 3, 4]
+    assert (listed.states.tolist(), listed.targets.tolist()) == ([0, 3], [2, 5])
+
+
+def test_a_row_without_response_is_not_read():
+    batch = make_batch([[1, 2, 3], [1, 4, 5]], [[0, 0, 0], [0, 0, 1]])
+
+    packed, listed = pack(batch)
+
+    assert packed.ids.tolist() == [1, 4]
+    assert listed.places.tolist() == [5]
+
+
+def test_a_response_token_in_column_0_is_left_out():
+    first = make_batch([[1, 2, 3]], [[1, 0, 1]])
+    only = make_batch([[1, 2, 3]], [[1, 0, 0]])
+
+    assert pack(first)[1].places.tolist() == [2]
+    assert len(pack(only)[1].places) == 0
+
+
+def test_without_response_one_token_is_read():
+    packed, listed = pack(make_batch([[3, 4], [5, 6]], [[0, 0], [0, 0]]))
+
+    assert (packed.ids.tolist(), packed.positions.tolist()) == ([3], [0])
+    assert len(listed.states) == len(listed.places) == len(listed.targets) == 0
+    assert sees(packed).tolist() == [[True]]
+
+
+def test_what_is_read_for_nobody_is_a_token():
+    batch = make_batch([[-12345, -1]], [[0, 0]], [[0, 0]])
+
+    assert pack(batch)[0].ids.tolist() == [0]
+
+
+def test_a_later_group_sees_the_prompt_of_its_own():
+    # Each group reads 2 + 1 + 1: more than 3, so its prompt is a tile by itself.
+    batch = make_batch([[2, 2, 3, 1], [2, 2, 4, 1], [5, 5, 3, 1], [5, 5, 4, 1]], [[0, 0, 1, 1]] * 4)
+
+    with tile_size(3):
+        tiles = pack(batch)[0].tiles
+
+    assert [(tile.rows, tile.prefix) for tile in tiles] == [
+        (slice(0, 2), None),
+        (slice(2, 4), 0),
+        (slice(4, 6), None),
+        (slice(6, 8), 2),
+    ]
+
+
+def test_prompts_differ_by_length_and_by_any_token():
+    batch = make_batch(
+        [[2, 2, 2, 2], [2, 2, 2, 2], [2, 3, 2, 2]], [[0, 1, 1, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+    )
+
+    # (2), (2, 2) and (2, 3), with one more token of each row.
+    assert pack(batch)[0].ids.tolist() == [2, 2, 2, 2, 2, 2, 3, 2]
+
+
+def test_answers_of_one_token_are_predicted_by_the_prompt_alone():
+    batch = make_batch([[1, 2, 3], [1, 2, 4]], [[0, 0, 1], [0, 0, 1]])
+
+    packed, listed = pack(batch)
+
+    assert packed.ids.tolist() == [1, 2]
+    assert listed.states.tolist() == [1, 1]
+
+
+def test_prompts_that_are_only_read_stand_each_by_itself():
+    packed = pack_prompts([[4, 5], [4, 5], [6]], CPU)
+
+    assert packed.ids.tolist() == [4, 5, 4, 5, 6]
+    assert packed.positions.tolist() == [0, 1, 0, 1, 0]
+    assert sees(packed).int().tolist() == [
+        [1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 1, 1, 0],
+        [0, 0, 0, 0, 1],
+    ]
+
+
+@st.composite
+def batches(draw, max_rows=7):
+    """Ragged rows of two ids, so that prompts repeat; holes, empty rows, garbage in the padding."""
+    count, width = draw(st.integers(1, max_rows)), draw(st.integers(1, 9))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    tokens = torch.randint(1, 3, (count, width), generator=generator)
+    lengths = torch.randint(0, width + 1, (count, 1), generator=generator)
+    starts = torch.randint(0, 4, (count, 1), generator=generator)
+    column = torch.arange(width)
+    mask = (column >= starts) & (column < lengths)
+    mask &= torch.rand(count, width, generator=generator) < draw(st.sampled_from([0.0, 0.6, 1.0]))
+    tokens = tokens.masked_fill(column >= lengths, draw(st.sampled_from([0, 1, -12345, 2**40])))
+    entries = {"tokens": tokens, "attention_mask": column < lengths, "response_mask": mask}
+    return TensorDict(entries, batch_size=[count])
+
+
+@given(batches(), st.sampled_from([1, 2, 3, 5, 128]))
+def test_what_predicts_a_token_has_read_what_stands_before_it_and_nothing_else(batch, size):
+    with tile_size(size):
+        packed, listed = pack(batch)
+    seen = sees(packed)
+    places = batch["response_mask"].clone()
+    places[:, 0] = False
+
+    assert listed.places.tolist() == places.flatten().nonzero().flatten().tolist()
+    for state, place, target in zip(listed.states, listed.places, listed.targets, strict=True):
+        row, t = divmod(int(place), places.shape[1])
+        read = seen[state].nonzero().flatten()
+        assert target == batch["tokens"][row, t]
+        assert packed.positions[read].tolist() == list(range(t))
+        assert packed.ids[read].tolist() == batch["tokens"][row, :t].tolist()
+        # Each of them has in turn read exactly those before it.
+        for number, token in enumerate(read):
+            assert seen[token].nonzero().flatten().tolist() == read[: number + 1].tolist()
+
+
+@given(batches(), st.sampled_from([1, 2, 3, 5, 128]))
+def test_every_prompt_is_read_once_and_tiles_cover_the_list_in_order(batch, size):
+    with tile_size(size):
+        packed, _ = pack(batch)
+    prompts, answers = set(), 0
+    for tokens, mask in zip(batch["tokens"].tolist(), batch["response_mask"].tolist(), strict=True):
+        columns = [t for t, wanted in enumerate(mask) if wanted and t]
+        if columns:
+            prompts.add(tuple(tokens[: columns[0]]))
+            answers += columns[-1] - columns[0]
+
+    assert len(packed.ids) == max(1, sum(map(len, prompts)) + answers)
+    covered = [token for tile in packed.tiles for token in range(tile.rows.start, tile.rows.stop)]
+    assert covered == list(range(len(packed.ids)))
+
+
+@given(batches(), st.integers(1, 40))
+def test_pieces_hold_every_row_once_within_the_budget(batch, budget):
+    pieces = packed_pieces(batch, budget)
+
+    assert sorted(torch.cat(pieces).tolist()) == list(range(len(batch)))
+    for rows in pieces:
+        assert len(rows) == 1 or len(pack(batch[rows])[0].ids) <= budget
+
+
+@given(batches(), st.integers(1, 40))
+def test_a_piece_is_closed_only_when_the_next_row_does_not_fit(batch, budget):
+    pieces = packed_pieces(batch, budget)
+
+    for rows, after in itertools.pairwise(pieces):
+        assert len(pack(batch[torch.cat([rows, after[:1]])])[0].ids) > budget
+
+
+@given(batches())
+def test_rows_of_one_prompt_stand_together(batch):
+    order = torch.cat(packed_pieces(batch, 3)).tolist()
+    prompts = []
+    for row in order:
+        columns = [t for t in batch["response_mask"][row].nonzero().flatten().tolist() if t]
+        if columns:
+            prompts.append(tuple(batch["tokens"][row, : columns[0]].tolist()))
+
+    changes = [prompt for prompt, _ in itertools.groupby(prompts)]
+    assert len(changes) == len(set(prompts))
+
+
+@given(batches(max_rows=4), st.integers(1, 40), st.sampled_from([2, 3]))
+def test_rows_of_a_unit_share_a_piece_in_order(batch, budget, unit_rows):
+    batch = torch.cat([batch] * unit_rows)
+    pieces = packed_pieces(batch, budget, unit_rows)
+
+    assert sorted(torch.cat(pieces).tolist()) == list(range(len(batch)))
+    for rows in pieces:
+        units = rows.view(-1, unit_rows)
+        assert (units == units[:, :1] + torch.arange(unit_rows)).all()
+        assert not (units[:, 0] % unit_rows).any()
+        assert len(units) == 1 or len(pack(batch[rows])[0].ids) <= budget
+
+
+def test_pieces_count_a_shared_prompt_once():
+    # Each row reads its prompt and one token more: 3 + 4 x 1 = 7 for the four that share theirs.
+    batch = make_batch([[2, 2, 2, 3, 1]] * 4 + [[3, 3, 3, 3, 1]], [[0, 0, 0, 1, 1]] * 5)
+
+    assert [rows.tolist() for rows in packed_pieces(batch, 7)] == [[0, 1, 2, 3], [4]]
+    assert [rows.tolist() for rows in packed_pieces(batch, 6)] == [[0, 1, 2], [3], [4]]
+
+
+def test_a_row_that_is_not_read_does_not_stand_for_its_prompt():
+    # Row 0 reads nothing; row 1 reads its prompt of 3 and one token more: 4, row 2 its 2.
+    batch = make_batch(
+        [[2, 2, 2, 3, 1], [2, 2, 2, 3, 1], [4, 3, 1, 0, 0]],
+        [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 1, 1, 0, 0]],
+    )
+
+    assert [rows.tolist() for rows in packed_pieces(batch, 5)] == [[0, 1], [2]]
+
+
+def test_long_answers_hold_no_mask():
+    # Two answers of 200 to a prompt of 2: either is one sequence behind the prompt.
+    tokens = torch.arange(2 * 202).reshape(2, 202)
+    tokens[:, :2] = 7
+    mask = torch.ones(2, 202, dtype=torch.bool)
+    mask[:, :2] = False
+
+    packed, _ = pack(TensorDict(tokens=tokens, attention_mask=tokens >= 0, response_mask=mask))
+
+    assert [(tile.prefix, tile.mask) for tile in packed.tiles] == [
+        (None, None),
+        (0, None),
+        (0, None),
+    ]

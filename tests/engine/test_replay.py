@@ -1,0 +1,208 @@
+"""Log-probs over the sets that the sampler kept, whatever the policy has become since."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from components.collector.group import GroupCollector
+from components.learner.gradient import Learner
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.trust_region.clip import Clip
+from components.reference.frozen import Frozen
+from rlcomp.batch import cat, decode_texts, encode_texts
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.sampling_mask import contains, unpack
+from rlcomp.errors import ConfigError, DataError, ShapeError
+from rlcomp.metrics import recording
+from rlcomp.model.build import causal_lm
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import check_component
+from rlcomp.text.tokenizer import character_tokenizer
+
+NUCLEUS = Sampling(top_p=0.6, replay=True)
+
+
+def make_policy(sampling=NUCLEUS):
+    torch.manual_seed(0)
+    tokenizer = character_tokenizer(characters="0123456789+=>")
+    model = causal_lm(
+        tokenizer=tokenizer,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        context_length=16,
+    )
+    return LanguageModel(model=model, tokenizer=tokenizer, sampling=sampling)
+
+
+def rollout(policy, group_size=8):
+    draw = torch.Generator().manual_seed(0)
+    return policy.generate(["1+2=", "7="], group_size=group_size, max_new_tokens=4, generator=draw)
+
+
+def moved(policy):
+    """The same policy after a large step: its own nucleus is another one."""
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=draw)
+    return policy
+
+
+def learner(policy, **changed):
+    loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=TokenMean())
+    optimizer = partial(torch.optim.SGD, lr=0.5)
+    return Learner(model=policy, losses={"policy": loss}, optimizer=optimizer, **changed)
+
+
+def test_every_token_was_drawn_from_its_set():
+    policy = make_policy()
+
+    batch = rollout(policy)
+
+    mask, kept = batch["response_mask"], batch["kept_tokens"]
+    assert contains(kept[mask], batch["tokens"][mask]).all()
+    assert not kept[~mask].any()
+    sizes = unpack(kept[mask], len(policy.tokenizer)).sum(-1)
+    assert 1 <= sizes.min() <= sizes.max() < len(policy.tokenizer)
+
+
+def test_rescoring_gives_what_the_sampler_recorded():
+    policy = make_policy()
+    batch = rollout(policy)
+
+    with torch.no_grad():
+        scored = policy.log_probs(batch)
+
+    torch.testing.assert_close(scored, batch["rollout_log_probs"], atol=1e-5, rtol=0)
+
+
+def test_a_policy_that_has_moved_is_scored_over_the_recorded_sets():
+    policy = make_policy()
+    batch = rollout(policy)
+    moved(policy)
+
+    with torch.no_grad():
+        log_probs = policy(batch.copy())["log_probs"]
+
+    plain = make_policy(Sampling())
+    plain.load_state_dict(policy.state_dict())
+    with torch.no_grad():
+        full = plain.log_distribution(batch.select(*plain.in_keys))
+    mask = batch["response_mask"]
+    sets = unpack(batch["kept_tokens"][mask], full.shape[-1])
+    shares = full[mask].masked_fill(~sets, -torch.inf).log_softmax(-1)
+    want = shares.gather(-1, batch["tokens"][mask][:, None])[:, 0]
+    torch.testing.assert_close(log_probs[mask], want, atol=1e-5, rtol=0)
+
+
+def test_the_reference_is_scored_over_the_same_sets():
+    policy = make_policy()
+    reference = Frozen(policy=policy)
+    reference.begin_phase()
+    batch = rollout(policy)
+    moved(policy)
+
+    result = reference(batch)
+
+    mask = batch["response_mask"]
+    torch.testing.assert_close(
+        result["ref_log_probs"][mask], batch["rollout_log_probs"][mask], atol=1e-5, rtol=0
+    )
+
+
+def test_log_probs_stay_finite_over_several_optimiser_steps():
+    policy = make_policy()
+    batch = rollout(policy)
+    batch["old_log_probs"] = batch["rollout_log_probs"]
+    draw = torch.Generator().manual_seed(2)
+    batch["advantage"] = torch.randn(batch["tokens"].shape, generator=draw)
+
+    learner(policy, num_minibatches=2, epochs=3, micro_batch_tokens=40)(batch)
+
+    with torch.no_grad():
+        log_probs = policy.log_probs(batch)
+    mask = batch["response_mask"]
+    assert log_probs[mask].isfinite().all()
+    assert (log_probs[mask] <= 0).all()
+    assert ((log_probs - batch["old_log_probs"])[mask].abs() > 1e-4).any()
+
+
+def test_the_learner_scores_over_the_recorded_sets():
+    policy = make_policy()
+    batch = rollout(policy)
+    batch["old_log_probs"] = batch["rollout_log_probs"]
+    batch["advantage"] = batch["response_mask"] * torch.linspace(-1, 1, 16)[:, None]
+    moved(policy)
+    stage = learner(policy)
+    with torch.no_grad():
+        want = stage.losses["policy"](policy(batch.copy()))["loss"].item()
+
+    with recording() as ledger:
+        stage(batch)
+
+    assert ledger.means()["loss/policy"] == pytest.approx(want, abs=1e-5)
+
+
+def test_several_optimiser_steps_need_the_recorded_sets():
+    batch = rollout(make_policy()).exclude("kept_tokens")
+    batch["old_log_probs"] = batch["advantage"] = batch["rollout_log_probs"]
+
+    with pytest.raises(ConfigError, match="the batch has no kept_tokens"):
+        learner(make_policy(), epochs=2)(batch)
+
+
+def test_without_replay_several_optimiser_steps_are_refused():
+    with pytest.raises(ConfigError, match=r"sampling\.replay=true"):
+        learner(make_policy(Sampling(top_p=0.6)), epochs=2)
+
+
+def test_a_token_outside_its_set_is_an_error():
+    policy = make_policy()
+    batch = rollout(policy)
+    row, column = batch["response_mask"].nonzero()[3].tolist()
+    batch["kept_tokens"][row, column] = 0
+
+    with pytest.raises(DataError, match=rf"'kept_tokens' at \[{row}, {column}\] lacks token"):
+        policy.log_probs(batch)
+
+
+def test_sets_of_another_vocabulary_are_an_error():
+    policy = make_policy()
+    batch = rollout(policy)
+    batch["kept_tokens"] = batch["kept_tokens"][..., :1]
+
+    with pytest.raises(ShapeError, match=r"'kept_tokens' has 1 bytes a token, the model needs 2"):
+        policy.log_probs(batch)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(top_p=0.6), Sampling(replay=True)])
+def test_nothing_is_recorded_unless_it_is_truncated_and_replayed(sampling):
+    assert "kept_tokens" not in rollout(make_policy(sampling)).keys()
+
+
+def test_rows_of_several_rollouts_are_joined_with_their_sets():
+    policy = make_policy()
+    one, two = rollout(policy), rollout(policy, group_size=2)
+
+    joined = cat([one, two])
+
+    with torch.no_grad():
+        scored = policy.log_probs(joined)
+    torch.testing.assert_close(scored, joined["rollout_log_probs"], atol=1e-5, rtol=0)
+
+
+def test_the_collector_declares_the_sets_it_writes():
+    collector = GroupCollector(policy=make_policy(), group_size=2, max_new_tokens=3)
+    entries = {"prompt": encode_texts(["1+2="]), "answer": encode_texts(["3"])}
+
+    batch = collector(rollout(make_policy()).select()[:1].update(entries))
+
+    check_component(collector)
+    assert decode_texts(batch["prompt"]) == ["1+2="] * 2
+    assert {"kept_tokens"} == {*batch.keys()} & {*collector.out_keys} - {*GroupCollector.writes}

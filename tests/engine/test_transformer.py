@@ -1,0 +1,432 @@
+"""Our own forward pass says what the models of transformers say, and so do its gradients."""
+
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import TensorDict
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
+
+from rlcomp.component import asking
+from rlcomp.engine import packing
+from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.engine import Engine
+from rlcomp.errors import DataError
+from rlcomp.model.actor_critic import ActorCritic
+from rlcomp.model.adapters import adapters_off, lora
+from rlcomp.model.build import causal_lm
+from rlcomp.model.critic import Critic
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.tokenizer import character_tokenizer
+
+TOKENIZER = character_tokenizer(characters="abcdef")
+PACKED, OWN = Engine(forward="packed", linear="torch"), Engine(forward="transformers")
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]
+# Settings that change what is computed, beside the families' defaults.
+ROTATIONS = {
+    "linear": {"factor": 2.0},
+    "llama3": {
+        "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8,
+    },
+    "yarn": {"factor": 4.0, "original_max_position_embeddings": 8},
+}  # fmt: skip
+UNUSUAL = {
+    **{
+        f"llama-{kind}": ("llama", {"rope_parameters": more | {"rope_type": kind, "rope_theta": 5}})
+        for kind, more in ROTATIONS.items()
+    },
+    "llama-biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "llama-narrow-heads": ("llama", {"head_dim": 6}),
+    "llama-coarse-norm": ("llama", {"rms_norm_eps": 0.5}),
+    "qwen3-wide-heads": ("qwen3", {"head_dim": 10, "hidden_act": "gelu"}),
+    "gpt2-unscaled": ("gpt2", {"scale_attn_weights": False}),
+    "gpt2-scaled-by-depth": ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
+    "gpt2-upcast": ("gpt2", {"reorder_and_upcast_attn": True}),
+    "gpt2-relu": ("gpt2", {"activation_function": "relu"}),
+}
+
+
+@pytest.fixture(autouse=True)
+def norms_in_full_precision(monkeypatch):
+    """Norms of transformers are float32 in any model; as they are, float64 stops at 1e-7."""
+
+    def forward(self, x):
+        return self.weight * F.rms_norm(x, x.shape[-1:], eps=self.variance_epsilon)
+
+    for kind in (LlamaRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm):
+        monkeypatch.setattr(kind, "forward", forward)
+
+
+def make_model(architecture="llama", *, dtype=torch.float64, tie=False, overrides=None, rank=0):
+    """Far from its initialisation in every parameter, biases and norms included."""
+    torch.manual_seed(5)
+    model = causal_lm(
+        tokenizer=TOKENIZER,
+        architecture=architecture,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4 if architecture == "gpt2" else 2,
+        intermediate_size=24,
+        context_length=32,
+        tie_word_embeddings=tie,
+        overrides=overrides,
+    )
+    if rank:
+        lora(model=model, rank=rank, alpha=4.0)
+    return perturbed(model.to(dtype).eval())
+
+
+def perturbed(module, scale=0.3):
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(scale * torch.randn(parameter.shape, dtype=parameter.dtype))
+    return module
+
+
+def policies(model, kind=LanguageModel, **settings):
+    """The same model in both forward passes."""
+    given = {"model": model, "tokenizer": TOKENIZER, "sampling": Sampling(**settings)}
+    return kind(**given, engine=PACKED), kind(**given, engine=OWN)
+
+
+def rows(seed=0, prompts=3, answers=3):
+    """Ragged answers with holes to shared prompts, shuffled; the last row has no response."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def number(low, high):
+        return int(torch.randint(low, high + 1, (), generator=draw))
+
+    texts = [torch.randint(2, 8, (number(1, 5),), generator=draw) for _ in range(prompts)]
+    width, count = 12, prompts * answers
+    # What stands in the padding must not matter.
+    tokens = torch.full((count, width), -12345)
+    filled = torch.zeros(count, width, dtype=torch.bool)
+    mask = filled.clone()
+    for row, place in enumerate(torch.randperm(count, generator=draw).tolist()):
+        prompt, new = texts[row // answers], number(1, 6)
+        length = len(prompt) + new
+        tokens[place, :length] = torch.cat([prompt, torch.randint(8, (new,), generator=draw)])
+        filled[place, :length] = True
+        mask[place, len(prompt) : length] = torch.rand(new, generator=draw) < 0.8
+    mask[-1] = False
+    entries = {"tokens": tokens, "attention_mask": filled, "response_mask": mask}
+    return TensorDict(entries, batch_size=[count])
+
+
+def gradients(output, parameters):
+    """Of a weighted sum, so that no two tokens count alike."""
+    draw = torch.Generator().manual_seed(1)
+    weights = torch.randn(output.shape, generator=draw).to(output)
+    total = (output * weights).sum()
+    found = torch.autograd.grad(total, list(parameters), retain_graph=True, allow_unused=True)
+    return [torch.zeros(()) if one is None else one for one in found]
+
+
+def check_same(ours, theirs, parameters, close=1e-10, relative=1e-10):
+    """Values, and all gradients, these relative to the largest entry of each."""
+    torch.testing.assert_close(ours, theirs, atol=close, rtol=0)
+    parameters = [p for p in parameters if p.requires_grad]
+    mine, others = gradients(ours, parameters), gradients(theirs, parameters)
+    for left, right in zip(mine, others, strict=True):
+        # At least 1: a bias of keys cancels in the softmax, what is left of it is rounding.
+        assert (left - right).abs().max() <= relative * right.abs().max().clamp(min=1.0)
+    assert max(right.abs().max() for right in others) > 0.1
+
+
+@pytest.mark.parametrize("tile", [128, 4])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_log_probs_and_their_gradients_are_those_of_transformers(architecture, tile):
+    model, batch = make_model(architecture), rows()
+    packed, own = policies(model)
+
+    with patch.object(packing, "_TILE", tile):
+        ours = packed.log_probs(batch)
+
+    assert ours.dtype == torch.float64
+    check_same(ours, own.log_probs(batch), model.parameters())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_in_float32_they_agree_to_rounding(architecture):
+    model, batch = make_model(architecture, dtype=torch.float32), rows()
+    packed, own = policies(model)
+
+    ours, theirs = packed.log_probs(batch), own.log_probs(batch)
+
+    check_same(ours, theirs, model.parameters(), close=1e-5, relative=1e-4)
+
+
+@pytest.fixture(scope="module")
+def both():
+    return policies(make_model(dtype=torch.float32))
+
+
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 2**31),
+    prompts=st.integers(1, 4),
+    answers=st.integers(1, 4),
+    tile=st.sampled_from([1, 3, 8, 20, 128]),
+)
+def test_any_rows_in_any_tiles_are_read_alike(both, seed, prompts, answers, tile):
+    packed, own = both
+    batch = rows(seed, prompts, answers)
+
+    with torch.no_grad(), patch.object(packing, "_TILE", tile):
+        torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_settings_of_the_architecture_are_heeded(name):
+    architecture, overrides = UNUSUAL[name]
+    model, batch = make_model(architecture, overrides=overrides), rows()
+    packed, own = policies(model)
+    plain = policies(make_model(architecture))[1]
+
+    ours = packed.log_probs(batch)
+
+    check_same(ours, own.log_probs(batch), model.parameters())
+    # In another precision than the rest, upcasting changes nothing but rounding.
+    assert name == "gpt2-upcast" or (ours - plain.log_probs(batch)).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_tied_head_gives_its_gradient_to_the_embedding(architecture):
+    model, batch = make_model(architecture, tie=True), rows()
+    packed, own = policies(model)
+    assert not any("lm_head" in name for name, _ in model.named_parameters())
+
+    check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())
+
+
+@pytest.mark.parametrize("tie", [False, True])
+@pytest.mark.parametrize("architecture", ["qwen3", "gpt2"])
+def test_weights_handed_over_are_read_instead(architecture, tie):
+    model, batch = make_model(architecture, tie=tie), rows()
+    packed, own = policies(model)
+    weights = {
+        name: (value.detach() * 0.5).requires_grad_() for name, value in model.named_parameters()
+    }
+
+    ours, theirs = packed.log_probs(batch, weights), own.log_probs(batch, weights)
+
+    assert (ours - packed.log_probs(batch)).abs().max() > 0.1
+    check_same(ours, theirs, weights.values())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_adapters_speak_and_get_their_gradient(architecture):
+    model, batch = make_model(architecture, rank=2), rows()
+    packed, own = policies(model)
+
+    check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_with_adapters_off_the_base_model_speaks(architecture):
+    model, batch = make_model(architecture, rank=2), rows()
+    packed, own = policies(model)
+    adapted = packed.log_probs(batch)
+
+    with adapters_off(model):
+        base, expected = packed.log_probs(batch), own.log_probs(batch)
+
+    torch.testing.assert_close(base, expected, atol=1e-10, rtol=0)
+    assert (base - adapted).abs().max() > 0.1
+    torch.testing.assert_close(packed.log_probs(batch), adapted)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_all_that_is_read_off_the_vocabulary_agrees(architecture):
+    model, batch = make_model(architecture), rows()
+    packed, own = policies(model, temperature=0.7, top_p=0.9)
+
+    with asking(["log_probs", "entropy"]):
+        ours, theirs = packed(batch.copy()), own(batch.copy())
+
+    for key in ("log_probs", "entropy"):
+        check_same(ours[key], theirs[key], model.parameters())
+    distributions = packed.log_distribution(batch), own.log_distribution(batch)
+    # <pad> is barred: its log-prob is -inf on both sides, and no part of the comparison.
+    finite = distributions[1].isfinite()
+    assert torch.equal(distributions[0].isfinite(), finite)
+    drawn = [torch.where(finite, one, 0.0) for one in distributions]
+    check_same(*drawn, model.parameters())
+    squares = packed.squared_probs(batch), own.squared_probs(batch)
+    torch.testing.assert_close(*squares, atol=1e-10, rtol=0)
+    assert (squares[0] > 0).equal(batch["response_mask"])
+
+
+def test_recorded_sets_are_scored_over():
+    model = make_model(dtype=torch.float32)
+    packed, own = policies(model, top_k=3, replay=True)
+    draw = torch.Generator().manual_seed(0)
+    batch = own.generate(["ab", "c"], group_size=3, max_new_tokens=5, generator=draw)
+    perturbed(model, 0.05)
+
+    ours, theirs = packed.log_probs(batch), own.log_probs(batch)
+
+    check_same(ours, theirs, model.parameters(), close=1e-5, relative=1e-4)
+    batch["kept_tokens"] = torch.zeros_like(batch["kept_tokens"])
+    with pytest.raises(DataError, match="lacks token"):
+        packed.log_probs(batch)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_values_of_an_actor_critic_agree(architecture):
+    model, batch = make_model(architecture), rows()
+    packed, own = policies(model, ActorCritic)
+    for policy in (packed, own):
+        torch.manual_seed(7)
+        perturbed(policy.value_head.double(), 1.0)
+
+    with asking(["log_probs", "value"]):
+        ours, theirs = packed(batch.copy())["value"], own(batch.copy())["value"]
+
+    check_same(ours, theirs, model.parameters())
+    check_same(packed.values(batch), own.values(batch), model.parameters())
+    mine = gradients(ours, packed.value_head.parameters())
+    for left, right in zip(mine, gradients(theirs, own.value_head.parameters()), strict=True):
+        torch.testing.assert_close(left, right)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
+def test_values_of_a_critic_agree(architecture, rank):
+    model, batch = make_model(architecture, rank=rank), rows()
+    found = []
+    for engine in (PACKED, OWN):
+        critic = Critic(model=model, engine=engine)
+        torch.manual_seed(7)
+        perturbed(critic.double())
+        values = critic.values(batch)
+        trained = [parameter for parameter in critic.parameters() if parameter.requires_grad]
+        found.append((values, gradients(values, trained)))
+
+    (ours, left), (theirs, right) = found
+    torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
+    assert ours.abs().max() > 0.1
+    for mine, other in zip(left, right, strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("tile", [128, 4])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_row_does_not_depend_on_what_others_answer(architecture, tile):
+    packed, batch = policies(make_model(architecture), ActorCritic)[0], rows()
+    torch.nn.init.normal_(packed.value_head.double().weight)
+    other = batch.clone()
+    # The answers of all rows but the first become others of the same length.
+    answers = other["response_mask"].clone()
+    answers[0] = False
+    other["tokens"] = torch.where(answers, 2 + (batch["tokens"] + 1) % 6, batch["tokens"])
+
+    with torch.no_grad(), patch.object(packing, "_TILE", tile):
+        before, after = packed(batch), packed(other)
+
+    for key in ("log_probs", "entropy", "value"):
+        assert torch.equal(before[key][0], after[key][0]), key
+        assert (before[key][1:] - after[key][1:]).abs().max() > 1e-3, key
+
+
+def test_a_row_s_gradient_is_its_own():
+    model, batch = make_model(), rows()
+    packed = policies(model)[0]
+    alone = batch[1:2]
+
+    together = gradients(packed.log_probs(batch)[1], model.parameters())
+
+    for left, right in zip(
+        together, gradients(packed.log_probs(alone)[0], model.parameters()), strict=True
+    ):
+        torch.testing.assert_close(left, right, atol=1e-10, rtol=1e-10)
+
+
+def test_weights_that_change_in_place_are_seen():
+    model, batch = make_model(), rows()
+    packed, own = policies(model)
+    before = packed.log_probs(batch)
+
+    perturbed(model)
+
+    assert (packed.log_probs(batch) - before).abs().max() > 0.1
+    torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_engine_bfloat16_is_near(architecture):
+    model, batch = make_model(architecture, dtype=torch.float32), rows()
+    exact = policies(model)[1].log_probs(batch)
+    coarse = LanguageModel(
+        model=model,
+        tokenizer=TOKENIZER,
+        sampling=Sampling(),
+        engine=Engine(forward="packed", linear="bfloat16"),
+    )
+
+    rounded = coarse.log_probs(batch)
+
+    # A factor is off by 2^-9 of itself, a product of two by 2^-8; errors of independent sign over
+    # some ten products in a row give about 1 % of logits of size 5.
+    assert 1e-4 < (rounded - exact).abs().max() < 0.1
+    for left, right in zip(
+        gradients(rounded, model.parameters()), gradients(exact, model.parameters()), strict=True
+    ):
+        assert (left - right).norm() <= 0.1 * max(right.norm(), 1.0)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_weights_in_bfloat16_are_read_and_trained(architecture):
+    model, batch = make_model(architecture, dtype=torch.bfloat16), rows()
+    exact = make_model(architecture, dtype=torch.bfloat16).float()
+    rounded = policies(model)[0].log_probs(batch)
+    expected = policies(exact)[1].log_probs(batch)
+
+    # Every step is rounded to 2^-9 of itself: as far off as with coarse products.
+    assert (rounded - expected).abs().max() < 0.1
+    found = gradients(rounded, model.parameters())
+    for left, right in zip(found, gradients(expected, exact.parameters()), strict=True):
+        assert left.dtype == torch.bfloat16
+        assert (left.float() - right).norm() <= 0.1 * max(right.norm(), 1.0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("tile", [128, 4])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_gpu_gives_the_same(architecture, tile):
+    batch, found = rows(), []
+    for device in ("cpu", "cuda"):
+        model = make_model(architecture).to(device)
+        packed, own = policies(model)
+        with patch.object(packing, "_TILE", tile):
+            ours = packed.log_probs(batch.to(device))
+        check_same(ours, own.log_probs(batch.to(device)), model.parameters())
+        found.append(ours.detach().cpu())
+
+    torch.testing.assert_close(*found, atol=1e-10, rtol=0)
+
+
+def test_a_hook_on_a_layer_is_heard():
+    model, batch = make_model(), rows()
+    packed, own = policies(model)
+    model.model.layers[0].self_attn.q_proj.register_forward_hook(lambda _, __, out: out + 0.5)
+    model.model.norm.register_forward_hook(lambda _, __, out: 2 * out)
+
+    check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())
+
+
+@pytest.mark.parametrize("large", [packing._LARGE_MASK, 0])
+def test_answers_longer_than_a_tile_agree(large):
+    model, batch = make_model(), rows()
+    packed, own = policies(model)
+
+    with patch.object(packing, "_TILE", 1), patch.object(packing, "_LARGE_MASK", large):
+        check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())

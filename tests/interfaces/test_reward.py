@@ -1,0 +1,115 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from rlcomp.batch import encode_texts
+from rlcomp.errors import DataError
+from rlcomp.interfaces.reward import TextReward, put_reward
+from rlcomp.metrics import recording
+
+INF, NAN = float("inf"), float("nan")
+
+
+class Number(TextReward):
+    """Reads the reward off the response; "?" cannot be judged."""
+
+    name = "number"
+
+    def score(self, prompt, response, answer):
+        return None if response == "?" else float(response)
+
+
+def batch(*responses: str) -> TensorDict:
+    texts = encode_texts(responses)
+    prompts = encode_texts(["p"] * len(responses))
+    entries = {"prompt": prompts, "response": texts, "answer": prompts}
+    return TensorDict(entries, batch_size=[len(responses)])
+
+
+def test_every_row_gets_its_score():
+    result = Number()(batch("0.5", "-2", "1"))
+
+    assert result["reward"].tolist() == [0.5, -2.0, 1.0]
+    assert result["reward"].dtype == torch.float32
+    assert result["rewards", "number"].tolist() == [0.5, -2.0, 1.0]
+
+
+def test_a_score_of_1_or_more_is_correct():
+    assert Number()(batch("0.99", "1", "2"))["correct"].tolist() == [False, True, True]
+
+
+def test_a_subclass_can_say_what_correct_means():
+    class Positive(Number):
+        def is_correct(self, score):
+            return score > 0
+
+    assert Positive()(batch("0.5", "0"))["correct"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("unknown", ["?", "nan"])
+def test_what_cannot_be_judged_is_invalid_and_0(unknown):
+    result = Number()(batch(unknown, "1"))
+
+    assert result["reward"].tolist() == [0.0, 1.0]
+    assert result["reward_valid"].tolist() == [False, True]
+    assert result["correct"].tolist() == [False, True]
+
+
+def test_an_infinite_score_is_an_error():
+    with pytest.raises(DataError, match="Number scored '-inf' with -inf"):
+        Number()(batch("-inf"))
+
+
+def test_a_verifier_that_crashes_stops_the_run():
+    with pytest.raises(ValueError, match="could not convert"):
+        Number()(batch("1", "abc"))
+
+
+def test_prompt_response_and_answer_arrive_in_their_places():
+    class Seen(TextReward):
+        name = "seen"
+
+        def score(self, prompt, response, answer):
+            assert (prompt, response, answer) == ("p", "r", "a")
+            return 0.0
+
+    entries = {key: encode_texts([key[0]]) for key in ("prompt", "response", "answer")}
+    Seen()(TensorDict(entries, batch_size=[1]))
+
+
+def test_metrics_count_valid_rows_only():
+    with recording() as ledger:
+        Number()(batch("?", "1", "0", "0.5"))
+
+    # Valid: 1, 0, 0.5; one of three correct; one of four invalid.
+    assert ledger.means() == {
+        "reward/mean": 0.5,
+        "reward/correct": pytest.approx(1 / 3),
+        "reward/invalid_fraction": 0.25,
+    }
+
+
+def test_an_empty_batch_gets_empty_rewards():
+    result = Number()(batch())
+
+    assert result["reward"].shape == (0,)
+    assert result["reward_valid"].dtype == torch.bool
+
+
+def test_the_texts_are_left_as_they_were():
+    before = batch("1", "?")
+    kept = before.clone()
+
+    Number()(before)
+
+    assert all(torch.equal(before[key], kept[key]) for key in kept.keys())
+
+
+def test_what_stands_where_the_reward_is_invalid_does_not_matter():
+    valid = torch.tensor([True, False, False])
+    reward = torch.tensor([2.0, NAN, INF])
+
+    result = put_reward(batch("1", "2", "3"), reward, {}, torch.ones(3, dtype=torch.bool), valid)
+
+    assert result["reward"].tolist() == [2.0, 0.0, 0.0]
+    assert result["correct"].tolist() == [True, False, False]

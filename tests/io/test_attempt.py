@@ -1,0 +1,35 @@
+import pytest
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
+from rlcomp.io.attempt import accept, attempt_in
+
+CONFIG = {"seed": 3, "steps": 5, "phases": {"rl": {"steps": "${steps}"}}, "later": "???"}
+
+
+@pytest.fixture(autouse=True)
+def outside_an_app(monkeypatch):
+    """Another test of this process may have run one."""
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
+
+
+def test_what_was_accepted_comes_back_as_it_was_written(tmp_path):
+    accept(OmegaConf.create(CONFIG), tmp_path)
+
+    found = attempt_in(tmp_path)
+
+    assert OmegaConf.to_container(found.config, resolve=False) == CONFIG
+    assert found.config.phases.rl.steps == 5
+    assert (found.overrides, found.choices) == ([], {})
+
+
+def test_what_is_accepted_later_takes_the_place_of_what_was(tmp_path):
+    for seed in (3, 4):
+        accept(OmegaConf.create(CONFIG | {"seed": seed}), tmp_path)
+
+    assert attempt_in(tmp_path).config.seed == 4
+    assert [file.name for file in tmp_path.iterdir()] == ["run.yaml"]
+
+
+def test_where_nothing_was_kept_nothing_is_known(tmp_path):
+    assert attempt_in(tmp_path).config is None

@@ -1,0 +1,181 @@
+import subprocess
+import sys
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from rlcomp.sweep.jobs import asked, jobs, overrides_of, varied
+
+TINY = ["phases.warm_start.steps=1", "~phases.rl", "tracker=wandb"]
+
+
+def sweep_of(folder, *task, **params):
+    lines = "".join(f"\n      - '{text}'" for text in task)
+    pairs = "".join(f"\n      {key}: '{value}'" for key, value in params.items())
+    (folder / "multirun.yaml").write_text(
+        "hydra:\n  sweeper:\n    _target_: hydra.BasicSweeper\n"
+        f"    params:{pairs}\n  overrides:\n    task:{lines}\n"
+    )
+    return folder
+
+
+def test_what_is_varied_is_what_has_several_values():
+    assert varied(["-m", "a=1,2", "+b=range(0,3)", "c=x", "d=[1,2]"]) == ["a", "b"]
+
+
+def test_the_command_line_overrides_the_configs_own_sweep(tmp_path):
+    folder = sweep_of(tmp_path, "a=1", seed="0,1", a="1,2")
+
+    assert varied(asked(folder)) == ["seed"]
+
+
+def test_the_jobs_of_a_sweep_are_all_combinations(tmp_path):
+    assert jobs(sweep_of(tmp_path, "a=1,2", "b=x", seed="0,1")) == [
+        ["seed=0", "a=1", "b=x"],
+        ["seed=0", "a=2", "b=x"],
+        ["seed=1", "a=1", "b=x"],
+        ["seed=1", "a=2", "b=x"],
+    ]
+
+
+def test_what_a_sweep_takes_away_belongs_to_every_job(tmp_path):
+    # As Hydra writes it: a job's overrides.yaml holds ~b=null.
+    assert jobs(sweep_of(tmp_path, "a=1,2", "~b")) == [["a=1", "~b=null"], ["a=2", "~b=null"]]
+
+
+def test_what_is_taken_away_and_set_anew_is_both(tmp_path):
+    assert list(overrides_of(["~b", "+b=1", "b=2"])) == ["~b", "b"]
+
+
+@pytest.fixture
+def globbed(tmp_path):
+    """A sweep over all but one of three options of a group in a directory of the user's."""
+    (tmp_path / "own" / "part" / "kind").mkdir(parents=True)
+    for option in ("one", "two", "three"):
+        (tmp_path / "own" / "part" / "kind" / f"{option}.yaml").write_text("size: 1\n")
+    folder = sweep_of(tmp_path, "part/kind=glob(t*)", seed="0,1")
+    with (folder / "multirun.yaml").open("a") as file:
+        file.write(
+            "  runtime:\n    config_sources:\n"
+            f"    - {{path: {tmp_path / 'own'}, schema: file, provider: command-line}}\n"
+        )
+    return folder
+
+
+def test_the_jobs_of_a_glob_are_the_options_there_are(globbed):
+    assert jobs(globbed) == [
+        ["seed=0", "part/kind=three"],
+        ["seed=0", "part/kind=two"],
+        ["seed=1", "part/kind=three"],
+        ["seed=1", "part/kind=two"],
+    ]
+
+
+def test_a_glob_is_over_our_own_options_wherever_the_sweep_was_run(tmp_path):
+    folder = sweep_of(tmp_path, "tracker=glob([n*,tensor*])")
+    with (folder / "multirun.yaml").open("a") as file:
+        file.write(
+            "  runtime:\n    config_sources:\n"
+            "    - {path: /elsewhere/conf, schema: file, provider: main}\n"
+        )
+
+    assert jobs(folder) == [["tracker=none"], ["tracker=tensorboard"]]
+
+
+def test_jobs_that_only_the_sweeper_knows_are_not_made_up(tmp_path):
+    assert jobs(sweep_of(tmp_path, "a=interval(0,1)", seed="0,1")) == []
+
+
+def test_the_jobs_of_a_search_are_not_made_up(tmp_path):
+    folder = sweep_of(tmp_path, "a=1,2")
+    file = folder / "multirun.yaml"
+    file.write_text(file.read_text().replace("BasicSweeper", "Search"))
+
+    assert jobs(folder) == []
+
+
+def test_where_no_sweep_was_nothing_was_asked(tmp_path):
+    assert asked(tmp_path) == []
+    assert jobs(tmp_path) == []
+
+
+@pytest.fixture
+def labelled(monkeypatch, tmp_path, rlcomp):
+    """Runs a command line and gives the labels that its jobs would have in W&B."""
+    from rlcomp.run import launch
+
+    made = []
+    monkeypatch.setattr(launch, "launch", lambda config, plan: made.append(dict(config.tracker)))
+
+    def run(*words):
+        assert rlcomp(*words, *TINY, f"directory={tmp_path / 'night'}") == 0
+        return [(job["group"], job["job_type"], list(job["tags"])) for job in made]
+
+    return run
+
+
+def test_a_single_run_is_tagged_with_its_overrides(labelled, tmp_path):
+    (found,) = labelled("seed=3")
+
+    group, job_type, tags = found
+    assert (group, job_type) == (None, None)
+    assert "seed=3" in tags
+
+
+def test_jobs_are_tagged_with_what_differs_between_them_only(labelled):
+    assert labelled("-m", "learner.epochs=1,2", "seed=0,1") == [
+        ("night", "learner.epochs", ["learner.epochs=1", "seed=0"]),
+        ("night", "learner.epochs", ["learner.epochs=1", "seed=1"]),
+        ("night", "learner.epochs", ["learner.epochs=2", "seed=0"]),
+        ("night", "learner.epochs", ["learner.epochs=2", "seed=1"]),
+    ]
+
+
+def test_a_sweep_over_seeds_is_labelled_so(labelled):
+    assert labelled("-m", "seed=0,1") == [
+        ("night", "seed", ["seed=0"]),
+        ("night", "seed", ["seed=1"]),
+    ]
+
+
+def test_a_sweep_written_in_an_experiment_labels_its_jobs(labelled, tmp_path, monkeypatch):
+    (tmp_path / "own" / "experiment").mkdir(parents=True)
+    (tmp_path / "own" / "experiment" / "rates.yaml").write_text(
+        "# @package _global_\nhydra: {sweeper: {params: {sft_learner.optimizer.lr: '0.1,0.2'}}}\n"
+    )
+
+    found = labelled("-m", "-cd", str(tmp_path / "own"), "experiment=rates")
+
+    assert found == [
+        ("night", "sft_learner.optimizer.lr", ["sft_learner.optimizer.lr=0.1"]),
+        ("night", "sft_learner.optimizer.lr", ["sft_learner.optimizer.lr=0.2"]),
+    ]
+
+
+def test_labels_do_not_hang_on_the_command_line_of_the_process(labelled, monkeypatch):
+    """A launcher may run jobs in processes of its own."""
+    from rlcomp.cli import run as cli
+
+    labels = cli.labels
+
+    def elsewhere(hydra_config):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["worker"])
+            return labels(hydra_config)
+
+    monkeypatch.setattr(cli, "labels", elsewhere)
+
+    assert labelled("-m", "seed=0,1")[0] == ("night", "seed", ["seed=0"])
+    GlobalHydra.instance().clear()
+
+
+def test_jobs_are_found_in_a_process_that_has_run_nothing(tmp_path):
+    sweep_of(tmp_path, "recipe=grpo,ppo")
+    program = (
+        "from pathlib import Path; from rlcomp.sweep.jobs import jobs;"
+        f"print(jobs(Path({str(tmp_path)!r})))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert done.stdout.strip() == "[['recipe=grpo'], ['recipe=ppo']]", done.stderr

@@ -1,0 +1,95 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.metrics import progress, record, record_sample, record_total, recording, version
+
+
+def test_outside_a_run_nothing_happens():
+    record("reward/mean", 1.0)
+    record_sample(prompt="a")
+
+    assert (progress(), version()) == (0.0, 0)
+
+
+def test_the_mean_of_a_metric_weighs_every_observation_the_same():
+    with recording() as ledger:
+        record("x/y", torch.tensor([1.0, 2.0, 3.0]))
+        record("x/y", 10.0)
+
+    # (1 + 2 + 3 + 10) / 4
+    assert ledger.means() == {"x/y": 4.0}
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=10), st.integers(0, 10))
+def test_splitting_the_observations_changes_no_mean(values, cut):
+    with recording() as whole:
+        record("x/y", torch.tensor(values, dtype=torch.float64))
+    with recording() as split:
+        record("x/y", torch.tensor(values[:cut], dtype=torch.float64))
+        record("x/y", torch.tensor(values[cut:], dtype=torch.float64))
+
+    assert split.means()["x/y"] == pytest.approx(whole.means()["x/y"], abs=1e-9)
+
+
+def test_what_the_mask_leaves_out_does_not_count_even_nan():
+    with recording() as ledger:
+        record("x/y", torch.tensor([1.0, float("nan")]), where=torch.tensor([True, False]))
+
+    assert ledger.means() == {"x/y": 1.0}
+
+
+def test_a_metric_never_seen_is_not_logged():
+    with recording() as ledger:
+        record("x/y", torch.tensor([1.0]), where=torch.tensor([False]))
+
+    assert ledger.means() == {}
+
+
+def test_recording_with_a_prefix_hands_on_to_the_run():
+    with recording() as outer, recording("eval/"):
+        record("x/y", 2.0)
+        record_sample(prompt="a")
+
+    assert outer.means() == {"eval/x/y": 2.0}
+    assert outer.samples == [{"prompt": "a"}]
+
+
+def test_recording_without_a_prefix_keeps_to_itself():
+    with recording() as outer, recording() as inner:
+        record("x/y", 2.0)
+        record("x/z", torch.tensor(3.0))
+
+    assert outer.means() == {}
+    assert inner.means() == {"x/y": 2.0, "x/z": 3.0}
+
+
+def test_progress_and_version_are_seen_from_inside():
+    with recording(progress=0.25, version=3), recording("eval/"):
+        assert (progress(), version()) == (0.25, 3)
+
+
+def test_the_ledger_outside_comes_back_after_an_error():
+    with recording() as outer:
+        with pytest.raises(RuntimeError), recording("eval/"):
+            raise RuntimeError
+        record("x/y", 1.0)
+
+    assert outer.means() == {"x/y": 1.0}
+
+
+def test_a_value_with_gradient_is_recorded_without_it():
+    value = torch.tensor(2.0, requires_grad=True)
+    with recording() as ledger:
+        record("x/y", value)
+
+    assert ledger.means() == {"x/y": 2.0}
+
+
+def test_a_total_is_summed_over_the_step_and_not_averaged():
+    with recording() as ledger:
+        for tokens in (56.0, 40.0):
+            record_total("rollout/tokens", tokens)
+
+    assert ledger.means() == {"rollout/tokens": 96.0}

@@ -1,0 +1,42 @@
+import torch
+
+from rlcomp.engine.draw import Sampled
+from rlcomp.text.padding import response_columns
+
+# Two prompts of 1 and 3 tokens; the first answer has 3 tokens, the second 1 of the 3 steps taken.
+SAMPLED = Sampled(
+    tokens=torch.tensor([[7, 8, 9], [7, 99, 99]]),
+    log_probs=torch.tensor([[-1.0, -2.0, -3.0], [-4.0, torch.nan, torch.inf]]),
+    lengths=torch.tensor([3, 1]),
+    truncated=torch.tensor([True, False]),
+)
+PROMPTS = [[4], [4, 5, 6]]
+
+
+def test_rows_are_prompt_then_response_then_padding():
+    columns = response_columns(PROMPTS, SAMPLED, pad=0)
+
+    assert columns["tokens"].tolist() == [[4, 7, 8, 9], [4, 5, 6, 7]]
+    assert columns["response_mask"].int().tolist() == [[0, 1, 1, 1], [0, 0, 0, 1]]
+    assert columns["attention_mask"].all()
+
+
+def test_log_probs_stand_at_their_tokens_and_are_zero_elsewhere():
+    columns = response_columns(PROMPTS, SAMPLED, pad=0)
+
+    assert columns["rollout_log_probs"].tolist() == [[0, -1, -2, -3], [0, 0, 0, -4]]
+
+
+def test_width_is_that_of_the_longest_row():
+    short = Sampled(SAMPLED.tokens, SAMPLED.log_probs, torch.tensor([1, 1]), SAMPLED.truncated)
+
+    columns = response_columns([[4], [4]], short, pad=0)
+
+    assert columns["tokens"].tolist() == [[4, 7], [4, 7]]
+
+
+def test_a_sampled_pad_id_is_a_response_token():
+    columns = response_columns(PROMPTS, SAMPLED, pad=7)
+
+    assert columns["response_mask"].int().tolist() == [[0, 1, 1, 1], [0, 0, 0, 1]]
+    assert columns["tokens"].tolist() == [[4, 7, 8, 9], [4, 5, 6, 7]]

@@ -1,0 +1,176 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.tokenizer import (
+    barred_tokens,
+    byte_tokenizer,
+    character_tokenizer,
+    encode_all,
+    encode_prompts,
+    load_tokenizer,
+)
+
+TEXTS = ["", " a ", "\n\t a\n", "naïve 🎉", "<eos> is text", "it 's , here"]
+BYTES = byte_tokenizer()
+
+
+def test_characters_follow_the_special_tokens_in_order():
+    assert encode_all(character_tokenizer(characters="ab +"), ["b a+"])[0] == [3, 4, 2, 5]
+
+
+def test_character_text_comes_back_unchanged():
+    tokenizer = character_tokenizer(characters="ab +\n")
+
+    assert tokenizer.decode(encode_all(tokenizer, [" a\n+ b "])[0]) == " a\n+ b "
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_bytes_write_any_text(text):
+    assert BYTES.decode(encode_all(BYTES, [text])[0], skip_special_tokens=True) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_bytes_round_trip(text):
+    ids = encode_all(BYTES, [text])[0]
+
+    assert len(ids) == len(text.encode())
+    assert BYTES.decode(ids, skip_special_tokens=True) == text
+
+
+@pytest.mark.parametrize("tokenizer", [character_tokenizer(characters="ab"), BYTES])
+def test_pad_and_eos_differ(tokenizer):
+    assert (tokenizer.pad_token_id, tokenizer.eos_token_id) == (0, 1)
+
+
+@pytest.mark.parametrize("load", [AutoTokenizer.from_pretrained, None])
+def test_a_saved_tokenizer_gives_the_same_ids(tmp_path, load):
+    for name, tokenizer in (("a", character_tokenizer(characters="ab ")), ("b", BYTES)):
+        tokenizer.save_pretrained(tmp_path / name)
+        path = str(tmp_path / name)
+        loaded = load(path) if load else load_tokenizer(path=path)
+
+        assert encode_all(loaded, [" ab"])[0] == encode_all(tokenizer, [" ab"])[0]
+        assert (loaded.pad_token_id, loaded.eos_token_id) == (0, 1)
+        assert len(loaded) == len(tokenizer)
+
+
+def test_a_character_outside_the_alphabet_is_named():
+    with pytest.raises(DataError, match=r"no token for 'x' in 'a x'"):
+        encode_all(character_tokenizer(characters="a "), ["a", "a x"])
+
+
+def test_a_loaded_character_tokenizer_still_names_it(tmp_path):
+    character_tokenizer(characters="a ").save_pretrained(tmp_path)
+
+    with pytest.raises(DataError, match="no token for '<'"):
+        encode_all(load_tokenizer(path=str(tmp_path)), ["a<eos>"])
+
+
+def test_a_repeated_character_is_refused():
+    with pytest.raises(ConfigError, match="'a' more than once"):
+        character_tokenizer(characters="aba")
+
+
+def test_without_a_pad_token_eos_pads(tmp_path):
+    backend = Tokenizer(models.WordLevel({"a": 0, "<end>": 1}))
+    PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>").save_pretrained(tmp_path)
+
+    assert load_tokenizer(path=str(tmp_path)).pad_token_id == 1
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"tokenizer\.json"):
+        load_tokenizer(path=str(tmp_path))
+
+
+def test_a_folder_that_is_not_there_is_refused():
+    with pytest.raises(DataError, match=r"'./nowhere' is not a folder"):
+        load_tokenizer(path="./nowhere")
+
+
+def test_offline_a_hub_name_is_looked_for_on_this_machine_only(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    with pytest.raises(DataError, match="local files only"):
+        load_tokenizer(path="nobody/has-this-model")
+
+
+def test_beside_a_model_it_stays_the_tokenizer_it_was(tmp_path):
+    tokenizer = character_tokenizer(characters="0123456789>")
+    tokenizer.save_pretrained(tmp_path)
+    # AutoTokenizer alone goes by the model's family, whose tokenizer has a token more.
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+
+    loaded = load_tokenizer(path=str(tmp_path))
+
+    assert len(loaded) == len(tokenizer) == 13
+    assert loaded.get_vocab() == tokenizer.get_vocab()
+
+
+def tokenizer_with_bos(adds_it):
+    """<s> 0, </s> 1, then a, b, c; puts <s> in front of a text, or only knows it."""
+    backend = Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1, "a": 2, "b": 3, "c": 4}))
+    backend.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    backend.decoder = decoders.Fuse()
+    if adds_it:
+        backend.post_processor = processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", 0)]
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
+
+
+def test_prompts_start_with_bos_where_the_tokenizer_puts_it():
+    prompts = encode_prompts(tokenizer_with_bos(adds_it=True), ["a", "", "bc"])
+
+    assert prompts == [[0, 2], [0], [0, 3, 4]]
+
+
+def test_a_prompt_that_spells_bos_out_gets_no_second_one():
+    assert encode_prompts(tokenizer_with_bos(adds_it=True), ["<s>a"]) == [[0, 2]]
+
+
+def test_a_bos_the_tokenizer_only_knows_starts_empty_prompts_alone():
+    assert encode_prompts(tokenizer_with_bos(adds_it=False), ["a", ""]) == [[2], [0]]
+
+
+def test_without_bos_an_empty_prompt_is_eos():
+    assert encode_prompts(character_tokenizer(characters="ab"), ["b", ""]) == [[3], [1]]
+
+
+@pytest.mark.parametrize("tokenizer", [BYTES, character_tokenizer(characters="a ")])
+def test_half_a_character_is_named_with_a_remedy_that_helps(tokenizer):
+    with pytest.raises(DataError, match=r"no tokenizer can write '\\ud800' .*; repair the text"):
+        encode_all(tokenizer, ["a \ud800"])
+
+
+def test_ids_without_a_token_and_the_pad_token_are_barred():
+    # <pad> 0, <eos> 1, a 2, b 3; 4 and 5 stand for nothing.
+    barred = barred_tokens(character_tokenizer(characters="ab"), 6)
+
+    assert barred.tolist() == [True, False, False, False, True, True]
+
+
+def test_a_pad_token_that_is_eos_is_not_barred():
+    assert barred_tokens(tokenizer_with_bos(adds_it=True), 5) is None
+
+
+def test_tokens_that_are_never_to_be_chosen_are_barred_beside_the_others():
+    tokenizer = character_tokenizer(characters="ab")  # <pad> 0, <eos> 1, a 2, b 3
+
+    barred = barred_tokens(tokenizer, 5, never=[tokenizer.eos_token_id, 3])
+
+    assert barred.tolist() == [True, True, False, True, True]
+
+
+def test_tokens_beyond_a_gap_in_the_ids_are_not_barred():
+    backend = Tokenizer(models.WordLevel({"a": 0, "<end>": 3}))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
+
+    assert barred_tokens(tokenizer, 5).tolist() == [False, True, True, False, True]

@@ -1,0 +1,481 @@
+"""The flow of keys, from sources and from built objects."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigErrors
+from rlcomp.model.build import causal_lm
+from rlcomp.run.check_flow import built_flow, check_built
+from rlcomp.run.phase import Phase
+from rlcomp.run.stages import Branch, Every, Nothing, Sequence
+from rlcomp.text.tokenizer import byte_tokenizer
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.flow import Flow, Stage, check_stages, fold
+from rlcomp.wiring.flow_source import check_flow, flow_of, ran
+from rlcomp.wiring.options import config_directory, options_writing
+from rlcomp.wiring.plan import read
+from rlcomp.wiring.reader import Node
+from rlcomp.wiring.resolve import check_plan, plan_of
+
+RECIPES = sorted(file.stem for file in (config_directory() / "recipe").glob("*.yaml"))
+
+
+def flow(reads="", writes="", **rest):
+    return Flow(frozenset(reads.split()), frozenset(writes.split()), **rest)
+
+
+def stage(path, reads="", writes="", **rest):
+    of_flow = {name: rest.pop(name) for name in ("fresh", "opaque") if name in rest}
+    return Stage(path, path.title(), flow(reads, writes, **of_flow), **rest)
+
+
+def errors(*stages, beside=(), others=None):
+    return check_stages("rl", stages, beside, others or {})
+
+
+KEYS = st.frozensets(st.sampled_from(["reward", "advantage", "value", "tokens"]))
+FLOWS = st.builds(Flow, KEYS, KEYS, st.booleans(), st.booleans())
+# Only a fresh stage can carry something over into its new batch.
+CARRYING = st.one_of(FLOWS, st.builds(lambda keys: Flow(fresh=True, carries=keys), KEYS))
+
+
+@given(CARRYING, CARRYING, CARRYING)
+def test_what_several_stages_read_and_leave_does_not_depend_on_how_they_are_bundled(a, b, c):
+    one, other = a.then(b).then(c), a.then(b.then(c))
+
+    assert (one.writes, one.fresh, one.opaque) == (other.writes, other.fresh, other.opaque)
+
+
+@given(st.lists(FLOWS, max_size=5))
+def test_no_stage_of_a_list_misses_a_key_that_its_bundle_does_not_miss(inside):
+    # A bundle hides no mistake: what some stage inside lacks, the bundle needs or lacks.
+    written, needed, opaque = set(), set(), False
+    for flow in inside:
+        needed |= set() if opaque else flow.reads - written
+        written = set(flow.writes) if flow.fresh else written | flow.writes
+        opaque = flow.opaque or (opaque and not flow.fresh)
+    bundle = fold(inside)
+
+    assert needed == bundle.reads | bundle.lacks
+
+
+def test_a_key_an_earlier_stage_writes_may_be_read():
+    assert errors(stage("reward", "", "reward"), stage("advantage", "reward", "advantage")) == []
+
+
+def test_a_key_nobody_writes_is_told_with_what_there_is():
+    (error,) = errors(stage("prompts", "", "prompt answer"), stage("learner", "chosen"))
+
+    assert error.startswith(
+        "phases.rl.stages: stage learner (Learner) reads 'chosen', which no earlier stage writes "
+        "(written so far: answer, prompt): "
+    )
+    assert "add a stage that writes it" in error
+
+
+def test_a_key_that_is_written_later_says_what_to_move():
+    found = errors(stage("advantage", "reward", "advantage"), stage("reward", "", "reward"))
+
+    assert found == [
+        "phases.rl.stages: stage advantage (Advantage) reads 'reward'; reward writes that, but "
+        "later: move reward before advantage"
+    ]
+
+
+def test_a_node_that_is_there_but_not_listed_is_the_remedy():
+    (error,) = errors(stage("learner", "advantage"), others={"baseline": flow(writes="advantage")})
+
+    assert "(written so far: nothing): add baseline to the list before learner" in error
+
+
+def test_an_option_that_writes_the_key_is_the_remedy():
+    (error,) = errors(stage("kl", "ref_log_probs"))
+
+    assert "reference=frozen" in error
+    assert "reference=adapter_off" in error
+
+
+def test_options_are_found_by_what_their_class_writes():
+    options = ("adapter_off", "frozen", "frozen_full", "refreshed")
+    assert options_writing("ref_log_probs") == [f"reference={option}" for option in options]
+    assert options_writing("no such key") == []
+
+
+def test_several_missing_keys_with_one_remedy_are_one_error():
+    found = errors(stage("a", "reward advantage"), stage("b", "", "reward advantage"))
+
+    assert len(found) == 1
+    assert "reads 'advantage', 'reward'; b writes that" in found[0]
+
+
+def test_a_fresh_stage_ends_what_was_written_before():
+    (error,) = errors(
+        stage("reward", "", "reward"),
+        stage("rollout", "", "tokens", fresh=True),
+        stage("adv", "reward"),
+    )
+
+    assert (
+        "stage adv (Adv) reads 'reward', which no earlier stage writes (written so far: tokens)"
+        in error
+    )
+
+
+def test_what_a_fresh_stage_carries_over_is_there_behind_it_if_it_was_there_before():
+    rollout = Stage("rollout", "Rollout", flow(fresh=True, carries=frozenset({"example_id"})))
+    feedback = stage("feedback", "example_id")
+
+    (error,) = errors(stage("prompts", "", "prompt"), rollout, feedback)
+
+    assert errors(stage("prompts", "", "example_id"), rollout, feedback) == []
+    assert "reads 'example_id', which no earlier stage writes" in error
+
+
+def test_a_bundle_asks_for_what_its_fresh_stage_would_carry_over():
+    inside = fold([flow(fresh=True, carries=frozenset({"example_id"})), flow("example_id")])
+
+    assert (inside.reads, inside.lacks) == ({"example_id"}, frozenset())
+
+
+def test_a_key_lacking_inside_a_bundle_that_starts_a_new_batch_is_told():
+    inside = fold([flow("", "prompt", fresh=True), flow("reward", "advantage")])
+
+    (error,) = errors(stage("reward", "", "reward"), Stage("batch", "Refill", inside))
+
+    assert error.startswith("phases.rl.stages: inside batch (Refill) 'reward' is read, which no ")
+
+
+def test_a_fresh_stage_reads_from_the_batch_before_it():
+    assert (
+        errors(stage("prompts", "", "prompt"), stage("rollout", "prompt", "tokens", fresh=True))
+        == []
+    )
+
+
+def test_behind_an_opaque_stage_nothing_is_known():
+    assert errors(stage("foreign", opaque=True), stage("learner", "advantage")) == []
+
+
+def test_a_fresh_stage_ends_what_an_opaque_one_may_have_written():
+    (error,) = errors(
+        stage("foreign", opaque=True),
+        stage("rollout", "", "tokens", fresh=True),
+        stage("l", "advantage"),
+    )
+
+    assert "stage l (L) reads 'advantage'" in error
+
+
+def test_what_stands_beside_sees_the_end_of_the_step():
+    stages = stage("rollout", "", "tokens"), stage("reward", "tokens", "reward")
+
+    assert errors(*stages, beside=[stage("show", "reward")]) == []
+
+
+def test_what_stands_beside_writes_for_nobody():
+    shows = [stage("first", "", "value"), stage("second", "value")]
+
+    (error,) = errors(stage("rollout", "", "tokens"), beside=shows)
+
+    assert "stage second (Second) reads 'value'" in error
+
+
+def test_a_group_baseline_with_one_answer_is_refused():
+    (error,) = errors(stage("rollout", group_size=1), stage("advantage", min_group_size=2))
+
+    assert error == (
+        "rollout.group_size is 1: advantage (Advantage) in phase rl compares at least 2 answers "
+        "per prompt; set rollout.group_size=8 or choose another advantage"
+    )
+
+
+def test_the_group_size_that_counts_is_that_of_the_collector_before():
+    one, four = stage("one", group_size=1), stage("four", group_size=4)
+    baseline = stage("advantage", min_group_size=2)
+
+    assert errors(one, four, baseline) == []
+    assert len(errors(four, one, baseline)) == 1
+
+
+def test_a_collector_inside_another_stage_counts_as_well():
+    inside = Stage("batch", "Refill", flow(), parts=[stage("rollout", group_size=1)])
+
+    (error,) = errors(inside, stage("advantage", min_group_size=2))
+
+    assert error.startswith("rollout.group_size is 1: advantage (Advantage)")
+
+
+def test_a_baseline_without_a_collector_is_nobodys_mistake():
+    assert errors(stage("advantage", min_group_size=2)) == []
+
+
+def test_a_mark_may_be_carried_once():
+    once = stage("kl", marks={"kl": frozenset({"kl"})})
+
+    assert errors(once) == []
+    assert errors(once, once) == [], "the same node twice is one part"
+
+
+def test_a_mark_carried_twice_names_both():
+    (error,) = errors(
+        stage("kl", marks={"kl": frozenset({"kl"})}),
+        stage("learner", marks={"kl": frozenset({"learner.losses.kl"})}),
+    )
+
+    assert error.startswith("phases.rl: 'kl' is counted by kl and by learner.losses.kl: keep one")
+    assert "~learner.losses.kl" in error
+
+
+class Reward(Component):
+    writes = ("reward",)
+
+    def forward(self, batch):
+        return batch
+
+
+class Baseline(Component):
+    reads = ("reward",)
+    writes = ("advantage",)
+
+    def forward(self, batch):
+        return batch
+
+
+class Sampler(Component):
+    writes = ("prompt",)
+    fresh = True
+
+    def forward(self, batch):
+        return batch
+
+
+def test_a_sequence_reads_what_is_lacking_inside_and_leaves_what_was_written():
+    assert built_flow(Sequence(stages=[Reward(), Baseline()])) == flow("", "reward advantage")
+    assert built_flow(Sequence(stages=[Baseline(), Reward()])) == flow("reward", "reward advantage")
+
+
+@pytest.mark.parametrize("kind", [Branch, lambda stages: Every(k=2, stages=stages)])
+def test_what_stands_beside_the_flow_leaves_nothing(kind):
+    assert built_flow(kind(stages=[Sampler(), Reward()])) == flow()
+    assert built_flow(kind(stages=[Baseline()])) == flow("reward")
+
+
+def test_a_fresh_stage_makes_its_sequence_fresh():
+    assert built_flow(Sequence(stages=[Sampler(), Reward()])) == flow(
+        "", "prompt reward", fresh=True
+    )
+
+
+def test_renames_are_part_of_the_flow():
+    assert built_flow(Baseline().set_keys(reward="shaped")) == flow("shaped", "advantage")
+
+
+def test_a_foreign_module_is_known_by_its_in_and_out_keys():
+    module = TensorDictModule(torch.nn.Identity(), in_keys=["reward"], out_keys=[("next", "value")])
+
+    assert built_flow(module) == flow("reward", "next.value")
+
+
+def test_a_plain_module_is_opaque():
+    assert built_flow(torch.nn.Identity()).opaque
+
+
+def test_built_phases_are_checked_before_they_run():
+    baseline = Baseline()
+
+    with pytest.raises(ConfigErrors, match=r"stage base \(Baseline\) reads 'reward'"):
+        check_built({"rl": Phase(1, [baseline])}, {"base": baseline})
+
+
+def test_a_built_group_baseline_with_one_answer_is_refused():
+    from components.advantage.group_mean import GroupMean
+
+    class Collector(Component):
+        writes = ("reward", "reward_valid", "group_id", "response_mask")
+        fresh = True
+
+        def __init__(self, *, group_size: int) -> None:
+            super().__init__()
+            self.group_size = group_size
+
+        def forward(self, batch):
+            return batch
+
+    nodes = {"rollout": Collector(group_size=1), "advantage": GroupMean()}
+
+    with pytest.raises(ConfigErrors, match=r"set rollout\.group_size=8"):
+        check_built({"rl": Phase(1, list(nodes.values()))}, nodes)
+
+
+def test_a_foreign_module_that_lacks_a_key_is_found_once_it_is_built():
+    module = TensorDictModule(torch.nn.Identity(), in_keys=["reward"], out_keys=["value"])
+
+    with pytest.raises(
+        ConfigErrors, match=r"stage TensorDictModule \(TensorDictModule\) reads 'reward'"
+    ):
+        check_built({"rl": Phase(1, [Nothing(), module])}, {})
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    file = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    lines = [json.dumps({"question": f"{n}+1?", "answer": f"so #### {n + 1}"}) for n in range(40)]
+    file.write_text("\n".join(lines))
+    text = "".join(f"Line {n} of a text that is long enough.\n" for n in range(300))
+    (file.parent / "text.txt").write_text(text)
+    tokenizer = byte_tokenizer()
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    more = {"num_key_value_heads": 2, "intermediate_size": 16, "context_length": 2048}
+    causal_lm(tokenizer=tokenizer, **size, **more).save_pretrained(file.parent)
+    tokenizer.save_pretrained(file.parent)
+    return file
+
+
+ON_TEXT = {"next_segment", "pretrain_zero", "quiet_star", "rlp", "rpt"}
+
+
+def overrides(recipe, rows):
+    text = ["task@corpus=text", f"corpus.path={rows.parent}/text.txt", "context_length=2048"]
+    given = {"gsm8k": [f"task.path={rows}"]}
+    given |= dict.fromkeys(ON_TEXT, (f"base={rows.parent}", *text))
+    return [f"recipe={recipe}", *given.get(recipe, [])]
+
+
+def knows_all(node):
+    declaration = declare(node.target)
+    return not declaration.opaque and all(map(knows_all, ran(node, declaration)))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_source_and_built_objects_tell_the_same_flow(recipe, rows):
+    plan = plan_of(compose_config(overrides(recipe, rows)))
+    builder = Builder(plan, seed=0)
+
+    for phase in plan.phases.values():
+        for node in phase.stages:
+            declared, built = flow_of(node), built_flow(builder.build(node))
+            # Of a foreign part, source knows nothing; of everything else, all.
+            if knows_all(node):
+                # A collector records kept tokens where its policy replays them.
+                recorded = {"kept_tokens"} - declared.writes
+                assert declared == replace(built, writes=built.writes - recorded), node.path
+            else:
+                assert declared.opaque or declared.reads <= built.reads, node.path
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_flows(recipe, rows):
+    assert check_flow(read(compose_config(overrides(recipe, rows)))[0]) == []
+
+
+def told(*given):
+    plan, found = read(compose_config(given))
+    return found + check_plan(plan)
+
+
+def test_a_kl_loss_without_a_reference_says_which_to_choose():
+    errors = told("kl=in_loss", "reference=none")
+
+    # The loss reads it, and so does the observer that tells the controller.
+    for error, stage in zip(errors, ("kl (KLObserver)", "learner (Learner)"), strict=True):
+        assert error.startswith(f"phases.rl.stages: stage {stage} reads 'ref_log_probs'")
+        assert "choose reference=adapter_off or reference=frozen" in error
+
+
+def test_a_kl_counted_in_the_loss_and_in_the_reward_is_refused():
+    (error,) = told("kl=in_reward", "+loss@learner.losses.kl=kl")
+
+    assert error.startswith("phases.rl: 'kl' is counted by kl and by learner.losses.kl: keep one")
+
+
+def test_a_rename_in_the_config_reaches_the_flow():
+    (error,) = told("+advantage._keys_={reward: shaped}")
+
+    assert "stage advantage (GroupMeanStd) reads 'shaped', which no earlier stage writes" in error
+
+
+def test_a_collector_inside_a_bundle_of_a_config_counts_as_well():
+    bundle = "+batch={_target_: rlcomp.run.stages.Sequence, stages: [prompts, rollout]}"
+    stages = "phases.rl.stages=[batch,reward,proximal,reference,kl,advantage,learner]"
+
+    assert told(bundle, stages) == []
+    (error,) = told(bundle, stages, "rollout.group_size=1")
+    assert error.startswith("rollout.group_size is 1: advantage (GroupMeanStd) in phase rl")
+
+
+def test_a_target_that_is_wrong_is_told_once_by_the_arguments_only():
+    (error,) = told("advantage._target_=components.advantage.nowhere.X")
+
+    assert error.startswith(
+        "advantage._target_ is components.advantage.nowhere.X: there is no module"
+    )
+
+
+def test_an_empty_batch_passes_the_check_of_an_empty_slot():
+    nothing = Nothing()
+
+    check_built({"rl": Phase(1, [nothing])}, {"kl": nothing})
+    assert list(nothing(TensorDict({"a": torch.ones(2)}, batch_size=[2])).keys()) == ["a"]
+
+
+def test_a_node_without_a_readable_source_is_opaque():
+    assert flow_of(Node("gae", "torchrl.objectives.value.GAE")).opaque
+
+
+def test_more_minibatches_than_rows_are_told_before_anything_is_built():
+    plan, _ = read(compose_config(["learner.num_minibatches=5000"]))
+
+    assert check_plan(plan) == [
+        "learner.num_minibatches is 5000, but a batch has only 1024 rows; lower it, or raise "
+        "batch_size or group_size"
+    ]
+
+
+def test_a_refill_that_would_cut_a_group_in_two_is_told_before_anything_is_built():
+    refill = "{_target_: rlcomp.run.stages.Refill, rows: 7, stages: [prompts, rollout, reward]}"
+    stages = "phases.rl.stages=[full,proximal,reference,advantage,learner]"
+    plan, _ = read(compose_config([f"+full={refill}", stages]))
+
+    assert check_plan(plan) == [
+        "full.rows is 7, no multiple of group_size 16, so that a group would be cut in two; set "
+        "full.rows=16"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (("collector@rollout=greedy_baseline",), "greedy"),
+        (("kl=in_reward", "advantage=gdpo", "advantage.weights={a:1}"), "reward"),
+    ],
+)
+def test_what_nobody_reads_is_told(words, key):
+    (error,) = told(*words)
+
+    assert f"'{key}' of " in error
+    assert "is read by no later stage" in error
+
+
+@pytest.mark.parametrize(
+    ("advantage", "remedies"),
+    [
+        ("gae", ["value=critic", "value=head"]),
+        ("greedy_baseline", ["collector@rollout=greedy_baseline"]),
+    ],
+)
+def test_the_remedies_can_be_typed(advantage, remedies):
+    (error,) = told(f"advantage={advantage}")
+
+    for remedy in remedies:
+        assert remedy in error
+        assert told(f"advantage={advantage}", remedy) == []
