@@ -37,11 +37,11 @@ def ours(kernel):
     """Log-probs by one of our kernels."""
     import torch
 
-    from rlcomp.engine.decoding import Sampling
+    from rlcomp.engine.decoding import Decoding
     from rlcomp.engine.output_head import Head, by_rows, taken_log_probs
 
     def log_probs(states, weight, tokens):
-        measure = taken_log_probs(tokens, Sampling())
+        measure = taken_log_probs(tokens, Decoding())
         rows = torch.arange(len(tokens))
         return by_rows([measure], states, rows, Head(weight, None, kernel))[0]
 

@@ -14,7 +14,7 @@ from components.kl_controller.fixed import FixedKL
 from components.learner.gradient import Learner
 from components.loss.kl import KLLoss
 from components.loss.reduction.sequence_mean import SequenceMean
-from components.proximal.rollout import FromRollout
+from components.old_log_probs.rollout import FromRollout
 from components.reference.frozen import Frozen
 from components.reward.function import Function
 from components.sampler.epochs import Epochs

@@ -14,7 +14,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rlcomp import LanguageModel, Sampling, causal_lm, character_tokenizer
+from rlcomp import Decoding, LanguageModel, causal_lm, character_tokenizer
 from rlcomp.engine.engine import Engine
 
 # Each of S and M has 62 characters, <pad> and <eos>; L has words.
@@ -111,7 +111,7 @@ def build(workload, linear="auto"):
     policy = LanguageModel(
         model=model_of(workload, tokenizer),
         tokenizer=tokenizer,
-        sampling=Sampling(),
+        decoding=Decoding(),
         engine=Engine(linear=linear),
     )
     return tokenizer, policy, texts_of(workload, tokenizer)

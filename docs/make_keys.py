@@ -31,7 +31,7 @@ Rules:
 - Nothing outside a mask may matter. NaN in padding is harmless.
 - `rollout_log_probs` is what generation recorded, under the distribution it sampled from
   (temperature, top-k, top-p, min-p). `old_log_probs` is the policy at the start of the update. The
-  slot `proximal` says whether it is taken from the rollout or computed again.
+  slot `old_log_probs` says whether it is taken from the rollout or computed again.
 - `advantage` is always detached.
 - A reward that could not be computed has `reward_valid` False. Its `reward` is 0, and nothing is
   learnt from it.

@@ -22,10 +22,10 @@ SLOTS = (
     "dynamic_sampling",
     "curriculum",
     "collector",
-    "sampling",
+    "decoding",
     "feedback",
     "shaping",
-    "proximal",
+    "old_log_probs",
     "kl",
     "kl_controller",
     "value",
@@ -57,7 +57,7 @@ Every method below is a point in one space: a choice of parts, by name. This pag
 `recipe=pretrain`: `base=DIR`), `rlcomp-describe recipe=NAME` shows its flow and
 `rlcomp-describe recipe=NAME --against recipe=grpo` what differs. Any part can be replaced on the
 command line: `rlcomp recipe=dapo advantage=leave_one_out loss/trust_region=dual_clip`. Slots at
-`none` and the plain choices (`collector=group`, `sampling=full`, `proximal=rollout`,
+`none` and the plain choices (`collector=group`, `decoding=full`, `old_log_probs=rollout`,
 `kl_controller=fixed`) are not listed, nor are numbers as `grpo` has them.
 Whether each of them learns is measured in [experiments/recipes](../experiments/recipes/README.md).
 
@@ -115,7 +115,7 @@ def numbers(name: str) -> str:
         # As it is written: what it refers to stands in other files.
         file = OmegaConf.load(CONF / "recipe" / f"{recipe}.yaml")
         found |= dict(_flat(OmegaConf.to_container(file, resolve=False), ""))
-    # The price of a KL that a recipe does not pay is no number of it.
+    # The KL coefficient that a recipe does not pay is no number of it.
     unused = ("defaults",) if "kl" in parts(name) else ("defaults", "kl_controller")
     own = {path: value for path, value in found.items() if path.split(".")[0] not in unused}
     return ", ".join(f"`{path}={value}`" for path, value in own.items() if "stages" not in path)

@@ -32,7 +32,7 @@ import torch
 from tensordict import TensorDict
 from torch.optim import AdamW
 
-from rlcomp import JsonLines, LanguageModel, Make, Phase, Sampling
+from rlcomp import JsonLines, LanguageModel, Make, Phase, Decoding
 from rlcomp import causal_lm, character_tokenizer, run_phases
 from rlcomp.batch import decode_texts, encode_texts
 
@@ -72,7 +72,7 @@ model = make(
     num_key_value_heads=4,
     context_length=16,
 )
-policy = make("policy", LanguageModel, model=model, tokenizer=tokenizer, sampling=Sampling())
+policy = make("policy", LanguageModel, model=model, tokenizer=tokenizer, decoding=Decoding())
 print(sum(weight.numel() for weight in model.parameters()), "weights")
 
 # %% [markdown]
@@ -219,7 +219,7 @@ learner = make(
 # %%
 from components.collector.group import GroupCollector
 from components.evaluator.accuracy import Accuracy
-from components.proximal.rollout import FromRollout
+from components.old_log_probs.rollout import FromRollout
 from components.sampler.uniform import Uniform
 
 evaluation = make(
@@ -242,12 +242,12 @@ prompts = make(
     max_new_tokens=6,
 )
 rollouts = make("rollout", GroupCollector, policy=policy, group_size=8, max_new_tokens=6)
-proximal = make("proximal", FromRollout)
+old_log_probs = make("old_log_probs", FromRollout)
 
 warm_start = Phase(60, [demonstrations, sft_learner], {"evaluation": (60, evaluation)})
 rl = Phase(
     40,
-    [prompts, rollouts, reward, proximal, advantage, learner],
+    [prompts, rollouts, reward, old_log_probs, advantage, learner],
     {"evaluation": (40, evaluation)},
 )
 
@@ -260,7 +260,7 @@ rl = Phase(
 # %%
 from rlcomp.errors import UserError
 
-wrong = Phase(1, [prompts, rollouts, proximal, advantage, reward, learner])
+wrong = Phase(1, [prompts, rollouts, old_log_probs, advantage, reward, learner])
 try:
     run_phases({"rl": wrong}, nodes=make.nodes, seed=0)
 except UserError as error:

@@ -1,4 +1,4 @@
-"""rlcomp: reinforcement learning for language models and control out of named parts.
+"""rlcomp: composable reinforcement learning for language models and control.
 
 Importing it pulls in neither torch nor tensordict; the names below are loaded when first used.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlcomp.component import Component
-    from rlcomp.engine.decoding import Sampling
+    from rlcomp.engine.decoding import Decoding
     from rlcomp.interfaces.loss import Loss
     from rlcomp.io.tracking import JsonLines
     from rlcomp.metrics import progress, record
@@ -32,7 +32,7 @@ _HOME = {
     "Loss": "rlcomp.interfaces.loss",
     "Make": "rlcomp.wiring.build",
     "Phase": "rlcomp.run.phase",
-    "Sampling": "rlcomp.engine.decoding",
+    "Decoding": "rlcomp.engine.decoding",
     "Schedule": "rlcomp.model.schedule",
     "causal_lm": "rlcomp.model.build",
     "character_tokenizer": "rlcomp.text.tokenizer",
@@ -43,12 +43,12 @@ _HOME = {
 }
 __all__ = [
     "Component",
+    "Decoding",
     "JsonLines",
     "LanguageModel",
     "Loss",
     "Make",
     "Phase",
-    "Sampling",
     "Schedule",
     "causal_lm",
     "character_tokenizer",

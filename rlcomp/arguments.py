@@ -1,4 +1,4 @@
-"""Arguments are checked from their annotations: by hand, from yaml, and before torch is imported.
+"""Argument validation from type annotations: by hand, from yaml, before torch is imported.
 
 A constructor writes ``clip_low: Fraction = 0.2``; nothing else is needed. ``Component`` checks
 when it is made, and so does a plain class with the metaclass :class:`Checked`; the wiring checks
@@ -114,7 +114,7 @@ def _problem_plain(annotation: Any, value: object) -> str | None:  # noqa: ANN40
 
 
 def _problem_part(kind: type, value: object) -> str | None:
-    """A number or nothing where a part belongs."""
+    """The problem of a number or None where a component belongs."""
     if kind is object or not isinstance(value, (bool, int, float, type(None))):
         return None
     return f"must be a {kind.__name__}; another node of the config is written ${{name}}"
@@ -130,7 +130,7 @@ _MANY, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
 def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Hold constructor arguments against their annotations.
+    """Validate constructor arguments against their annotations.
 
     Raises:
         ConfigError: an argument has the wrong type or is out of range.

@@ -1,4 +1,4 @@
-"""Batches: texts as tensors, joining, trimming, taking rows."""
+"""Batch operations: texts as uint8 tensors, concatenation, trimming of padding."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rlcomp.keys import SCHEMA
 
 # 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
 _END = 255
-# Where `posed` names no group.
+# Where `answers_group_id` names no group.
 _NO_GROUP = -1
 
 
 def encode_texts(texts: Sequence[str]) -> Tensor:
-    """Texts as one tensor, so that rows are indexed, joined and saved like any other entry.
+    """Encode texts as one uint8 tensor, indexed, joined and saved like any other entry.
 
     A stack of 1,024 NonTensor strings costs 10 ms to make and 9 ms to read; this costs 1 ms.
 
@@ -43,7 +43,7 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
 
 
 def decode_texts(table: Tensor) -> list[str]:
-    """The texts of an entry that :func:`encode_texts` made."""
+    """Decode the texts of an entry made by :func:`encode_texts`."""
     rows = table.cpu().contiguous().numpy()
     return [row.tobytes().split(b"\xff", 1)[0].decode("utf-8") for row in rows]
 
@@ -58,7 +58,7 @@ def _widen(tensor: Tensor, width: int, fill: int) -> Tensor:
 
 
 def cat(batches: Sequence[TensorDict]) -> TensorDict:
-    """Join the rows of several batches: widths padded, group ids kept distinct.
+    """Concatenate batches along rows: pad widths, keep group ids distinct.
 
     Raises:
         ShapeError: the batches do not hold the same keys, or there are none.
@@ -77,7 +77,7 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
         parts = [batch[key] for batch in batches]
         if key == "group_id":
             parts = [part + shift for part, shift in zip(parts, shifts, strict=True)]
-        elif key == "posed":
+        elif key == "answers_group_id":
             moved = zip(parts, shifts, strict=True)
             parts = [torch.where(part == _NO_GROUP, part, part + shift) for part, shift in moved]
         elif isinstance(parts[0], Tensor) and parts[0].ndim >= 2:
@@ -88,11 +88,14 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
 
 
 def _shifts(batches: Sequence[TensorDict]) -> list[int]:
-    """What each batch adds to its group ids, so that no two batches share one."""
+    """Group-id offset of each batch, so that no two batches share one."""
     shifts, start = [], 0
     for batch in batches:
-        posed = batch.get("posed", torch.zeros(0, dtype=torch.int64))
-        ids = [*batch.get("group_id", posed[:0]).tolist(), *posed[posed != _NO_GROUP].tolist()]
+        answers_group_id = batch.get("answers_group_id", torch.zeros(0, dtype=torch.int64))
+        ids = [
+            *batch.get("group_id", answers_group_id[:0]).tolist(),
+            *answers_group_id[answers_group_id != _NO_GROUP].tolist(),
+        ]
         low, high = min(ids, default=0), max(ids, default=-1)
         shifts.append(start - low)
         start += high - low + 1
@@ -100,7 +103,7 @@ def _shifts(batches: Sequence[TensorDict]) -> list[int]:
 
 
 def trim(batch: TensorDict) -> TensorDict:
-    """Cut the columns in which every row is padding, in nested entries as well."""
+    """Trim columns that are padding in every row, in nested entries as well."""
     mask = batch["attention_mask"]
     width = int(mask.any(0).nonzero().max()) + 1 if bool(mask.any()) else 1
     cut = {

@@ -1,4 +1,4 @@
-"""What every part is: a TensorDict module that declares the keys it reads and writes."""
+"""Component: a TensorDict module that declares the keys it reads and writes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         return self._renamed(batch)
 
     def view(self, batch: TensorDict) -> TensorDict:
-        """A batch as ``forward`` sees it: the instance's names stand under the schema's."""
+        """The batch as passed to ``forward``: renamed keys under their schema names."""
         if not self.renames:
             return batch
         view = batch.exclude(*self.renames, *self.renames.values())
@@ -131,7 +131,7 @@ _asked: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def asking(keys: typing.Iterable[str]) -> Iterator[None]:
-    """Inside, a model computes with gradient only the keys named here (the learner's losses')."""
+    """Context in which models compute gradients for these keys only (those the losses read)."""
     token = _asked.set(frozenset(keys))
     try:
         yield
@@ -140,7 +140,7 @@ def asking(keys: typing.Iterable[str]) -> Iterator[None]:
 
 
 def asked(key: str) -> bool:
-    """Whether someone wants this key with its gradient; outside a learner, always."""
+    """Whether this key is needed with gradient; outside a learner, always."""
     keys = _asked.get()
     return keys is None or key in keys
 

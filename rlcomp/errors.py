@@ -1,4 +1,4 @@
-"""Every error a user can cause, drawn as a tree.
+"""Exception hierarchy.
 
 ::
 
@@ -25,11 +25,11 @@ from types import ModuleType
 
 
 class RlcompError(Exception):
-    """Whatever this project raises on purpose."""
+    """Base class of all errors of this project."""
 
 
 class UserError(RlcompError, ValueError):
-    """A mistake of the user's: the message names place, value and remedy."""
+    """A user error: the message names config path, value and remedy."""
 
 
 class ConfigError(UserError):
@@ -69,7 +69,7 @@ class Interrupted(RlcompError):
 
 
 class ConfigErrors(ConfigError):
-    """All independent mistakes of one config, told at once."""
+    """All independent mistakes of one config, reported at once."""
 
     def __init__(self, messages: Sequence[str]) -> None:
         self.messages = list(dict.fromkeys(messages))
@@ -77,7 +77,7 @@ class ConfigErrors(ConfigError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The remedy half of an "unknown name" message.
+    """The "did you mean" part of an "unknown name" message.
 
     Examples:
         >>> nearest("polcy", ["policy", "task"])
@@ -90,7 +90,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Say where an exception came from, below its message."""
+    """Append a note to an exception (PEP 678)."""
     if sys.version_info >= (3, 11):
         error.add_note(note)
     else:
@@ -98,7 +98,7 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency, or say which extra brings it.
+    """Import an optional dependency; name its extra if it is missing.
 
     Raises:
         MissingExtra: the module is not installed.

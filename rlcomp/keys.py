@@ -1,7 +1,7 @@
 """The batch: every key with its shape, dtype and meaning (docs: the key schema).
 
 ``B`` rows (= prompts x group_size), ``T`` tokens of prompt and response, ``W`` bytes of the longest
-text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor speaks of ``tokens[:, t]``. No torch
+text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``. No torch
 here: the schema is read by ``rlcomp-describe`` before anything heavy is imported.
 """
 
@@ -18,7 +18,7 @@ _F, _I, _M, _U = "float", "int64", "bool", "uint8"
 
 @dataclass(frozen=True)
 class Spec:
-    """What one entry of a batch is."""
+    """Specification of one entry of a batch."""
 
     shape: str
     dtype: str
@@ -86,13 +86,13 @@ SCHEMA: dict[Key, Spec] = {
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
     "greedy": Spec("B", _M, "decoded greedily, as a baseline; not trained on"),
-    "poser": Spec("B", _M, "the row poses a question; the others answer one"),
-    "posed": Spec("B", _I, "group_id of the answers to what the row poses; -1: none"),
+    "is_proposer": Spec("B", _M, "the row poses a question; the others answer one"),
+    "answers_group_id": Spec("B", _I, "group_id of the answers to what the row poses; -1: none"),
     "example_id": Spec("B", _I, "which example of the task the prompt is"),
     "squared_probs": Spec("B T", _F, "sum over the vocabulary of pi_old squared"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),
-    "kept_tokens": Spec("B T V/8", _U, "tokens truncated sampling kept, one bit each"),
+    "sampling_mask": Spec("B T V/8", _U, "tokens truncated sampling kept, one bit each"),
 }
 
 

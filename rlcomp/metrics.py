@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Ledger:
-    """Sums and counts by name, the samples shown, and where in the phase the run stands."""
+    """Metric ledger: sums and counts by name, samples, and the progress of the phase."""
 
     def __init__(self, progress: float = 0.0, version: int = 0) -> None:
         self.sums: dict[str, float] = {}
@@ -25,7 +25,7 @@ class Ledger:
         self.counts[name] = self.counts.get(name, 0.0) + count
 
     def means(self) -> dict[str, float]:
-        """Mean of every metric that was seen at least once."""
+        """Mean of every metric with at least one observation."""
         return {name: self.sums[name] / n for name, n in self.counts.items() if n > 0}
 
 
@@ -33,7 +33,7 @@ _ledger: contextvars.ContextVar[Ledger | None] = contextvars.ContextVar("ledger"
 
 
 def record(name: str, value: Tensor | float, where: Tensor | None = None) -> None:
-    """Note observations of a metric; the step's mean is logged. A no-op outside a run.
+    """Record observations of a metric; the mean of the step is logged. A no-op outside a run.
 
     Args:
         name: ``<concept>/<name>``, e.g. ``"trust_region/clip_fraction"``.
@@ -61,7 +61,7 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
 
 
 def record_total(name: str, value: float) -> None:
-    """Note an amount (tokens, frames): the step's sum is logged, not the mean."""
+    """Record an amount (tokens, frames); the sum of the step is logged."""
     ledger = _ledger.get()
     if ledger is not None:
         ledger.add(name, float(value), 0.0)
@@ -76,7 +76,7 @@ def record_sample(**columns: object) -> None:
 
 
 def progress() -> float:
-    """How far the current phase is, in (0, 1); 0 outside a run.
+    """Progress of the current phase, in (0, 1); 0 outside a run.
 
     Step ``i`` of ``n`` is at ``(i + 1) / (n + 1)``: never exactly 0 or 1, so that a warm-up does
     not waste the first step nor a decay the last.
@@ -86,7 +86,7 @@ def progress() -> float:
 
 
 def version() -> int:
-    """How many steps the run has finished: the version of the policy that samples now."""
+    """Policy version: the number of finished steps of the run."""
     ledger = _ledger.get()
     return ledger.version if ledger is not None else 0
 
@@ -95,7 +95,7 @@ def version() -> int:
 def recording(
     prefix: str = "", progress: float | None = None, version: int = 0
 ) -> Iterator[Ledger]:
-    """Collect what is recorded inside; with a prefix, hand it on to the ledger outside as well."""
+    """Context that captures metrics; with a prefix they are also recorded in the outer ledger."""
     outer = _ledger.get()
     if progress is None:
         progress = outer.progress if outer is not None else 0.0

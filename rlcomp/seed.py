@@ -1,4 +1,4 @@
-"""Randomness by name: what a node draws depends on the run's seed and its config path only.
+"""Named seeds: a node's random numbers depend on the run's seed and its config path only.
 
 torch is imported late: tasks use :func:`named_seed` before anything heavy is needed.
 """
@@ -27,7 +27,7 @@ def named_seed(seed: int, path: str) -> int:
 
 @contextlib.contextmanager
 def seeded(seed: int, path: str) -> Iterator[None]:
-    """Construct a node inside: the global generator is seeded by name and restored afterwards."""
+    """Context that seeds the global generator by name and restores it afterwards."""
     import torch
 
     with torch.random.fork_rng(devices=[]):

@@ -114,7 +114,7 @@ TABLE = {
         "must be one of 'k1', 'k2', 'k3'",
     ),
     "settings of the sampler": Bad(
-        ["sampling.temperature=-1"], "sampling.temperature", "-1", "must be at least 0; set"
+        ["decoding.temperature=-1"], "decoding.temperature", "-1", "must be at least 0; set"
     ),
     "steps": Bad(["phases.rl.steps=many"], "phases.rl.steps", "'many'", "must be an integer; set"),
     "steps below nothing": Bad(["phases.rl.steps=-1"], "phases.rl.steps", "-1", "at least 0; set"),
@@ -177,13 +177,13 @@ TABLE = {
         "choose reference=adapter_off or reference=frozen",
     ),
     "stage left out": Bad(
-        ["phases.rl.stages=[prompts,rollout,proximal,advantage,learner]"],
+        ["phases.rl.stages=[prompts,rollout,old_log_probs,advantage,learner]"],
         "phases.rl.stages: stage advantage",
         "'reward'",
         "add reward to the list before advantage",
     ),
     "wrong order": Bad(
-        ["phases.rl.stages=[prompts,rollout,proximal,advantage,reward,reference,learner]"],
+        ["phases.rl.stages=[prompts,rollout,old_log_probs,advantage,reward,reference,learner]"],
         "phases.rl.stages: stage advantage",
         "'reward'",
         "move reward before advantage",
@@ -425,7 +425,7 @@ def test_independent_mistakes_are_told_in_one_go(told):
 
 @pytest.mark.usefixtures("no_model")
 def test_one_mistake_is_told_once(told):
-    _, message, _ = told("phases.rl.stages=[prompts,rolout,reward,proximal,advantage,learner]")
+    _, message, _ = told("phases.rl.stages=[prompts,rolout,reward,old_log_probs,advantage,learner]")
 
     assert len(message.splitlines()) == 1
 

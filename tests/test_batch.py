@@ -81,15 +81,18 @@ def test_cat_keeps_what_is_posed_with_those_who_answer():
     # Of the first batch the answers 9 are gone: nobody else may come to stand for them.
     entries = [([4, 7, 7], [7, -1, 9]), ([0, 1, 1], [1, -1, -1])]
     parts = [
-        TensorDict({"group_id": torch.tensor(ids), "posed": torch.tensor(posed)}, batch_size=[3])
-        for ids, posed in entries
+        TensorDict(
+            {"group_id": torch.tensor(ids), "answers_group_id": torch.tensor(answers_group_id)},
+            batch_size=[3],
+        )
+        for ids, answers_group_id in entries
     ]
 
     joined = cat(parts)
 
     # 4 ... 9 become 0 ... 5, then 0 and 1 become 6 and 7.
     assert joined["group_id"].tolist() == [0, 3, 3, 6, 7, 7]
-    assert joined["posed"].tolist() == [3, -1, 5, 7, -1, -1]
+    assert joined["answers_group_id"].tolist() == [3, -1, 5, 7, -1, -1]
 
 
 def test_cat_pads_with_zero_and_false():

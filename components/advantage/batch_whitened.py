@@ -1,4 +1,4 @@
-"""What is still to come after a token, whitened over the batch."""
+"""REINFORCE++ advantage: reward-to-go, whitened over the batch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
 
 
 class BatchWhitened(Component):
-    """REINFORCE++: undiscounted rewards-to-go, whitened over all response tokens of the batch.
+    """REINFORCE++ advantage.
 
-    With ``kl=in_reward`` the price of a token counts from that token on. Tool output inside a
-    response cuts no credit.
+    ``A_t = (G_t - mean(G)) / sqrt(var(G) + 1e-8)`` with ``G_t = sum_{s >= t} r_s``; mean and
+    unbiased variance over all response tokens of the batch.
+
+    With ``kl=in_token_reward`` a token is credited with the KL penalties from itself on. Tool
+    output inside a response does not interrupt the return.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
     ``[B, T]``: 0 for invalid rewards, and everywhere when all rewards are equal.

@@ -1,4 +1,4 @@
-"""Another advantage, weighted by how hard the prompt is."""
+"""GRPO-LEAD advantage reweighting by prompt difficulty."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from rlcomp.metrics import record
 
 
 class DifficultyWeighted(Component):
-    """``A w(q)`` for positive, ``A w(1 - q)`` for other advantages; q is the group's accuracy.
+    """GRPO-LEAD advantage reweighting by prompt difficulty.
 
-    w falls from ``high`` at q = 0 to ``low`` at q = 1. The weight changes no sign.
+    ``A' = A * w(q)`` if ``A > 0``, else ``A * w(1 - q)``, with
+    ``w(q) = a + (b - a) / (1 + exp(k (q - q0)))`` and ``q`` the group's accuracy.
+
+    ``w`` falls from b at low to a at high accuracy. The sign of the advantage never changes.
 
     Runs the advantage inside. Reads ``correct``, ``reward_valid``, ``group_id`` ``[B]``,
     ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``.
 
     Args:
-        advantage: what is weighted.
-        low: a of the paper, weight of easy prompts.
-        high: b, weight of hard ones.
-        midpoint: q0, accuracy at which the weight is halfway.
-        steepness: k, how sharp the fall is there, per unit of accuracy.
+        advantage: the estimator of ``A``.
+        low: a, weight of easy prompts.
+        high: b, weight of hard prompts.
+        midpoint: q0, accuracy at which ``w = (a + b) / 2``.
+        steepness: k, per unit of accuracy.
 
     Source:
         Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
@@ -54,8 +57,8 @@ class DifficultyWeighted(Component):
         self.steepness = steepness
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Weight what the advantage inside writes."""
-        # The dense rewards (KL) keep their price: they join behind the weight.
+        """Run the inner estimator and reweight its advantage."""
+        # Dense rewards (KL) are not reweighted: they are added afterwards.
         inside = self.advantage(batch.exclude("token_reward"))
         valid = batch["reward_valid"]
         accuracy = group_accuracy(batch["correct"], batch["group_id"], valid)

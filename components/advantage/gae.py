@@ -1,4 +1,4 @@
-"""Generalised advantage estimation over the tokens of the response."""
+"""Generalised advantage estimation (GAE) over the tokens of the response."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from rlcomp.metrics import record
 
 
 class GAE(Component):
-    """``A_t = d_t + gamma * lambda * A_next``, ``d_t = r_t + gamma * V_next - V_t``.
+    """Generalised advantage estimation (GAE).
 
-    Tokens outside the response (tool output) are no steps. ``returns`` is ``A + V`` before
+    ``A_t = delta_t + gamma * lambda * A_{t+1}`` with ``delta_t = r_t + gamma * V_{t+1} - V_t``;
+    ``t+1`` is the next response token.
+
+    Tokens outside the response (tool output) are not steps. ``returns`` is ``A + V`` before
     whitening, the TD(lambda) return.
 
     Reads ``reward``, ``reward_valid``, ``truncated`` ``[B]``, ``response_mask``, ``value``
@@ -28,11 +31,11 @@ class GAE(Component):
 
     Args:
         gamma: discount per token of the response.
-        gae_lambda: decay of the trace; 0 trusts the critic, 1 the rewards.
+        gae_lambda: lambda; 0: one-step TD error, 1: Monte-Carlo return minus value.
         whiten: advantages to mean 0 and variance 1 over the tokens of the batch.
-        bootstrap_truncated: a response cut at the length limit goes on being worth something. The
-            batch has no value after the last token; that before it, ``V`` of the last token of the
-            response, stands in. False: nothing follows, as after EOS.
+        bootstrap_truncated: bootstrap responses truncated at the length limit. The batch has no
+            value after the last token, so ``V`` of the last response token is used. False:
+            truncation is terminal, like EOS.
 
     Source:
         Schulman et al. 2016, arXiv:1506.02438, eq. 16; Schulman et al. 2017, arXiv:1707.06347.

@@ -1,4 +1,4 @@
-"""Several rewards, each in standard deviations of its own."""
+"""GDPO advantage: rewards standardised one by one per group, then summed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class Gdpo(Component):
-    """Each reward standardised in its group, their weighted sum standardised over the batch.
+    """GDPO advantage: decoupled group normalisation of several rewards.
 
-    Summed first, a reward of small spread would vanish beside one of large spread. A row that lacks
-    a reward with a weight (NaN) counts in no baseline: its sum could not be compared.
+    ``A_i = S_i / (std(S) + eps)`` with
+    ``S_i = sum_k w_k (R_ik - mean_g(R_k)) / (std_g(R_k) + eps)``; ``std(S)`` over the batch.
+
+    If the rewards were summed first, one of small variance would vanish beside one of large
+    variance. A row that lacks a reward with non-zero weight (NaN) is excluded from all statistics.
 
     Reads ``rewards`` (``{name: [B]}``, NaN where missing), ``reward_valid``, ``group_id`` ``[B]``,
     ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where no reward differs within
     the group, in groups of one, and where a reward is invalid or missing.
 
     Args:
-        weights: a factor for each of the rewards; 0 leaves one out.
-        epsilon: added to both standard deviations.
+        weights: w_k by name of the reward; 0 leaves one out.
+        epsilon: eps, added to both standard deviations.
 
     Raises:
         ConfigError: the names of the weights are not those of the rewards.

@@ -1,4 +1,4 @@
-"""The reward above the mean of its group, scaled by how few rewards there are."""
+"""GPG advantage: group-centred reward, rescaled by the share of non-zero rewards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class Gpg(Component):
-    """``B / #{R != 0} * (R - mean_g(R))``, both counts over the valid rows of the batch.
+    """GPG advantage.
+
+    ``A_i = (B / #{j: R_j != 0}) * (R_i - mean_g(R))``, both counts over the valid rows of the
+    batch.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid

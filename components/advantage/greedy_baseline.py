@@ -1,4 +1,4 @@
-"""The reward above that of the greedy answer."""
+"""ReMax advantage: reward minus that of the greedy response."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from rlcomp.metrics import record
 
 
 class GreedyBaseline(Component):
-    """ReMax's advantage: ``R - R(greedy answer to the same prompt)``, plus dense rewards.
+    """ReMax advantage: greedy-decoding baseline.
 
-    Needs ``collector@rollout=greedy_baseline``. The greedy answers are no training data: they leave
-    ``response_mask``.
+    ``A_t = R(y) - R(y_greedy) + sum_{s >= t} r_s`` with ``y_greedy`` the greedy response to the
+    same prompt and ``r`` the dense rewards, if any.
+
+    Needs ``collector@rollout=greedy_baseline``. Greedy responses are not trained on: their
+    ``response_mask`` becomes False.
 
     Reads ``reward``, ``reward_valid``, ``group_id``, ``greedy`` ``[B]``, ``response_mask``
     ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for greedy answers, for invalid rewards and where
@@ -28,8 +31,8 @@ class GreedyBaseline(Component):
     baseline.
 
     Args:
-        kl_credit: which dense rewards (``token_reward``: KL in the reward) a token is credited
-            with: those from it on, or its own alone, as in the authors' code.
+        kl_credit: dense rewards (``token_reward``, the KL) in ``A_t``: ``to_go`` sums them from the
+            token on; ``immediate`` takes its own only, as in the authors' code.
         clip: bound on the size of ``R - R(greedy)``, in reward units; 5 in the authors' code.
 
     Raises:

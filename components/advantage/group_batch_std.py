@@ -1,4 +1,4 @@
-"""The reward above the mean of its group, in standard deviations of the batch."""
+"""GRPO advantage with batch-level std (``scale_rewards="batch"`` in TRL)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class GroupBatchStd(Component):
-    """``(R - mean_g(R)) / (std(R) + epsilon)``, unbiased std of all valid rewards of the batch.
+    """GRPO advantage with group mean and batch std.
 
-    Easy and hard prompts keep their weight: no group is divided by a small std of its own.
+    ``A_i = (R_i - mean_g(R)) / (std_B(R) + eps)``; unbiased std of all valid rewards of the batch.
+
+    Unlike GRPO, no group is divided by its own small std, which would up-weight very easy and very
+    hard prompts.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
     rewards.
 
     Args:
-        epsilon: added to the standard deviation, in reward units.
+        epsilon: eps, in reward units.
 
     Source:
         Liu et al. 2025, arXiv:2508.08221, section 4; ``scale_rewards="batch"`` in TRL.

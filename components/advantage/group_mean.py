@@ -1,4 +1,4 @@
-"""The reward above the mean of its group."""
+"""Dr. GRPO advantage: group-centred reward."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class GroupMean(Component):
-    """``R - mean_g(R)``.
+    """Dr. GRPO advantage: group mean baseline, no division by the std.
+
+    ``A_i = R_i - mean_g(R)``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid

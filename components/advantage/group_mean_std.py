@@ -1,4 +1,4 @@
-"""The reward above the mean of its group, in standard deviations."""
+"""GRPO advantage: reward standardised in its group."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class GroupMeanStd(Component):
-    """``(R - mean_g(R)) / (std_g(R) + epsilon)``, unbiased std.
+    """GRPO advantage.
+
+    ``A_i = (R_i - mean_g(R)) / (std_g(R) + eps)`` with the unbiased std (n - 1).
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
     rewards.
 
     Args:
-        epsilon: added to the standard deviation, in reward units; 1e-6 in verl, 1e-4 in TRL.
+        epsilon: eps, in reward units; 1e-6 in verl, 1e-4 in TRL.
 
     Source:
         Shao et al. 2024, arXiv:2402.03300, eq. 3.

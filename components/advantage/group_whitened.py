@@ -1,4 +1,4 @@
-"""The reward above the mean of its group, whitened over the batch."""
+"""REINFORCE++-baseline advantage: group-centred reward, whitened over the batch."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 class GroupWhitened(Component):
-    """REINFORCE++ with a baseline: ``R - mean_g(R)``, whitened over all response tokens.
+    """REINFORCE++-baseline advantage.
 
-    The mean and the variance are those over tokens: a long response counts more. A group of equal
-    rewards is at 0 before whitening and moves with the others by the mean of the batch; where every
-    group is such a one, all stays exactly 0. Groups of one have no baseline: they are left out of
-    the statistics and get 0.
+    ``A_i = (c_i - mean(c)) / sqrt(var(c) + 1e-8)`` with ``c_i = R_i - mean_g(R)``; mean and
+    unbiased variance over all response tokens of the batch.
+
+    The statistics are over tokens: long responses count more. A group of equal rewards has
+    ``c = 0`` and gets the same small offset ``-mean(c)`` as the others; if all groups are constant,
+    every advantage is exactly 0. Groups of one are excluded from the statistics and get 0.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of one and for invalid rewards.

@@ -1,4 +1,4 @@
-"""The reward above the mean of the other answers to the same prompt."""
+"""RLOO advantage: leave-one-out baseline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class LeaveOneOut(Component):
-    """RLOO's advantage: unbiased, because an answer is no part of its own baseline.
+    """RLOO advantage: leave-one-out baseline.
+
+    ``A_i = R_i - (1 / (n - 1)) sum_{j != i} R_j = (n / (n - 1)) (R_i - mean_g(R))``.
+
+    Unbiased: a response is not part of its own baseline.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid

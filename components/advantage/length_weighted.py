@@ -1,4 +1,4 @@
-"""The reward above the mean of its group, in which long answers count for more."""
+"""OPO advantage: length-weighted group baseline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class LengthWeighted(Component):
-    """OPO's advantage: ``R - sum_j n_j R_j / sum_j n_j`` over the group, ``n`` tokens a response.
+    """OPO advantage: length-weighted optimal baseline.
+
+    ``A_i = R_i - sum_j n_j R_j / sum_j n_j`` over the group, ``n_j`` tokens in response ``j``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid

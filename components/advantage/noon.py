@@ -1,4 +1,4 @@
-"""Only what is better than its baseline is learnt from."""
+"""Noon: positive advantages only (Noon PPO, PAMA)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from rlcomp.interfaces.advantage import put_advantage
 
 
 class Noon(Component):
-    """``max(A, 0)`` of another estimator's advantage, token by token (no negative).
+    """Noon ("no negative"): positive advantages only.
 
-    The tokens of bad answers have loss and gradient 0 and stay in the denominator of the loss.
+    ``A_t <- max(A_t, 0)`` with ``A`` of another estimator.
+
+    Tokens with negative advantage have zero loss and gradient and stay in the denominator of the
+    loss.
 
     Runs the estimator and overwrites its ``advantage`` ``[B, T]``.
 
@@ -31,6 +34,6 @@ class Noon(Component):
         self.advantage = advantage
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Run the estimator, then write what is positive."""
+        """Run the estimator, then clamp its advantage at 0 from below."""
         batch = self.advantage(batch)
         return put_advantage(batch, batch["advantage"].clamp(min=0))

@@ -1,4 +1,4 @@
-"""The baseline of least variance, token by token."""
+"""Optimal token baseline (OTB): token-level minimum-variance group baseline."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from rlcomp.metrics import record
 
 
 class OptimalTokenBaseline(Component):
-    """``G_t - sum_i W_it G_it / sum_i W_it`` over the group's answers that still run at ``t``.
+    """Optimal token baseline (OTB).
 
-    ``W`` sums ``1 - 2 pi + sum_v pi_v^2`` up to the token: how far a token moves the weights, for
-    which the norm of the gradient by the logits stands. Needs ``proximal=recomputed_moments``.
+    ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group that have a token
+    at ``t``, with ``W_it = sum_{s <= t} (1 - 2 pi(a_is) + sum_v pi(v)^2)``.
+
+    ``W`` accumulates the squared norm of the gradient of ``log pi`` in the logits, a proxy for that
+    in the parameters. Needs ``old_log_probs=recomputed_moments``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``old_log_probs``, ``squared_probs``,
-    ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where the answers that still
-    run have equal returns, where one alone is left, and for invalid rewards.
+    ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where the responses at ``t``
+    have equal returns, where only one is left, and for invalid rewards.
 
     Source:
         Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl.

@@ -1,4 +1,4 @@
-"""Only the best answer of a group counts."""
+"""Pass@k advantage: credit for the best response of a group only."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class PassAtK(Component):
-    """The best answer's lead over the second best; 0 for all others, and for two best ones.
+    """Pass@k advantage: leave-one-out gradient of the expected maximum.
 
-    Optimises the best of ``group_size`` answers instead of their mean.
+    ``A_i = (R_(1) - R_(2)) / (std_g(R) + eps)`` for the best response, 0 for all others;
+    ``R_(1) >= R_(2)`` are the two highest rewards of the group, so ties get 0.
+
+    Optimises the best of ``group_size`` responses instead of their mean.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
     rewards.
 
     Args:
-        epsilon: added to the group's standard deviation, which divides the lead, in reward units;
-            null for no division.
+        epsilon: eps, in reward units; null: no division by the std.
 
     Source:
         Tang et al. 2025, arXiv:2503.19595, with k = ``group_size``; the division is verl's.

@@ -1,4 +1,4 @@
-"""An advantage for each objective, then one weighted sum of them."""
+"""Multi-objective advantage: one advantage per objective, combined by an aggregator (PAMA)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcomp.interfaces.advantage import put_advantage
 from rlcomp.io.state import HasRunState
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, weighed
-from rlcomp.pareto.objectives import seen, stacked
+from rlcomp.pareto.objectives import observed, stacked
 from rlcomp.pareto.running_means import RunningMeans
 
 # Weight of the past in the running variance of each objective's rewards.
@@ -25,14 +25,16 @@ SCALE_DECAY = 0.99
 
 
 class PerObjective(Component):
-    """``sum_k w_k A_k / s_k``: each objective has a baseline of its own and a share of the step.
+    """Multi-objective advantage: weighted sum of per-objective advantages.
 
-    The aggregator weighs the objectives as vectors: their advantages over the response tokens of
-    the batch. On the policy that sampled it the ratio is 1, so PAMA's ``I(A)`` is A. ``s_k`` is a
-    running standard deviation of the objective's rewards and not that of the batch, which would
-    make all vectors as long as one another. Objectives are outcomes: dense rewards belong to none
-    of them, so KL belongs in the loss. The baselines are those of a group: there is no critic per
-    objective, and estimators that need one are refused.
+    ``A = sum_k w_k A_k / s_k`` with ``A_k`` the estimator on objective k, ``s_k`` a running std of
+    its rewards and ``w`` the weights of the aggregator.
+
+    The aggregator sees each objective as a vector: its advantages over the response tokens of the
+    batch. On-policy the ratio is 1, so PAMA's ``I(A)`` is ``A``. ``s_k`` is not the std of the
+    batch, which would give all vectors the same length. Objectives are outcome rewards: dense
+    rewards belong to none of them, so put the KL penalty in the loss. Baselines are group
+    baselines: there is no critic per objective, and estimators that need one are refused.
 
     An aggregator of returns (Chebyshev, thresholds: its weights are ``dg/dJ``) weighs ``A_k``
     instead of ``A_k / s_k``; its estimator should be in reward units as well (``group_mean``). A
@@ -90,7 +92,7 @@ class PerObjective(Component):
         batch["response_mask"] = torch.stack([result["response_mask"] for result in results]).all(0)
         vectors = each[batch["response_mask"]].T
         known = rewards.masked_fill(~present, torch.nan)
-        objectives = seen(names, known, vectors, batch.get("preference", None), scales)
+        objectives = observed(names, known, vectors, batch.get("preference", None), scales)
         weights = weighed(self.aggregator, objectives, "advantage").to(each)
         batch["advantages"] = masked(each, batch["response_mask"][..., None])
         batch["advantage_scale"] = scales.expand(len(rewards), -1).contiguous()
@@ -99,7 +101,7 @@ class PerObjective(Component):
         return _recorded(put_advantage(batch, (each * rows).sum(2)))
 
     def _estimated(self, batch: TensorDict, name: str, present: Tensor) -> TensorDict:
-        """With the advantage of one objective, shape ``[B, T]``, in reward units."""
+        """The batch with the advantage of one objective, ``[B, T]``, in reward units."""
         one = batch.exclude(*self.supplies)
         present, reward = present.to(batch["response_mask"].device), batch["rewards"][name]
         one["reward"] = torch.where(present, reward, torch.zeros_like(reward))
@@ -109,10 +111,10 @@ class PerObjective(Component):
         return put_advantage(one, one["advantage"])
 
     def _scale(self, name: str, reward: Tensor) -> float:
-        """What the advantage of an objective is divided by, in its reward units."""
+        """``s_k``: running std of an objective's rewards, in its reward units."""
         if self.scale == "none":
             return 1.0
-        # Rewards that are all equal say nothing about the unit.
+        # Equal rewards carry no information about the scale.
         if reward.numel() > 1 and not _equal(reward):
             self.variance.update(name, float(reward.var()))
         scale = math.sqrt(self.variance.get(name) or 1.0)
@@ -143,9 +145,9 @@ def _equal(reward: Tensor) -> bool:
 
 
 def _present(batch: TensorDict, rewards: Tensor) -> Tensor:
-    """Which rows have which objective, shape ``[B, K]``, on the CPU.
+    """Mask of available objectives per row, shape ``[B, K]``, on the CPU.
 
-    A row that is not valid although nothing is missing could not be judged at all.
+    An invalid row without a missing objective has none of them.
     """
     missing = rewards.isnan()
     judged: Tensor = batch["reward_valid"].cpu() | missing.any(1)

@@ -1,4 +1,4 @@
-"""The rewards of single steps, in standard deviations of all steps of the group."""
+"""GRPO with process supervision: group-standardised step rewards, summed to go."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from rlcomp.metrics import record
 
 
 class Process(Component):
-    """Process supervision: a token is credited with the steps that end at it or after it.
+    """GRPO advantage with process supervision (DeepSeekMath).
 
-    The steps of all answers to a prompt are standardised together, ``(r - mean_g) / (std_g +
-    epsilon)``. The outcome ``reward`` plays no part. Price the KL in the loss (``kl=in_loss``): in
-    the reward it would be taken for a part of the steps' rewards.
+    ``A_it = sum_{j: end(j) >= t} (r_ij - mean_g(r)) / (std_g(r) + eps)``; mean and unbiased std
+    over the step rewards of all responses of the group.
+
+    The outcome ``reward`` is not used. Put the KL penalty in the loss (``kl=in_loss``): in the
+    token reward it would be mixed into the step rewards.
 
     Reads ``reward_valid``, ``group_id`` ``[B]``, ``token_reward``, ``step_end``, ``response_mask``
     ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for invalid rewards and in groups in which fewer
     than two answers have a rewarded step or all steps are rewarded alike.
 
     Args:
-        epsilon: added to the standard deviation, in reward units.
+        epsilon: eps, in reward units.
 
     Source:
         Shao et al. 2024, arXiv:2402.03300, section 4.1.3.

@@ -1,4 +1,4 @@
-"""The reward above a baseline that does not depend on the prompt."""
+"""REINFORCE advantage: reward minus a prompt-independent baseline."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from rlcomp.interfaces.advantage import broadcast
 
 
 class Reinforce(Component):
-    """``R - b``.
+    """REINFORCE advantage.
+
+    ``A_i = R_i - b``.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
     ``[B, T]``, 0 for invalid rewards, which are no part of a baseline either.
 
     Args:
-        baseline: ``none`` is b = 0. ``batch_mean`` is the mean of the batch, its own row included:
-            the gradient is shorter by the factor 1 - 1/B, its direction unbiased. ``moving`` is an
-            exponential average of the means of the batches before this one (0 at the first).
-        decay: what the moving average keeps of itself per batch, dimensionless.
+        baseline: ``none``: b = 0. ``batch_mean``: b = mean(R) over the batch, own row included,
+            which scales the expected gradient by 1 - 1/B. ``moving``: exponential moving average
+            of the means of earlier batches (0 at the first).
+        decay: of the moving average, per batch.
 
     Source:
         Williams 1992, Simple statistical gradient-following algorithms, eq. 3.
@@ -64,7 +66,7 @@ class Reinforce(Component):
         return broadcast(batch, masked(reward - before, valid))
 
     def _follow(self, reward: Tensor) -> None:
-        """Take the mean of a batch into the average."""
+        """Update the moving average with the mean of a batch."""
         if not len(reward):
             return
         mean = reward.to(self.average).mean()

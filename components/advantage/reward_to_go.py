@@ -1,4 +1,4 @@
-"""What is still to come after a token."""
+"""Reward-to-go (REINFORCE without a baseline)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
 
 
 class RewardToGo(Component):
-    """The rewards from a token on, discounted, without a baseline.
+    """Reward-to-go.
 
-    The outcome stands on the last token of the response; tokens outside the response (tool output)
-    are no steps: they cost no discount and cut no credit.
+    ``A_t = G_t = r_t + gamma * G_{t+1}``; ``t+1`` is the next response token.
+
+    The outcome reward is on the last response token. Tokens outside the response (tool output) are
+    not steps: they neither discount nor interrupt the return.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
     ``[B, T]``, 0 for invalid rewards.

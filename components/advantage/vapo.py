@@ -1,4 +1,4 @@
-"""GAE with a trace as long as the response asks for, and targets of the critic without bias."""
+"""VAPO advantage: length-adaptive, decoupled GAE."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from rlcomp.metrics import record
 
 
 class VAPO(Component):
-    """Length-adaptive, decoupled GAE.
+    """VAPO advantage: length-adaptive, decoupled GAE.
 
-    The critic learns the discounted rewards-to-go (lambda = 1); the policy's advantage has
-    ``lambda = 1 - 1 / (alpha * length)``, between 0 and 1.
+    ``A_t = delta_t + gamma * lambda_i * A_{t+1}`` with
+    ``lambda_i = clip(1 - 1 / (alpha * n_i), 0, 1)`` and ``n_i`` response tokens; critic target
+    ``G_t = r_t + gamma * G_{t+1}`` (lambda = 1).
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value`` ``[B, T]``. Writes
     ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage is 0 and no part
@@ -26,8 +27,8 @@ class VAPO(Component):
 
     Args:
         gamma: discount per token of the response.
-        alpha: the trace sums up to about ``alpha`` of the length; responses shorter than
-            ``1 / alpha`` tokens get lambda 0.
+        alpha: ``sum_k lambda_i^k`` is about ``alpha * n_i``; responses of at most ``1 / alpha``
+            tokens get lambda 0.
         whiten: advantages to mean 0 and variance 1 over the tokens of the batch.
 
     Source:

@@ -1,4 +1,4 @@
-"""Advantages for samples of another policy."""
+"""V-trace advantage (IMPALA): off-policy corrected."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from rlcomp.metrics import record
 
 
 class VTrace(Component):
-    """V-trace: returns of the policy at the start of the update, from samples of the sampler's.
+    """V-trace advantage and returns (IMPALA).
 
-    Samples are weighted by ``pi_old / pi_rollout``, capped. The advantage holds this weight
-    already: a loss with an importance weight against the sampler would count it twice. Where
-    ``old_log_probs`` are the sampler's own (``proximal=rollout``) all weights are 1.
+    ``A_t = rho_t (r_t + gamma * vs_{t+1} - V_t)`` and
+    ``vs_t = V_t + rho_t (r_t + gamma * V_{t+1} - V_t) + gamma * c_t (vs_{t+1} - V_{t+1})`` with
+    ``rho_t = min(rho_max, w_t)``, ``c_t = min(c_max, w_t)``,
+    ``w_t = pi_old(a_t) / pi_rollout(a_t)``.
+
+    The advantage contains ``rho_t`` already: do not combine it with a loss that has an importance
+    weight against the sampler. With ``old_log_probs=rollout`` all weights are 1.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value``, ``old_log_probs``,
     ``rollout_log_probs`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an
@@ -27,8 +31,8 @@ class VTrace(Component):
 
     Args:
         gamma: discount per token of the response.
-        rho_max: cap of the weight of a token.
-        c_max: cap of the weight of what follows a token.
+        rho_max: cap of ``rho_t``; decides which policy ``vs`` is the value of.
+        c_max: cap of ``c_t``, the trace coefficient.
 
     Source:
         Espeholt et al. 2018 (IMPALA), arXiv:1802.01561, eq. 1 and section 4.2.

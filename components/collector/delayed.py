@@ -1,4 +1,4 @@
-"""Rollouts of an older policy, in a synchronous run."""
+"""Stale rollouts: simulates an asynchronous sampler in a synchronous run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rlcomp.metrics import record, version
 
 
 class DelayedCollector(Component):
-    """Hands out the rollout made ``staleness`` steps ago.
+    """Delays rollouts by ``staleness`` steps: off-policy data as from an asynchronous sampler.
 
     The first call fills the queue: it rolls the same prompts out ``staleness`` times more.
 
-    What an asynchronous sampler does to the data, without its races: for studies of off-policy
-    losses, repeatable bit by bit. The rollouts that wait belong to the checkpoint.
+    For bit-reproducible studies of off-policy losses. The queued rollouts are part of the
+    checkpoint.
 
     Reads and writes what the collector inside does; reads ``response_mask``, ``policy_version``
     ``[B, T]`` of its rollouts.
@@ -40,11 +40,11 @@ class DelayedCollector(Component):
         self.queue: deque[TensorDict] = deque()
 
     def begin_phase(self) -> None:
-        """Forget the rollouts of the phase before."""
+        """Drop the rollouts of the previous phase."""
         self.queue.clear()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out, and hand out an older rollout."""
+        """Roll out; return the rollout made ``staleness`` steps ago."""
         while len(self.queue) <= self.staleness:
             self.queue.append(self.collector(batch.copy()))
         stale, device = self.queue.popleft(), self.queue[-1]["response_mask"].device
@@ -54,10 +54,10 @@ class DelayedCollector(Component):
         return stale.apply(lambda entry: entry.to(device))
 
     def run_state(self) -> dict[str, Any]:
-        """The rollouts that wait."""
+        """The queued rollouts."""
         return {"queue": [rollout.to_dict() for rollout in self.queue]}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Continue with saved ones."""
+        """Restore the queued rollouts."""
         self.queue.clear()
         self.queue.extend(TensorDict(rollout).auto_batch_size_(1) for rollout in state["queue"])

@@ -1,4 +1,4 @@
-"""Sampled answers to each prompt, and the greedy one beside them."""
+"""ReMax rollouts: sampled responses plus one greedy response per prompt."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rlcomp.batch import cat
 
 
 class GreedyBaselineCollector(GroupCollector):
-    """Samples ``group_size`` answers to every prompt and decodes one more greedily.
+    """ReMax rollouts: ``group_size`` sampled responses and one greedy response per prompt.
 
-    The greedy answer stands behind the sampled ones of its group, for ``advantage=greedy_baseline``
-    to compare with. Its ``rollout_log_probs`` are those of the policy's own sampling settings, so
-    that whatever measures a KL before then sees no other policy.
+    The greedy response follows the sampled ones of its group and is the baseline of
+    ``advantage=greedy_baseline``. Its ``rollout_log_probs`` are scored under the policy's own
+    decoding settings, so that KL measurements refer to the same policy.
 
     Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
     Writes a new batch of ``B = P * (group_size + 1)`` rows: the tokens, masks and log-probs of the
     rollout, its texts, ``group_id``, ``truncated`` and ``greedy``; of ``answer_ends`` ``[P, W]``,
     ``example_id`` ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there,
-    for each answer; and ``kept_tokens`` ``[B, T, V/8]``, where the policy's sampling replays them.
-    Its metrics are those of the sampled rows.
+    for each answer; and ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays
+    them. Its metrics are those of the sampled rows.
 
     Args:
         policy: the model that answers.
@@ -56,7 +56,7 @@ class GreedyBaselineCollector(GroupCollector):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""
         sampled = self._sampled(batch)
-        greedy = self._answers(batch, 1, replace(self.policy.sampling, temperature=0.0))
+        greedy = self._answers(batch, 1, replace(self.policy.decoding, temperature=0.0))
         sampled["greedy"] = torch.zeros_like(sampled["truncated"])
         greedy["greedy"] = torch.ones_like(greedy["truncated"])
         with torch.no_grad():
@@ -65,7 +65,7 @@ class GreedyBaselineCollector(GroupCollector):
 
 
 def _beside(sampled: TensorDict, greedy: TensorDict) -> TensorDict:
-    """Both as one batch, in which the answers to a prompt share a group and stand together."""
+    """Join both batches; the responses to a prompt share a group and are contiguous."""
     joined = cat([sampled, greedy])
     joined["group_id"] = torch.cat([sampled["group_id"], greedy["group_id"]])
     return joined[joined["group_id"].argsort(stable=True)]

@@ -1,4 +1,4 @@
-"""Several answers to each prompt."""
+"""Group rollouts: several sampled responses per prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.keys import Key
 from rlcomp.metrics import record, record_total
 from rlcomp.model.language_model import LanguageModel
@@ -17,13 +17,14 @@ from rlcomp.seed import new_generator
 
 
 class GroupCollector(Component):
-    """Samples ``group_size`` answers to every prompt with the policy's own sampling settings.
+    """Samples ``group_size`` responses per prompt with the policy's decoding settings.
 
     Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
     Writes a new batch of ``B = P * group_size`` rows: the tokens, masks and log-probs of the
     rollout, its texts, ``group_id`` and ``truncated``; of ``answer_ends`` ``[P, W]``,
     ``example_id`` ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there,
-    for each answer; and ``kept_tokens`` ``[B, T, V/8]``, where the policy's sampling replays them.
+    for each answer; and ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays
+    them.
 
     Args:
         policy: the model that answers.
@@ -59,29 +60,29 @@ class GroupCollector(Component):
         self.group_size = group_size
         self.max_new_tokens = max_new_tokens
         self.generator = new_generator()
-        if policy.sampling.replays:
-            self.out_keys = [*self.out_keys, "kept_tokens"]
+        if policy.decoding.replays:
+            self.out_keys = [*self.out_keys, "sampling_mask"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""
         return self._sampled(batch)
 
     def _sampled(self, batch: TensorDict) -> TensorDict:
-        """``group_size`` answers to every prompt, recorded."""
-        rollout = self._answers(batch, self.group_size, self.policy.sampling)
+        """Sample ``group_size`` responses per prompt; record their metrics."""
+        rollout = self._answers(batch, self.group_size, self.policy.decoding)
         lengths = rollout["response_mask"].sum(1)
         record("rollout/length", lengths)
         record("rollout/truncated", rollout["truncated"])
         record_total("rollout/tokens", float(lengths.sum()))
         return rollout
 
-    def _answers(self, batch: TensorDict, group_size: int, sampling: Sampling) -> TensorDict:
+    def _answers(self, batch: TensorDict, group_size: int, decoding: Decoding) -> TensorDict:
         asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
         rollout = self.policy.generate(
             decode_texts(batch[asked]),
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,
-            sampling=sampling,
+            decoding=decoding,
             generator=self.generator,
         )
         for key in ("prompt", "answer", *self.optional):

@@ -1,4 +1,4 @@
-"""Steps in an environment, made by torchrl's own collector."""
+"""Environment steps, by torchrl's collector."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcomp.seed import named_seed, new_generator
 
 
 class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
-    """Lets the policy act; episodes go on from batch to batch.
+    """Collects ``num_steps`` steps per environment copy; episodes continue across batches.
 
     Starts a new batch ``[N, num_steps]`` of ``N`` copies of the environment, under torchrl's keys:
     those of the environment and of the policy. Records ``episode/return`` and ``episode/length``
@@ -49,7 +49,7 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         self.out_keys = list(dict.fromkeys([*specified, *policy.out_keys]))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The next ``num_steps`` steps of every copy; the batch before is not looked at."""
+        """The next ``num_steps`` steps of every copy; ignores the incoming batch."""
         rollout = self._next()
         self.frames += rollout.numel()
         after = rollout["next"]
@@ -79,11 +79,11 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         )
 
     def run_state(self) -> dict[str, object]:
-        """How many frames were collected."""
+        """The number of frames collected."""
         return {"frames": self.frames}
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Go on with new episodes, not with the very first ones again."""
+        """Continue with new episodes, under new seeds."""
         self.frames = state["frames"]
         start = named_seed(self.seed, f"after {self.frames} frames")
         self.environment.set_seed(start % 2**31, static_seed=True)  # environments take no more bits

@@ -1,4 +1,4 @@
-"""Two roles of one policy: one hides a span of a text, the other finds it."""
+"""Mask-proposal self-play (PretrainZero): one policy proposes masks and predicts them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _PROBLEMS = ("missing", "empty", "absent", "whole", "long", "large", "no_room")
 
 
 class MaskGame(Component):
-    r"""Proposes ``num_masks`` spans of every paragraph, and predicts each ``group_size`` times.
+    r"""Mask-proposal self-play (PretrainZero).
+
+    For every paragraph the generator proposes ``num_masks`` spans; the predictor answers each
+    usable one ``group_size`` times.
 
     First come the rows of the generator, a group for each paragraph: its prompt is
     ``mask_template``, and what it proposes is the last ``\mask{...}`` of its response. Behind them
@@ -39,13 +42,13 @@ class MaskGame(Component):
 
     Reads ``answer`` ``[P, W]``, the paragraphs. Writes a new batch of ``B = P * num_masks + M *
     group_size`` rows, for ``M`` masks in use: the tokens, masks and log-probs of the rollouts,
-    their texts, ``group_id``, ``truncated``; ``poser`` ``[B]``, True for the generator's rows;
-    ``posed`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1; and ``kept_tokens``
-    ``[B, T, V/8]``, where the policy's sampling replays them. Records ``rollout/length``,
-    ``rollout/truncated``, ``rollout/tokens``, ``mask_game/valid_fraction`` and ``mask_game/words``
-    (of the masks in use); and the share of proposals that are ``mask_game/missing`` (there is no
-    ``\mask{...}``), ``empty``, ``absent``, ``whole``, ``long``, ``large``
-    (:func:`rlcomp.data.masked_text.span_problem`) or leave ``no_room`` for an answer.
+    their texts, ``group_id``, ``truncated``; ``is_proposer`` ``[B]``, True for the generator's
+    rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1; and
+    ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays them. Records
+    ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``, ``mask_game/valid_fraction`` and
+    ``mask_game/words`` (of the masks in use); and the share of proposals that are
+    ``mask_game/missing`` (there is no ``\mask{...}``), ``empty``, ``absent``, ``whole``, ``long``,
+    ``large`` (:func:`rlcomp.data.masked_text.span_problem`) or leave ``no_room`` for an answer.
 
     Templates are those of ``str.format``: ``{text}``, and ``{{`` and ``}}`` for braces.
 
@@ -82,11 +85,11 @@ class MaskGame(Component):
         "answer",
         "answer_ends",
         "policy_version",
-        "poser",
-        "posed",
+        "is_proposer",
+        "answers_group_id",
     )
     fresh = True
-    must_reach = ("posed",)
+    must_reach = ("answers_group_id",)
 
     def __init__(
         self,
@@ -115,21 +118,23 @@ class MaskGame(Component):
         for name in ("mask_template", "answer_template"):
             check_wording(name, getattr(self, name), fields=["text"], needed=["text"])
         self.table = token_bytes(policy.tokenizer)
-        if policy.sampling.replays:
-            self.out_keys = [*self.out_keys, "kept_tokens"]
+        if policy.decoding.replays:
+            self.out_keys = [*self.out_keys, "sampling_mask"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Propose, then predict."""
         paragraphs = decode_texts(batch["answer"])
         asked = [_worded(self.mask_template, text, text) for text in paragraphs]
-        posers = self._answers(asked, self.num_masks)
+        proposers = self._answers(asked, self.num_masks)
         found = [
             self._question(text, span)
-            for text, span in zip(decode_texts(posers["answer"]), self._spans(posers), strict=True)
+            for text, span in zip(
+                decode_texts(proposers["answer"]), self._spans(proposers), strict=True
+            )
         ]
         questions = [question for question in found if isinstance(question, Example)]
         predictors = [self._answers(questions, self.group_size)] if questions else []
-        joined = cat([posers, *predictors])
+        joined = cat([proposers, *predictors])
         joined.update(_roles(found, len(paragraphs), joined))
         _record(joined, found)
         return joined
@@ -145,17 +150,17 @@ class MaskGame(Component):
             rollout[key] = entry.to(rollout["tokens"].device).repeat_interleave(group_size, 0)
         return rollout
 
-    def _spans(self, posers: TensorDict) -> list[str | None]:
-        """What each of the generator's responses proposes."""
+    def _spans(self, proposers: TensorDict) -> list[str | None]:
+        """The span each generator response proposes; None where there is none."""
         spans = []
-        for tokens, mask in zip(posers["tokens"], posers["response_mask"], strict=True):
+        for tokens, mask in zip(proposers["tokens"], proposers["response_mask"], strict=True):
             span = last_command(row_bytes(self.table, tokens[mask].tolist()), b"mask")
-            # Bytes that are no text become what no paragraph holds.
+            # Invalid UTF-8 becomes surrogates, which occur in no paragraph.
             spans.append(None if span is None else span.decode(errors="surrogateescape"))
         return spans
 
     def _question(self, paragraph: str, span: str | None) -> Example | str:
-        """What the predictor is asked, or why it is not."""
+        """The predictor's question, or the reason why the span is rejected."""
         if span is None:
             return "missing"
         problem = span_problem(
@@ -178,12 +183,16 @@ def _worded(template: str, text: str, answer: str) -> Example:
 
 
 def _roles(found: list[Example | str], first: int, batch: TensorDict) -> dict[str, Tensor]:
-    """``poser`` and ``posed``; the groups of predictors are numbered from ``first`` on."""
+    """``is_proposer`` and ``answers_group_id``; predictors' groups are numbered from ``first``."""
     groups = count(first)
     named = [next(groups) if isinstance(one, Example) else -1 for one in found]
-    posed = torch.full_like(batch["group_id"], -1)
-    posed[: len(named)] = torch.tensor(named, device=posed.device)
-    return {"poser": torch.arange(len(posed), device=posed.device) < len(named), "posed": posed}
+    answers_group_id = torch.full_like(batch["group_id"], -1)
+    answers_group_id[: len(named)] = torch.tensor(named, device=answers_group_id.device)
+    return {
+        "is_proposer": torch.arange(len(answers_group_id), device=answers_group_id.device)
+        < len(named),
+        "answers_group_id": answers_group_id,
+    }
 
 
 def _record(batch: TensorDict, found: list[Example | str]) -> None:

@@ -1,4 +1,4 @@
-"""Given answers, behind what the policy is asked."""
+"""Demonstration rows re-encoded with the conditioned prompt."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from rlcomp.text.tokenizer import encode_prompts
 
 
 class AskedRows(Component):
-    """Puts ``policy_prompt`` in the place of the prompt in rows that hold one.
+    """Re-encodes demonstration rows with ``policy_prompt`` instead of ``prompt``.
 
-    For a warm start on demonstrations: without it a policy first sees a preference in its rollouts.
+    For a warm start (SFT) of a preference-conditioned policy: without it the policy would meet
+    preferences only in its rollouts.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``answer``,
     ``policy_prompt`` ``[B, W]``, ``preference`` ``[B, K]``. Writes the same of a new batch: what
@@ -49,7 +50,7 @@ class AskedRows(Component):
         self.tokenizer = tokenizer
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Put the rows together anew."""
+        """Re-encode the rows."""
         texts = (decode_texts(batch[key]) for key in ("prompt", "policy_prompt"))
         before, asked = (encode_prompts(self.tokenizer, each) for each in texts)
         lengths = batch["attention_mask"].sum(1).tolist()

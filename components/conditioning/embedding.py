@@ -1,4 +1,4 @@
-"""Preferences as one token in front of the prompt."""
+"""Preference conditioning by one embedding token before the prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcomp.text.preference_tokens import preference_points, preference_token
 
 
 class Embedding(Conditioning):
-    """Writes the token of the preference, whose embedding is a linear map of it, before the prompt.
+    """Prepends one preference token, whose embedding is a linear map of the preference.
 
     The tokens are the tokenizer's (``tokenizer=character_preference``), the map is the model's
     (``model=tiny_conditioned``).
@@ -62,7 +62,7 @@ class Embedding(Conditioning):
         self.check_fits(self.written(lattice(len(self.names), self.levels)[0].tolist()))
 
     def written(self, steps: Sequence[int]) -> str:
-        """The token."""
+        """The preference token, as text."""
         return preference_token(steps)
 
     def _check_number(self) -> None:
@@ -76,7 +76,7 @@ class Embedding(Conditioning):
 
 
 def _levels(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Steps that each of the tokenizer's preferences shares out."""
+    """The number of steps (levels) of the tokenizer's preferences."""
     points = preference_points(tokenizer)
     if not points:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Preferences as a text in front of the prompt."""
+"""Preference conditioning by a text prefix (Rewards-in-Context)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcomp.text.tokenizer import encode_all
 
 
 class TextPrefix(Conditioning):
-    """Writes the weight of each objective, in whole steps, in front of the prompt.
+    """Prepends the preference as text: the weight of each objective in integer steps.
 
     With the defaults and two objectives, seven ninths of the first and two of the second make
     ``"72:"``. More than 9 levels need something between the numbers: ``template="{steps},"``.
@@ -73,7 +73,7 @@ class TextPrefix(Conditioning):
         self.check_fits("".join(map(self._longest, self.names)) + end)
 
     def written(self, steps: Sequence[int]) -> str:
-        """The prefix."""
+        """The text prefix."""
         parts = zip(self.names, steps, strict=True)
         return "".join(self._one(name, count) for name, count in parts) + self.end
 
@@ -81,7 +81,7 @@ class TextPrefix(Conditioning):
         return self.template.replace("{steps}", str(steps)).replace("{name}", name)
 
     def _longest(self, name: str) -> str:
-        """What is written of one objective where it takes most tokens."""
+        """The prefix of one objective that takes most tokens."""
         texts = [self._one(name, steps) for steps in range(self.levels + 1)]
         return max(zip(map(len, encode_all(self.tokenizer, texts)), texts, strict=True))[1]
 

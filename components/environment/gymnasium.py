@@ -1,4 +1,4 @@
-"""Gymnasium's environments as torchrl's."""
+"""Gymnasium environments, wrapped for torchrl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often answers to held-out prompts are right."""
+"""Accuracy and pass@k on held-out prompts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.data.task import Task
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
 from rlcomp.metrics import record, record_sample, recording
 from rlcomp.model.language_model import LanguageModel
 
 
 class Accuracy(Component):
-    """Sampled and greedy accuracy and pass@k on held-out prompts; runs beside the training batch.
+    """Sampled and greedy accuracy and pass@k on held-out prompts.
 
     Records ``evaluation/sampled``, ``evaluation/greedy``, ``evaluation/pass@k`` for k = 1, 2, 4,
     ... up to ``samples_per_prompt``, each with a 95 % interval (``_low``, ``_high``) over prompts:
@@ -65,13 +65,13 @@ class Accuracy(Component):
         self.asked = [example.prompt for example in self.examples]
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Evaluate and record; the batch is not looked at."""
-        greedy = self.answers(self.asked, 1, Sampling(temperature=0.0))
+        """Evaluate and record; ignores the training batch."""
+        greedy = self.answers(self.asked, 1, Decoding(temperature=0.0))
         self.measure(greedy, self.answers(self.asked, self.samples_per_prompt, None))
         return batch
 
     def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
-        """Record what the answers show; the rows of a prompt lie one after the other."""
+        """Record the metrics of the responses; the rows of a prompt are contiguous."""
         for answered in (greedy, sampled):
             record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
         judged, right = self._counts(greedy)
@@ -86,20 +86,20 @@ class Accuracy(Component):
         self._show(greedy)
 
     def answers(
-        self, asked: Sequence[str], group_size: int, sampling: Sampling | None
+        self, asked: Sequence[str], group_size: int, decoding: Decoding | None
     ) -> TensorDict:
-        """Answers to the held-out prompts, judged, ``group_size`` rows a prompt.
+        """Responses to the held-out prompts with rewards, ``group_size`` rows per prompt.
 
         Args:
             asked: what the policy is asked, a text for each prompt.
             group_size: answers to each.
-            sampling: the policy's own if None.
+            decoding: the policy's own if None.
         """
         answered = self.policy.generate(
             asked,
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,
-            sampling=sampling,
+            decoding=decoding,
             generator=torch.Generator().manual_seed(self.seed),
         )
         device = answered["tokens"].device
@@ -109,7 +109,7 @@ class Accuracy(Component):
             return self.reward(answered)
 
     def _counts(self, answered: TensorDict) -> tuple[Tensor, Tensor]:
-        """How many answers to each prompt could be judged, and are right; int64, ``[P]``."""
+        """Valid and correct responses per prompt, int64 ``[P]`` each."""
         valid = answered["reward_valid"].cpu().view(len(self.examples), -1)
         right = answered["correct"].cpu().view(len(self.examples), -1) & valid
         return valid.sum(1), right.sum(1)
@@ -120,7 +120,7 @@ class Accuracy(Component):
             self._record(name, right, interval)
 
     def record_mean(self, name: str, per_prompt: Tensor) -> None:
-        """Record a mean over prompts with its interval; nothing of none."""
+        """Record a mean over prompts with its interval; nothing without prompts."""
         if not len(per_prompt):
             return
         if bool(((per_prompt == 0) | (per_prompt == 1)).all()):

@@ -1,4 +1,4 @@
-"""How well the policy does when it takes its most likely actions."""
+"""Mean return of the greedy policy over episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.metrics import record
 
 
 class Episodes(Component):
-    """Plays one episode in every copy of an environment, greedily; runs beside the training batch.
+    """Runs one greedy episode in every copy of an environment and records the return.
 
     Records ``evaluation/return``, the mean over the copies. Every evaluation has the same starts.
 
@@ -34,7 +34,7 @@ class Episodes(Component):
         self.seed = torch.initial_seed() % 2**31
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Evaluate and record; the batch is not looked at."""
+        """Evaluate and record; ignores the training batch."""
         self.environment.set_seed(self.seed, static_seed=True)
         with set_exploration_type(ExplorationType.DETERMINISTIC):
             played = self.environment.rollout(

@@ -1,4 +1,4 @@
-"""How well a policy goes on with held-out text when it does not think."""
+"""Next-token accuracy and NLL on held-out text, without a thought."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.data.task import Task
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.functional.pass_at_k import wilson_interval
 from rlcomp.metrics import record
@@ -25,7 +25,7 @@ from rlcomp.text.tokenizer import encode_prompts
 
 
 class NextTokenEvaluator(Component):
-    """Next-token prediction at held-out positions; runs beside the training batch.
+    """Next-token accuracy and NLL at held-out positions, without a thought.
 
     The prompt without the text that starts a thought is the context. Records ``<name>/direct``, the
     share of positions at which the likeliest token is the first one of the true continuation, with
@@ -38,13 +38,13 @@ class NextTokenEvaluator(Component):
         task: its held-out part is asked; the first of an answer's ends is that of its first token.
         num_prompts: how many held-out positions; fewer when the task has fewer.
         think_start: what prompts end with, if they ask for a thought.
-        never: texts of one token each that are no text of the corpus, such as ``</think>`` and EOS;
-            a policy that has learnt to answer likes to go on with them. ``direct`` is over all
-            other tokens, ``nats`` over all.
+        suppressed_tokens: texts of one token each that are no text of the corpus, such as
+            ``</think>`` and EOS; a policy that has learnt to answer likes to go on with them.
+            ``direct`` is over all other tokens, ``nats`` over all.
         name: what its metrics are called; two evaluators need two names.
 
     Raises:
-        ConfigError: what ``never`` names is not one token.
+        ConfigError: what ``suppressed_tokens`` names is not one token.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class NextTokenEvaluator(Component):
         task: Task,
         num_prompts: PositiveInt = 512,
         think_start: str = "<think>",
-        never: Sequence[NonEmptyText] = (),
+        suppressed_tokens: Sequence[NonEmptyText] = (),
         name: NonEmptyText = "evaluation",
     ) -> None:
         super().__init__()
@@ -68,11 +68,11 @@ class NextTokenEvaluator(Component):
         self.truth = prompt_batch(examples)
         answers = zip(self.truth["answer"], self.truth["answer_ends"].int().argmax(1), strict=True)
         self.firsts = [bytes(row[: int(end) + 1].tolist()) for row, end in answers]
-        self.never = [_one_token(policy.tokenizer, text) for text in never]
+        self.suppressed_tokens = [_one_token(policy.tokenizer, text) for text in suppressed_tokens]
         self._table = token_bytes(policy.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Evaluate and record; the batch is not looked at."""
+        """Evaluate and record; ignores the training batch."""
         pairs = zip(self._likeliest(), self.firsts, strict=True)
         right = sum(likeliest == first for likeliest, first in pairs)
         low, high = wilson_interval(right, len(self.firsts), level=0.95)
@@ -83,13 +83,13 @@ class NextTokenEvaluator(Component):
         return batch
 
     def _likeliest(self) -> list[bytes]:
-        """The bytes of the likeliest token at each position."""
+        """The bytes of the argmax token at each position."""
         guessed = self.policy.generate(
             self.contexts,
             group_size=1,
             max_new_tokens=1,
-            sampling=Sampling(temperature=0.0),
-            never=self.never,
+            decoding=Decoding(temperature=0.0),
+            suppressed_tokens=self.suppressed_tokens,
             generator=torch.Generator(),
         )
         tokens = guessed["tokens"][guessed["response_mask"]].tolist()
@@ -102,11 +102,11 @@ class NextTokenEvaluator(Component):
         rows = given_rows(tokenizer, heads, first_targets(tokenizer, self.truth, 1))
         with torch.no_grad():
             rows = rows.to(self.policy.model.device)
-            return self.policy.log_probs(rows, sampling=Sampling()).sum(1)
+            return self.policy.log_probs(rows, decoding=Decoding()).sum(1)
 
 
 def _one_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
-    """The token that a text is."""
+    """The id of the single token that spells a text."""
     token = tokenizer.get_vocab().get(text)
     if token is None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What every objective gains on held-out prompts, and the front where a policy can be asked."""
+"""Returns of all objectives on held-out prompts, and the Pareto front of a conditioned policy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rlcomp.functional.simplex import lattice, nearest_point
 from rlcomp.metrics import record
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.pareto.conditioning import Conditioning
-from rlcomp.pareto.objectives import several
+from rlcomp.pareto.objectives import as_multi_objective
 
 
 class ObjectivesEvaluator(Accuracy):
-    """Accuracy, and the return of every objective; runs beside the training batch.
+    """Accuracy, returns of every objective, hypervolume and Pareto front on held-out prompts.
 
     Records what :class:`Accuracy` does; ``evaluation/return/<objective>``, the mean reward of the
     sampled answers, with a 95 % bootstrap interval over prompts (``_low``, ``_high``), unweighted
@@ -83,7 +83,9 @@ class ObjectivesEvaluator(Accuracy):
             num_shown=num_shown,
         )
         require("moocore", "pareto")  # now, and not after the first phase
-        self.objectives = several(objectives, "evaluate with evaluator@evaluation=accuracy")
+        self.objectives = as_multi_objective(
+            objectives, "evaluate with evaluator@evaluation=accuracy"
+        )
         self.conditioning = conditioning if isinstance(conditioning, Conditioning) else None
         self.preference_steps = preference_steps
         self.reference_point = reference_point or {}
@@ -114,7 +116,7 @@ class ObjectivesEvaluator(Accuracy):
 
     def _returns(self, answered: TensorDict) -> Tensor:
         """Mean reward of each prompt's answers, ``[K, P]``; NaN where there is none."""
-        rewards = self.objectives.judged(answered)
+        rewards = self.objectives.per_objective(answered)
         rows = [rewards[name].detach().double().cpu() for name in self.objectives.names]
         return torch.stack(rows).view(len(rows), len(self.examples), -1).nanmean(2)
 
@@ -129,7 +131,7 @@ class ObjectivesEvaluator(Accuracy):
         return points
 
     def _at(self, conditioning: Conditioning, weights: Tensor) -> Tensor:
-        """The returns of a policy that is asked for these weights, ``[K]``."""
+        """The returns of the policy conditioned on these weights, ``[K]``."""
         asked = conditioning.ask(self.prompts, weights)
         point = self._returns(self.answers(asked, 1, None)).nanmean(1)
         label = ":".join(f"{weight:.3g}" for weight in weights.tolist())
@@ -139,7 +141,7 @@ class ObjectivesEvaluator(Accuracy):
 
 
 def _grid(conditioning: Conditioning, names: tuple[str, ...], steps: int) -> Tensor:
-    """The preferences that are asked for, ``[G, K]``, as the conditioning can write them."""
+    """The grid of preferences to evaluate, ``[G, K]``, rounded as the conditioning does."""
     if conditioning.names != names:
         raise ConfigError(
             f"conditioning.objectives are {list(conditioning.names)}, but the objectives are "

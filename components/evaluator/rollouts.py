@@ -1,4 +1,4 @@
-"""Some answers of a batch, token by token, to be looked at."""
+"""Logs sample rollouts token by token, for the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcomp.text.tokenizer import encode_prompts
 
 
 class RolloutLog(Component):
-    """Keeps the first groups of a batch as samples; ``rlcomp-report RUN`` shows them.
+    """Logs the first groups of a batch as samples; ``rlcomp-report RUN`` shows them.
 
     For each answer: its tokens as texts and which of them are trained on, and for each token the
     advantage, the ratio of the policy after the step to the one before, and the entropy after the
@@ -27,13 +27,13 @@ class RolloutLog(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``,
     ``prompt``, ``response`` ``[B, W]``, and where they are there ``advantage``, ``old_log_probs``
-    ``[B, T]``, ``reward``, ``rewards``, ``correct``, ``truncated`` ``[B]``, ``posed``
+    ``[B, T]``, ``reward``, ``rewards``, ``correct``, ``truncated`` ``[B]``, ``answers_group_id``
     ``[B]``, ``answer``, ``answer_ends``, ``policy_prompt`` ``[B, W]``.
 
     Args:
         policy: scores the answers as it now is.
-        num_groups: how many prompts, with all their answers; with what these pose (``posed``) and
-            its answers.
+        num_groups: how many prompts, with all their answers; with what these pose
+            (``answers_group_id``) and its answers.
     """
 
     reads = ("tokens", "attention_mask", "response_mask", "group_id", "prompt", "response")
@@ -47,7 +47,7 @@ class RolloutLog(Component):
         "answer",
         "answer_ends",
         "policy_prompt",
-        "posed",
+        "answers_group_id",
     )
 
     def __init__(self, *, policy: LanguageModel, num_groups: PositiveInt = 2) -> None:
@@ -56,11 +56,11 @@ class RolloutLog(Component):
         self.num_groups = num_groups
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Record; the batch is handed on as it is."""
+        """Record; return the batch unchanged."""
         groups = list(dict.fromkeys(batch["group_id"].tolist()))[: self.num_groups]
-        if "posed" in batch.keys():
+        if "answers_group_id" in batch.keys():
             first = torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
-            groups += batch["posed"][first].tolist()
+            groups += batch["answers_group_id"][first].tolist()
         own = [key for key in (*self.reads, *self.optional) if key in batch.keys()]
         rows = batch.select(*own)[
             torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
@@ -73,7 +73,7 @@ class RolloutLog(Component):
         if "old_log_probs" in rows.keys():
             mask = rows["response_mask"]
             numbers["ratio"] = log_ratio(scored["log_probs"], rows["old_log_probs"], mask).exp()
-        # Not by the response mask: a filter may have emptied it.
+        # Not by the response mask: a filter may have neutral_outside it.
         asked = rows["policy_prompt" if "policy_prompt" in rows.keys() else "prompt"]
         prompts = map(len, encode_prompts(self.policy.tokenizer, decode_texts(asked)))
         for index, (start, outcome) in enumerate(zip(prompts, _outcomes(rows), strict=True)):
@@ -83,7 +83,7 @@ class RolloutLog(Component):
     def _tokens(
         self, rows: TensorDict, numbers: dict[str, Tensor], index: int, start: int
     ) -> dict[str, object]:
-        """One answer's tokens and their numbers, from behind the prompt to its last."""
+        """The response tokens of one row with their per-token values."""
         trained = rows["response_mask"][index]
         places = rows["attention_mask"][index, start:].nonzero().flatten() + start
         decode = self.policy.tokenizer.decode
@@ -97,7 +97,7 @@ class RolloutLog(Component):
 
 
 def _outcomes(rows: TensorDict) -> list[dict[str, object]]:
-    """What is known of each answer as a whole."""
+    """The per-response entries of each row."""
     columns: dict[str, list[object]] = {"group_id": rows["group_id"].tolist()}
     for key in ("prompt", "response", "answer"):
         if key in rows.keys():
@@ -118,7 +118,7 @@ def _outcomes(rows: TensorDict) -> list[dict[str, object]]:
 
 
 def _pieces(rows: TensorDict) -> dict[str, list[object]]:
-    """Each right answer, cut after every byte at which a piece of it ends, if any has several."""
+    """The gold answers split at their token ends (``answer_ends``), if any has several."""
     if "answer" not in rows.keys() or "answer_ends" not in rows.keys():
         return {}
     several: list[object] = []
@@ -133,5 +133,5 @@ def _pieces(rows: TensorDict) -> dict[str, list[object]]:
 
 
 def _short(value: float) -> float | None:
-    """Four digits are enough to look at; JSON has no NaN and no infinity."""
+    """Round to four digits for display; JSON has no NaN and no infinity."""
     return float(f"{value:.4g}") if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Tells the sampler how often each prompt was answered right."""
+"""Reports the pass rate of each prompt to the prompt sampler."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rlcomp.functional.group_accuracy import group_accuracy
 
 
 class PassRate(Component):
-    """The share of right answers to each example goes back to the sampler that drew it.
+    """Reports the pass rate of each example to the sampler that drew it (curriculum).
 
-    Answers whose reward is not valid do not count; an example with no other is not told.
+    Rows with an invalid reward do not count; an example without valid rows is not reported.
 
     Reads ``example_id``, ``correct``, ``reward_valid`` ``[B]``. Writes nothing.
 
@@ -36,7 +36,7 @@ class PassRate(Component):
         self.sampler = sampler
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Tell."""
+        """Report the pass rates; return the batch unchanged."""
         examples, valid = batch["example_id"], batch["reward_valid"]
         rates = group_accuracy(batch["correct"], examples, valid)
         told = zip(examples[valid].tolist(), rates[valid].tolist(), strict=True)

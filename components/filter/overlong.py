@@ -1,4 +1,4 @@
-"""Answers cut off at the limit are not trained on."""
+"""DAPO's overlong filtering: truncated responses are not trained on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from rlcomp.metrics import record
 
 
 class Overlong(Component):
-    """Empties the response mask of truncated rows: no gradient, and out of every denominator.
+    """DAPO's overlong filtering: sets ``response_mask`` of truncated rows to False.
 
-    Stands after the advantage: the reward of a truncated answer has counted in the baseline.
+    They have no gradient and leave every denominator. Placed after the advantage: their rewards
+    still count in the baseline.
 
     Reads ``truncated`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
     ``filter/overlong_fraction``.
@@ -24,7 +25,7 @@ class Overlong(Component):
     writes = ("response_mask",)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Empty the masks."""
+        """Set the masks to False."""
         batch["response_mask"] = batch["response_mask"] & ~batch["truncated"][:, None]
         record("filter/overlong_fraction", batch["truncated"])
         return batch

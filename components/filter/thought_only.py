@@ -1,4 +1,4 @@
-"""What follows a thought is not trained on."""
+"""Trains on thoughts only (RLP): masks what follows ``think_end``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rlcomp.text.thoughts import ThoughtEnd, responses
 
 
 class ThoughtOnly(Component):
-    """Narrows the response mask to the thought: the tokens up to and including ``think_end``.
+    """Restricts ``response_mask`` to the thought: the tokens up to and including ``think_end``.
 
-    A response without ``think_end`` is all thought. Stands after the advantage, like the other
-    filters; what scores a thought (``reward=information_gain``) does not look behind it either.
+    A response without ``think_end`` is all thought. Placed after the advantage, like the other
+    filters; ``reward=information_gain`` also scores the thought only.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
     ``filter/answer_fraction``, the share of response tokens taken out.
@@ -44,7 +44,7 @@ class ThoughtOnly(Component):
         self._end = ThoughtEnd(tokenizer, think_end)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Narrow the masks."""
+        """Restrict the masks."""
         mask = batch["response_mask"]
         rows, starts = responses(batch)
         found = [self._end.length(row) for row in rows]

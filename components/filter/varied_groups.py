@@ -1,4 +1,4 @@
-"""Only groups whose rewards differ."""
+"""DAPO's dynamic-sampling filter: keep only groups with reward variance."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from rlcomp.functional.group_accuracy import varied
 
 
 class VariedGroups(Component):
-    """Drops the rows of groups whose valid rewards are all equal, groups of one among them.
+    """Drops groups with zero reward variance (DAPO dynamic sampling).
 
-    Belongs inside a ``Refill``, which samples on until the batch is full. ``_keys_: {reward:
+    Keeps group ``g`` iff ``max_g(R) - min_g(R) > 0`` over its valid rows; groups of one are
+    dropped. Belongs inside a ``Refill``, which samples until the batch is full. ``_keys_: {reward:
     correct}`` compares right and wrong instead of rewards.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``. Writes nothing; what it returns holds

@@ -1,4 +1,4 @@
-"""Groups of equal rewards are not trained on."""
+"""Zero-variance filter: groups of equal rewards are masked, not dropped."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rlcomp.metrics import record
 
 
 class ZeroVariance(Component):
-    """Empties the response mask of groups whose valid rewards are all equal.
+    """Sets ``response_mask`` of groups with zero reward variance to False.
 
-    Their advantage is 0 anyway; without a mask the KL and the entropy do not pull there either, and
-    the rows leave every denominator. Rewards are compared as they stand here, with all that was
-    added to them: ``_keys_: {reward: correct}`` asks for right and wrong instead.
+    Their advantage is 0 anyway; masked, they get no KL or entropy gradient either, and leave every
+    denominator. The shaped reward is compared; use ``_keys_: {reward: correct}`` to compare
+    correctness instead.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``response_mask``. Records ``filter/zero_variance_fraction``.
@@ -25,7 +25,7 @@ class ZeroVariance(Component):
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Empty the masks."""
+        """Set the masks to False."""
         kept = varied(batch["reward"], batch["group_id"], batch["reward_valid"])
         batch["response_mask"] = batch["response_mask"] & kept[:, None]
         record("filter/zero_variance_fraction", ~kept)

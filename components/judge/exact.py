@@ -1,4 +1,4 @@
-"""The same text."""
+"""Exact-match judge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rlcomp.arguments import Checked
 
 
 class Exact(metaclass=Checked):
-    r"""1 for the same words in the same order, whatever white space stands around them, else 0.
+    r"""Exact match of the word sequences: 1 if equal up to white space, else 0.
 
     Examples:
         >>> Exact()(" the\ncat", "the cat "), Exact()("The cat", "the cat")
@@ -14,6 +14,6 @@ class Exact(metaclass=Checked):
     """
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """Compare; a reference without words says nothing."""
+        """The score; None for a reference without words."""
         words = reference.split()
         return float(prediction.split() == words) if words else None

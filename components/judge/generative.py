@@ -1,4 +1,4 @@
-"""A language model says yes or no."""
+"""Generative judge (LLM-as-a-judge): probability of "yes"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import torch
 
 from rlcomp.arguments import Checked, NonEmptyText, Probability
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.rows import given_rows
@@ -17,10 +17,10 @@ _FIELD = re.compile(r"\{(prediction|reference)\}")
 
 
 class Generative(metaclass=Checked):
-    """``p(yes) / (p(yes) + p(no))`` behind a template that holds both texts, at temperature 1.
+    """LLM-as-a-judge: probability of "yes" after a template with both texts.
 
-    It cannot tell (None) where yes and no together have less than ``least_mass``, nor where the
-    template with both texts exceeds the model's context.
+    ``p(yes) / (p(yes) + p(no))`` at temperature 1. None where yes and no together have less than
+    ``least_mass``, or where the template with both texts exceeds the context.
 
     Args:
         model: what reads the template. The policy can judge itself, and can then learn to please
@@ -62,7 +62,7 @@ class Generative(metaclass=Checked):
         self._answers = encode_all(model.tokenizer, [yes_text, no_text])
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """Ask the model."""
+        """The probability of yes."""
         texts = {"prediction": prediction, "reference": reference}
         # In one pass, so that a prediction that spells {reference} stays what it is.
         asked = _FIELD.sub(lambda field: texts[field[1]], self.template)
@@ -73,7 +73,7 @@ class Generative(metaclass=Checked):
             return None
         with torch.no_grad():
             log_probs = self.model.log_probs(
-                rows.to(self.model.model.device), sampling=Sampling()
+                rows.to(self.model.model.device), decoding=Decoding()
             ).sum(1)
         yes, no = log_probs.double().exp().tolist()
         return yes / (yes + no) if 0 < yes + no >= self.least_mass else None

@@ -1,4 +1,4 @@
-"""Shared words."""
+"""Word-overlap judge (F1)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rlcomp.arguments import Checked
 
 
 class Overlap(metaclass=Checked):
-    """F1 of the words, each counted as often as it occurs, in whatever order.
+    """Bag-of-words F1 (as in SQuAD).
 
-    ``2 * shared / (words of one + words of the other)``: the harmonic mean of precision and recall.
+    ``F1 = 2 * |P & T| / (|P| + |T|)`` over the word multisets of prediction P and reference T.
 
     Source:
         Rajpurkar et al. 2016 (SQuAD), arXiv:1606.05250, section 6.1.
@@ -21,7 +21,7 @@ class Overlap(metaclass=Checked):
     """
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """Compare; a reference without words says nothing."""
+        """The score; None for a reference without words."""
         said, true = Counter(prediction.split()), Counter(reference.split())
         if not true:
             return None

@@ -1,4 +1,4 @@
-"""The same beginning."""
+"""Prefix judge: one text is a word prefix of the other."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from rlcomp.arguments import Checked, PositiveInt
 
 
 class WordPrefix(metaclass=Checked):
-    """1 where one text is the beginning of the other in whole words, else 0.
+    """1 if one text is a word prefix of the other, else 0.
 
-    Stopping early is not wrong, nor is going on: a segment's end is a matter of taste. What is
-    shared must have ``least`` words, or all of a shorter reference.
+    Stopping early or going on is not penalised: where a segment ends is arbitrary. The common
+    prefix must have at least ``least`` words, or all of a shorter reference.
 
     Args:
         least: words below which a prediction says too little.
@@ -30,7 +30,7 @@ class WordPrefix(metaclass=Checked):
         self.least = least
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """Compare; a reference without words says nothing."""
+        """The score; None for a reference without words."""
         said, true = prediction.split(), reference.split()
         if not true:
             return None

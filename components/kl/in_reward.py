@@ -1,4 +1,4 @@
-"""KL to the reference, taken off the reward before the baseline."""
+"""KL penalty in the outcome reward, before the baseline (RLOO)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from rlcomp.metrics import record
 
 
 class KLInReward(Component):
-    """``reward - beta * sum_t kl_t``, so that the advantage estimator sees the price.
+    """KL penalty in the outcome reward (RLOO).
+
+    ``R_i <- R_i - beta * sum_t k(d_it)`` with ``d_it = log pi_old(a_it) - log pi_ref(a_it)`` and
+    ``k`` the estimator.
+
+    Applied before the baseline, so that group statistics include the penalty.
 
     Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``.
     Writes ``reward``.
 
     Args:
-        controller: says what a nat costs, and is told what was measured.
+        controller: gives beta; updated from the measured KL.
         estimator: k1 makes the policy gradient that of KL(pi || ref).
 
     Source:
@@ -45,5 +50,5 @@ class KLInReward(Component):
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
         record("kl/in_reward", kl, where=mask)
-        batch["reward"] = batch["reward"] - self.controller.price(kl, batch)
+        batch["reward"] = batch["reward"] - self.controller.penalty(kl, batch)
         return batch

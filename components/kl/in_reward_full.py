@@ -1,4 +1,4 @@
-"""KL over the whole vocabulary, taken off the reward before the baseline."""
+"""Full-vocabulary KL penalty in the outcome reward, before the baseline."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from rlcomp.model.language_model import LanguageModel
 
 
 class KLInRewardFull(Component):
-    """``reward - beta * sum_t KL_t``, each the exact KL of the next token's distribution.
+    """Full-vocabulary KL penalty in the outcome reward.
 
-    It lacks the noise of an estimate from the taken token, but charges a token only for the
-    distribution it came from: what a response leads into is in the sum all the same. The policy's
-    distribution is computed here; memory: three times ``B * T * V`` numbers with the reference's.
+    ``R_i <- R_i - beta * sum_t KL_it`` with
+    ``KL_it = sum_v pi(v|s_it) (log pi(v|s_it) - log pi_ref(v|s_it))``.
+
+    Without the noise of a single-sample estimate; the sum still depends on which states the
+    response visits. The policy's distribution is computed here; memory: three times ``B * T * V``
+    numbers, the reference's included.
 
     Reads ``reward`` ``[B]``, ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``,
     ``ref_log_distribution`` ``[B, T, V]``. Writes ``reward``.
 
     Args:
-        policy: before its update, as it sampled.
-        controller: says what a nat costs, and is told what was measured.
+        policy: the policy before the update.
+        controller: gives beta; updated from the measured KL.
 
     Source:
         Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
@@ -51,5 +54,5 @@ class KLInRewardFull(Component):
             own = self.policy.log_distribution(batch)
         kl = kl_full(own, batch["ref_log_distribution"], mask)
         record("kl/in_reward", kl, where=mask)
-        batch["reward"] = batch["reward"] - self.controller.price(kl, batch)
+        batch["reward"] = batch["reward"] - self.controller.penalty(kl, batch)
         return batch

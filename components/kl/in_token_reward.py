@@ -1,4 +1,4 @@
-"""KL to the reference, as a reward of each token, past the baseline."""
+"""KL penalty in the token rewards (PPO in RLHF, REINFORCE++)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from rlcomp.metrics import record
 
 
 class KLInTokenReward(Component):
-    """``token_reward_t - beta * kl_t``: every token is charged for itself and for what follows.
+    """KL penalty in the token rewards (PPO in RLHF, REINFORCE++).
 
-    A group's baseline is made of outcomes and does not see it; a critic does.
+    ``r_t <- r_t - beta * k(d_t)`` with ``d_t = log pi_old(a_t) - log pi_ref(a_t)``; through the
+    return, a token is credited with the KL from itself on.
+
+    A group baseline uses outcome rewards only and does not include the penalty; a critic's value
+    does.
 
     Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``, and ``token_reward``
     ``[B, T]`` where an earlier stage wrote it. Writes ``token_reward``.
 
     Args:
-        controller: says what a nat costs, and is told what was measured.
+        controller: gives beta; updated from the measured KL.
         estimator: k1 makes the policy gradient that of KL(pi || ref).
 
     Source:
@@ -43,7 +47,7 @@ class KLInTokenReward(Component):
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
         record("kl/in_token_reward", kl, where=mask)
-        reward = -self.controller.charge(kl, mask) * kl
+        reward = -self.controller.coef_then_observe(kl, mask) * kl
         if "token_reward" in batch.keys():
             reward = reward + masked(batch["token_reward"], mask)
         batch["token_reward"] = reward

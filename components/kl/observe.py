@@ -1,4 +1,4 @@
-"""The KL of every batch, for the controller of a KL loss."""
+"""Measures the KL of every rollout batch and updates the controller of a KL loss."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rlcomp.metrics import record
 
 
 class KLObserver(Component):
-    """Tells the controller, once per rollout batch, how far the policy was from the reference.
+    """Updates a KL controller once per rollout batch, from the measured KL to the reference.
 
-    The coefficient is used, then updated: what is measured here is told when the next batch
-    arrives, so that the losses of this batch are still priced without it.
+    The coefficient is used, then updated: the KL of this batch is passed to the controller when the
+    next batch arrives, so that the losses of this batch still use the old coefficient.
 
     Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``. Writes nothing.
 
     Args:
-        controller: the one the loss charges by.
+        controller: that of the KL loss.
         estimator: of the value; k1 as in the reward.
 
     Source:
@@ -37,12 +37,12 @@ class KLObserver(Component):
         super().__init__()
         self.controller = controller
         self.estimator: Value = estimator
-        # Nothing measured yet: NaN moves no controller.
+        # Nothing measured yet: controllers ignore NaN.
         self.register_buffer("kl", torch.tensor(float("nan"), dtype=torch.float64))
         self.register_buffer("num_sequences", torch.tensor(0))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Tell of the batch before, measure this one."""
+        """Update the controller with the KL of the previous batch, then measure this one."""
         self.controller.observe(float(self.kl), int(self.num_sequences))
         record("kl/coef", self.controller.coef())
         mask = batch["response_mask"]

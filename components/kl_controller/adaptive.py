@@ -1,4 +1,4 @@
-"""A price of KL that holds the KL near a target."""
+"""Adaptive KL controller (Ziegler et al. 2019)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from rlcomp.interfaces.kl_controller import KLController
 
 
 class AdaptiveKL(KLController):
-    """A proportional controller: ``beta * (1 + clip(kl / target - 1, -0.2, 0.2) * n / horizon)``.
+    """Adaptive KL controller (Ziegler et al. 2019), proportional in log space.
 
-    ``n`` is the number of responses of the batch.
+    ``beta <- beta * (1 + clip(KL / target - 1, -0.2, 0.2) * n / horizon)`` with ``n`` responses in
+    the batch.
 
     Args:
-        kl_coef: beta at first, in reward units per nat.
+        kl_coef: initial beta, in reward units per nat.
         target: nats, per ``unit``.
         unit: ``"sequence"``: per response; ``"token"``: mean over responses of the mean per token.
         horizon: responses, the time constant.
@@ -36,7 +37,7 @@ class AdaptiveKL(KLController):
         self.horizon = horizon
 
     def observe(self, kl: float, num_sequences: int) -> None:
-        """Move towards the target."""
+        """Move beta so that the KL approaches the target."""
         moved = adaptive_kl_coef(
             self.coef(),
             kl,

@@ -1,4 +1,4 @@
-"""A price of KL that is doubled or halved."""
+"""Doubling KL controller (PPO's adaptive KL penalty)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from rlcomp.interfaces.kl_controller import KLController
 
 
 class DoublingKL(KLController):
-    """Twice the coefficient above 1.5 times the target, half of it below ``target / 1.5``.
+    """Doubling KL controller (PPO's adaptive KL penalty).
+
+    ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta <- beta / 2`` if ``KL < target / 1.5``.
 
     Args:
-        kl_coef: beta at first, in reward units per nat.
+        kl_coef: initial beta, in reward units per nat.
         target: nats, per ``unit``.
         unit: ``"sequence"``: per response; ``"token"``: mean over responses of the mean per token.
 
@@ -25,6 +27,6 @@ class DoublingKL(KLController):
         self.unit = unit
 
     def observe(self, kl: float, num_sequences: int) -> None:
-        """Double, halve or leave it."""
+        """Double, halve or keep beta."""
         del num_sequences
         self.kl_coef.fill_(doubled_kl_coef(self.coef(), kl, target=self.target))

@@ -1,4 +1,4 @@
-"""A price of KL that stays."""
+"""Fixed KL coefficient."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from rlcomp.interfaces.kl_controller import KLController
 
 
 class FixedKL(KLController):
-    """The same coefficient from the first step to the last.
+    """Constant coefficient of the KL penalty.
 
     Args:
-        kl_coef: beta, in reward units per nat; 0 keeps the metric only.
+        kl_coef: beta, in reward units per nat; 0 only records the KL.
 
     Source:
         Shao et al. 2024, arXiv:2402.03300, eq. 3.

@@ -1,4 +1,4 @@
-"""A price of KL that follows the run."""
+"""Scheduled KL coefficient."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ Share = Annotated[float, Interval(gt=0, le=1)]
 
 
 class ScheduledKL(KLController):
-    """From ``start * kl_coef`` to ``end * kl_coef`` over the first part of the phase, then flat.
+    """KL coefficient on a linear or cosine schedule.
+
+    From ``start * kl_coef`` to ``end * kl_coef`` over the share ``over`` of the phase, then
+    constant.
 
     Args:
         kl_coef: the scale, in reward units per nat.
-        start: beta at first, in units of ``kl_coef``.
-        end: beta in the end, in units of ``kl_coef``.
-        shape: of the way between.
-        over: the share of the phase it takes.
+        start: initial beta, in units of ``kl_coef``.
+        end: final beta, in units of ``kl_coef``.
+        shape: of the schedule.
+        over: share of the phase after which ``end`` is reached.
 
     Source:
         Loshchilov & Hutter 2016, arXiv:1608.03983, eq. 5 (the cosine).

@@ -1,4 +1,4 @@
-"""The stage that learns."""
+"""The learner: minibatch gradient steps on a batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component, asking
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import Loss
@@ -25,13 +25,15 @@ from rlcomp.seed import new_generator
 
 
 def constant(progress: float) -> float:
-    """The learning rate as it is."""
+    """Constant learning rate: multiplier 1."""
     del progress
     return 1.0
 
 
 class Learner(Component):
-    """Gradient steps on a batch: one model forward per micro-batch, then every loss on it.
+    """Learner: epochs of minibatch optimiser steps, with gradient accumulation over micro-batches.
+
+    One model forward per micro-batch, shared by all losses.
 
     Reads what the model and the losses read. Writes nothing into the batch.
 
@@ -81,9 +83,9 @@ class Learner(Component):
         self.name = name
         self.generator = new_generator()
         _check_micro_batches(losses, micro_batch_tokens)
-        sampling = model.sampling if isinstance(model, LanguageModel) else Sampling()
-        _check_sampling(sampling, num_minibatches * epochs)
-        self.replayed = num_minibatches * epochs > 1 and sampling.truncates
+        decoding = model.decoding if isinstance(model, LanguageModel) else Decoding()
+        _check_sampling(decoding, num_minibatches * epochs)
+        self.replayed = num_minibatches * epochs > 1 and decoding.truncates
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
         self.packed = isinstance(model, (LanguageModel, Critic)) and model.packs
         self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
@@ -109,11 +111,11 @@ class Learner(Component):
     def _needed(self, batch: TensorDict) -> TensorDict:
         if len(self.own) < len(self.losses) or self.model is None:
             return batch.reshape(-1)
-        if self.replayed and "kept_tokens" not in batch.keys():
+        if self.replayed and "sampling_mask" not in batch.keys():
             raise ConfigError(
-                "sampling.replay is true and the learner takes several optimiser steps a batch, "
-                "but the batch has no kept_tokens: its rows are not the policy's own rollouts; use "
-                "sampling=full, or one optimiser step a batch"
+                "decoding.replay is true and the learner takes several optimiser steps a batch, "
+                "but the batch has no sampling_mask: its rows are not the policy's own rollouts; "
+                "use decoding=full, or one optimiser step a batch"
             )
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
         if isinstance(self.model, Component):
@@ -129,8 +131,8 @@ class Learner(Component):
         self._update()
 
     def _differentiated(self, batch: TensorDict) -> dict[str, float]:
-        """Leave the gradient of an optimiser step in ``.grad``; the losses of the step by name."""
-        seen = self._looked_ahead(batch)
+        """Accumulate the gradient of an optimiser step in ``.grad``; return its losses by name."""
+        seen = self._with_full_batch_forward(batch)
         fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
         rows = batch.copy().update({("prepared", name): entry for name, entry in fixed.items()})
         names = list(self.losses)
@@ -148,13 +150,15 @@ class Learner(Component):
     def _micro_batches(self, rows: TensorDict) -> Iterator[TensorDict]:
         return micro_batches(rows, self.micro_batch_tokens, self.unit_rows, packed=self.packed)
 
-    def _looked_ahead(self, batch: TensorDict) -> TensorDict:
-        """With the model's outputs for all rows, where a loss must see them before the split."""
-        if self.model is None or not any(loss.looks_ahead for loss in self.own.values()):
+    def _with_full_batch_forward(self, batch: TensorDict) -> TensorDict:
+        """Add no-gradient model outputs for all rows of the step, if a loss needs them."""
+        if self.model is None or not any(
+            loss.needs_full_batch_forward for loss in self.own.values()
+        ):
             return batch
         rows = batch.copy()
         rows["row"] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
-        # Whole distributions are neither asked for nor kept: [B, T, V] of a step is too much.
+        # Without full distributions: [B, T, V] of a whole step is too large.
         small = {key for key in self.wanted if key not in SCHEMA or SCHEMA[key].per_token}
         outputs: dict[str, Tensor] = {}
         with torch.no_grad(), asking(small):
@@ -174,13 +178,13 @@ class Learner(Component):
         return seen
 
     def _view(self, name: str, seen: TensorDict, micro: TensorDict) -> TensorDict:
-        """What a loss is to see of a micro-batch: with what it prepared, if it did."""
+        """The micro-batch as a loss reads it, with its step-level keys."""
         return seen.copy().update(micro["prepared", name]) if name in self.own else seen
 
     def _value(self, name: str, view: TensorDict) -> Tensor:
-        """What a loss says of a micro-batch, a scalar."""
+        """The value of a loss on a micro-batch, a scalar."""
         result = self.losses[name](view)
-        for key, other in result.items():  # what a foreign loss measures beside
+        for key, other in result.items():  # further metrics of a foreign loss
             if not key.startswith("loss") and other.numel() == 1:
                 record(f"{name}/{key}", other)
         return self._summed(name, result)
@@ -219,11 +223,11 @@ class Learner(Component):
         return "all parameters together"
 
     def run_state(self) -> dict[str, object]:
-        """The optimiser's state."""
+        """The optimiser state."""
         return {"optimizer": self.optimizer.state_dict()}
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Continue with the saved moments; learning rate, betas, ... are those of the config."""
+        """Restore the optimiser moments; learning rate, betas, ... come from the config."""
         saved: Any = state["optimizer"]
         own = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({**saved, "param_groups": own})
@@ -240,15 +244,15 @@ def _check_micro_batches(
         )
 
 
-def _check_sampling(sampling: Sampling, steps: int) -> None:
-    if steps > 1 and sampling.truncates and not sampling.replay:
+def _check_sampling(decoding: Decoding, steps: int) -> None:
+    if steps > 1 and decoding.truncates and not decoding.replay:
         raise ConfigError(
-            f"sampling is {sampling} and learner.num_minibatches * learner.epochs is "
+            f"decoding is {decoding} and learner.num_minibatches * learner.epochs is "
             f"{steps}: after the first step the policy would keep other tokens than the "
-            "sampler did; use sampling=full, sampling.replay=true, or one optimiser step a "
+            "sampler did; use decoding=full, decoding.replay=true, or one optimiser step a "
             "batch"
         )
-    if sampling.temperature == 0:
+    if decoding.temperature == 0:
         raise ConfigError(
-            "sampling.temperature is 0: a greedy policy has no gradient; set it above 0"
+            "decoding.temperature is 0: a greedy policy has no gradient; set it above 0"
         )

@@ -1,4 +1,4 @@
-"""The stage that learns from one gradient per objective."""
+"""Multi-objective learner: one gradient per objective, aggregated (MGDA, UPGrad, ...)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from rlcomp.pareto.objectives import stacked
 
 
 class PerObjectiveLearner(Learner):
-    """Gradient steps along a weighted sum of the gradients of several objectives.
+    """Multi-gradient learner: steps along an aggregated gradient of several objectives.
+
+    ``g = sum_k w_k grad L_k + grad L_other`` with ``w`` from the aggregator (MGDA, UPGrad, ...).
 
     In every optimiser step the losses that read ``advantage`` are differentiated once per
     objective, on ``advantages[..., k]``, after one model forward per micro-batch; when all
@@ -155,13 +157,13 @@ class PerObjectiveLearner(Learner):
         }
 
     def _prepared(self, batch: TensorDict, number: int) -> TensorDict:
-        """The rows with what each loss prepares; once per objective where it reads an advantage."""
+        """The rows with the step-level keys of each loss; per objective if it reads one."""
         if batch["advantages"].shape[-1] != number:
             raise ShapeError(
                 f"'advantages' has shape {list(batch['advantages'].shape)}, but 'rewards' holds "
                 f"{number} objectives ({', '.join(batch['rewards'].keys())})"
             )
-        seen = self._looked_ahead(batch)
+        seen = self._with_full_batch_forward(batch)
         entries = {name: self.own[name].prepare(self.own[name].view(seen)) for name in self._shared}
         for k in range(number):
             advantage = batch["advantages"][..., k]
@@ -176,7 +178,7 @@ class PerObjectiveLearner(Learner):
     def _add_rows(
         self, jacobian: list[Tensor], used: set[int], micro: TensorDict
     ) -> dict[str, Tensor]:
-        """Add what a micro-batch gives to the Jacobian, and to ``.grad`` what the others give.
+        """Add a micro-batch to the Jacobian, and the gradient of the other losses to ``.grad``.
 
         The ids of the parameters that have a row are added to ``used``.
         """
@@ -231,7 +233,7 @@ class PerObjectiveLearner(Learner):
         return weights
 
     def _follow(self, rows: TensorDict, weights: Tensor) -> None:
-        """The gradient of the weighted sum, for the parameters that were not compared."""
+        """The gradient of the weighted sum, for the parameters outside the Jacobian."""
         for micro in self._micro_batches(rows):
             with torch.enable_grad(), asking(self.wanted), recording():
                 seen = self._read(micro)

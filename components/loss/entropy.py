@@ -1,4 +1,4 @@
-"""A bonus for entropy, as a loss."""
+"""Entropy bonus, as a loss term."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from rlcomp.interfaces.loss import Loss, scalars
 
 
 class EntropyLoss(Loss):
-    """``loss = -entropy_coef * sum_t loss_weight_t * entropy_t``.
+    """Entropy bonus.
 
-    The gradient runs through the whole distribution: the log-prob of the taken token would have
-    none in expectation.
+    ``loss = -c_H * sum_t w_t * H_t`` with ``H_t = -sum_v pi(v|s_t) log pi(v|s_t)``, ``c_H`` =
+    ``entropy_coef`` and ``w_t`` = ``loss_weight``.
+
+    The gradient runs through the full distribution: the estimate ``-log pi(a_t|s_t)`` from the
+    sampled token has zero expected gradient.
 
     Reads ``response_mask``, ``entropy`` ``[B, T]``. Writes the scalar ``loss``.
 
     Args:
-        entropy_coef: what a nat per token is worth, in reward units.
+        entropy_coef: c_H, coefficient of the bonus, in reward units per nat.
         reduction: writes ``loss_weight``.
 
     Source:

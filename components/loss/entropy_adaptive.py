@@ -1,4 +1,4 @@
-"""A bonus for entropy that holds the entropy above a target."""
+"""Adaptive entropy bonus (Skywork-OR1): a coefficient that tracks a target entropy."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from rlcomp.metrics import record
 
 
 class AdaptiveEntropyLoss(Loss):
-    """``loss = -c * sum_t loss_weight_t * entropy_t``, where ``c`` moves with the entropy.
+    """Adaptive entropy bonus (Skywork-OR1).
 
-    After each optimiser step it goes up where the mean entropy of the step is at or below the
-    target, and down where it is above; the bonus is paid only while the last entropy seen is at or
-    below the target.
+    ``loss = -c * 1[H <= H_target] * sum_t w_t * H_t`` with ``w_t`` = ``loss_weight``.
+
+    After each optimiser step, with ``H`` its mean entropy per token:
+    ``c <- min(c + step, maximum)`` if ``H <= H_target``, else ``c <- max(c - step, 0)``. The bonus
+    is active only while the last ``H`` is at or below the target.
 
     Reads ``response_mask``, ``entropy`` ``[B, T]``. Writes the scalar ``loss``.
 
     Args:
-        entropy_coef: ``c`` at first, in reward units per nat.
-        target: mean entropy of the tokens of an optimiser step, nats a token.
-        step: by which ``c`` goes up or down.
+        entropy_coef: initial ``c``, in reward units per nat.
+        target: H_target, mean entropy of an optimiser step, in nats per token.
+        step: change of ``c`` per optimiser step.
         maximum: ``c`` stays in ``[0, maximum]``.
         reduction: writes ``loss_weight``.
 
@@ -56,7 +58,7 @@ class AdaptiveEntropyLoss(Loss):
         self.target = target
         self.step = step
         self.maximum = maximum
-        # No entropy seen yet: NaN is not below any target.
+        # No entropy measured yet: NaN is not below any target.
         first = {"entropy_coef": entropy_coef, "last": float("nan"), "total": 0.0, "count": 0.0}
         for name, value in first.items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
@@ -72,10 +74,10 @@ class AdaptiveEntropyLoss(Loss):
         return scalars(loss=-coef * (entropy * batch["loss_weight"]).sum())
 
     def after_step(self) -> None:
-        """Move, by the mean entropy of the tokens of all micro-batches."""
+        """Update the coefficient from the mean entropy over all micro-batches."""
         super().after_step()
         record("entropy_bonus/coef", float(self.entropy_coef))
-        if not self.count:  # nothing was seen: the last entropy stands
+        if not self.count:  # no token: keep the last entropy
             return
         self.last.copy_(self.total / self.count)
         moved = stepped_entropy_coef(

@@ -1,4 +1,4 @@
-"""KL to the reference, as a loss."""
+"""KL penalty to the reference policy, as a loss term."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from rlcomp.metrics import record
 
 
 class KLLoss(Loss):
-    """``loss = beta * sum_t loss_weight_t * kl_t``.
+    """KL penalty in the loss (GRPO).
+
+    ``loss = beta * sum_t w_t * k(d_t)`` with ``d_t = log pi(a_t) - log pi_ref(a_t)`` and ``w_t`` =
+    ``loss_weight``; ``k1(d) = d``, ``k2(d) = d^2 / 2``, ``k3(d) = exp(-d) - 1 + d``.
 
     Reads ``response_mask``, ``log_probs``, ``ref_log_probs`` ``[B, T]``. Writes the scalar
     ``loss``.
 
     Args:
-        controller: says what a nat costs.
-        estimator: k2, k1_plus and k3_plus have the gradient of KL(pi || ref) on samples of the
-            policy; k3 has that of KL(ref || pi); k1 has none.
+        controller: gives the coefficient beta.
+        estimator: on samples of the policy, k2, k1_plus and k3_plus have the gradient of
+            KL(pi || ref), k3 that of KL(ref || pi), and k1 zero expected gradient.
         reduction: writes ``loss_weight``.
 
     Source:

@@ -1,4 +1,4 @@
-"""KL to the reference over the whole vocabulary, as a loss."""
+"""Full-vocabulary KL penalty to the reference policy, as a loss term."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from rlcomp.metrics import record
 
 
 class KLFullLoss(Loss):
-    """``loss = beta * sum_t loss_weight_t * KL_t``, each the exact KL of the next token.
+    """Full-vocabulary KL penalty in the loss.
+
+    ``loss = beta * sum_t w_t * KL_t`` with
+    ``KL_t = sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t))`` and ``w_t`` = ``loss_weight``.
 
     Value and gradient are exact given the prefix. Memory: some ``B * T * V`` numbers of the
     micro-batch for either distribution and the gradient.
@@ -21,7 +24,7 @@ class KLFullLoss(Loss):
     ``[B, T, V]``. Writes the scalar ``loss``.
 
     Args:
-        controller: says what a nat costs.
+        controller: gives the coefficient beta.
         reduction: writes ``loss_weight``.
 
     Source:

@@ -1,4 +1,4 @@
-"""KL to the reference, as a loss on samples of another policy."""
+"""Unbiased KL penalty for off-policy samples (DeepSeek-V3.2), as a loss term."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from rlcomp.metrics import record
 
 
 class KLRatioLoss(Loss):
-    """``loss = beta * sum_t loss_weight_t * rho_t * kl_t`` with ``rho = pi / pi_rollout``.
+    """Importance-weighted KL penalty in the loss (DeepSeek-V3.2: "unbiased KL estimate").
 
-    The ratio is the token's own, to the policy that sampled it: whatever ratio the policy loss
-    uses, and whatever ``proximal`` puts beside the sampler. It is neither clipped nor weighted by
-    advantages. On-policy, and where the sampler kept no record (NaN), it is 1; its gradient is not
-    0.
+    ``loss = beta * sum_t w_t * rho_t * k(d_t)`` with ``rho_t = pi(a_t) / pi_rollout(a_t)``,
+    ``d_t = log pi(a_t) - log pi_ref(a_t)``, ``w_t`` = ``loss_weight``; k1 and k3 differentiate
+    through ``rho_t``, k2 uses ``sg[rho_t]``.
+
+    ``rho_t`` is always the token-level ratio to the sampling policy, whatever ratio the policy loss
+    uses and whatever the ``old_log_probs`` slot selects. It is neither clipped nor multiplied by
+    advantages. On-policy, and where the sampler recorded no log-prob (NaN), its value is 1, but its
+    gradient is not 0.
 
     Reads ``response_mask``, ``log_probs``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``.
     Writes the scalar ``loss``.
 
     Args:
-        controller: says what a nat costs.
-        estimator: all of them have the gradient of KL(pi || ref), on samples of any policy.
+        controller: gives the coefficient beta.
+        estimator: each has the gradient of KL(pi || ref), on samples of any policy.
         reduction: writes ``loss_weight``.
 
     Source:

@@ -1,4 +1,4 @@
-"""The policy loss: a ratio, a trust region, weights and a reduction."""
+"""The policy-gradient loss, composed of ratio, trust region, weights and reduction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from rlcomp.metrics import recording
 
 
 class PolicyLoss(Loss):
-    """``loss = -sum_t loss_weight_t * token_weight_t * surrogate_t``, out of named parts.
+    """Policy-gradient loss (PPO, GRPO, DAPO, GSPO, CISPO, ...) composed of parts.
+
+    ``loss = -sum_t w_t * sg[c_t] * l_t`` with the surrogate ``l_t`` (trust region, such as PPO's
+    ``min(r_t A_t, clip(r_t) A_t)``), ``c_t`` = ``token_weight`` (product of the weights) and
+    ``w_t`` = ``loss_weight`` (reduction).
 
     A named algorithm is a choice of parts, not a class. The order is fixed: ratio, trust region,
     weights and filters, reduction. Weights and filters never change the denominator.
@@ -25,8 +29,8 @@ class PolicyLoss(Loss):
     Args:
         ratio: writes ``ratio`` from ``log_probs`` and ``old_log_probs``.
         trust_region: writes ``surrogate`` from ``ratio`` and ``advantage``.
-        weight: parts by name; each writes ``token_weight``, and their product scales the surrogate
-            without gradient. None for no weights.
+        weight: parts by name; each writes ``token_weight``; the surrogate is multiplied by their
+            detached product. None for no weights.
         reduction: writes ``loss_weight``.
 
     Raises:
@@ -57,7 +61,7 @@ class PolicyLoss(Loss):
     def _check_prepared(self) -> None:
         owners: dict[str, str] = {}
         for name, part in self.named_modules():
-            for key in part.prepares if isinstance(part, Part) else ():
+            for key in part.step_keys if isinstance(part, Part) else ():
                 if key in owners:
                     raise ConfigError(
                         f"{owners[key]} and {name} both prepare '{key}' for the whole optimiser "
@@ -66,14 +70,14 @@ class PolicyLoss(Loss):
                 owners[key] = name
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight``, and what the parts need to know of the whole optimiser step."""
+        """``loss_weight``, and the parts' statistics over the whole optimiser step."""
         prepared = super().prepare(batch)
         with torch.no_grad(), recording():
             view = _detached(batch).update(prepared)
-            if self.looks_ahead:
+            if self.needs_full_batch_forward:
                 view = self.ratio(view)
             for part in self.parts():
-                if part.prepares:
+                if part.step_keys:
                     prepared = prepared.update(part.prepare(part.view(view)))
         return prepared
 
@@ -93,7 +97,7 @@ class PolicyLoss(Loss):
 
 
 def _detached(batch: TensorDict) -> TensorDict:
-    """A copy in which nobody can differentiate through the advantage."""
+    """A copy of the batch with a detached advantage."""
     view = batch.copy()
     view["advantage"] = view["advantage"].detach()
     return view

@@ -1,4 +1,4 @@
-"""Imitation of one's own right answers."""
+"""Positive-example LM loss (VAPO): NLL of the policy's own correct responses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from rlcomp.metrics import record
 
 
 class PositiveNLL(Loss):
-    """``loss = -nll_coef * sum_t loss_weight_t * log_probs_t`` over the right responses.
+    """Positive-example LM loss (VAPO): negative log-likelihood of correct responses.
 
-    The weights are shared among the right responses of the whole optimiser step, as if there were
-    no others; without any, the loss is 0.
+    ``loss = -mu * sum_{i in C} sum_t log pi(a_it) / sum_{i in C} n_i`` with
+    ``reduction: token_mean``; ``C`` = correct responses of the optimiser step, ``n_i`` = tokens of
+    response ``i``, ``mu`` = ``nll_coef``.
+
+    The reduction sees only the tokens of ``C``; the loss is 0 if ``C`` is empty.
 
     Reads ``response_mask``, ``log_probs`` ``[B, T]``, ``correct`` ``[B]``. Writes the scalar
-    ``loss``, in nats. Records ``imitation/nll``, nats a token.
+    ``loss``, in nats. Records ``imitation/nll``, nats per token.
 
     Args:
-        nll_coef: weight of the term.
+        nll_coef: mu, coefficient of the term.
         reduction: writes ``loss_weight``; the paper's is ``token_mean``.
 
     Source:
@@ -37,7 +40,7 @@ class PositiveNLL(Loss):
         self.nll_coef = nll_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight`` of the tokens of right responses."""
+        """``loss_weight`` of the tokens of correct responses."""
         right = batch["response_mask"] & batch["correct"][:, None]
         return super().prepare(batch.copy().set("response_mask", right))
 

@@ -10,7 +10,9 @@ from rlcomp.interfaces.loss import Loss, scalars
 
 
 class SFTLoss(Loss):
-    """``loss = -sum_t loss_weight_t * log_probs_t``.
+    """SFT loss: negative log-likelihood of the response tokens.
+
+    ``loss = -sum_t w_t * log pi(a_t)`` with ``w_t`` = ``loss_weight``.
 
     Reads ``response_mask``, ``log_probs`` ``[B, T]``. Writes the scalar ``loss``, in nats.
 

@@ -1,4 +1,4 @@
-"""The critic's loss."""
+"""PPO's clipped value loss."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from rlcomp.metrics import record
 
 
 class ValueLoss(Loss):
-    """``loss = value_coef * sum_t loss_weight_t * max((V - G)^2, (V' - G)^2) / 2``.
+    """PPO's clipped value loss.
 
-    ``V'`` is ``V``, kept within ``clip`` of what the critic said before the update.
+    ``loss = c_V * sum_t w_t * max((V_t - G_t)^2, (V'_t - G_t)^2) / 2`` with
+    ``V'_t = clip(V_t, V_old_t - eps_V, V_old_t + eps_V)``, ``eps_V`` = ``clip``, ``c_V`` =
+    ``value_coef``, ``G`` = ``returns``.
+
+    ``V_old`` is the critic before the update. Without a clip: ``(V_t - G_t)^2 / 2``.
 
     Reads ``response_mask``, ``value``, ``old_value``, ``returns`` ``[B, T]``. Writes the scalar
     ``loss``.
 
-    Records ``value/clip_fraction`` (tokens whose gradient the clip takes away) and
+    Records ``value/clip_fraction`` (tokens whose gradient the clip sets to 0) and
     ``value/explained_variance`` (of the critic before the update, over all rows of the optimiser
     step).
 
     Args:
-        clip: in reward units; null for none.
-        value_coef: weight of the term, where policy and critic share a backbone.
+        clip: eps_V, in reward units; null for no clipping.
+        value_coef: c_V; matters where policy and critic share a backbone.
         reduction: writes ``loss_weight``.
 
     Source:
@@ -46,7 +50,7 @@ class ValueLoss(Loss):
         self.value_coef = value_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight``; what the critic explains is known only from all rows together."""
+        """``loss_weight``; records the explained variance, which needs all rows of the step."""
         explained = explained_variance(batch["old_value"], batch["returns"], batch["response_mask"])
         record("value/explained_variance", explained, where=explained.isfinite())
         return super().prepare(batch)
@@ -55,7 +59,8 @@ class ValueLoss(Loss):
         """The scalar loss of these rows."""
         batch = self.weighted(batch)
         mask = batch["response_mask"]
-        # All are emptied before they meet: NaN outside the mask must not reach the gradient.
+        # All are masked before they meet: NaN outside the mask must not reach the
+        # gradient.
         value, returns = masked(batch["value"], mask), masked(batch["returns"], mask)
         error = self._error(value, masked(batch["old_value"], mask), returns, mask)
         return scalars(loss=self.value_coef * (error * batch["loss_weight"]).sum())

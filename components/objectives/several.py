@@ -1,4 +1,4 @@
-"""Several rewards as objectives, weighed into one."""
+"""Multi-objective rewards, scalarised into one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, weighed
-from rlcomp.pareto.objectives import centred, seen, stacked
+from rlcomp.pareto.objectives import centred, observed, stacked
 
 
 class Several(Component):
-    """Further rewards beside the batch's own, and their weighted sum in its place.
+    """Multi-objective rewards: the weighted sum of several replaces ``reward``.
+
+    ``R = sum_k w_k R_k`` with ``w`` from the aggregator.
 
     A row lacks an objective where that reward could not be computed: NaN in ``rewards``. Its sum is
     not valid then, unless that objective has weight 0 there; an advantage that goes by ``rewards``
@@ -69,8 +71,8 @@ class Several(Component):
         aggregator.check(self.names)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Run every part, weigh and add up."""
-        rewards = self.judged(batch)
+        """Run every reward and write their weighted sum."""
+        rewards = self.per_objective(batch)
         total = self._weighted(batch, rewards)
         valid = ~total.isnan()
         batch["rewards"], batch["reward_valid"] = rewards, valid
@@ -82,10 +84,10 @@ class Several(Component):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the objectives, in the order of ``rewards``."""
+        """Names of the objectives, in the order of ``rewards``."""
         return (self.first, *self.parts)
 
-    def judged(self, batch: TensorDict) -> TensorDict:
+    def per_objective(self, batch: TensorDict) -> TensorDict:
         """Every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
         with recording():
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
@@ -99,7 +101,7 @@ class Several(Component):
         names, values = stacked(rewards)
         vectors = centred(values, batch["group_id"])
         weights = weighed(
-            self.aggregator, seen(names, values, vectors, batch.get("preference", None))
+            self.aggregator, observed(names, values, vectors, batch.get("preference", None))
         )
         # What weighs nothing need not be there, if anything is.
         idle = (weights == 0) & ~values.isnan().all(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""The objective that is furthest behind."""
+"""Weighted Chebyshev scalarisation of the expected returns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from rlcomp.pareto.expected_returns import ExpectedReturns
 
 
 class Chebyshev(ExpectedReturns):
-    """Minimises ``max_i w_i (z_i - J_i)``, plus ``rho`` times the sum of them.
+    """(Augmented) weighted Chebyshev scalarisation.
 
-    The expected returns J are running means over batches (SER): the weights are the gradient
-    there. The utopia point z is the highest J so far plus ``delta``. Returns count in the reward's
-    own units. An objective that no batch has had yet has weight 0.
+    ``min max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
+
+    The expected returns J are running means over batches (SER); the aggregation weights are
+    ``-dg/dJ`` there. The utopia point z is the highest J so far plus ``delta``. Returns are in
+    reward units. An objective without data yet has weight 0.
 
     Args:
         weights: a factor of each objective's shortfall, by name; null: 1/K each.
@@ -44,11 +46,11 @@ class Chebyshev(ExpectedReturns):
         self.delta = delta
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse weights of others."""
+        """Refuse weights of unknown objectives."""
         named_weights("Chebyshev", self.weights, names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """``-dg/dJ`` where the expected returns stand."""
+        """``-dg/dJ`` at the current expected returns."""
         factors = named_weights("Chebyshev", self.weights, objectives.names)
         returns, best = self.expected(objectives)
         known, weights = ~returns.isnan(), torch.zeros_like(returns)

@@ -1,4 +1,4 @@
-"""One objective, as long as the others reach their thresholds."""
+"""Constrained RL: one objective subject to thresholds on the others (Lagrangian)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names
 
 
 class Constrained(Aggregator):
-    """Maximises one objective subject to ``J_i >= c_i`` for the others (Lagrangian).
+    """Lagrangian constrained optimisation (CMDP).
 
-    The weights are 1 and the multipliers, which are used and then moved by
-    ``lambda_i <- max(0, lambda_i + step (c_i - J_i))``, J being the batch's mean reward.
+    ``max J_0 s.t. J_i >= c_i``: weights 1 and ``lambda_i``, with dual ascent
+    ``lambda_i <- max(0, lambda_i + step (c_i - J_i))`` after each use; J is the mean reward of the
+    batch.
 
     Args:
         maximise: the objective with weight 1.
@@ -52,7 +53,7 @@ class Constrained(Aggregator):
         self.register_buffer("multipliers", start)
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse thresholds of others."""
+        """Refuse thresholds of unknown objectives."""
         check_names("Constrained", "thresholds", [self.maximise, *self.thresholds], names)
 
     def weigh(self, objectives: Objectives) -> Tensor:

@@ -1,4 +1,4 @@
-"""Any function of the expected returns."""
+"""Non-linear utility of the expected returns (SER)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from rlcomp.pareto.expected_returns import ExpectedReturns
 
 
 class Expected(ExpectedReturns):
-    """Maximises ``g(J_1, ..., J_K)`` of the expected returns (SER): the weights are ``dg/dJ``.
+    """Utility of the expected returns (SER).
 
-    Applied to the rewards of each answer instead, a ``g`` that is not linear would be another
-    problem (ESR). J are running means over batches. Until every objective has been seen once, the
-    weights are 1/K each.
+    ``max g(J_1, ..., J_K)`` with weights ``w_k = dg/dJ_k``.
+
+    Applied to the rewards of each response instead, a non-linear ``g`` would be another problem
+    (ESR). J are running means over batches. Until every objective has data, the weights are 1/K.
 
     Args:
         function: g, from a tensor ``[K]`` in the order of the objectives to a number.
@@ -37,7 +38,7 @@ class Expected(ExpectedReturns):
         self.function = function
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """``dg/dJ`` where the expected returns stand."""
+        """``dg/dJ`` at the current expected returns."""
         returns, _ = self.expected(objectives)
         if bool(returns.isnan().any()):
             return torch.full_like(returns, 1 / len(returns))

@@ -1,4 +1,4 @@
-"""The same weights from the first step to the last."""
+"""Linear scalarisation: fixed weights."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from rlcomp.pareto.aggregator import Aggregator, Objectives, named_weights
 
 
 class Linear(Aggregator):
-    """A fixed weight for each objective, as it stands where it is weighed.
+    """Linear scalarisation: fixed weights.
 
-    With ``advantage=per_objective`` that is an advantage in standard deviations of the objective's
-    rewards (``scale: none`` for reward units).
+    ``sum_k w_k x_k`` with ``x_k`` the rewards, advantages or gradients. With
+    ``advantage=per_objective`` an ``x_k`` is in units of the running std of its rewards
+    (``scale: none`` for reward units).
 
     Args:
         weights: by the objective's name, every one of them; they need not sum to 1. null: 1/K each.
@@ -34,7 +35,7 @@ class Linear(Aggregator):
         self.weights = None if weights is None else dict(weights)
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse weights of others."""
+        """Refuse weights of unknown objectives."""
         named_weights("Linear", self.weights, names)
 
     def weigh(self, objectives: Objectives) -> Tensor:

@@ -1,4 +1,4 @@
-"""The shortest convex combination of the vectors."""
+"""MGDA: the minimum-norm convex combination."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from rlcomp.pareto.gram import GramianAggregator, RowNorm
 
 
 class Mgda(GramianAggregator):
-    """``argmin |sum_i c_i g_i|^2`` over the simplex, solved exactly.
+    """MGDA: multiple-gradient descent.
 
-    The combination goes against no vector. It is not free of scale: short vectors dominate, because
-    they make the combination short.
+    ``w = argmin_c |sum_i c_i g_i|^2`` over the simplex, solved exactly.
+
+    The combination conflicts with no vector. It is not scale-invariant: short vectors dominate.
 
     Args:
         row_norm: ``"none"`` is the method; ``"unit"`` gives the direction that has the same angle

@@ -1,4 +1,4 @@
-"""The objectives bargain over the step."""
+"""Nash-MTL: the Nash bargaining solution."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from rlcomp.pareto.gram import GramianAggregator, RowNorm
 
 
 class NashMtl(GramianAggregator):
-    """The Nash bargaining solution: ``G a = 1 / a``, through torchjd's solver.
+    """Nash-MTL: the Nash bargaining solution, by torchjd's solver.
 
-    The product of the gains ``prod_i g_i . v`` is as large as it can be for a step of that length.
+    ``G a = 1 / a`` (elementwise) with ``G`` the Gram matrix: maximises ``prod_i g_i . v`` over
+    steps ``v`` of fixed length.
+
     The weights are scaled so that the step is no longer than a row.
 
     Args:

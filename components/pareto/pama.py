@@ -1,4 +1,4 @@
-"""The least bound on the norm of the combined gradient, from the advantages alone."""
+"""PAMA: Pareto multi-objective alignment from the advantages alone."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ ROUNDING = 1e-6
 
 
 class Pama(Aggregator):
-    """Weights on the simplex that make the combined advantage shortest.
+    """PAMA: minimum-norm weights in advantage space.
 
-    ``|sum_i c_i grad L_i|^2 <= |sum_i c_i I(A_i)|^2 |grad u|^2``: the first factor is minimised, so
-    no backward pass is needed. Meant for ``advantage=per_objective``. ``I(A)`` is A where PPO's
-    clip lets its gradient through: everywhere on the policy that sampled the batch, on which the
-    weights are found. An objective whose vector is 0 (missing from the batch, or no answer better
-    than another) is left out: kept, it would take all the weight and stop the step. Weights depend
-    on the units of the objectives: divide by running scales first, as ``per_objective`` does.
-    Divided by the std of each batch instead, two signed objectives always weigh the same.
+    ``w = argmin_c |sum_i c_i I(A_i)|^2`` over the simplex, which minimises the upper bound
+    ``|sum_i c_i grad L_i|^2 <= |sum_i c_i I(A_i)|^2 |grad u|^2`` without a backward pass.
+
+    Meant for ``advantage=per_objective``. ``I(A)`` is A where PPO's clip is inactive, which is
+    everywhere on-policy, where the weights are computed. An objective whose vector is 0 (missing
+    from the batch, or equal rewards in every group) is left out: it would take all the weight and
+    stop the step. The weights depend on the units of the objectives: divide by running scales
+    first, as ``per_objective`` does. With the std of each batch instead, two signed objectives
+    always weigh the same.
 
     Args:
         mode: ``"vector"``: of the tokens' advantages; ``"scalar"``: of the mean advantage of each
@@ -45,7 +47,7 @@ class Pama(Aggregator):
         self.mode: Literal["vector", "scalar"] = mode
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """The weights of the objectives; 0 in all where no vector points anywhere."""
+        """The weights of the objectives; all 0 if every vector is 0."""
         among = moving(objectives)
         weights = torch.zeros(len(objectives.names), dtype=torch.float64)
         if not bool(among.any()):

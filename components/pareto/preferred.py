@@ -1,4 +1,4 @@
-"""Every row weighs the objectives as it prefers."""
+"""Preference weights: each row's own preference vector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.pareto.aggregator import Aggregator, Objectives
 
 
 class Preferred(Aggregator):
-    """Takes the preferences that the policy was told, row by row.
+    """Weights = the preference the policy was conditioned on, row by row.
 
     Raises:
         ConfigError: in :meth:`weigh`: there are no preferences, or not as many as objectives.

@@ -1,4 +1,4 @@
-"""Other weights at every step."""
+"""Random loss weighting (RLW)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from rlcomp.seed import new_generator
 
 
 class Random(Aggregator):
-    """Softmax of standard normal draws: a baseline that any clever weighting has to beat.
+    """Random loss weighting (RLW), a baseline for other aggregators.
+
+    ``w = softmax(z)`` with ``z ~ N(0, I)``, drawn anew at every step.
 
     Source:
         Lin et al. 2022, arXiv:2111.10603, algorithm 2 (random loss weighting).

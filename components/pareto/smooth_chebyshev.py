@@ -1,4 +1,4 @@
-"""Mostly the objectives that are furthest behind."""
+"""Smooth Chebyshev scalarisation of the expected returns."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from rlcomp.pareto.expected_returns import ExpectedReturns
 
 
 class SmoothChebyshev(ExpectedReturns):
-    """Minimises ``mu * logsumexp(w_i (z_i - J_i) / mu)``: the weights are ``w * softmax``.
+    """Smooth Chebyshev scalarisation.
+
+    ``min mu * logsumexp_i(w_i (z_i - J_i) / mu)``: aggregation weights
+    ``w * softmax(w (z - J) / mu)``.
 
     J and z as in ``chebyshev``: expected returns (SER), and the best of them so far plus ``delta``.
-    An objective that no batch has had yet has weight 0.
+    An objective without data yet has weight 0.
 
     Args:
         weights: a factor of each objective's shortfall, by name; null: 1/K each.
@@ -43,11 +46,11 @@ class SmoothChebyshev(ExpectedReturns):
         self.delta = delta
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse weights of others."""
+        """Refuse weights of unknown objectives."""
         named_weights("SmoothChebyshev", self.weights, names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """``-dg/dJ`` where the expected returns stand."""
+        """``-dg/dJ`` at the current expected returns."""
         factors = named_weights("SmoothChebyshev", self.weights, objectives.names)
         returns, best = self.expected(objectives)
         known, weights = ~returns.isnan(), torch.zeros_like(returns)

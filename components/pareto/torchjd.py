@@ -1,4 +1,4 @@
-"""The weightings of torchjd, on a Gram matrix with rows of a common length."""
+"""torchjd's aggregators (UPGrad, PCGrad, CAGrad, ...) on a normalised Gram matrix."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlcomp.seed import new_generator
 
 
 class Torchjd(GramianAggregator):
-    """What a ``Weighting`` of torchjd says, a new one for each batch.
+    """Adapter of torchjd's ``Weighting`` classes (UPGrad, PCGrad, CAGrad, ...).
 
-    Raw gradients of different lengths make most of them go against an objective (UPGrad through its
-    regularisation, MGDA by stopping early); with rows of unit length they keep what they promise.
-    Those that draw an order (PCGrad) draw from this component's generator.
+    A new instance for each batch. With raw gradients of different lengths most of them conflict
+    with an objective (UPGrad through its regularisation, MGDA by early stopping); with unit rows
+    they keep their guarantees. Randomised ones (PCGrad) draw from this component's generator.
 
     Args:
         weighting: makes the weighting, such as ``torchjd.aggregation.UPGradWeighting``; it takes a

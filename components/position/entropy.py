@@ -1,4 +1,4 @@
-"""Tokens that a small language model finds hard to foresee."""
+"""RPT's entropy filter: tokens of high next-token entropy under a proxy model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcomp.run.launch import device as device_of
 
 
 class EntropyFilter(metaclass=Checked):
-    """Tokens before which a proxy's next-token entropy is high.
+    """RPT's entropy filter: positions where a proxy model's next-token entropy is high.
 
     Args:
         proxy: a causal language model with the tokenizer of the policy; it is not trained.
@@ -63,7 +63,7 @@ class EntropyFilter(metaclass=Checked):
         self.device = device
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """Each up to the end of the first token that ends a character."""
+        """Spans from a position to the end of the first token that completes a character."""
         entropies = next_token_entropies(
             self.proxy,
             [document.ids for document in documents],
@@ -82,7 +82,7 @@ class EntropyFilter(metaclass=Checked):
         return [[span for span, entropy in spans if entropy >= least] for spans in found]
 
     def _least(self, entropies: list[float]) -> float:
-        """The least entropy that is taken."""
+        """The entropy threshold."""
         if self.threshold is not None:
             return math.nextafter(self.threshold, math.inf)
         # The product of a share and a count may miss a whole number by a rounding error.

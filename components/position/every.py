@@ -1,4 +1,4 @@
-"""Every token of a text."""
+"""Every token position of a text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.data.positions import Span, Tokenised, token_spans
 class EveryToken(metaclass=Checked):
     """Every token that starts a character and has enough text before it.
 
-    A sampler that draws uniformly from them asks at random positions.
+    Uniform sampling from them gives random positions.
 
     Args:
         min_context: tokens of the text before a position.
@@ -24,5 +24,5 @@ class EveryToken(metaclass=Checked):
         self.min_context = min_context
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """Each up to the end of the first token that ends a character."""
+        """Spans from a position to the end of the first token that completes a character."""
         return [[*token_spans(document, self.min_context).values()] for document in documents]

@@ -1,4 +1,4 @@
-"""What a regular expression finds in a text."""
+"""Regular-expression matches in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every sentence of a text."""
+"""Sentence spans of a text."""
 
 from __future__ import annotations
 

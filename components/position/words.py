@@ -1,4 +1,4 @@
-"""Some words of a text, at random."""
+"""Random word spans of a text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WordSpan(metaclass=Checked):
         self.seed = seed
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """For each text its spans, the first in the text first."""
+        """The spans of each text, in text order."""
         return [self._spans(document.text) for document in documents]
 
     def _spans(self, text: str) -> list[Span]:
@@ -72,7 +72,7 @@ class WordSpan(metaclass=Checked):
         return byte_spans(text, sorted(islice(fit, self.per_document)))
 
     def _drawn(self, text: str) -> Iterator[tuple[int, int]]:
-        """Every span of so many words, in random order, in characters."""
+        """All spans of a number of words, in random order, as character offsets."""
         words = [match.span() for match in re.finditer(r"\S+", text)]
         counts = range(self.shortest, self.longest + 1)
         draw = random.Random(named_seed(self.seed, text))

@@ -1,4 +1,4 @@
-"""The base model under the policy's adapters."""
+"""Reference policy: the policy's base model with its adapters disabled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.model.language_model import LanguageModel
 
 
 class AdapterOff(Component):
-    """The policy with its adapters switched off: a reference that holds no tensor at all.
+    """Reference policy = base model: the policy with its adapters disabled, at no memory.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
 

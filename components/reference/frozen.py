@@ -1,4 +1,4 @@
-"""A copy of the policy as the phase began."""
+"""Frozen reference policy: a copy of the policy at the start of the phase."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcomp.model.language_model import LanguageModel
 
 
 class Frozen(Component):
-    """The policy with the weights it had when the phase began.
+    """Frozen reference policy: the weights at the start of the phase.
 
     Only the policy's trainable parameters are copied, and the policy's own model runs with them
     swapped in: with adapters the reference costs the adapters, never a second model.

@@ -1,4 +1,4 @@
-"""A copy of the policy as the phase began, with all of its distribution."""
+"""Frozen reference policy with full next-token distributions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.keys import Key
 
 
 class FrozenFull(Frozen):
-    """What a KL over the whole vocabulary compares with. Costs a second forward pass.
+    """Frozen reference for a full-vocabulary KL; costs a second forward pass.
 
     Memory: ``ref_log_distribution`` is ``B * T * V`` numbers that live through the whole step.
 
@@ -28,7 +28,7 @@ class FrozenFull(Frozen):
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score the response tokens, and all others in their places."""
+        """Write the log-probs of the response tokens and of the whole vocabulary."""
         batch = super().forward(batch)
         with torch.no_grad():
             weights = self.copied.weights()

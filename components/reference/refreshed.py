@@ -1,4 +1,4 @@
-"""A copy of the policy that follows it every so often."""
+"""Refreshed reference policy (TR-DPO): a copy mixed with the policy every few batches."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from rlcomp.model.language_model import LanguageModel
 
 
 class Refreshed(Frozen):
-    """The policy as the phase began, mixed with the present one every ``period`` batches.
+    """Refreshed reference policy (TR-DPO).
 
-    ``reference <- mix * policy + (1 - mix) * reference``, so that the KL bounds the speed of the
-    policy instead of its distance.
+    ``theta_ref <- alpha * theta + (1 - alpha) * theta_ref`` every ``period`` batches, with
+    ``alpha`` = ``mix``.
+
+    The KL then limits how fast the policy moves, not how far.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
 
@@ -44,7 +46,7 @@ class Refreshed(Frozen):
         self.calls.zero_()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Refresh the copy when ``period`` batches have been learnt from, then score."""
+        """Refresh the copy after every ``period`` training batches, then score."""
         if int(self.calls) and int(self.calls) % self.period == 0:
             self.copied.follow(self.mix)
         self.calls += 1

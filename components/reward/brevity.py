@@ -1,4 +1,4 @@
-"""Short answers are better."""
+"""Brevity reward: falls linearly with the response length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from rlcomp.interfaces.reward import TextReward
 
 
 class Brevity(TextReward):
-    """``max(0, 1 - characters / longest)``: 1 for an empty response, 0 from ``longest`` on.
+    """Brevity reward.
+
+    ``R = max(0, 1 - characters / longest)``: 1 for an empty response, 0 from ``longest`` characters
+    on.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``brevity``.
 
@@ -26,5 +29,5 @@ class Brevity(TextReward):
         self.longest = longest
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """The share of ``longest`` that is left."""
+        """``max(0, 1 - characters / longest)``."""
         return max(0.0, 1.0 - len(response) / self.longest)

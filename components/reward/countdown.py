@@ -1,4 +1,4 @@
-"""1 for an expression that reaches the target with the given numbers."""
+"""Countdown verifier: 1 for a valid expression that evaluates to the target."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Countdown(TextReward):
         super().__init__()
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """Whether the expression is right, as 1 or 0.
+        """1 if the expression is correct, else 0.
 
         Raises:
             DataError: the prompt is no puzzle ``3 7 2:13=``.
@@ -48,7 +48,7 @@ class Countdown(TextReward):
 
 
 def _parsed(text: str) -> ast.expr | None:
-    """The expression's tree; None if the text is no expression of the allowed kind."""
+    """The syntax tree of the expression; None if the text is not an allowed expression."""
     if not _EXPRESSION.fullmatch(text) or "**" in text or "//" in text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Right predictions 1; wrong ones how likely they were without thinking."""
+"""RPT's dense reward: 1 for correct next tokens, else the probability of the wrong prediction."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from torch import Tensor
 from components.reward.prefix_match import PrefixMatch
 from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.model.copied import CopiedWeights
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.thoughts import rows_without_thought
 
 
 class DenseMatch(PrefixMatch):
-    """1 for a right prediction, for a wrong one the probability of its first token.
+    """RPT's dense reward.
 
-    The probability is that of the policy as the phase began, at temperature 1, after the context
-    without thinking: the prompt up to ``think_start``. The first token is the longest one that the
-    prediction begins with; no box, an empty one, or one that no token begins, is worth 0.
+    ``R = 1`` for a correct prediction, else ``scale * p_ref(x_1 | context)`` of its first token
+    ``x_1``.
 
-    Only right predictions are ``correct``. What is right, and what a response without a box is:
-    see :class:`components.reward.prefix_match.PrefixMatch`.
+    The reference is the policy at the start of the phase, at temperature 1, without a thought: its
+    context is the prompt up to ``think_start``. ``x_1`` is the longest token that is a prefix of
+    the prediction; 0 without a box, with an empty one, or where no token is a prefix.
+
+    Only correct predictions are ``correct``. What counts as correct, and how a response without a
+    box is scored: see :class:`components.reward.prefix_match.PrefixMatch`.
 
     Reads ``prompt``, ``answer``, ``answer_ends`` ``[B, W]``, ``tokens``, ``response_mask``
     ``[B, T]``, ``group_id`` ``[B]``. Writes ``reward``, float32 ``[B]``, ``rewards``
@@ -89,7 +92,7 @@ class DenseMatch(PrefixMatch):
     def valued(
         self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor
     ) -> Tensor:
-        """1 where right; the scaled probability where wrong."""
+        """1 if correct, else the scaled probability."""
         prompts = decode_texts(batch["prompt"])
         paid = ~right
         if self.conditional:
@@ -115,5 +118,5 @@ class DenseMatch(PrefixMatch):
         rows = rows_without_thought(self.tokenizer, prompts, targets, self.think_start)
         rows = rows.to(self.policy.model.device)
         with torch.no_grad():
-            scored = self.policy.log_probs(rows, self.copied.weights(), sampling=Sampling())
+            scored = self.policy.log_probs(rows, self.copied.weights(), decoding=Decoding())
         return scored.sum(1).exp()

@@ -1,4 +1,4 @@
-"""1 for exactly the gold answer."""
+"""Exact-match reward."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ExactMatch(TextReward):
         self.strip = strip
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """Whether both texts are equal, as 1 or 0."""
+        """1 if both texts are equal, else 0."""
         if self.strip:
             response, answer = response.strip(), answer.strip()
         return float(response == answer)

@@ -1,4 +1,4 @@
-"""Any function as a reward."""
+"""Reward from a user-supplied function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OFFERED = ("prompt", "response", "answer")
 
 
 class Function(TextReward):
-    """What a function returns, called with those of ``prompt``, ``response``, ``answer`` it names.
+    """Reward from a user function of any of ``prompt``, ``response``, ``answer``.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`.
 
@@ -40,7 +40,7 @@ class Function(TextReward):
         self._named = _named(function)
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
-        """What the function says."""
+        """The value of the function."""
         texts = {"prompt": prompt, "response": response, "answer": answer}
         return self.function(**{name: texts[name] for name in self._named})
 

@@ -1,4 +1,4 @@
-"""What a thought adds to the probability of the true continuation."""
+"""RLP's information-gain reward of a thought."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from rlcomp.text.thoughts import rows_without_thought
 
 
 class InformationGain(ThoughtLikelihood):
-    """``log p_theta(x | context, thought) - log p_phi(x | context)``, in nats.
+    """RLP's information-gain reward.
 
-    ``x`` is the true continuation, ``theta`` the policy, and ``phi`` follows it slowly, so that
-    the policy cannot earn by getting worse without thoughts: ``phi <- tau phi + (1 - tau) theta``
-    after each batch that was learnt from. A phase's first batch is scored with ``phi = theta``.
-    Correct is a thought that gains something. As :class:`ThoughtLikelihood` otherwise.
+    ``R = log p_theta(x | context, thought) - log p_phi(x | context)``, in nats.
 
-    A batch was learnt from when the run has gone on by a step, so that an evaluator or a ``Refill``
-    does not move ``phi``. Outside a run it never moves.
+    ``x`` is the true continuation, ``theta`` the policy and ``phi`` its EMA, so that the policy
+    gains nothing by getting worse without thoughts: ``phi <- tau phi + (1 - tau) theta`` after each
+    training batch. A phase's first batch is scored with ``phi = theta``. A thought is ``correct``
+    if ``R > 0``. Otherwise as :class:`ThoughtLikelihood`.
+
+    The EMA is updated once per step of the run, so that an evaluator or a ``Refill`` does not
+    update ``phi``. Outside a run it never changes.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``answer`` and
     ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` where it is there. Writes ``reward``,
@@ -70,11 +72,11 @@ class InformationGain(ThoughtLikelihood):
         self.register_buffer("last_step", torch.tensor(-1))
 
     def begin_phase(self) -> None:
-        """The next batch is the first."""
+        """Reset: the next batch is scored with ``phi = theta``."""
         self.last_step.fill_(-1)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Let ``phi`` follow if there was a step, then score every row."""
+        """Update the EMA ``phi`` if there was a step, then score every row."""
         self._follow()
         targets = self._targets(batch)
         with_thought, fits = self._behind_thoughts(batch, targets)

@@ -1,4 +1,4 @@
-"""How well the boxed prediction agrees with the true segment."""
+"""RLPT's next-segment reward: a judge compares the boxed prediction with the true segment."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rlcomp.text.thoughts import ThoughtEnd
 
 
 class JudgedSegment(Component):
-    r"""What a judge says of the text in the last ``\boxed{}`` behind the thought.
+    r"""RLPT's next-segment reward: the judge's score of the last ``\boxed{}`` after the thought.
 
-    A response without a box, or whose box is not UTF-8, has reward 0 and is valid: it is the
-    policy's mistake. Where the judge cannot tell (None), the row is not valid. Only the tokens
-    under ``response_mask`` are looked at.
+    A response without a box, or whose box is not UTF-8, gets reward 0 and is valid: it is the
+    policy's mistake. Where the judge returns None, the row is invalid. Only tokens under
+    ``response_mask`` are read.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer`` ``[B, W]``. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{judged_segment: [B]}``), ``correct`` and ``reward_valid`` (bool
@@ -95,7 +95,7 @@ class JudgedSegment(Component):
 
 
 def _text(box: bytes) -> str | None:
-    """The text, if it is one."""
+    """The bytes decoded as UTF-8; None if they are not."""
     try:
         return box.decode("utf-8")
     except UnicodeDecodeError:

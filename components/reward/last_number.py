@@ -1,4 +1,4 @@
-"""1 for the right number at the end of a worked solution (GSM8K)."""
+"""Final-number verifier (GSM8K)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LastNumber(TextReward):
         self.tolerance = tolerance
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
-        """Whether both final numbers agree, as 1 or 0; None if the answer has none."""
+        """1 if both final numbers are equal, else 0; None if the answer has none."""
         gold = final_number(answer)
         if gold is None:
             return None
@@ -56,7 +56,7 @@ class LastNumber(TextReward):
 
 
 def final_number(text: str) -> Fraction | None:
-    """The number a text ends up with, exactly; None if there is none.
+    """The final number of a text, exactly; None if there is none.
 
     Examples:
         >>> final_number("18 - 5 = 13, so the answer is $1,234.50.")

@@ -1,4 +1,4 @@
-"""A reward model: what it has learnt to like."""
+"""Reward model: a sequence classifier."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlcomp.model.text_classifier import classify, load_classifier
 
 
 class Learned(Component):
-    """One output of a sequence classifier, read at the end of prompt and response.
+    """Reward-model score: one output of a sequence classifier on prompt + response.
 
-    The output is taken raw: a reward-model's scalar, a classifier's log-odds. A response counts as
-    correct where it is above 0. An empty text cannot be judged.
+    The raw output: the scalar of a reward model, or the logit of a classifier. A response is
+    ``correct`` if it is above 0. An empty text has no valid reward.
 
     Reads ``prompt``, ``response`` (``[B, W]`` uint8 texts). Writes ``reward``, float32 ``[B]``,
     ``rewards`` (``{learned: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
@@ -66,7 +66,7 @@ class Learned(Component):
 
 
 def _output(names: dict[int, str], label: str | None, path: str) -> int:
-    """Which output a label is."""
+    """The output index of a label."""
     known = list(names.values())
     if label is None and len(known) > 1:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Both sides of the game of hiding spans."""
+"""Rewards of mask-proposal self-play (PretrainZero)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,25 @@ from rlcomp.metrics import record
 
 
 class MaskGameReward(PrefixMatch):
-    r"""Predictors earn 1 for the hidden span; its generator earns by how few of them got it.
+    r"""PretrainZero rewards: 1 for the masked span; 1 - accuracy for its proposer.
+
+    ``R_pred = 1[prediction = span]``; ``R_gen = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else
+    0, with ``p`` the accuracy of the predictors of the mask and ``p*`` = ``target`` (0 in the
+    paper).
 
     A prediction is the last ``\boxed{...}`` behind the thought. It is right if it is the answer,
     white space at both ends aside and both in Unicode's NFC; none is wrong. A generator whose mask
     could not be used gets 0, and learns from it.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``, ``answer`` ``[B, W]``, and
-    where they are there ``poser``, ``posed`` ``[B]``; without them every row is a predictor. Writes
-    ``reward`` ``[B]``; ``rewards`` (``{predictor: [B], generator: [B]}``, NaN in the rows of the
-    other role); ``correct`` ``[B]``, False for generators; ``reward_valid`` ``[B]``, False for a
-    generator whose predictors are missing from the batch. Records ``reward/mean``,
-    ``reward/correct``, ``reward/invalid_fraction``, and over masks ``mask_game/accuracy`` (the mean
-    share ``p`` of right predictions), ``mask_game/all_right`` and ``mask_game/all_wrong`` (masks
-    with ``p`` 1 and 0), ``mask_game/difficulty`` (the mean reward for posing them).
+    where they are there ``is_proposer``, ``answers_group_id`` ``[B]``; without them every row is a
+    predictor. Writes ``reward`` ``[B]``; ``rewards`` (``{predictor: [B], generator: [B]}``, NaN in
+    the rows of the other role); ``correct`` ``[B]``, False for generators; ``reward_valid``
+    ``[B]``, False for a generator whose predictors are missing from the batch. Records
+    ``reward/mean``, ``reward/correct``, ``reward/invalid_fraction``, and over masks
+    ``mask_game/accuracy`` (the mean share ``p`` of right predictions), ``mask_game/all_right`` and
+    ``mask_game/all_wrong`` (masks with ``p`` 1 and 0), ``mask_game/difficulty`` (the mean reward
+    for posing them).
 
     Args:
         tokenizer: the one of the policy, whose tokens are read as bytes.
@@ -49,7 +54,7 @@ class MaskGameReward(PrefixMatch):
 
     reads = ("tokens", "response_mask", "group_id", "answer")
     writes = ("reward", "rewards", "correct", "reward_valid")
-    optional = ("poser", "posed")
+    optional = ("is_proposer", "answers_group_id")
 
     def __init__(
         self,
@@ -66,22 +71,22 @@ class MaskGameReward(PrefixMatch):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Judge every row."""
         group_id, none = batch["group_id"], torch.zeros_like(batch["group_id"], dtype=torch.bool)
-        poser = batch.get("poser", none)
-        right = self._right(batch) & ~poser
-        asked = torch.where(poser, batch.get("posed", group_id), group_id)
-        successes, attempts = count_answers(asked, group_id, right, ~poser)
+        is_proposer = batch.get("is_proposer", none)
+        right = self._right(batch) & ~is_proposer
+        asked = torch.where(is_proposer, batch.get("answers_group_id", group_id), group_id)
+        successes, attempts = count_answers(asked, group_id, right, ~is_proposer)
         generator = generator_reward(successes, attempts, self.target)
-        _put(batch, poser, right, generator, ~poser | (asked == -1) | (attempts > 0))
+        _put(batch, is_proposer, right, generator, ~is_proposer | (asked == -1) | (attempts > 0))
         accuracy = successes / attempts.clamp(min=1)
         # The masks of a batch have equally many predictors: their mean is the mean over masks.
-        record("mask_game/accuracy", accuracy, where=~poser)
-        record("mask_game/all_right", (accuracy == 1).float(), where=~poser)
-        record("mask_game/all_wrong", (accuracy == 0).float(), where=~poser)
-        record("mask_game/difficulty", generator, where=~poser)
+        record("mask_game/accuracy", accuracy, where=~is_proposer)
+        record("mask_game/all_right", (accuracy == 1).float(), where=~is_proposer)
+        record("mask_game/all_wrong", (accuracy == 0).float(), where=~is_proposer)
+        record("mask_game/difficulty", generator, where=~is_proposer)
         return batch
 
     def _right(self, batch: TensorDict) -> Tensor:
-        """Which responses hold their row's answer, bool, ``[B]``."""
+        """Which responses are correct, bool, ``[B]``."""
         rows = zip(self._predictions(batch), decode_texts(batch["answer"]), strict=True)
         found = [
             boxed is not None and self._compared(boxed) == self._compared(answer)
@@ -95,17 +100,19 @@ class MaskGameReward(PrefixMatch):
         return normalised_span(text.casefold() if self.casefold else text)
 
 
-def _put(batch: TensorDict, poser: Tensor, right: Tensor, generator: Tensor, valid: Tensor) -> None:
+def _put(
+    batch: TensorDict, is_proposer: Tensor, right: Tensor, generator: Tensor, valid: Tensor
+) -> None:
     """Write the four entries and record them."""
     predictor, nan = right.float(), torch.tensor(float("nan"), device=right.device)
-    batch["reward"] = torch.where(poser, generator, predictor)
+    batch["reward"] = torch.where(is_proposer, generator, predictor)
     parts = {
-        "predictor": torch.where(poser, nan, predictor),
-        "generator": torch.where(poser & valid, generator, nan),
+        "predictor": torch.where(is_proposer, nan, predictor),
+        "generator": torch.where(is_proposer & valid, generator, nan),
     }
     batch["rewards"] = TensorDict(parts, batch_size=batch.batch_size)
     batch["correct"] = right
     batch["reward_valid"] = valid
     record("reward/mean", batch["reward"], where=valid)
-    record("reward/correct", right.float(), where=~poser)
+    record("reward/correct", right.float(), where=~is_proposer)
     record("reward/invalid_fraction", (~valid).float())

@@ -1,4 +1,4 @@
-"""1 where the prediction is how the text goes on."""
+"""RPT's prefix-matching reward."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ _MATCHES: dict[str, Callable[[bytes, bytes, Collection[int]], int]] = {
 
 
 class PrefixMatch(Component):
-    r"""1 if the prediction is exactly the next tokens of the text, else 0.
+    r"""RPT's prefix-matching reward.
+
+    ``R = 1`` if the prediction equals the continuation of the text in bytes and ends at a token
+    boundary of it, else 0.
 
     The bytes of the response's tokens are compared with those of the answer, never decoded text: a
     leading space counts, and half a character stays one. Only the tokens under ``response_mask``
-    are looked at, so a box in the prompt is nobody's prediction. A prediction longer than the
+    are read, so a box in the prompt is not a prediction. A prediction longer than the
     answer is wrong.
 
-    A response without a prediction is wrong by default, not invalid: nothing failed to judge it, it
-    is the policy's mistake, and a policy that lost nothing by it would never learn to answer.
+    A response without a prediction is wrong by default, not invalid: otherwise a policy would lose
+    nothing by not answering.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer``, ``answer_ends`` ``[B, W]``. Writes
     ``reward``, float32 ``[B]``, ``rewards`` (``{prefix_match: [B]}``), ``correct`` and
@@ -112,7 +115,7 @@ class PrefixMatch(Component):
     def valued(
         self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor
     ) -> Tensor:
-        """What each prediction is worth, shape ``[B]``; None stands for none."""
+        """The reward of each prediction, shape ``[B]``; None stands for no prediction."""
         return right.float()
 
     def _predictions(self, batch: TensorDict) -> list[bytes | None]:

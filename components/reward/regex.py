@@ -1,4 +1,4 @@
-"""1 where a pattern is found."""
+"""Regular-expression reward (format reward)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Regex(TextReward):
             )
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """Whether the pattern is found, as 1 or 0."""
+        """1 if the pattern matches, else 0."""
         match = self._compiled.search(response)
         if match is None or not self.compare:
             return float(match is not None)

@@ -1,4 +1,4 @@
-"""A control: the right rewards on the wrong rows."""
+"""Shuffled rewards (control): another reward, permuted over the batch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rlcomp.seed import new_generator
 
 
 class Shuffled(Component):
-    """Deal out another reward's verdicts at random over the batch: nothing can be learnt from them.
+    """Shuffled rewards (control): a random permutation of another reward over the batch.
 
-    ``reward``, ``rewards`` and ``correct`` are dealt out together, among the valid rows, so that no
-    part that reads any of them learns; hand an evaluator the reward inside. Runs the reward inside,
+    ``reward``, ``rewards`` and ``correct`` are permuted together, among valid rows, so that none of
+    them carries a signal; give evaluators the inner reward. Runs the reward inside,
     writes the same four keys.
 
     Args:
@@ -31,7 +31,7 @@ class Shuffled(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Run the reward, then deal its values out."""
+        """Run the reward, then permute its values."""
         result = self.reward(batch.copy())
         rows = result["reward_valid"].nonzero()[:, 0]
         order = torch.randperm(len(rows), generator=self.generator).to(rows.device)

@@ -1,4 +1,4 @@
-"""Rewards of single steps, beside the outcome's."""
+"""Process rewards: step rewards plus an outcome reward."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlcomp.metrics import record, recording
 
 
 class Steps(Component):
-    r"""Scores every step of a response by one reward, and the whole by another.
+    r"""Process rewards: one reward per step of a response, another for the outcome.
 
     A separator ends a step and belongs to it, and so do the blank pieces behind it; the last step
     ends with the response. A step's reward stands on the token that completes its text; steps that
@@ -106,7 +106,7 @@ class Steps(Component):
         yield ("".join(steps) if self.so_far else steps[-1]), len(ids)
 
     def _complete(self, ids: Sequence[int], prefix: str) -> int:
-        """The fewest tokens whose text starts with a prefix of the whole text."""
+        """The smallest number of tokens whose text starts with the given prefix."""
         return bisect.bisect_left(
             range(len(ids)), True, key=lambda n: self._text(ids[:n]).startswith(prefix)
         )
@@ -129,7 +129,7 @@ class Steps(Component):
 
 
 def split_steps(text: str, separator: str) -> list[str]:
-    r"""The steps of a text, each with its separator; joined they are the text.
+    r"""Split a text into steps, separators included; the steps concatenate to the text.
 
     Blank pieces join the step before them, or the first step.
 

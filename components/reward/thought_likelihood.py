@@ -1,4 +1,4 @@
-"""How likely the true continuation is behind a thought."""
+"""Log-likelihood of the true continuation after a thought (Quiet-STaR)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.interfaces.reward import put_reward
 from rlcomp.keys import Key
 from rlcomp.model.language_model import LanguageModel
@@ -20,13 +20,15 @@ from rlcomp.text.thoughts import ThoughtEnd, first_targets, rows_after_thought
 
 
 class ThoughtLikelihood(Component):
-    """``log p_theta(x | context, thought)`` of the true continuation ``x``, in nats.
+    """Thought-likelihood reward (Quiet-STaR).
+
+    ``R = log p_theta(x | context, thought)`` of the true continuation ``x``, in nats.
 
     The thought is the response up to and including ``think_end``, which is appended where the
-    response lacks it; what follows it does not count. The policy that is trained scores at
-    temperature 1, whatever it samples at. Correct is a thought behind which the continuation has
-    more than half of the probability. Not valid: an empty continuation, and a row that the model's
-    context cannot hold (leave room for ``think_end`` and the continuation behind
+    response lacks it; what follows it does not count. The trained policy scores at
+    temperature 1, whatever its decoding temperature. A thought is ``correct`` if the continuation
+    has more than half of the probability. Invalid: an empty continuation, and a row that exceeds
+    the context (leave room for ``think_end`` and the continuation behind
     ``max_new_tokens``).
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``answer`` and
@@ -98,5 +100,5 @@ class ThoughtLikelihood(Component):
         device = self.policy.model.device
         cut = TensorDict(held, batch_size=rows.batch_size).to(device)
         with torch.no_grad():
-            scored = self.policy.log_probs(cut, weights, sampling=Sampling()).sum(1)
+            scored = self.policy.log_probs(cut, weights, decoding=Decoding()).sum(1)
         return scored.float(), valid.to(device)

@@ -1,4 +1,4 @@
-"""Several rewards as one."""
+"""Weighted sum of rewards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from rlcomp.metrics import record, recording
 
 
 class WeightedSum(Component):
-    """The weighted sum of several rewards; each part stays readable under its name in ``rewards``.
+    """Weighted sum of several rewards; the parts stay available in ``rewards``.
+
+    ``R = sum_k w_k R_k``.
 
     A row is valid only where every part is. Runs its parts, each on a copy of the batch. Writes
     ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and

@@ -1,4 +1,4 @@
-"""Prompts that the policy sometimes gets right come more often."""
+"""Pass-rate curriculum: over-samples prompts of intermediate difficulty."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rlcomp.seed import new_generator
 
 
 class Curriculum(Component):
-    """Draws prompts whose last pass rate lies in a band, and goes on through the others.
+    """Pass-rate curriculum: draws part of the batch from prompts with a pass rate in a band.
 
     A share of the batch is drawn, uniformly and without replacement, from the examples whose pass
     rate lay in ``[low, high]`` when they were last tried; the rest, and what the band lacks, comes
     from shuffled epochs over all training examples: new ones first, then every one once more.
-    Pass rates are told by ``feedback=pass_rate``; without it this is ``sampler=epochs``. They and
+    Pass rates come from ``feedback=pass_rate``; without it this is ``sampler=epochs``. They and
     the place in the epoch are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
@@ -97,14 +97,14 @@ class Curriculum(Component):
         return made
 
     def _in_band(self) -> Iterator[int]:
-        """As many as are not to be explored; fewer where the band has fewer."""
+        """Draws from the band: the non-exploration share, or all of the band if it is smaller."""
         band = [index for index, r in self.pass_rates.items() if self.low <= r <= self.high]
         known = torch.rand(self.batch_size, generator=self.generator) >= self.exploration
         order = torch.randperm(len(band), generator=self.generator)
         return (band[place] for place in order[: int(known.sum())].tolist())
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
-        """Remember how often examples were answered right; the last time counts."""
+        """Store the latest pass rate of each example."""
         self.pass_rates.update(pass_rates)
 
     def run_state(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Curriculum(Component):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Go on exactly where the state was taken."""
+        """Restore the place in the epoch and the pass rates."""
         self.examples.load_run_state(state["examples"])
         tried, rates = state["tried"].tolist(), state["pass_rates"].tolist()
         self.pass_rates = dict(zip(tried, rates, strict=True))

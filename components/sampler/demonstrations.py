@@ -1,4 +1,4 @@
-"""Demonstrations to imitate, in shuffled epochs."""
+"""SFT batches: demonstrations in shuffled epochs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlcomp.text.rows import encode_rows
 
 
 class Demonstrations(Component):
-    """The demonstrations of the training examples as if the policy had sampled them.
+    """SFT batches: demonstrations of the training examples, laid out like rollouts.
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, demonstration, EOS),
     ``attention_mask`` and ``response_mask`` (``[B, T]`` bool; the latter covers demonstration and
@@ -73,5 +73,5 @@ class Demonstrations(Component):
         return self.examples.run_state()
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Go on exactly where the state was taken."""
+        """Restore the place in the epoch."""
         self.examples.load_run_state(state)

@@ -64,5 +64,5 @@ class Epochs(Component):
         return self.examples.run_state()
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Go on exactly where the state was taken."""
+        """Restore the place in the epoch."""
         self.examples.load_run_state(state)

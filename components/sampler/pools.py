@@ -1,4 +1,4 @@
-"""Prompts from several tasks, in shares that change over the phase."""
+"""Task mixture with a schedule: prompts from several tasks, in shares that change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcomp.seed import named_seed, new_generator
 
 
 class Pools(Component):
-    """Draws the task of each prompt by weights that go linearly from one set to another.
+    """Task mixture whose weights are interpolated linearly over the phase.
 
     A curriculum from easy to hard: ``weights_start`` on the easy task, ``weights_end`` on the hard
     one. With the same weights twice it is a fixed mixture. Within a task, prompts come in shuffled
@@ -90,7 +90,7 @@ class Pools(Component):
         return prompt_batch(chosen)
 
     def shares(self, at: float) -> list[float]:
-        """The expected share of each task when the phase has gone so far, in [0, 1]."""
+        """The expected share of each task at a progress in [0, 1] of the phase."""
         start, end = (
             [weights[name] / sum(weights.values()) for name in self.tasks]
             for weights in (self.weights_start, self.weights_end)
@@ -102,7 +102,7 @@ class Pools(Component):
         return {name: examples.run_state() for name, examples in self.examples.items()}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Go on exactly where the state was taken."""
+        """Restore the places in the epochs."""
         for name, place in state.items():
             self.examples[name].load_run_state(place)
 

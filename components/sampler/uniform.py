@@ -1,4 +1,4 @@
-"""Each batch a fresh uniform draw of training prompts."""
+"""Uniform sampling of training prompts."""
 
 from __future__ import annotations
 

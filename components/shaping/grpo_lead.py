@@ -1,4 +1,4 @@
-"""Right answers by their length among the right ones, wrong answers -1."""
+"""GRPO-LEAD's length-dependent accuracy reward."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class GRPOLead(Component):
-    """Replaces the reward by ``exp(-alpha z)`` for right answers and -1 for wrong ones.
+    """GRPO-LEAD's length-dependent accuracy reward.
 
-    z is the length in standard deviations above the mean of the right answers of the group. The
-    other half of the paper, weights by difficulty, is ``advantage=difficulty_weighted``.
+    ``R = exp(-alpha * z)`` for correct responses, -1 for wrong ones, with
+    ``z = (L - mean(L)) / std(L)`` over the correct responses of the group.
+
+    The paper's difficulty weights are ``advantage=difficulty_weighted``.
 
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
     ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``grpo_lead`` of

@@ -1,4 +1,4 @@
-"""Short answers of a group up, long ones down."""
+"""Kimi k1.5's length reward."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from rlcomp.metrics import progress
 
 
 class KimiLength(Component):
-    """Adds ``weight`` times ``0.5 - (L - L_min) / (L_max - L_min)``, within the group.
+    """Kimi k1.5's length reward.
 
-    Wrong answers get at most 0, and everyone does where all lengths are equal. The weight grows
-    linearly from 0 over the first part of the phase: answers get shorter once they are right.
+    ``R <- R + weight * lambda`` for correct, ``R + weight * min(0, lambda)`` for wrong responses,
+    with ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` in the group; 0 if all lengths are equal.
+
+    The weight is warmed up linearly from 0 over the first part of the phase: accuracy first, then
+    length.
 
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
     ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``kimi_length`` of
@@ -39,7 +42,7 @@ class KimiLength(Component):
         self.warm_up = warm_up
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Add the weighted length score."""
+        """Add the weighted length reward."""
         length, valid = response_length(batch), batch["reward_valid"]
         score = kimi_length(length, batch["correct"], batch["group_id"], valid)
         part = self._weight() * score

@@ -1,4 +1,4 @@
-"""A price for every token the length is off a target."""
+"""L1's LCPO-Exact reward."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class L1Exact(Component):
-    """Replaces the reward by ``1[correct] - alpha |target_length - L|``; wrong answers pay too.
+    """L1's LCPO-Exact reward.
 
-    The policy should be told the target: say it in ``task.prompt_template``.
+    ``R = 1[correct] - alpha * |L* - L|`` with ``L*`` = ``target_length``; wrong responses are
+    penalised too.
+
+    State the target in the prompt (``task.prompt_template``).
 
     Reads ``reward``, ``reward_valid``, ``correct`` ``[B]``, ``rewards``, ``response_mask``
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``l1_exact`` of ``rewards``.
 
     Args:
         target_length: tokens of the response.
-        alpha: price of one token, in reward units.
+        alpha: penalty per token, in reward units.
 
     Source:
         Aggarwal and Welleck 2025 (LCPO-Exact), arXiv:2503.04697, eq. 1.

@@ -1,4 +1,4 @@
-"""Right answers earn by staying below a length."""
+"""L1's LCPO-Max reward."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class L1Max(Component):
-    """Replaces the reward by ``1[correct] clip(alpha (target_length - L) + delta, 0, 1)``.
+    """L1's LCPO-Max reward.
 
-    The policy should be told the target: say it in ``task.prompt_template``. A right answer too
-    long earns as little as a wrong one.
+    ``R = 1[correct] * clip(alpha * (L* - L) + delta, 0, 1)`` with ``L*`` = ``target_length``.
+
+    State the target in the prompt (``task.prompt_template``). A correct response that is too long
+    gets 0, like a wrong one.
 
     Reads ``reward``, ``reward_valid``, ``correct`` ``[B]``, ``rewards``, ``response_mask``
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``l1_max`` of ``rewards``.
 
     Args:
         target_length: tokens of the response.
-        alpha: price of one token, in reward units.
+        alpha: penalty per token, in reward units.
         delta: what a right answer of exactly the target's length gets, in reward units.
 
     Source:

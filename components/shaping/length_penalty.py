@@ -1,4 +1,4 @@
-"""Right answers pay for being long, where the group is solved often enough."""
+"""Length penalty on correct responses, gated by group accuracy (GRPO-lambda)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class LengthPenalty(Component):
-    """Takes ``weight * sigmoid(z)`` off the right answers of groups with enough right answers.
+    """Length penalty on correct responses, gated by group accuracy (GRPO-lambda).
 
-    z is the length in standard deviations above the mean of the right answers of the group. Wrong
-    answers never pay: being short is no merit of theirs. With rewards 0 and 1 a right answer stays
-    above every wrong one, because ``weight`` is below 1.
+    ``R <- R - weight * sigmoid(z)`` for correct responses of groups with accuracy at or above the
+    threshold; ``z = (L - mean(L)) / std(L)`` over the correct responses of the group.
+
+    Wrong responses are never penalised. With rewards 0 and 1 a correct response stays above every
+    wrong one, because ``weight`` is below 1.
 
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
     ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``length_penalty`` of

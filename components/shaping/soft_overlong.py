@@ -1,4 +1,4 @@
-"""A penalty on answers that come close to the length limit."""
+"""DAPO's soft overlong punishment."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from rlcomp.interfaces.shaping import put_shaped, response_length
 
 
 class SoftOverlong(Component):
-    """Adds a penalty that falls from 0 to ``-factor`` over the last ``buffer`` tokens.
+    """DAPO's soft overlong punishment.
 
-    Beyond ``max_length`` it stays at ``-factor``; right and wrong answers pay the same.
+    ``R <- R + factor * clip((L_max - L_cache - L) / L_cache, -1, 0)`` with ``L_max`` =
+    ``max_length`` and ``L_cache`` = ``buffer``.
+
+    Correct and wrong responses are penalised alike.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``rewards``, ``response_mask`` ``[B, T]``. Writes
     ``reward`` ``[B]`` and the part ``soft_overlong`` of ``rewards``.

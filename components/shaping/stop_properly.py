@@ -1,4 +1,4 @@
-"""Answers cut off at the limit lose reward."""
+"""Stop-properly penalty (ProRL): truncated responses lose reward."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from rlcomp.interfaces.shaping import put_shaped
 
 
 class StopProperly(Component):
-    """Truncated answers keep the share ``coef`` of their reward, or get ``coef`` if it is below 0.
+    """Stop-properly penalty (ProRL).
 
-    A share of a negative reward is less of a punishment: with rewards -1 and 1 give a negative
-    ``coef``.
+    For truncated responses ``R <- coef * R`` if ``coef >= 0``, else ``R <- coef``.
+
+    Scaling a negative reward makes it smaller: with rewards -1 and 1 use a negative ``coef``.
 
     Reads ``reward``, ``reward_valid``, ``truncated`` ``[B]``, ``rewards``. Writes ``reward``
     ``[B]`` and the part ``stop_properly`` of ``rewards``: what was added.

@@ -1,4 +1,4 @@
-"""Add two numbers."""
+"""Addition task."""
 
 from __future__ import annotations
 

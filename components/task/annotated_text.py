@@ -1,4 +1,4 @@
-"""A text in which a policy has already said, here and there, what comes next."""
+"""Text annotated with next-token predictions: SFT data for the answer format of RPT."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.errors import DataError
 
 
 class AnnotatedText(metaclass=Checked):
-    r"""Documents with notes before every few of their positions; a note foretells what follows.
+    r"""Documents with inserted predictions of the next token, in the format of RPT.
 
     ``"to be or not"`` with a note before ``" or"`` is
     ``"to be<think></think>\boxed{ or} or not"``. Imitated, it teaches the form of an answer many

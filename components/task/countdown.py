@@ -1,4 +1,4 @@
-"""Reach a target by combining numbers with + - *."""
+"""Countdown task: reach a target by combining numbers with + - *."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.seed import named_seed
 
 @dataclass(frozen=True)
 class _Term:
-    """A partial expression, its value, and whether it is a sum or difference at the top."""
+    """A partial expression, its value, and whether its top-level operator is + or -."""
 
     text: str
     value: int

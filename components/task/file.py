@@ -8,7 +8,7 @@ from rlcomp.data.task import Example
 
 
 class File(metaclass=Checked):
-    r"""The rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, all checked when it is made.
+    r"""The rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, validated on construction.
 
     Args:
         path: the file.

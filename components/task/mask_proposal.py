@@ -1,4 +1,4 @@
-"""What to ask about a text."""
+"""Mask-proposal task: propose a span of a text to mask (PretrainZero)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rlcomp.data.template import check_wording
 
 
 class MaskProposal(metaclass=Checked):
-    r"""A document asks for a span of it to mask; the demonstrations propose given ones.
+    r"""Mask-proposal task: the prompt is a document, the demonstration a span to mask.
 
-    What a mask generator imitates before it is rewarded. The answer is the document. It is held out
-    as a whole.
+    SFT warm start of PretrainZero's generator. The answer is the document. It is held out as a
+    whole.
 
     Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 

@@ -1,4 +1,4 @@
-"""What is missing in a text."""
+"""Masked-span prediction task (PretrainZero)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rlcomp.data.template import check_wording
 
 
 class MaskedSpan(metaclass=Checked):
-    r"""A document with a mask in place of a span, wherever that occurs, asks for the span.
+    r"""Masked-span prediction: the prompt is a document with every occurrence of a span masked.
 
-    The answer is the span without white space at its ends, and nothing but the whole of it. A
-    document is held out as a whole. White space alone, and all of a document, are not asked for.
+    The answer is the whole span, without white space at its ends. A document is held out as a
+    whole. Spans of white space only, or of a whole document, are not used.
 
     Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
@@ -71,7 +71,7 @@ class MaskedSpan(metaclass=Checked):
         return len(self.asked)
 
     def example(self, index: int) -> Example:
-        """The question of one span."""
+        """The example of one span."""
         document, span = self.asked[index]
         target = normalised_span(document.text.encode()[span.start : span.stop].decode())
         masked = mask_span(document.text, target, self.mask)

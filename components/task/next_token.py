@@ -1,4 +1,4 @@
-"""What comes next in a text."""
+"""Next-token reasoning task (RPT)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from rlcomp.data.template import check_wording
 
 
 class NextToken(metaclass=Checked):
-    r"""A document up to a position asks for how it goes on, after a thought.
+    r"""Next-token reasoning (RPT): the prompt is a document up to a position.
 
-    The answer is the true continuation, and ends (``answer_ends``) wherever a token of the document
-    does, so that several tokens may be foretold but no part of one. The demonstration foretells the
-    first token (up to a whole character). A document is held out as a whole.
+    The policy thinks, then predicts the continuation. The answer is the true continuation;
+    ``answer_ends`` marks its token boundaries, so that whole tokens only may be predicted. The
+    demonstration predicts the first token (up to a whole character). A document is held out as a
+    whole.
 
     Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
@@ -85,7 +86,7 @@ class NextToken(metaclass=Checked):
         return len(self.asked)
 
     def example(self, index: int) -> Example:
-        """The question of one position."""
+        """The example of one position."""
         document, span = self.asked[index]
         data = document.text.encode()
         ends = self._ends(document, span)

@@ -1,4 +1,4 @@
-"""Sums modulo a number: a text whose next token needs computation."""
+"""Synthetic corpus of modular sums: text whose last token needs computation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RunningSum(metaclass=Checked):
 
 
 def running_sums(context: str, *, modulus: int = 10) -> str:
-    """The sum of a text's last line step by step: a thought worth imitating.
+    """The running sums of a text's last line: a chain of thought for demonstrations.
 
     Examples:
         >>> running_sums("7+5+8+3=")

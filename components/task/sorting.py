@@ -1,4 +1,4 @@
-"""Sort the digits of a number: the smallest task on which everything can be seen to learn."""
+"""Sorting digits: a toy task on which every algorithm can be tested."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from rlcomp.errors import ConfigError
 class Text(metaclass=Checked):
     r"""The documents of a text file, or of all text files below a folder.
 
-    A document is the answer, and the demonstration goes on from its first word, so that to imitate
-    the demonstrations is to pre-train on the text. Other tasks take it as their corpus.
+    SFT on the demonstrations is pre-training on the text: the prompt is the first word, the
+    demonstration the rest. The answer is the whole document. Other tasks use it as their corpus.
 
     Args:
         path: a ``.txt``, ``.txt.gz``, ``.jsonl`` or ``.jsonl.gz`` file, or a folder; null: the
@@ -74,5 +74,5 @@ class Text(metaclass=Checked):
         return self.documents[index]
 
     def example(self, index: int) -> Example:
-        """The document, of which the first word asks for the rest, held out by its own text."""
+        """The document as an example: first word -> rest; the split hashes its own text."""
         return document_example(self.documents[index].text)

@@ -1,4 +1,4 @@
-"""What a critic says before the update."""
+"""The critic's values before the update."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.model.critic import Critic
 
 
 class ValueEstimate(Component):
-    """Values for the advantages, and to stay close to while the critic learns.
+    """Values before the update: for the advantages, and as the centre of the value clip.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 

@@ -18,13 +18,13 @@ from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
-from components.proximal.rollout import FromRollout
+from components.old_log_probs.rollout import FromRollout
 from components.reference.frozen import Frozen
 from components.reward.exact_match import ExactMatch
 from components.sampler.demonstrations import Demonstrations
 from components.sampler.uniform import Uniform
 from components.task.sorting import Sorting
-from rlcomp import JsonLines, LanguageModel, Make, Phase, Sampling, Schedule
+from rlcomp import JsonLines, LanguageModel, Make, Phase, Decoding, Schedule
 from rlcomp import causal_lm, character_tokenizer, run_phases, summarise
 
 directory, seed, sft_steps, rl_steps = [*sys.argv[1:], *["0", "75", "150"][len(sys.argv) - 2 :]]
@@ -34,7 +34,7 @@ tokenizer = character_tokenizer(characters="0123456789+-*/=()>: ,?")
 heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "context_length": 32}
 size = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 192, **heads}
 model = make("model", causal_lm, tokenizer=tokenizer, **size)
-policy = make("policy", LanguageModel, model=model, tokenizer=tokenizer, sampling=Sampling())
+policy = make("policy", LanguageModel, model=model, tokenizer=tokenizer, decoding=Decoding())
 reward = make("reward", ExactMatch)
 adamw = partial(AdamW, betas=(0.9, 0.95), weight_decay=0.0)
 evaluation = make("evaluation", Accuracy, policy=policy, task=task, reward=reward, max_new_tokens=8)

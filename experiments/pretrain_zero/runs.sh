@@ -3,7 +3,7 @@
 set -e
 runs=$1 seed=$2 base=$1/base/$2
 # The same for all: how answers are drawn, which groups are learnt from, how far a step may go.
-steps="sampling.temperature=1.0 filter=zero_variance loss/trust_region=clip_higher
+steps="decoding.temperature=1.0 filter=zero_variance loss/trust_region=clip_higher
   phases.warm_start.steps=100 phases.warm_start.every.evaluation=100 phases.warm_start.every.checkpoint=100
   phases.rl.steps=150 phases.rl.every.evaluation=50 phases.rl.every.checkpoint=150"
 one_form="phases.warm_start.stages=[demonstrations,sft_learner]"

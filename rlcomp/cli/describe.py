@@ -1,4 +1,4 @@
-"""``rlcomp-describe``: what a recipe is made of, and how two differ. Never imports torch."""
+"""``rlcomp-describe``: print or diff recipes. Never imports torch."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ def main() -> None:
 
 
 class Jobs:
-    """What Hydra calls, once or for every job of a sweep; keeps what went wrong.
+    """Hydra's task function, called once or for every job of a sweep; collects errors.
 
-    Hydra reports what a job raises in its own way, so a single run's mistake is kept and raised
+    Hydra reports a job's exceptions in its own way, so the error of a single run is kept and raised
     when Hydra is done.
     """
 
@@ -66,8 +66,8 @@ class Jobs:
         """The jobs that were stopped on request."""
         return [error for error in self.failed if isinstance(error, Interrupted)]
 
-    def told(self, error: Exception) -> Exception:
-        """What to say of an error that Hydra raised itself, or for a job."""
+    def describe_error(self, error: Exception) -> Exception:
+        """The message for an error raised by Hydra itself, or for a job."""
         if self.interrupted():
             return self.interrupted()[0]
         if self.started or isinstance(error, (UserError, HydraException)):
@@ -88,7 +88,7 @@ def _app() -> None:
     try:
         app(jobs)()
     except (OSError, ValueError, Interrupted) as error:
-        raise jobs.told(error) from error
+        raise jobs.describe_error(error) from error
     if jobs.failed:
         raise jobs.failed[0]
 

@@ -1,4 +1,4 @@
-"""``rlcomp-sample CHECKPOINT "prompt"``: ask a trained policy."""
+"""``rlcomp-sample CHECKPOINT "prompt"``: sample from a trained policy."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def sample(
     from rlcomp.seed import named_seed
 
     policy, config = trained_policy(checkpoint)
-    sampling = policy.sampling
+    decoding = policy.decoding
     if temperature is not None:
-        sampling = dataclasses.replace(sampling, temperature=temperature)
+        decoding = dataclasses.replace(decoding, temperature=temperature)
     answered = policy.generate(
         prompts,
         group_size=n,
         max_new_tokens=max_new_tokens or int(config.max_new_tokens),
-        sampling=sampling,
+        decoding=decoding,
         generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
     )
     texts = decode_texts(answered["response"])

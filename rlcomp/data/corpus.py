@@ -1,4 +1,4 @@
-"""Text files as documents: where each one stands, cut where it is too long.
+"""Text corpora: files as documents with byte offsets, split where they are too long.
 
 No torch here, so that a bad file is found before anything heavy is imported.
 """
@@ -81,7 +81,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _texts(file: Path, field: str) -> Iterator[tuple[str, bytes]]:
-    """The texts of a file, each with its place."""
+    """The texts of a file, each with its location."""
     if file.name.endswith(_PLAIN):
         yield str(file), _plain(file)
         return
@@ -116,7 +116,7 @@ def _field(row: Row, field: str) -> bytes:
 
 
 def _ranges(data: bytes, separator: str | None, longest: int) -> Iterator[tuple[int, int]]:
-    """From where to where the pieces go, in bytes."""
+    """Byte ranges of the pieces."""
     start = len(BOM_UTF8) if data.startswith(BOM_UTF8) else 0
     between = b"" if separator is None else separator.encode()
     for part in data[start:].split(between) if between else [data[start:]]:

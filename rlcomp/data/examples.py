@@ -1,4 +1,4 @@
-"""Which examples come next: training part, held-out part, shuffled epochs, room to answer."""
+"""Example selection: training and held-out part, shuffled epochs, prompt-length checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEASURED_SAMPLE = 256
 
 
 def training_examples(task: Task, indices: Iterable[int]) -> Iterator[Example]:
-    """Those of the examples at the indices that are not held out, in order."""
+    """The training examples at the indices, in order; held-out ones are skipped."""
     return (example for _, example in numbered_examples(task, indices))
 
 
@@ -77,7 +77,7 @@ def check_enough(task: Task, batch_size: int) -> None:
 def check_prompts_fit(
     task: Task, tokenizer: PreTrainedTokenizerBase, context_length: int, max_new_tokens: int
 ) -> None:
-    """Refuse a task whose longest prompt leaves no room for the answer.
+    """Refuse a task whose longest prompt leaves no room for a response.
 
     Every prompt is measured up to 10,000 examples, otherwise the last one and a sample of 256.
 
@@ -149,10 +149,10 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
 
 @runtime_checkable
 class TakesPassRates(Protocol):
-    """A sampler that wants to know how its prompts were answered."""
+    """Interface of samplers that take pass rates (curricula)."""
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
-        """How often each example (by its index in the task) was answered right, in [0, 1]."""
+        """Take the pass rate in [0, 1] of each example, by its index in the task."""
         ...
 
 
@@ -174,7 +174,7 @@ class ShuffledEpochs:
         self._order = islice(order, cursor, None)
 
     def _indices(self) -> Iterator[int]:
-        """The rest of this epoch, then the next one, without end."""
+        """Endless iterator of indices: the rest of this epoch, then the next ones."""
         while True:
             for index in self._order:
                 self.cursor += 1
@@ -189,11 +189,11 @@ class ShuffledEpochs:
         return [example for _, example in islice(self.numbered(), count)]
 
     def numbered(self) -> Iterator[tuple[int, Example]]:
-        """The walk itself, without end: index and example."""
+        """Endless iterator of index and example."""
         return numbered_examples(self.task, self._indices())
 
     def run_state(self) -> dict[str, int]:
-        """Where the walk stands; JSON-able."""
+        """The position in the epochs; JSON-serialisable."""
         return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
 
     def load_run_state(self, state: dict[str, int]) -> None:

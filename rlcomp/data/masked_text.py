@@ -1,4 +1,4 @@
-"""Which spans of a paragraph may be hidden, and the paragraph without them."""
+"""Span masking: validity of a span, and the masked paragraph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlcomp.errors import DataError
 
 
 def normalised_span(span: str) -> str:
-    r"""A span as it is looked for and compared: composed (NFC), no white space at its ends.
+    r"""Span normalisation: Unicode NFC, white space stripped at both ends.
 
     Source:
         Composition: Unicode Standard Annex 15; the rest is ours, no paper says how to compare.
@@ -23,7 +23,7 @@ def normalised_span(span: str) -> str:
 def span_problem(
     paragraph: str, span: str, *, longest_words: int = 8, largest_share: float = 0.2
 ) -> str | None:
-    """Why a span that somebody proposes to hide is no fair question; None if it is one.
+    """The reason why a proposed mask span is invalid; None if it is valid.
 
     Args:
         paragraph: the text it is taken from.
@@ -59,9 +59,9 @@ def span_problem(
 
 
 def mask_span(paragraph: str, span: str, mask: str) -> str:
-    """The paragraph (NFC) with the mask in place of every occurrence of a span.
+    """The paragraph (NFC) with every occurrence of a span replaced by the mask.
 
-    Every one: a single one left would give the answer away.
+    A remaining occurrence would leak the answer.
 
     Args:
         paragraph: holds the span.

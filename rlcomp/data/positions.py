@@ -1,4 +1,4 @@
-"""Spans of a text, and which of them are asked for."""
+"""Position filters: the spans of a text that become prediction targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 
 class Span(NamedTuple):
-    """A part of a text, in bytes of its UTF-8; both ends stand between two characters."""
+    """A span of a text in UTF-8 byte offsets, at character boundaries."""
 
     start: int
     stop: int
@@ -32,10 +32,10 @@ class Tokenised:
 
 
 class Position(Protocol):
-    """Chooses spans of texts."""
+    """Interface of position filters: chooses target spans of texts."""
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """For each text, the spans of it that are asked for, in order; the same ones every time.
+        """The target spans of each text, in order; deterministic.
 
         All texts at once, because a share of a corpus is known only where all of it has been seen.
         """
@@ -43,7 +43,7 @@ class Position(Protocol):
 
 
 def token_spans(document: Tokenised, min_context: int) -> dict[int, Span]:
-    r"""The places at which a next token can be asked for.
+    r"""Positions at which a next token can be predicted.
 
     Args:
         document: the text.
@@ -76,7 +76,7 @@ def is_boundary(data: bytes, place: int) -> bool:
 
 
 def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]:
-    """How a text goes on: after how many bytes its next tokens end.
+    """Byte offsets at which the next tokens of a text end.
 
     Args:
         document: the text.
@@ -112,7 +112,7 @@ def context_start(document: Tokenised, start: int, max_context: int) -> int:
 
 
 def byte_spans(text: str, places: Iterable[tuple[int, int]]) -> list[Span]:
-    """Spans given in characters, in bytes.
+    """Convert spans from character to byte offsets.
 
     Examples:
         >>> byte_spans("né!", [(1, 2), (2, 3)])

@@ -65,7 +65,7 @@ def read_rows(path: str, columns: AbstractSet[str]) -> Iterator[Row]:
 
 
 def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
-    """The rows, of which there must be at least one."""
+    """The rows; refuse an empty file."""
     row = None
     for row in rows:
         yield row
@@ -74,7 +74,7 @@ def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
 
 
 def _near(file: Path) -> str:
-    """What to try instead of a file that is not there."""
+    """Suggestion for a file that does not exist."""
     folder = file.parent
     while not folder.is_dir():
         file, folder = folder, folder.parent

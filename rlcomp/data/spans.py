@@ -1,4 +1,4 @@
-"""A corpus seen as all of the spans that are asked for."""
+"""Indexed spans of a corpus, chosen by a position filter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcomp.text.token_bytes import encoded_with_ends
 
 
 class CorpusSpans:
-    """The spans of a corpus that are asked for, each by a number.
+    """The chosen spans of a corpus, as a flat indexed sequence.
 
     Args:
         corpus: its answers are the texts.
@@ -49,7 +49,7 @@ class CorpusSpans:
         return self._stops[-1]
 
     def of(self, document: int) -> list[Span]:
-        """Those of one text, by its number in the corpus."""
+        """The spans of one document, by its index."""
         first = self._stops[document - 1] if document else 0
         places = self._places[2 * first : 2 * self._stops[document]]
         return [Span(start, stop) for start, stop in zip(places[::2], places[1::2], strict=True)]
@@ -60,7 +60,7 @@ class CorpusSpans:
         return self.documents[bisect_right(self._stops, index)], Span(start, stop)
 
     def source(self, index: int) -> str:
-        """What the text of a span is held out by; the same as in the corpus."""
+        """The held-out key of a span's document; the same as in the corpus."""
         return self._sources[bisect_right(self._stops, index)]
 
 
@@ -70,7 +70,7 @@ def _tokenised(tokenizer: PreTrainedTokenizerBase, text: str) -> Tokenised:
 
 
 class Maskable:
-    """Those of a position's spans that can be masked: visible, and not all of the text.
+    """Position filter: keeps spans that can be masked (visible, not the whole text).
 
     Args:
         position: chooses the spans.

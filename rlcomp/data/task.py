@@ -33,16 +33,16 @@ class Example:
 
     @property
     def held_out_by(self) -> str:
-        """The source, or the prompt where there is none."""
+        """The key of the held-out split: the source, or the prompt where there is none."""
         return self.prompt if self.source is None else self.source
 
     def is_held_out(self, fraction: float) -> bool:
-        """Whether it belongs to the part that only evaluators see."""
+        """Whether it belongs to the held-out part, which only evaluators use."""
         return is_held_out(self.held_out_by, fraction)
 
 
 def document_example(text: str) -> Example:
-    """A text to be imitated: its first word asks for the rest, and all of it is the answer.
+    """A document as an SFT example: the prompt is its first word, the demonstration the rest.
 
     A model that predicts its next tokens reads it as prompts are read that are cut from it: without
     what stands for an empty prompt in front.
@@ -58,7 +58,7 @@ def document_example(text: str) -> Example:
 
 
 class Task(Protocol):
-    """Where examples come from: a fixed, indexable set with a held-out part."""
+    """A task: a fixed, indexable set of examples with a held-out part."""
 
     held_out: float
 
@@ -72,7 +72,7 @@ class Task(Protocol):
 
 
 def is_held_out(prompt: str, fraction: float) -> bool:
-    """Whether a prompt belongs to the held-out part: by its hash, so that no order matters.
+    """Train/held-out split by the hash of the prompt, independent of the order.
 
     Examples:
         >>> sum(is_held_out(str(n), 0.1) for n in range(10_000))
@@ -83,7 +83,7 @@ def is_held_out(prompt: str, fraction: float) -> bool:
 
 
 def permutation(length: int, seed: int, name: str) -> Iterator[int]:
-    """Every index below ``length`` once, in an order fixed by (seed, name).
+    """A pseudo-random permutation of ``range(length)``, fixed by (seed, name).
 
     A Feistel network with cycle walking: nothing of size ``length`` is held, so a task of a million
     procedural examples costs what one of ten does.

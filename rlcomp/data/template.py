@@ -1,4 +1,4 @@
-"""Templates: texts in which fields stand in braces.
+"""Prompt templates: ``str.format`` fields and their validation.
 
 No torch here, so that a bad template is found before anything heavy is imported.
 """

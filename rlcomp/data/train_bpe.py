@@ -1,4 +1,4 @@
-"""A small byte-level BPE, learnt from a task's own documents."""
+"""Byte-level BPE tokenizer, trained on a task's documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys and values of prompts and of the answers that grow behind them."""
+"""KV cache with shared prompts for group decoding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Memory = tuple[Tensor, Tensor]
 
 
 class Cache:
-    """What a batch of answers attends to: prompts, each held once, and each answer's own tokens.
+    """KV cache of a batch of responses: each prompt stored once, plus each response's own tokens.
 
     Rows are answers. To read a prompt, its rows take slots beside it, as many for every prompt;
     a product of matrices then reads its keys once for all of its rows. When prompts are short or
@@ -63,7 +63,7 @@ class Cache:
         self._seen[..., self.length - 1] = 0.0
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some rows, in this order, and with the prompts they answer."""
+        """Keep some rows, in this order, and their prompts."""
         index = torch.tensor(rows, device=self._seen.device)
         for layer, memory in enumerate(self._own):
             self._own[layer] = _of(memory, index)
@@ -121,7 +121,7 @@ class Cache:
         return torch.baddbmm(read, own_weights, own_values).view(rows, -1)
 
     def _place(self, owners: Sequence[int]) -> None:
-        """Let rows read the prompts they answer: copies of them, or slots beside them."""
+        """Attach rows to their prompts: by copies of the prompts, or by slots beside them."""
         self._padding = self._mask_padding()
         if sum(each[:1].nbytes for each in self._prompts[0]) * len(owners) <= _COPIED:
             self._copy(owners)
@@ -146,7 +146,7 @@ class Cache:
         self._prompts = []
 
     def _seat(self, owners: Sequence[int]) -> None:
-        """Give every row a slot beside its prompt. Empty slots repeat the first row."""
+        """Assign every row a slot of its prompt (padded to equal counts with the first row)."""
         self._owners = list(owners)
         prompts, heads = self._prompts[0][0].shape[:2]
         taken = [0] * prompts

@@ -1,4 +1,4 @@
-"""Our own decode loop: prompts read once, finished rows dropped, no padding in linear layers."""
+"""Native decode loop: shared prompt prefill, finished rows dropped, no padding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def decode(
     draw: Draw,
     generator: torch.Generator,
 ) -> Sampled:
-    """Sample ``group_size`` answers to every prompt.
+    """Sample ``group_size`` responses per prompt.
 
     From the same generator it gives the tokens of
     :func:`rlcomp.engine.decode_transformers.decode`, as far as rounding leaves the logits alike.
@@ -61,7 +61,7 @@ Groups = dict[tuple[int, ...], list[int]]
 
 
 def _passes(groups: Groups, new: int, token_bytes: int) -> Iterator[Groups]:
-    """Prompts with their rows, as many at a time as there is memory for."""
+    """Chunks of prompts with their rows that fit in memory."""
     some: Groups = {}
     longest = answers = 0
     for prompt, rows in groups.items():
@@ -75,7 +75,7 @@ def _passes(groups: Groups, new: int, token_bytes: int) -> Iterator[Groups]:
 
 
 class _Loop:
-    """Prompts and their rows, all of which take a step at a time."""
+    """Decode loop over prompts and their rows, one step at a time."""
 
     def __init__(self, fused: Fused, groups: Groups, limit: int) -> None:
         prompts = list(groups)
@@ -94,7 +94,7 @@ class _Loop:
     def segments(
         self, draw: Draw, uniforms: Uniforms, eos: int
     ) -> Iterator[tuple[list[int], int, list[Drawn]]]:
-        """Steps taken by the same rows: the rows, the first step's number, what was drawn."""
+        """Runs of steps with the same rows: the rows, the first step, the draws."""
         alive = torch.ones(self.real, dtype=torch.bool, device=self.fused.device)
         start, steps = 0, list[Drawn]()
         for step in range(self.limit):
@@ -114,7 +114,7 @@ class _Loop:
         yield self.rows[: self.real], start, steps
 
     def _compact(self, left: list[int], size: int, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Go on with the rows that are left, some of them twice if they are too few."""
+        """Keep the unfinished rows, padded with repeated ones to an efficient size."""
         kept = (left + left)[:size]
         self.rows = [self.rows[row] for row in kept]
         self.real = len(left)
@@ -124,7 +124,7 @@ class _Loop:
         return torch.ones_like(index[: self.real], dtype=torch.bool), tokens[index]
 
     def _step(self, tokens: Tensor) -> None:
-        """Read one more token per row."""
+        """Forward one more token per row."""
         self.cache.grow()
         x, rotation = self.fused.embed(tokens, self.positions)
         for number, block in enumerate(self.fused.blocks):
@@ -135,12 +135,12 @@ class _Loop:
 
 
 def _size(rows: int) -> int:
-    """Rows to compute for so many that go on: few numbers, since kernels adapt to each."""
+    """Batch size for a number of unfinished rows: few sizes, since kernels adapt to each."""
     return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
 
 
 def _read(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Memory], Tensor]:
-    """What each layer remembers of the prompts, as :class:`Cache` takes it, and their logits."""
+    """Prefill: keys and values of the prompts for :class:`Cache`, and their logits."""
     memory = fused.memory(len(prompts), max(len(prompt) for prompt in prompts))
     logits: list[Tensor] = []
     start = tokens = 0

@@ -1,4 +1,4 @@
-"""The decode loop of transformers: for models our own loop does not know. No TensorDict in here."""
+"""Decode loop through the model's own forward (transformers), for any causal LM. No TensorDict."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ def decode(
     draw: Draw,
     generator: torch.Generator,
 ) -> Sampled:
-    """Sample ``group_size`` answers to every prompt.
+    """Sample ``group_size`` responses per prompt.
 
-    Each prompt is read once and its cache repeated for the answers of its group, where the cache
-    can be repeated.
+    Each prompt is prefilled once and its cache repeated for its group, where the cache allows it.
 
     Args:
         model: a causal model in eval mode.
@@ -61,7 +60,7 @@ def decode(
 
 @dataclass
 class _State:
-    """The model's memory of all rows, and its logits for their next token.
+    """Decoding state: the model's cache of all rows, and the logits of their next token.
 
     ``mask`` is None when no prompt is padded: attention without a mask is the fast path.
     """
@@ -74,7 +73,7 @@ class _State:
     cache: Cache | None = None
 
     def read(self, ids: Tensor) -> None:
-        """Read tokens at the positions, and keep the logits of the last one."""
+        """Forward tokens at the positions; keep the logits of the last one."""
         arguments: dict[str, object] = {"input_ids": ids, "attention_mask": self.mask}
         if self.traits.takes_positions:
             arguments["position_ids"] = self.positions
@@ -87,7 +86,7 @@ class _State:
         self.logits = output.logits[:, -1]
 
     def step(self, token: Tensor) -> None:
-        """Read one more token per row."""
+        """Forward one more token per row."""
         if self.traits.recurrent:
             # Such a memory has no columns: only what is being read can be padding.
             self.mask = None
@@ -109,7 +108,7 @@ class _State:
 def _prefill(
     model: PreTrainedModel, traits: Traits, prompts: Sequence[Sequence[int]], group_size: int
 ) -> _State:
-    """Read the prompts, padded on the left so that all of them end in the same column."""
+    """Prefill the prompts, left-padded so that all of them end in the same column."""
     if not traits.repeats_cache:
         prompts = [prompt for prompt in prompts for _ in range(group_size)]
     width = max(len(prompt) for prompt in prompts)

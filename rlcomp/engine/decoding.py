@@ -1,4 +1,4 @@
-"""The distribution tokens are drawn from, and the draw."""
+"""Decoding: temperature, top-k, top-p, min-p, and the token draw."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _BLOCK = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How the next token is drawn from the model's logits.
+class Decoding:
+    """Decoding parameters: temperature, top-k, top-p, min-p.
 
     The parts act in this order, as in transformers: temperature, top-k, top-p, min-p.
 
@@ -48,12 +48,12 @@ class Sampling:
 
     @property
     def truncates(self) -> bool:
-        """Whether some tokens may get probability 0."""
+        """Whether top-k, top-p or min-p may set probabilities to 0."""
         return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0
 
     @property
     def replays(self) -> bool:
-        """Whether the tokens kept are recorded, and scored over."""
+        """Whether sampling masks are recorded and replayed in scoring (DeepSeek-V3.2)."""
         return self.replay and self.truncates
 
 
@@ -64,77 +64,79 @@ def at_temperature(logits: Tensor, temperature: float) -> Tensor:
 
 
 @torch.no_grad()
-def kept(logits: Tensor, sampling: Sampling) -> Tensor:
-    """Which tokens may be drawn.
+def kept(logits: Tensor, decoding: Decoding) -> Tensor:
+    """The sampling mask: tokens that pass top-k, top-p and min-p.
 
     Args:
         logits: shape ``[N, V]``, already over the temperature.
-        sampling: the filters; its temperature is not used.
+        decoding: the filters; its temperature is not used.
 
     Returns:
         Shape ``[N, V]``, bool, at least one True per row.
     """
     scores = logits
-    if 0 < sampling.top_k < scores.shape[-1]:
-        last = scores.topk(sampling.top_k).values[..., -1:]
+    if 0 < decoding.top_k < scores.shape[-1]:
+        last = scores.topk(decoding.top_k).values[..., -1:]
         scores = scores.masked_fill(scores < last, -torch.inf)
-    if sampling.top_p < 1.0:
+    if decoding.top_p < 1.0:
         ascending, order = scores.sort(dim=-1)
-        below = ascending.softmax(-1).cumsum(-1) <= 1.0 - sampling.top_p
+        below = ascending.softmax(-1).cumsum(-1) <= 1.0 - decoding.top_p
         below[..., -1] = False
         scores = scores.masked_fill(torch.zeros_like(below).scatter(-1, order, below), -torch.inf)
-    if sampling.min_p > 0.0:
+    if decoding.min_p > 0.0:
         likely = scores.softmax(-1)
-        floor = sampling.min_p * likely.amax(-1, keepdim=True)
+        floor = decoding.min_p * likely.amax(-1, keepdim=True)
         scores = scores.masked_fill(likely < floor, -torch.inf)
     return scores > -torch.inf
 
 
-def filtered(logits: Tensor, sampling: Sampling, barred: Tensor | None = None) -> Tensor:
-    """Logarithms of what tokens are drawn in proportion to.
+def filtered(logits: Tensor, decoding: Decoding, suppressed: Tensor | None = None) -> Tensor:
+    """Filtered logits: temperature, suppressed tokens and the sampling mask applied.
 
     Args:
         logits: shape ``[N, V]``, any float dtype.
-        sampling: temperature and filters.
-        barred: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
+        decoding: temperature and filters.
+        suppressed: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
 
     Returns:
         Shape ``[N, V]``, not normalised, float32 at least; ``-inf`` where a token cannot be drawn.
     """
-    if sampling.temperature == 0:
-        likely = _without(at_temperature(logits, 1.0), barred)
+    if decoding.temperature == 0:
+        likely = _without(at_temperature(logits, 1.0), suppressed)
         point = torch.full_like(likely, -torch.inf)
         return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
     # Barred after the temperature: -inf over an infinite one is NaN.
-    scaled = _without(at_temperature(logits, sampling.temperature), barred)
-    if sampling.truncates:
-        scaled = scaled.masked_fill(~kept(scaled, sampling), -torch.inf)
+    scaled = _without(at_temperature(logits, decoding.temperature), suppressed)
+    if decoding.truncates:
+        scaled = scaled.masked_fill(~kept(scaled, decoding), -torch.inf)
     return scaled
 
 
-def sampling_log_probs(logits: Tensor, sampling: Sampling, barred: Tensor | None = None) -> Tensor:
-    """Log-probabilities of the distribution tokens are really drawn from.
+def sampling_log_probs(
+    logits: Tensor, decoding: Decoding, suppressed: Tensor | None = None
+) -> Tensor:
+    """Log-probs of the decoding distribution, filters included.
 
     Args:
         logits: shape ``[N, V]``, any float dtype.
-        sampling: temperature and filters.
-        barred: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
+        decoding: temperature and filters.
+        suppressed: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
 
     Returns:
         Shape ``[N, V]``, nats, float32 at least; ``-inf`` where a token cannot be drawn.
     """
-    return filtered(logits, sampling, barred).log_softmax(-1)
+    return filtered(logits, decoding, suppressed).log_softmax(-1)
 
 
-def _without(logits: Tensor, barred: Tensor | None) -> Tensor:
-    if barred is None:
+def _without(logits: Tensor, suppressed: Tensor | None) -> Tensor:
+    if suppressed is None:
         return logits
     # Far fewer than the vocabulary: a mask over all of it takes twenty times as long.
-    return logits.index_fill(-1, barred.nonzero().flatten(), -torch.inf)
+    return logits.index_fill(-1, suppressed.nonzero().flatten(), -torch.inf)
 
 
 def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw one token per row by inverting the cumulative distribution.
+    """Inverse-CDF sampling: draw one token per row.
 
     Each row's token is a function of its scores and its uniform number alone. A token whose
     probability is 0 in the dtype of the scores is never drawn. Of a large vocabulary first a block
@@ -175,7 +177,7 @@ def _in_blocks(scores: Tensor, top: Tensor) -> Tensor:
 
 
 def _invert(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each row of weights ``[N, n]`` the index at which their sum passes a share of the total.
+    """Inverse CDF: per row of weights ``[N, n]`` the index where the cumulative sum passes ``u``.
 
     With ``u`` in [0, total), the first index whose cumulative sum exceeds ``u`` is one at which the
     sum grows. Two roundings could break that (``u * total`` reaching ``total``; a parallel prefix
@@ -193,7 +195,7 @@ def _invert(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _left_over(weights: Tensor, cumulative: Tensor, index: Tensor, uniform: Tensor) -> Tensor:
-    """Where in the weight at the index the uniform number falls, in [0, 1], ``[N, 1]``."""
+    """The remainder of the uniform number within the chosen entry, in [0, 1], ``[N, 1]``."""
     weight = weights.gather(-1, index).double()
     level = uniform * cumulative[:, -1:]
     return ((level - cumulative.gather(-1, index)) / weight + 1).clamp_(0, 1)

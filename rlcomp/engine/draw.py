@@ -1,4 +1,4 @@
-"""What is drawn: a token for every row at every step, and the answers put together from them."""
+"""Token draws of the decode loop, and the responses assembled from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rlcomp.engine.decoding import Sampling, filtered, sample
+from rlcomp.engine.decoding import Decoding, filtered, sample
 from rlcomp.engine.sampling_mask import pack
 
 # Logits a draw looks at in one go: 1 million, which stay in a cache of 4 MB.
@@ -37,7 +37,7 @@ Draw = Callable[[Tensor, Tensor], Drawn]
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the model answered, row by row; ``S`` steps were taken.
+    """The sampled responses of a batch; ``S`` decode steps.
 
     Attributes:
         tokens: shape ``[B, S]``, int64; arbitrary after a row's end.
@@ -56,10 +56,10 @@ class Sampled:
 
 
 class Uniforms:
-    """Uniform numbers for the rows of a batch, step by step.
+    """Uniform random numbers for the rows of a batch, step by step.
 
-    A row's numbers depend on the generator, the size of the batch, and its place in it, not on
-    which rows have ended or are read together.
+    A row's numbers depend on the generator, the batch size and its place in the batch only, not on
+    which rows have finished or are decoded together.
 
     Args:
         rows: ``B``.
@@ -81,7 +81,7 @@ class Uniforms:
 
 
 class Transcript:
-    """What was drawn for the rows of a batch, in pieces.
+    """Buffer of the draws of a batch, in segments of steps.
 
     Args:
         rows: ``B``.
@@ -92,7 +92,7 @@ class Transcript:
         self._pieces: list[tuple[list[int], int, Drawn]] = []
 
     def write(self, rows: Sequence[int], start: int, steps: Sequence[Drawn]) -> None:
-        """Note steps that some rows took together.
+        """Store the steps of some rows.
 
         Args:
             rows: the first of those that were drawn for; the others are left out.
@@ -134,22 +134,22 @@ class Transcript:
 
 
 def draw_tokens(
-    logits: Tensor, uniform: Tensor, sampling: Sampling, barred: Tensor | None
+    logits: Tensor, uniform: Tensor, decoding: Decoding, suppressed: Tensor | None
 ) -> Drawn:
-    """Draw one token per row, some rows at a time.
+    """Draw one token per row, in chunks of rows.
 
     Args:
         logits: shape ``[N, V]``.
         uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
-        sampling: the distribution to draw from; whether the sets drawn from are recorded.
-        barred: tokens that are never drawn, shape ``[V]``, bool.
+        decoding: the distribution to draw from; whether the sets drawn from are recorded.
+        suppressed: tokens that are never drawn, shape ``[V]``, bool.
     """
     rows = max(1, _DRAWN // logits.shape[1])
     if len(logits) <= rows:
-        return _draw_some(logits, uniform, sampling, barred)
+        return _draw_some(logits, uniform, decoding, suppressed)
     starts = range(0, len(logits), rows)
     parts = [
-        _draw_some(logits[at : at + rows], uniform[at : at + rows], sampling, barred)
+        _draw_some(logits[at : at + rows], uniform[at : at + rows], decoding, suppressed)
         for at in starts
     ]
     kept = [part.kept for part in parts if part.kept is not None]
@@ -160,7 +160,9 @@ def draw_tokens(
     )
 
 
-def _draw_some(logits: Tensor, uniform: Tensor, sampling: Sampling, barred: Tensor | None) -> Drawn:
-    scores = filtered(logits, sampling, barred)
+def _draw_some(
+    logits: Tensor, uniform: Tensor, decoding: Decoding, suppressed: Tensor | None
+) -> Drawn:
+    scores = filtered(logits, decoding, suppressed)
     tokens, log_probs = sample(scores, uniform)
-    return Drawn(tokens, log_probs, pack(scores > -torch.inf) if sampling.replays else None)
+    return Drawn(tokens, log_probs, pack(scores > -torch.inf) if decoding.replays else None)

@@ -1,4 +1,4 @@
-"""How a language model is computed: which forward pass, which matrix product."""
+"""Compute engine of a language model: forward implementation and matmul kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """How a language model is computed. It changes speed and memory, and numbers by rounding only.
+    """Compute engine of a language model; changes speed and memory, and results by rounding only.
 
     Attributes:
         forward: ``packed`` is our own pass over the model's weights: no padding, every prompt read
@@ -49,7 +49,7 @@ class Engine:
             )
 
     def transformer(self, model: PreTrainedModel) -> Transformer | None:
-        """Our own forward pass for a model; None to use the model's.
+        """The native forward pass for a model; None to use the model's own.
 
         Args:
             model: a causal model in eval mode.
@@ -64,7 +64,7 @@ class Engine:
         return self._checked(model, model, layers, theirs)
 
     def backbone(self, model: PreTrainedModel, backbone: nn.Module) -> Transformer | None:
-        """Our own forward pass for a copy of a model's backbone; None to use the backbone's.
+        """The native forward pass for a copied backbone; None to use the backbone's own.
 
         Args:
             model: the model it was copied from.
@@ -104,7 +104,7 @@ class Engine:
         return None
 
     def kernel(self) -> Kernel:
-        """What multiplies.
+        """The matmul kernel.
 
         Raises:
             ConfigError: oneDNN is asked for and not there.
@@ -124,7 +124,7 @@ AUTO = Engine()
 def _agree(
     transformer: Transformer, theirs: Callable[[Tensor], Tensor], device: torch.device
 ) -> bool:
-    """Whether both say the same of a few tokens, to rounding."""
+    """Whether both give the same states for a few tokens, up to rounding."""
     rows = [[0, 1, 0, 1], [1, 1, 0]]
     ours, head = transformer(pack_prompts(rows, device), None)
     if head is not None:

@@ -1,4 +1,4 @@
-"""Which models of transformers our own forward pass knows, and their layers."""
+"""Model families supported by the native forward pass, and their modules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROTATIONS = ("default", "linear", "llama3", "yarn")
 
 
 def unknown(model: PreTrainedModel) -> str | None:
-    """Why a model cannot be read by our own forward pass; None if it can.
+    """The reason why the native forward pass does not support a model; None if it does.
 
     Args:
         model: a causal model of transformers.

@@ -1,4 +1,4 @@
-"""Weights of a model put together for many small steps, while they do not change."""
+"""Fused weights for decoding: stacked QKV and MLP matrices, merged adapters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEW = 128
 
 
 class Matrix:
-    """A linear layer for many products with few rows.
+    """A linear layer optimised for many products with few rows (decoding).
 
     Whatever the kernel, a large matrix on a CPU is copied, once, into the layout of oneDNN: with
     few rows, a product in the plain layout spends its time on making such a copy itself.
@@ -70,7 +70,7 @@ def _can_pack(weight: Tensor) -> bool:
 
 
 class Norm:
-    """A norm, in few calls.
+    """A normalisation layer, in few kernel calls.
 
     Args:
         module: a LayerNorm or a root-mean-square norm.
@@ -97,7 +97,7 @@ class Norm:
 
 
 class FusedBlock:
-    """A layer whose matrices on the same input are one matrix; adapters are merged into it.
+    """A transformer layer with fused QKV and MLP matrices and merged adapters.
 
     Of queries and keys, features that rotate together stand side by side, so that a rotation is the
     product of complex numbers. Their dot products, all that is made of them, stay what they are.
@@ -144,7 +144,7 @@ class FusedBlock:
         return turned[:, : self.heads], turned[:, self.heads :], v
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        """The stream behind the layer, ``[N, H]``, from what its heads attended ``[N, A]``."""
+        """The residual stream after the layer, ``[N, H]``, from the attention output ``[N, A]``."""
         x = x + self.out(attended)
         inner = self.expand(self.norms[1](x))
         if len(self.block.expand) == 2:
@@ -161,7 +161,7 @@ class FusedBlock:
 
 
 class Fused:
-    """A model's weights as they are now. Holds one more copy of those that are put together.
+    """A model's current weights, fused for decoding; one more copy of the fused ones.
 
     Args:
         transformer: the model.
@@ -191,7 +191,7 @@ class Fused:
             self.rotations = torch.complex(*parts)
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The stream before the first layer, ``[N, H]``, and the rotation of its positions."""
+        """The residual stream before the first layer, ``[N, H]``, and the rotary embeddings."""
         layers = self.layers
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
@@ -199,7 +199,7 @@ class Fused:
         return x, None if self.rotations is None else self.rotations[positions]
 
     def memory(self, prompts: int, longest: int) -> list[Memory]:
-        """Room for keys and values of prompts, for each layer, as the cache takes it."""
+        """Allocate the KV cache of the prompts for each layer."""
         new = self.like.new_zeros
         return [
             (
@@ -215,7 +215,7 @@ class Fused:
         return sum(keys.nbytes + values.nbytes for keys, values in self.memory(1, 1))
 
     def logits(self, x: Tensor) -> Tensor:
-        """Of the next token, ``[N, V]``, from the stream behind the last layer."""
+        """Logits of the next token, ``[N, V]``, from the residual stream after the last layer."""
         return self.head(self.norm(x))
 
 

@@ -1,4 +1,4 @@
-"""Linear layers by the matrix product that is fastest on this machine, or by a coarser one."""
+"""Linear layers with a selectable matmul kernel (torch, oneDNN, bfloat16)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROBES = 20
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
-    """``x @ weight.T + bias`` by a chosen product, differentiable once in all three.
+    """``x @ weight.T + bias`` by a chosen kernel, differentiable once in all three.
 
     Only the gradients that are wanted are computed, by the same kernel. A weight may be a
     transposed view; it is not copied for that. oneDNN prepares a program for every shape, which
@@ -66,7 +66,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
 
 
 def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
-    """Add ``g.T @ x`` to ``out`` in place: the gradient of a weight, a part of the rows at a time.
+    """Add a weight gradient ``g.T @ x`` to ``out`` in place, in chunks of rows.
 
     Nothing of the size of ``out`` is made.
 
@@ -99,7 +99,7 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
 
 @cache
 def fastest_kernel() -> Kernel:
-    """Which float32 product is faster on this machine: ``torch`` or ``onednn``.
+    """Benchmark: the faster float32 matmul on this machine, ``torch`` or ``onednn``.
 
     Tried once per process in some 80 ms; draws no random numbers from torch's own generator.
 
@@ -128,7 +128,7 @@ def has_onednn() -> bool:
 
 
 class _Linear(torch.autograd.Function):
-    """Three products by one kernel: the layer, and the gradients of its input and its weight."""
+    """Linear layer with forward and both gradients by one matmul kernel."""
 
     @staticmethod
     def forward(
@@ -192,7 +192,7 @@ def _weight_gradient(g: Tensor, x: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _pays(x: Tensor, weight: Tensor) -> bool:
-    """Whether oneDNN can multiply these, and win."""
+    """Whether oneDNN supports these factors and is faster."""
     rows = math.prod(x.shape[:-1])
     able = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
     return able and rows >= _LEAST_ROWS and rows * weight.numel() >= _LEAST_WORK

@@ -1,4 +1,4 @@
-"""Splitting a batch: minibatches by rows, micro-batches by a budget of tokens."""
+"""Minibatches (optimiser steps, by rows) and micro-batches (gradient accumulation, by tokens)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcomp.errors import ConfigError
 def minibatches(
     batch: TensorDict, number: int, unit_rows: int, generator: torch.Generator
 ) -> Iterator[TensorDict]:
-    """Shuffled parts of nearly equal size; rows of a unit (a pair) stay together.
+    """Shuffled minibatches of nearly equal size; rows of a unit (a pair) stay together.
 
     Raises:
         ConfigError: there are fewer units than minibatches, or a unit is incomplete.
@@ -39,7 +39,7 @@ def minibatches(
 def micro_batches(
     batch: TensorDict, budget: int | None, unit_rows: int, *, packed: bool
 ) -> Iterator[TensorDict]:
-    """Parts that a model reads within a budget of tokens.
+    """Micro-batches within a token budget.
 
     Args:
         batch: with ``attention_mask`` ``[B, T]`` when there is a budget.

@@ -1,4 +1,4 @@
-"""The root-mean-square norm, with a backward pass written out."""
+"""RMSNorm with an explicit backward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers about the vocabulary from the states of tokens, without all of the logits at once."""
+"""Memory-efficient output head: per-token functions of the logits, computed in tiles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.linear import Kernel, accumulate, linear
 from rlcomp.engine.logprob import token_log_probs, token_log_probs_slope
 
@@ -40,7 +40,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Measure:
-    """Numbers read off each row of logits.
+    """A function of each row of logits (log-prob, entropy, ...), with an optional gradient.
 
     Attributes:
         value: from some of the logits, ``[n, V]``, and the places of those tokens in the list to
@@ -57,16 +57,16 @@ class Measure:
 
 def taken_log_probs(
     tokens: Tensor,
-    sampling: Sampling,
-    barred: Tensor | None = None,
+    decoding: Decoding,
+    suppressed: Tensor | None = None,
     recorded: Tensor | None = None,
 ) -> Measure:
     """:func:`rlcomp.engine.logprob.token_log_probs` of listed tokens, in nats.
 
     Args:
         tokens: shape ``[N]``, int64.
-        sampling: a greedy one has no gradient.
-        barred: shape ``[V]``, bool; None for none.
+        decoding: a greedy one has no gradient.
+        suppressed: shape ``[V]``, bool; None for none.
         recorded: shape ``[N, ceil(V / 8)]``, uint8; None for none.
 
     Returns:
@@ -77,25 +77,27 @@ def taken_log_probs(
     """
 
     def value(logits: Tensor, some: slice) -> Tensor:
-        return token_log_probs(logits, tokens[some], sampling, barred, sets(some))
+        return token_log_probs(logits, tokens[some], decoding, suppressed, sets(some))
 
     def slope(gradient: Tensor, logits: Tensor, some: slice) -> Tensor:
-        return token_log_probs_slope(gradient, logits, tokens[some], sampling, barred, sets(some))
+        return token_log_probs_slope(
+            gradient, logits, tokens[some], decoding, suppressed, sets(some)
+        )
 
     def sets(some: slice) -> Tensor | None:
         return None if recorded is None else recorded[some]
 
-    return Measure(value, sampling.temperature > 0, slope)
+    return Measure(value, decoding.temperature > 0, slope)
 
 
 def by_rows(
     measures: Sequence[Measure], states: Tensor, rows: Tensor, head: Head | None
 ) -> list[Tensor]:
-    """Measures of the logits of listed tokens, some tokens at a time.
+    """Functions of the logits of listed tokens, computed tile by tile.
 
-    Logits are dropped as soon as they are measured, and computed again for the gradient, which
-    becomes that of the states and of the head at once. Beside the results and these gradients
-    about 16 million logits are alive. Problems below that size take the plain way.
+    Logits are dropped after use and recomputed in the backward pass, which directly accumulates the
+    gradients of the states and the head. At most about 16 million logits are in memory; smaller
+    problems are computed in one piece.
 
     Args:
         measures: what is read off the logits; one product with the head serves all.
@@ -137,7 +139,7 @@ def _at_once(
 
 
 class _ByTiles(torch.autograd.Function):
-    """Forward without a graph; backward with the graph of some tokens at a time."""
+    """Tiled output head: logits are dropped after the forward and recomputed in the backward."""
 
     @staticmethod
     def forward(
@@ -193,12 +195,12 @@ def _measured(
 
 
 def _wide(tensor: Tensor) -> torch.dtype:
-    """What sums over tiles are kept in: in bfloat16 every tile would round them again."""
+    """The dtype of sums over tiles: bfloat16 would round at every tile."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def _slope(measure: Measure, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:
-    """What a measure's gradient is with respect to the logits, shape ``[n, V]``."""
+    """The gradient of a measure with respect to the logits, shape ``[n, V]``."""
     if measure.slope is not None:
         return measure.slope(gradient, logits, place)
     with torch.enable_grad():
@@ -212,7 +214,7 @@ def _slope(measure: Measure, gradient: Tensor, logits: Tensor, place: slice) -> 
 def _collect(
     found: list[Tensor | None], rows: Tensor, taken: Tensor, gradient: Tensor, head: Head | None
 ) -> None:
-    """Add what a tile's gradient gives to those of the states, the weight and the bias."""
+    """Accumulate a tile's gradient into those of the states, the weight and the bias."""
     states, weight, bias = found
     if states is not None:
         back = gradient if head is None else linear(gradient, head.weight.t(), None, head.kernel)

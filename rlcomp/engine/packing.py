@@ -1,4 +1,4 @@
-"""Rows of a batch as one list of tokens: no padding, and every distinct prompt once."""
+"""Sequence packing without padding, with shared prompts (prefix sharing)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Tile:
-    """Tokens that attend together.
+    """A tile: tokens that attend to each other, with one mask.
 
     Attributes:
         rows: the tokens that ask, as a range of the packed list.
@@ -42,7 +42,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Packed:
-    """Tokens without padding; ``N`` of them.
+    """Packed sequences: ``N`` tokens without padding.
 
     Attributes:
         ids: shape ``[N]``, int64.
@@ -71,7 +71,7 @@ class Listed:
 
 
 def pack(batch: TensorDict) -> tuple[Packed, Listed]:
-    """Lay out what has to be read to predict the response tokens of a batch.
+    """Pack the tokens needed to predict the response tokens of a batch.
 
     A row's prompt is what stands before its first response token. Equal prompts are read once,
     wherever their rows stand. A row is read up to the token before its last response token, and a
@@ -104,7 +104,7 @@ def pack(batch: TensorDict) -> tuple[Packed, Listed]:
 
 
 def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
-    """Lay out prompts that are only read, each by itself.
+    """Pack prompts for prefill, each a sequence of its own.
 
     Args:
         prompts: non-empty lists of ids; equal ones are not merged.
@@ -147,7 +147,7 @@ class _Group:
 
 
 def packed_pieces(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Tensor]:
-    """Rows in pieces that pack into a budget of tokens; rows of one prompt stand together.
+    """Micro-batches of rows within a packed token budget; rows of one prompt stay together.
 
     Args:
         batch: holds ``tokens`` and ``response_mask``, shape ``[B, T]``.
@@ -194,7 +194,7 @@ def _members(ids: Indices, starts: Indices, ends: Indices) -> list[list[int]]:
 
 
 class _Layout:
-    """Which tokens of a flattened batch are read, in which order.
+    """Packing layout: which tokens of a flattened batch are read, in which order.
 
     Attributes:
         taken: their places, shape ``[N]``.
@@ -275,7 +275,7 @@ def _cut(group: _Group, offset: int, number: int, device: torch.device) -> Itera
 
 
 def _reads_on(part: _Group) -> bool:
-    """Whether an answer is better read as a sequence behind its prompt than with a mask.
+    """Whether a response is packed as a sequence after its prompt instead of with a mask.
 
     Then the prompt asks once more, in vain. A mask is as large as the answer times all it sees, and
     with one nothing is skipped of what lies ahead.
@@ -285,7 +285,7 @@ def _reads_on(part: _Group) -> bool:
 
 
 def _visible(groups: list[_Group], device: torch.device) -> Tensor:
-    """0 where a token sees another of its prompt or of its own answer, ``-inf`` elsewhere."""
+    """Attention bias: 0 within the prompt and the own response (causal), ``-inf`` elsewhere."""
     lengths = [length for group in groups for length in (group.prompt, *group.answers)]
     prompts, count = list[int](), 0
     for group in groups:

@@ -1,4 +1,4 @@
-"""What one reading of four tokens tells about a model."""
+"""Probe of a causal LM: call signature, cache type and causality, from one small forward."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CACHES = ("past_key_values", "cache_params")
 
 @dataclass(frozen=True)
 class Traits:
-    """How a causal model is spoken to.
+    """Call signature and cache type of a causal LM.
 
     Attributes:
         vocabulary: width of its logits; may exceed the number of the tokenizer's tokens.
@@ -36,20 +36,19 @@ class Traits:
 
     @property
     def recurrent(self) -> bool:
-        """Whether all of its memory is recurrent."""
+        """Whether its cache is purely recurrent (state-space models)."""
         return self.cache == "cache_params"
 
 
 @torch.no_grad()
 def probe(model: PreTrainedModel) -> Traits:
-    """Read two rows of four tokens that differ in the last one.
+    """Probe a model with two rows of four tokens that differ in the last one.
 
     Args:
         model: in eval mode.
 
     Raises:
-        ConfigError: what the model says of earlier tokens depends on a later one, or it keeps no
-            cache.
+        ConfigError: the model is not causal, or it returns no cache.
     """
     rows = torch.tensor([[0, 1, 0, 1], [0, 1, 0, 0]], device=model.device)
     name = model.config.model_type
@@ -80,7 +79,7 @@ def probe(model: PreTrainedModel) -> Traits:
 
 
 def _check_causal(logits: torch.Tensor, name: str) -> None:
-    """Hold the first three columns of both rows against each other.
+    """Causality check: the logits of the first three columns must agree.
 
     Raises:
         ConfigError: they differ by more than rounding.

@@ -1,4 +1,4 @@
-"""What is read off the logits of response tokens, under the distribution they are sampled from."""
+"""Readouts of logits: log-probs, squared probabilities, distributions, entropy."""
 
 from __future__ import annotations
 
@@ -8,74 +8,74 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logprob import entropy, log_distribution, squared_probs
 from rlcomp.engine.output_head import Measure, by_rows, taken_log_probs
 from rlcomp.engine.scoring import Scored
 from rlcomp.errors import ConfigError
 
 # From the listed tokens, the distribution, and ids of probability 0 (``[V]``, bool).
-Reading = Callable[[Scored, Sampling, "Tensor | None"], Measure]
+Reading = Callable[[Scored, Decoding, "Tensor | None"], Measure]
 
 
-def log_probs_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Measure:
-    """Log-prob of each listed token, shape ``[N]``, nats.
+def log_probs_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
+    """Readout: log-prob of each listed token, ``[N]``, nats.
 
-    Recorded kept sets replace the filters.
+    Recorded sampling masks replace the filters.
 
     Raises:
         ConfigError: a greedy policy is asked for a gradient.
     """
-    if sampling.temperature == 0 and torch.is_grad_enabled():
+    if decoding.temperature == 0 and torch.is_grad_enabled():
         raise ConfigError(
-            "sampling.temperature is 0: a greedy policy has no gradient. Train at a "
+            "decoding.temperature is 0: a greedy policy has no gradient. Train at a "
             "temperature above 0, and hand greedy sampling to whatever evaluates"
         )
-    return taken_log_probs(scored.targets, sampling, barred, scored.kept)
+    return taken_log_probs(scored.targets, decoding, suppressed, scored.kept)
 
 
-def squares_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Measure:
-    """Sum over the vocabulary of the squared probabilities at each listed token, shape ``[N]``."""
+def squares_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
+    """Readout: ``sum_v p_v^2`` at each listed token, ``[N]``."""
 
     def value(logits: Tensor, some: slice) -> Tensor:
         kept = None if scored.kept is None else scored.kept[some]
-        return squared_probs(logits, scored.targets[some], sampling, barred, kept)
+        return squared_probs(logits, scored.targets[some], decoding, suppressed, kept)
 
     return Measure(value)
 
 
-def distribution_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Measure:
+def distribution_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
     """Log-probs of all tokens, shape ``[N, V]``, nats, at the temperature, before any filter."""
     del scored
-    return Measure(lambda logits, _: log_distribution(logits, sampling.temperature, barred))
+    return Measure(lambda logits, _: log_distribution(logits, decoding.temperature, suppressed))
 
 
-def entropy_read(scored: Scored, sampling: Sampling, barred: Tensor | None) -> Measure:
+def entropy_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
     """Entropy at each listed token, shape ``[N]``, nats, at the temperature, before any filter."""
     del scored
-    return Measure(lambda logits, _: entropy(logits, sampling.temperature, barred))
+    return Measure(lambda logits, _: entropy(logits, decoding.temperature, suppressed))
 
 
 def read(
     scored: Scored,
     readings: Sequence[Reading],
     differentiable: Sequence[bool],
-    sampling: Sampling,
-    barred: Tensor | None,
+    decoding: Decoding,
+    suppressed: Tensor | None,
 ) -> list[Tensor]:
-    """What is read off the logits, each in its place.
+    """Compute the requested readouts and place them in the batch.
 
     Args:
         scored: the listed tokens.
         readings: what to read.
         differentiable: which of them need a graph, if they can have one.
-        sampling: the distribution the tokens are drawn from.
-        barred: ids of probability 0, shape ``[V]``, bool; None if there are none.
+        decoding: the distribution the tokens are drawn from.
+        suppressed: ids of probability 0, shape ``[V]``, bool; None if there are none.
 
     Returns:
         A tensor a reading, shape ``[B, T, ...]``, 0 outside the listed tokens.
     """
-    measures = [reading(scored, sampling, barred) for reading in readings]
+    measures = [reading(scored, decoding, suppressed) for reading in readings]
     wanted = [
         replace(measure, differentiable=measure.differentiable and wish)
         for measure, wish in zip(measures, differentiable, strict=True)

@@ -1,4 +1,4 @@
-"""Rotary positions, with a backward pass written out."""
+"""Rotary position embedding (RoPE) with an explicit backward pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def rotated(x: Tensor, rotation: Tensor) -> Tensor:
-    """Pairs of features turned by the angles of their positions.
+    """Apply rotary position embedding (RoPE) to pairs of features.
 
     Args:
         x: shape ``[N, heads, D]``.
@@ -42,7 +42,7 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class _Rotated(torch.autograd.Function):
-    """On a CPU a third of what autograd makes of it: the gradient is turned the other way."""
+    """Explicit backward: rotation by the negative angle; a third of autograd's time on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Sets of tokens as bits: what truncated sampling kept, one bit per token of the vocabulary."""
+"""Sampling masks (top-k, top-p, min-p) packed to one bit per vocabulary token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WEIGHTS = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
 def pack(kept: Tensor) -> Tensor:
-    """Eight tokens a byte, in the order of ``numpy.packbits``.
+    """Pack a sampling mask, eight tokens per byte, in the order of ``numpy.packbits``.
 
     Args:
         kept: shape ``[..., V]``, bool.
@@ -29,7 +29,7 @@ def pack(kept: Tensor) -> Tensor:
 
 
 def unpack(packed: Tensor, vocabulary: int) -> Tensor:
-    """The set that :func:`pack` packed.
+    """Unpack a sampling mask packed by :func:`pack`.
 
     Args:
         packed: shape ``[..., ceil(V / 8)]``, uint8.
@@ -47,7 +47,7 @@ def unpack(packed: Tensor, vocabulary: int) -> Tensor:
 
 
 def contains(packed: Tensor, tokens: Tensor) -> Tensor:
-    """Whether each set holds a token.
+    """Whether each packed sampling mask contains a token.
 
     Args:
         packed: shape ``[N, ceil(V / 8)]``, uint8.

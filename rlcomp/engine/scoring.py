@@ -1,4 +1,4 @@
-"""From rows of tokens to the states, or logits, that speak of their response."""
+"""Scoring forward pass: hidden states or logits that predict the response tokens."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Scored:
     kept: Tensor | None = None
 
     def spread(self, values: Tensor) -> Tensor:
-        """Values of the listed tokens in their places, 0 elsewhere; shape ``[B, T, ...]``."""
+        """Scatter values of the listed tokens to ``[B, T, ...]``; 0 elsewhere."""
         empty = values.new_zeros(self.shape.numel(), *values.shape[1:])
         return empty.index_copy(0, self.places, values).view(*self.shape, *values.shape[1:])
 
@@ -53,12 +53,12 @@ class Scored:
 def score_packed(
     transformer: Transformer, batch: TensorDict, weights: Mapping[str, Tensor] | None
 ) -> Scored:
-    """The states that predict response tokens, by our own forward pass.
+    """Hidden states that predict the response tokens, by the native forward pass.
 
     Args:
         transformer: reads packed tokens.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
-            holds ``kept_tokens``, each response token must be among its own.
+            holds ``sampling_mask``, each response token must be among its own.
         weights: parameters of the model, by name, to use in place of its own.
 
     Raises:
@@ -84,13 +84,13 @@ def score(
     batch: TensorDict,
     weights: Mapping[str, Tensor] | None,
 ) -> Scored:
-    """The logits that predict response tokens, by the model's own forward pass.
+    """Logits that predict the response tokens, by the model's own forward pass.
 
     Args:
         model: in eval mode.
         traits: how the model is spoken to.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
-            holds ``kept_tokens``, each response token must be among its own.
+            holds ``sampling_mask``, each response token must be among its own.
         weights: parameters of ``model``, by name, to use in place of its own.
 
     Raises:
@@ -120,20 +120,20 @@ def score(
 
 
 def _kept(batch: TensorDict, places: Tensor, vocabulary: int) -> Tensor | None:
-    """What was recorded for the listed tokens, shape ``[N, ceil(V / 8)]``."""
-    if "kept_tokens" not in batch.keys():
+    """Recorded sampling masks of the listed tokens, ``[N, ceil(V / 8)]``; None without."""
+    if "sampling_mask" not in batch.keys():
         return None
-    width, wanted = batch["kept_tokens"].shape[-1], -(-vocabulary // 8)
+    width, wanted = batch["sampling_mask"].shape[-1], -(-vocabulary // 8)
     if width != wanted:
-        raise ShapeError(f"'kept_tokens' has {width} bytes a token, the model needs {wanted}")
-    kept: Tensor = batch["kept_tokens"].flatten(0, 1)[places]
+        raise ShapeError(f"'sampling_mask' has {width} bytes a token, the model needs {wanted}")
+    kept: Tensor = batch["sampling_mask"].flatten(0, 1)[places]
     tokens = batch["tokens"].flatten()[places]
     lost = ~contains(kept, tokens)
     if bool(lost.any()):
         row, column = divmod(int(places[lost][0]), batch["tokens"].shape[1])
         raise DataError(
-            f"'kept_tokens' at [{row}, {column}] lacks token {int(tokens[lost][0])}, which stands "
-            "there: hand over the sets that the tokens were sampled from"
+            f"'sampling_mask' at [{row}, {column}] lacks token {int(tokens[lost][0])}, which "
+            "stands there: hand over the sets that the tokens were sampled from"
         )
     return kept
 
@@ -157,7 +157,7 @@ def _logits(
 
 
 def pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
-    """Rows of similar length, the longest first, in pieces a model can read in one go.
+    """Rows sorted by length, longest first, in batches of bounded size.
 
     Args:
         response_mask: shape ``[B, T]``, bool.

@@ -1,4 +1,4 @@
-"""A causal model of transformers, read by our own forward pass over its own weights."""
+"""Native forward pass of transformers' causal LMs, over their own weights."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Block:
         return [q, k, v]
 
     def finish(self, x: Tensor, attended: Tensor, kernel: Kernel) -> Tensor:
-        """The stream behind the layer, ``[N, H]``, from what its heads attended ``[N, A]``."""
+        """The residual stream after the layer, ``[N, H]``, from the attention output ``[N, A]``."""
         x = x + apply(self.out, attended, kernel)
         y = normed(self.norms[1], x)
         inner = self.activation(apply(self.expand[0], y, kernel))
@@ -93,7 +93,7 @@ class Layers:
 
 
 class Transformer(nn.Module):
-    """The forward pass of a causal model over packed tokens.
+    """Native forward pass of a causal LM over packed tokens.
 
     Holds no weight of its own, and is no part of its model: it reads the model's modules, adapters
     included, so that training, checkpoints and switched-off adapters need not know of it.
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
         return functional_call(self, named, (packed, wanted))  # type: ignore[no-any-return]
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The stream before the first layer, ``[N, H]``, and the rotation of its positions."""
+        """The residual stream before the first layer, ``[N, H]``, and the rotary embeddings."""
         layers = self.layers
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
@@ -157,18 +157,18 @@ class Transformer(nn.Module):
         return x, torch.stack([cos[0], sin[0]])[:, :, None]
 
     def final(self, x: Tensor) -> Tensor:
-        """The stream behind the last layer, normed."""
+        """The residual stream after the last layer, normed."""
         return normed(self.layers.norm, x)
 
     def head(self) -> Head | None:
-        """The output head, with the weights of this moment."""
+        """The output head, with its current weights."""
         module = self.layers.head
         return None if module is None else Head(module.weight, module.bias, self.kernel)
 
 
 def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
-    """A linear layer; one with adapters, or that is listened to, runs as it is."""
-    if listened(module):
+    """A linear layer by our kernel; one with adapters or forward hooks runs as it is."""
+    if has_hooks(module):
         return module(x)  # type: ignore[no-any-return]
     if type(module) is nn.Linear:
         return linear(x, module.weight, module.bias, kernel)
@@ -180,14 +180,14 @@ def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
 
 
 def normed(module: nn.Module, x: Tensor) -> Tensor:
-    """A norm: LayerNorm as it is, the families' root-mean-square norms by a kernel of ours."""
-    if isinstance(module, nn.LayerNorm) or listened(module):
+    """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel."""
+    if isinstance(module, nn.LayerNorm) or has_hooks(module):
         return module(x)  # type: ignore[no-any-return]
     return rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
 
 
-def listened(module: nn.Module) -> bool:
-    """Whether somebody has hung a hook on it."""
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a module has hooks."""
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 

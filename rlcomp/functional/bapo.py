@@ -1,4 +1,4 @@
-"""BAPO: bounds of the ratio that leave positive tokens their share of the objective."""
+"""BAPO: search of the adaptive clip bounds."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from torch import Tensor
 
 Measure = Literal["gradient", "value"]
 
-# Bounds are sums of steps; what they select must not hang on the last digit.
+# Bounds are sums of steps: compare with slack, so that rounding does not decide.
 _SLACK = 1e-12
 
 
 class Path(NamedTuple):
-    """The values a bound runs through: from ``start`` by ``step`` up to ``end``."""
+    """Search grid of one bound: from ``start`` by ``step`` up to ``end``."""
 
     start: float
     end: float
     step: float
 
     def after(self, value: float) -> float:
-        """The next value; ``end`` stays."""
+        """The next value, at most ``end``."""
         value += self.step
         return value if value < self.end - _SLACK else self.end
 
 
 class Bounds(NamedTuple):
-    """What the search found: both bounds, the share they give, and how many steps it took."""
+    """Result of the search: both bounds, the share reached and the number of steps."""
 
     floor: float
     ceiling: float
@@ -38,7 +38,10 @@ class Bounds(NamedTuple):
 def contributions(
     ratio: Tensor, advantage: Tensor, floor: float, ceiling: float, measure: Measure
 ) -> Tensor:
-    """How much each token adds to the objective or to its gradient, in absolute value.
+    """Absolute contribution of each token to the clipped objective, or to its gradient.
+
+    ``value``: ``|min(r A, clip(r, floor, ceiling) A)|``; ``gradient``: ``r |A|`` where that is not
+    clipped, else 0.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.
@@ -69,7 +72,7 @@ def contributions(
 
 
 def positive_share(contribution: Tensor, advantage: Tensor) -> float:
-    """What tokens with positive advantage contribute, as a share of everything.
+    """Share of the positive tokens: ``sum_{A > 0} m / sum m`` of the contributions ``m``.
 
     Args:
         contribution: shape ``[B, T]``, not negative.
@@ -98,7 +101,7 @@ def search_bounds(
     paths: tuple[Path, Path],
     measure: Measure,
 ) -> Bounds:
-    """Widen the ceiling, then raise the floor, until positive tokens have their share.
+    """BAPO's search: raise the ceiling, then the floor, until the positive share is reached.
 
     Args:
         ratio: of the whole optimiser step, shape ``[B, T]``; no gradient is used.

@@ -1,4 +1,4 @@
-"""Baselines that are no statistics of a group's rewards alone."""
+"""Baselines of ReMax (greedy reward) and OTB (optimal token baseline)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.functional.masked import masked
 def greedy_reward(
     reward: Tensor, group_id: Tensor, valid: Tensor, greedy: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The reward of the greedy answer to the row's prompt.
+    """ReMax baseline: the reward of the greedy response to the row's prompt.
 
     Args:
         reward: shape ``[B]``.
@@ -51,7 +51,7 @@ def greedy_reward(
 
 
 def score_energy(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -> Tensor:
-    """The squared norm of the gradient of ``log pi`` by the logits: ``1 - 2 pi + sum_v pi_v^2``.
+    """Squared norm of ``grad_logits log pi(a)``: ``1 - 2 pi(a) + sum_v pi(v)^2``.
 
     Args:
         log_probs: of the tokens taken, shape ``[B, T]``, nats.
@@ -70,16 +70,17 @@ def score_energy(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -> Tens
         tensor([[0.5000]])
     """
     energy = 1 - 2 * masked(log_probs, mask).exp() + masked(squared_probs, mask)
-    # Of a policy that is certain, rounding leaves less than 0.
+    # For a deterministic policy rounding can go below 0.
     return masked(energy.clamp(min=0), mask)
 
 
 def weighted_token_baseline(
     returns: Tensor, weight: Tensor, mask: Tensor, group_id: Tensor
 ) -> Tensor:
-    """``G_t - sum_i W_it G_it / sum_i W_it`` over the group's answers that have a token at ``t``.
+    """Returns minus their weighted group mean at each position (optimal token baseline).
 
-    Answers are compared column by column: those of a group follow the same prompt.
+    ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group with a token at
+    ``t``. Columns are comparable because a group shares its prompt.
 
     Args:
         returns: ``G``, the rewards from the token on, shape ``[B, T]``.

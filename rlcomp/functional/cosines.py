@@ -1,4 +1,4 @@
-"""Which of several vectors their weighted sum goes along, and which it goes against."""
+"""Cosine similarity of a weighted sum with each of its vectors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ CANCELLED = 1e-6
 
 
 def cosines(gram: Tensor, weights: Tensor) -> Tensor:
-    """Of ``sum_j w_j g_j`` with each of the vectors ``g_i``.
+    """Cosine similarity of ``sum_j w_j g_j`` with each vector ``g_i``.
 
-    Where the terms cancel (the sum is shorter than 1e-6 of their lengths together), it is divided
-    by that bound instead of its length, so that rounding points nowhere.
+    Where the terms cancel (the sum is shorter than 1e-6 of their summed lengths), that bound is the
+    divisor instead of its norm, so that rounding noise has cosine near 0.
 
     Args:
         gram: inner products of the vectors, shape ``[K, K]``.

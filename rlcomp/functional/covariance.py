@@ -1,4 +1,4 @@
-"""Tokens that drive the entropy down: those whose log-prob and advantage vary together."""
+"""Token selection by covariance of log-prob and advantage (Clip-Cov, KL-Cov)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.functional.ratio_distance import ROUNDING
 
 
 def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:
-    """Each token's part in the covariance of log-prob and advantage.
+    """Token-wise covariance of log-prob and advantage (Clip-Cov, KL-Cov).
 
     Args:
         log_probs: shape ``[B, T]``, nats; of the whole optimiser step.
@@ -40,7 +40,7 @@ def _centred(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def count_of(mask: Tensor, share: float) -> int:
-    """How many tokens a share of the mask is: rounded down, at least one.
+    """Number of tokens in a share of the mask: ``max(1, floor(share * N))``.
 
     Args:
         mask: shape ``[B, T]``, bool.
@@ -60,10 +60,10 @@ def count_of(mask: Tensor, share: float) -> int:
 
 
 def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
-    """The ``count`` largest values among the eligible; ties with the last one are all in.
+    """Top-k selection among the eligible; ties with the k-th value are all selected.
 
-    A tie is whatever is within 1e-5: answers that begin alike have equal values but for rounding.
-    So the choice depends neither on the order of rows nor on the batch the model read them in.
+    Values within 1e-5 tie: responses with a common prefix have equal values up to rounding. The
+    selection then depends neither on the order of rows nor on how they were batched.
 
     Args:
         values: shape ``[B, T]``.
@@ -88,11 +88,11 @@ def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
 
 
 def drawn(eligible: Tensor, by: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """At most ``count`` of the eligible tokens, at random.
+    """Random selection of at most ``count`` eligible tokens.
 
-    They are drawn from a list sorted by a property of theirs, so that padding does not change the
-    draw, nor does the order of rows but among equals. The property must be data: with what a model
-    computes, rounding would sort answers that begin alike.
+    Candidates are first sorted by ``by``, so that neither padding nor the order of rows (except
+    among ties) changes the draw. ``by`` must be data: model outputs differ by rounding between
+    responses with a common prefix.
 
     Args:
         eligible: shape ``[B, T]``, bool.

@@ -1,4 +1,4 @@
-"""Weights for how hard a prompt is."""
+"""GRPO-LEAD's difficulty weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 def difficulty_weight(
     accuracy: Tensor, low: float, high: float, midpoint: float, steepness: float
 ) -> Tensor:
-    """A logistic fall from ``high``, where all answers are wrong, to ``low``, where all are right.
+    """GRPO-LEAD's difficulty weight: logistic in the group accuracy ``q``.
 
     ``w(q) = low + (high - low) / (1 + exp(steepness (q - midpoint)))``
 
@@ -41,7 +41,7 @@ def difficulty_weighted(
     midpoint: float,
     steepness: float,
 ) -> Tensor:
-    """Right answers to hard prompts count more, and so do wrong answers to easy ones.
+    """GRPO-LEAD's advantage reweighting by difficulty.
 
     ``A w(q)`` where ``A > 0``, ``A w(1 - q)`` elsewhere, with w of :func:`difficulty_weight`.
 

@@ -1,4 +1,4 @@
-"""Pareto fronts and how good they are; every objective is maximised. Never imports torch."""
+"""Pareto fronts and quality indicators (maximisation). Never imports torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = npt.NDArray[np.float64]
 
 
 def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which points no other one dominates.
+    """Mask of the non-dominated points (Pareto front).
 
     One dominates another where it is at least as good in every objective and better in one; equal
     points do not dominate each other, so all of them are kept.
@@ -43,7 +43,7 @@ def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Volume of what the points dominate above a reference point.
+    """Hypervolume dominated by the points above a reference point.
 
     A point that is not above the reference in every objective adds nothing.
 
@@ -74,7 +74,7 @@ def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def igd_plus(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """How far, on average, a reference front lies above the points (IGD+).
+    """IGD+: mean distance from a reference front to the points, one-sided.
 
     Of each point of the reference the distance to the nearest of the points, counting only the
     objectives in which that one falls short; 0 where all of the reference is reached.
@@ -104,7 +104,7 @@ def igd_plus(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def additive_epsilon(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """By how much all points would have to rise, in every objective, to cover a reference front.
+    """Additive epsilon indicator of a reference front.
 
     ``max_b min_a max_i (b_i - a_i)`` over ``b`` of the reference and ``a`` of the points.
 
@@ -133,7 +133,7 @@ def additive_epsilon(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def extent(points: npt.ArrayLike) -> float:
-    """How far apart the ends of the front of the points lie: the diagonal of the box around it.
+    """Extent of the points' front: diagonal of its bounding box.
 
     Args:
         points: shape ``[n, K]``, at least one; dominated ones are left out.

@@ -1,4 +1,4 @@
-"""Advantages of answers to the same prompt, relative to one another."""
+"""Group-relative advantages (GRPO, Dr. GRPO, RLOO, OPO, Pass@k, GPG, GDPO)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ SAME = 1e-8
 
 
 def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """``R - mean_g(R)``; exactly 0 for invalid rows, groups of one and groups of equal rewards.
+    """Dr. GRPO: group-centred reward.
+
+    ``A_i = R_i - mean_g(R)``; exactly 0 for invalid rows, groups of one and groups of equal
+    rewards.
 
     Args:
         reward: shape ``[B]``.
@@ -40,7 +43,9 @@ def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float) -> Tensor:
-    """``(R - mean_g) / (std_g + epsilon)`` with the unbiased std (n - 1).
+    """GRPO: reward standardised in its group.
+
+    ``A_i = (R_i - mean_g(R)) / (std_g(R) + eps)`` with the unbiased std (n - 1).
 
     Args:
         reward: shape ``[B]``.
@@ -61,7 +66,10 @@ def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon:
 def group_batch_standardised(
     reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float
 ) -> Tensor:
-    """``(R - mean_g) / (std + epsilon)`` with the unbiased std of all valid rewards of the batch.
+    """GRPO with group mean and batch std.
+
+    ``A_i = (R_i - mean_g(R)) / (std_B(R) + eps)`` with the unbiased std of all valid rewards of the
+    batch.
 
     Args:
         reward: shape ``[B]``.
@@ -85,7 +93,9 @@ def group_batch_standardised(
 
 
 def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """``R_i - mean_{j != i} R_j = n / (n - 1) * (R_i - mean(R))`` over the valid rows of a group.
+    """RLOO: leave-one-out baseline over the valid rows of a group.
+
+    ``A_i = R_i - mean_{j != i} R_j = (n / (n - 1)) (R_i - mean_g(R))``.
 
     Args:
         reward: shape ``[B]``.
@@ -109,9 +119,10 @@ def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """``R_i - sum_j n_j R_j / sum_j n_j``: long answers count for more in the baseline.
+    """OPO: length-weighted group baseline.
 
-    The optimal baseline weighs with the squared norm of the score, which grows with the length.
+    ``A_i = R_i - sum_j n_j R_j / sum_j n_j``. The variance-optimal baseline weights rewards by the
+    squared norm of the score function, which grows with the length.
 
     Args:
         reward: shape ``[B]``.
@@ -139,10 +150,10 @@ def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Ten
 def best_over_second(
     reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float | None
 ) -> Tensor:
-    """The best answer of a group gets its lead over the second best, all others get 0.
+    """Pass@k: leave-one-out credit for the maximum of the group.
 
-    That is what the group's maximum would lose without this answer: a leave-one-out estimate of
-    the gradient of the expected maximum. Two best answers lead by 0.
+    ``A_i = R_(1) - R_(2)`` for the best response, 0 for all others (and for ties), optionally over
+    ``std_g(R) + eps``: what the maximum of the group would lose without the response.
 
     Args:
         reward: shape ``[B]``.
@@ -169,7 +180,9 @@ def best_over_second(
 
 
 def signal_weighted(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """``B / #{R != 0} * (R - mean_g)``: a batch with few rewards weighs as much as one with many.
+    """GPG: group-centred reward, rescaled by the share of non-zero rewards.
+
+    ``A_i = (B / #{j: R_j != 0}) (R_i - mean_g(R))``.
 
     Args:
         reward: shape ``[B]``.
@@ -194,10 +207,10 @@ def decoupled_standardised(
     valid: Tensor,
     epsilon: float,
 ) -> Tensor:
-    """Each reward standardised in its group, then the weighted sum standardised over the batch.
+    """GDPO: decoupled group normalisation of several rewards.
 
     ``S = sum_k w_k (R_k - mean_g) / (std_g + epsilon)`` and ``A = S / (std(S) + epsilon)``. The
-    mean of ``S`` need not be taken off: it is 0, because it is 0 in every group.
+    mean of ``S`` is 0 in every group, so it is not subtracted.
 
     Args:
         rewards: by name, shape ``[B]`` each.
@@ -221,12 +234,12 @@ def decoupled_standardised(
 
 
 def _std(values: Tensor) -> Tensor:
-    """Unbiased; 0 of fewer than two values."""
+    """Unbiased standard deviation; 0 for fewer than two values."""
     return values.std() if values.numel() > 1 else values.new_zeros(())
 
 
 class Groups:
-    """Sums over the valid rows of each group, seen from every row; on the CPU.
+    """Group statistics over valid rows, broadcast to every row; on the CPU.
 
     Args:
         reward: shape ``[B]``, any dtype.
@@ -237,7 +250,7 @@ class Groups:
         reward: float32 at least, 0 where not valid.
         valid: bool.
         count: valid rows of the row's group.
-        counted: rows that differ from another valid one of their group; all others get 0.
+        counted: valid rows of groups with at least two valid, not all equal rewards; others get 0.
 
     Raises:
         NumericalError: a valid reward is not finite.
@@ -268,11 +281,11 @@ class Groups:
         return start.scatter_reduce(0, self.index, marked, "amax")[self.index]
 
     def kept(self, values: Tensor) -> Tensor:
-        """``values`` ``[B]``, exactly 0 where there is nothing to compare with."""
+        """``values`` ``[B]``, exactly 0 where ``counted`` is False."""
         return torch.where(self.counted, values, torch.zeros_like(values))
 
     def centred(self) -> Tensor:
-        """The reward above the mean of its group."""
+        """``R_i - mean_g(R)``."""
         return self.kept(self.reward - self.total(self.reward) / self.count.clamp(min=1))
 
     def std(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which groups have something to learn from, and how many of their answers are right."""
+"""Reward variance and accuracy of groups (DAPO dynamic sampling)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rlcomp.functional.group import Groups
 
 
 def varied(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Whether the rewards of a row's group differ: ``max_g(R) - min_g(R) > 0``, beyond rounding.
+    """Non-zero reward variance of a row's group (DAPO dynamic sampling).
 
-    A group is judged by its valid rows, and all its rows get the same verdict. The extremes are
-    compared, not the standard deviation: that of 0.1, 0.1, 0.1 is 1.4e-17 in float64, and above 0.
+    ``max_g(R) - min_g(R) > 0`` beyond rounding, over the valid rows; the same for all rows of a
+    group. Not the standard deviation: that of 0.1, 0.1, 0.1 is 1.4e-17 in float64, above 0.
 
     Args:
         reward: shape ``[B]``, any dtype.
@@ -39,7 +39,7 @@ def varied(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 def group_accuracy(correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """The share of right answers among the valid ones of a row's group.
+    """Group accuracy: the share of correct responses among the valid ones of a row's group.
 
     Args:
         correct: shape ``[B]``, bool.

@@ -1,7 +1,7 @@
-"""Weights for data of another policy: importance ratios, bounds on them, and token filters.
+"""Importance weights and filters for off-policy data: TIS, MIS, Geo-RS, OPSM.
 
-The gap of a token is ``log pi_old - log pi_rollout``: what the trainer says of it before the update
-against what the sampler recorded (another engine, or an older policy).
+The gap of a token is ``log pi_old - log pi_rollout``: the log-prob of the trainer before the update
+minus that recorded by the sampler (another engine, or an older policy).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Aggregate = Literal["token", "sum", "mean", "max"]
 
 
 def sampler_gap(old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """``log pi_old - log pi_rollout`` per token; 0 where the sampler recorded NaN.
+    """Sampler-trainer mismatch per token: ``log pi_old - log pi_rollout``; 0 for NaN records.
 
     Args:
         old_log_probs: shape ``[B, T]``, nats.
-        rollout_log_probs: shape ``[B, T]``, nats; NaN says that the sampler kept no record.
+        rollout_log_probs: shape ``[B, T]``, nats; NaN: not recorded by the sampler.
         mask: shape ``[B, T]``, bool.
 
     Returns:
@@ -44,7 +44,7 @@ def sampler_gap(old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor) 
 
 
 def recorded(rollout_log_probs: Tensor, otherwise: Tensor) -> Tensor:
-    """The sampler's log-probs, and others where it recorded NaN.
+    """The sampler's log-probs, with a fallback where it recorded NaN.
 
     Args:
         rollout_log_probs: shape ``[B, T]``, nats.
@@ -66,7 +66,9 @@ def recorded(rollout_log_probs: Tensor, otherwise: Tensor) -> Tensor:
 
 
 def at_level(gap: Tensor, mask: Tensor, level: Level) -> Tensor:
-    """The log-weight of every token: its own gap, or the sum or mean of its sequence's.
+    """Log importance weight at token, sequence or geometric-mean level.
+
+    ``token``: ``x_t``; ``sequence``: ``sum_t x_t``; ``sequence_mean``: ``(1 / n) sum_t x_t``.
 
     A sum grows with the length: 0.002 nats per token are e^8 after 4,000 of them.
 
@@ -95,7 +97,7 @@ def at_level(gap: Tensor, mask: Tensor, level: Level) -> Tensor:
 
 
 def truncated_weight(log_weight: Tensor, floor: float, cap: float) -> Tensor:
-    """Truncated importance sampling: ``clamp(exp(log_weight), floor, cap)``.
+    """Truncated importance sampling (TIS): ``clip(exp(log_weight), floor, cap)``.
 
     Args:
         log_weight: shape ``[B, T]``, nats.
@@ -116,7 +118,7 @@ def truncated_weight(log_weight: Tensor, floor: float, cap: float) -> Tensor:
 
 
 def inside(log_weight: Tensor, low: float, high: float) -> Tensor:
-    """Where ``low <= exp(log_weight) <= high``.
+    """Masked importance sampling (IcePop): where ``low <= exp(log_weight) <= high``.
 
     Args:
         log_weight: shape ``[B, T]``, nats.
@@ -139,10 +141,10 @@ def inside(log_weight: Tensor, low: float, high: float) -> Tensor:
 
 
 def normaliser(weight: Tensor, mask: Tensor, level: Level) -> Tensor:
-    """The mean weight: of all tokens, or of all sequences with a token.
+    """Normaliser of self-normalised importance sampling: the mean weight over tokens or sequences.
 
     Args:
-        weight: shape ``[B, T]``; the same for all tokens of a row where ``level`` is no token.
+        weight: shape ``[B, T]``; constant in each row unless ``level`` is ``token``.
         mask: shape ``[B, T]``, bool.
         level: whose weight it is.
 
@@ -163,7 +165,7 @@ def normaliser(weight: Tensor, mask: Tensor, level: Level) -> Tensor:
 
 
 def aggregated(values: Tensor, mask: Tensor, aggregate: Aggregate) -> Tensor:
-    """Each token's own value, or its row's sum, mean or maximum.
+    """Per-token values, or their sum, mean or maximum over the row.
 
     Args:
         values: shape ``[B, T]``, nats, 0 outside the mask.
@@ -196,10 +198,9 @@ def aggregated(values: Tensor, mask: Tensor, aggregate: Aggregate) -> Tensor:
 def off_policy(
     log_probs: Tensor, rollout_log_probs: Tensor, advantage: Tensor, mask: Tensor, delta: float
 ) -> Tensor:
-    """Which tokens of bad answers the policy has moved too far from.
+    """Off-policy sequence masking (DeepSeek-V3.2): the tokens to drop.
 
-    True where the advantage is negative and the row's mean ``log pi_rollout - log pi`` is above
-    ``delta``.
+    ``A_it < 0`` and ``(1 / n_i) sum_t (log pi_rollout_t - log pi_t) > delta``.
 
     Args:
         log_probs: shape ``[B, T]``, nats; no gradient is taken.
@@ -224,7 +225,7 @@ def off_policy(
 
 
 def upper_quantile(values: Tensor, mask: Tensor, fraction: float) -> Tensor:
-    """The value that ``fraction`` of the entries inside the mask reach, linearly interpolated.
+    """The ``1 - fraction`` quantile of the entries inside the mask, linearly interpolated.
 
     ``torch.quantile`` refuses more than 16 million entries; a sort does not.
 

@@ -1,4 +1,4 @@
-"""The rows of a Jacobian that is kept in parts, one part per parameter."""
+"""A Jacobian stored in blocks, one per parameter: Gram matrix and combinations of its rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def row_moments(jacobian: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Inner products of the rows, and their mean entries.
+    """Gram matrix of the rows, and their mean entries.
 
     Args:
         jacobian: one part per parameter, each of shape ``[K, *parameter]``.
@@ -37,7 +37,7 @@ def row_moments(jacobian: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def combined_row(weights: Tensor, part: Tensor) -> Tensor:
-    """The weighted sum of the rows of one part of a Jacobian, summed in float32 at least.
+    """Weighted sum of the rows of one Jacobian block, in float32 at least.
 
     Args:
         weights: shape ``[K]``, dimensionless.
@@ -59,7 +59,7 @@ def combined_row(weights: Tensor, part: Tensor) -> Tensor:
 
 
 def reached(output: Tensor, leaves: Iterable[Tensor]) -> set[int]:
-    """Which leaves an output depends on, whatever its gradient is there; no backward pass.
+    """Which leaves an output depends on, from the autograd graph; no backward pass.
 
     Args:
         output: any shape, with a graph or without.

@@ -1,7 +1,7 @@
-"""KL(policy || reference): estimators from samples of the policy, and exactly, token by token.
+"""KL(policy || reference) per token: sample estimators (k1, k2, k3) and the full-vocabulary KL.
 
-What each estimator of ``d = log pi - log ref`` descends on as a loss, on samples of the policy
-(``rho = pi / pi_old``, 1 in value but not in gradient where the samples are the policy's own):
+Estimators of ``d = log pi - log ref`` with their expected gradient as a loss on samples of the
+policy (``rho = pi / pi_old``: on-policy its value is 1, but its gradient is not 0):
 
 ============  ===================  =======================================
 name          value                gradient in expectation
@@ -37,7 +37,7 @@ RatioEstimator = Literal["k1_ratio", "k2_ratio", "k3_ratio"]
 def kl_estimate(
     log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, estimator: Estimator
 ) -> Tensor:
-    """KL per token, from the taken token alone.
+    """Per-token KL estimators k1, k2, k3 (Schulman 2020) from the sampled token.
 
     k1 and k3 estimate the value without bias; k3 is never negative. As a loss only k2, and the
     straight-through ``k1_plus`` and ``k3_plus``, have the gradient of KL(pi || ref).
@@ -79,10 +79,10 @@ def kl_ratio_estimate(
     mask: Tensor,
     estimator: RatioEstimator,
 ) -> Tensor:
-    """KL per token, weighted by the token's importance ratio, from samples of the old policy.
+    """Importance-weighted KL estimators; ``k3_ratio`` is the unbiased KL of DeepSeek-V3.2.
 
-    The ratio carries a gradient: where it is 1 the value is k1's or k3's, the gradient is not. With
-    k3 it is ``ratio * d`` token by token.
+    The ratio has a gradient (except in ``k2_ratio``): on-policy the value is that of k1 or k3, the
+    gradient is not. With k3 the gradient in the log-prob is ``rho * d``.
 
     Args:
         log_probs: shape ``[B, T]``, nats.
@@ -116,7 +116,9 @@ def _k3(d: Tensor) -> Tensor:
 
 
 def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor) -> Tensor:
-    """KL(policy || reference) of every token, summed over the vocabulary instead of estimated.
+    """Full-vocabulary KL at every token.
+
+    ``KL_t = sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t))``.
 
     Args:
         log_distribution: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; a
@@ -147,8 +149,8 @@ def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor
             f"{list(ref_log_distribution.shape)}, 'mask' {list(mask.shape)}"
         )
     # 0 * inf is NaN, in the value and in the gradient: what is never drawn leaves both sides.
-    never = log_distribution <= torch.finfo(log_distribution.dtype).min
-    drawn = mask.bool()[..., None] & ~never
+    suppressed_tokens = log_distribution <= torch.finfo(log_distribution.dtype).min
+    drawn = mask.bool()[..., None] & ~suppressed_tokens
     new, ref = masked(log_distribution, drawn), masked(ref_log_distribution.detach(), drawn)
     d = (new - ref).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
     return (masked(new.exp(), drawn) * d).sum(-1)

@@ -1,4 +1,4 @@
-"""Coefficients that move: from a measured KL or entropy, or with the run's progress."""
+"""Updates of KL and entropy coefficients: adaptive, doubling, scheduled."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import Tensor
 
 Unit = Literal["token", "sequence"]
 
-# A coefficient that is only ever doubled or halved must come back from wherever it went.
+# Bounds of a doubled coefficient: it must be able to return.
 _LEAST, _MOST = 1e-8, 1e8
 
 # In units of the target. The log-probs of equal policies differ by rounding: such a KL is none, and
-# says nothing about its price.
+# says nothing about its coefficient.
 _AT_REST = 1e-4
 
 
 def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
-    """The mean KL of the responses, per token or per response; empty ones do not count.
+    """Mean KL over non-empty responses, per token or per response.
 
     Args:
         kl: shape ``[B, T]``, nats, 0 outside the mask.
@@ -51,7 +51,8 @@ def adaptive_kl_coef(
     ``e = clip(kl / target - 1, -0.2, 0.2)``. A batch counts as one horizon at the most, so that a
     step never changes the coefficient by more than 20 % and never turns its sign. Where the policy
     is the reference (its KL is within a ten-thousandth of the target), nothing moves: there the KL
-    is 0 at every price, and a phase in which only a critic learns would take the price to nothing.
+    is 0 at every coefficient, and a phase in which only a critic learns would take the coefficient
+    to 0.
 
     Args:
         kl_coef: beta, in reward units per nat.
@@ -77,10 +78,10 @@ def adaptive_kl_coef(
 
 
 def doubled_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
-    """Twice beta above 1.5 times the target, half of it below ``target / 1.5``.
+    """PPO's adaptive KL penalty: one update.
 
-    Where the two policies are the same (the KL is within a ten-thousandth of the target), nothing
-    moves: there it is 0 at every price.
+    ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta / 2`` if ``KL < target / 1.5``. No update
+    while both policies are equal (KL below 1e-4 of the target): the KL is 0 for any beta.
 
     Args:
         kl_coef: beta, in reward or advantage units per nat.
@@ -107,13 +108,13 @@ def _at_rest(kl: float, target: float) -> bool:
 
 
 def between(start: float, end: float, progress: float, shape: Literal["linear", "cosine"]) -> float:
-    """From ``start`` to ``end`` along a line or half a cosine.
+    """Linear or half-cosine interpolation from ``start`` to ``end``.
 
     Args:
         start: value at progress 0.
         end: value at progress 1 and beyond.
-        progress: how far along; at least 0.
-        shape: of the way.
+        progress: at least 0; values above 1 count as 1.
+        shape: of the schedule.
 
     Returns:
         A value between the two.
@@ -134,11 +135,13 @@ def between(start: float, end: float, progress: float, shape: Literal["linear", 
 def stepped_entropy_coef(
     coef: float, entropy: float, *, target: float, step: float, maximum: float
 ) -> float:
-    """A fixed step up where the entropy is at or below its target, down where it is above.
+    """Adaptive entropy coefficient (Skywork-OR1): one update.
+
+    ``c <- min(c + step, maximum)`` if ``H <= target``, else ``max(c - step, 0)``.
 
     Args:
         coef: weight of the entropy bonus.
-        entropy: mean of the last optimiser step, nats a token; NaN moves nothing.
+        entropy: mean of the last optimiser step, nats a token; NaN: no update.
         target: nats a token.
         step: size of the step.
         maximum: the coefficient stays in ``[0, maximum]``.

@@ -1,4 +1,4 @@
-"""Rewards that look at how long an answer is. Lengths are counts of response tokens."""
+"""Length-based rewards and penalties. Lengths count response tokens."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _EPSILON = 1e-8
 
 
 def soft_overlong(length: Tensor, max_length: float, buffer: float, factor: float) -> Tensor:
-    """DAPO's penalty on the last ``buffer`` tokens before the limit: a ramp from 0 to ``-factor``.
+    """DAPO's soft overlong punishment.
 
-    Continuous, with slope ``-factor / buffer`` on the ramp; beyond the limit it stays at
-    ``-factor``.
+    ``factor * clip((L_max - buffer - L) / buffer, -1, 0)``: 0 up to ``L_max - buffer``, then linear
+    down to ``-factor`` at ``L_max`` and beyond.
 
     Args:
         length: shape ``[B]``, tokens.
@@ -38,10 +38,10 @@ def soft_overlong(length: Tensor, max_length: float, buffer: float, factor: floa
 
 
 def kimi_length(length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Short answers of a group up, long ones down; wrong answers gain nothing by being short.
+    """Kimi k1.5's length reward.
 
-    ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` for right answers, ``min(0, lambda)`` for wrong
-    ones; 0 where all lengths of the group are equal.
+    ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` for correct responses, ``min(0, lambda)`` for
+    wrong ones; 0 where all lengths of the group are equal.
 
     Args:
         length: shape ``[B]``, tokens.
@@ -70,13 +70,13 @@ def kimi_length(length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor
 
 
 def l1_exact(length: Tensor, correct: Tensor, target: Tensor | float, alpha: float) -> Tensor:
-    """Right or wrong, less a price for every token the length is off: LCPO-Exact.
+    """LCPO-Exact (L1): ``1[correct] - alpha * |L* - L|``.
 
     Args:
         length: shape ``[B]``, tokens.
         correct: shape ``[B]``, bool.
-        target: length asked for, tokens; one for all or shape ``[B]``.
-        alpha: price of one token, in reward units.
+        target: L*, in tokens; one for all or shape ``[B]``.
+        alpha: penalty per token, in reward units.
 
     Returns:
         Shape ``[B]``, in reward units.
@@ -94,14 +94,14 @@ def l1_exact(length: Tensor, correct: Tensor, target: Tensor | float, alpha: flo
 def l1_max(
     length: Tensor, correct: Tensor, target: Tensor | float, alpha: float, delta: float
 ) -> Tensor:
-    """Right answers earn by staying below a length, wrong ones nothing: LCPO-Max.
+    """LCPO-Max (L1): ``1[correct] * clip(alpha * (L* - L) + delta, 0, 1)``.
 
     Args:
         length: shape ``[B]``, tokens.
         correct: shape ``[B]``, bool.
-        target: longest length asked for, tokens; one for all or shape ``[B]``.
-        alpha: price of one token, in reward units.
-        delta: what a right answer of exactly ``target`` tokens gets, in reward units.
+        target: L*, maximum length in tokens; one for all or shape ``[B]``.
+        alpha: slope per token, in reward units.
+        delta: reward of a correct response of exactly ``L*`` tokens.
 
     Returns:
         Shape ``[B]``, in reward units, in ``[0, 1]``.
@@ -119,7 +119,7 @@ def l1_max(
 
 
 def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
-    """How many standard deviations (1/n) a length is above the mean of its group's selected rows.
+    """z-score of the length among the selected rows of its group (population std).
 
     Args:
         length: shape ``[B]``, tokens.
@@ -147,7 +147,10 @@ def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
 
 
 def grpo_lead(length: Tensor, correct: Tensor, group_id: Tensor, alpha: float) -> Tensor:
-    """``exp(-alpha z)`` for right answers, z among the right ones of the group; -1 for wrong ones.
+    """GRPO-LEAD's length-dependent accuracy reward.
+
+    ``exp(-alpha * z)`` for correct responses, with ``z`` the length z-score among the correct
+    responses of the group; -1 for wrong ones.
 
     Args:
         length: shape ``[B]``, tokens.
@@ -174,9 +177,10 @@ def grpo_lead(length: Tensor, correct: Tensor, group_id: Tensor, alpha: float) -
 def solved_length_penalty(
     length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor, min_accuracy: float
 ) -> Tensor:
-    """``-sigmoid(z)`` for the right answers of groups solved often enough, 0 for all others.
+    """Length penalty on correct responses, gated by group accuracy (GRPO-lambda).
 
-    z counts standard deviations of length among the right answers of the group.
+    ``-sigmoid(z)`` for correct responses of groups with accuracy at or above ``min_accuracy``, else
+    0; ``z`` is the length z-score among the correct responses of the group.
 
     Args:
         length: shape ``[B]``, tokens.
@@ -207,7 +211,7 @@ def solved_length_penalty(
 
 
 def stop_properly(reward: Tensor, truncated: Tensor, coef: float) -> Tensor:
-    """Truncated answers keep the share ``coef`` of their reward, or get ``coef`` if it is below 0.
+    """Stop-properly penalty (ProRL): ``coef * R`` for truncated rows, or ``coef`` if negative.
 
     Args:
         reward: shape ``[B]``.

@@ -1,4 +1,4 @@
-"""From right to left over the positions inside a mask; the others are as if they were not there."""
+"""Linear recurrences from right to left that skip positions outside a mask."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def inside(name: str, values: Tensor, mask: Tensor) -> Tensor:
 
 
 def following(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tensor:
-    """What stands at the next position inside the mask.
+    """The value at the next position inside the mask.
 
     Args:
         values: shape ``[B, T]``.
@@ -70,7 +70,7 @@ def following(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tenso
 def accumulate(
     terms: Tensor, decay: Tensor | float, mask: Tensor, last: Tensor | None = None
 ) -> Tensor:
-    """``x_t = terms_t + decay_t * x_next(t)``, next(t) being the next position inside the mask.
+    """Backward linear recurrence ``x_t = terms_t + decay_t * x_next(t)`` inside the mask.
 
     Args:
         terms: shape ``[B, T]``.

@@ -1,4 +1,4 @@
-"""The game of hiding spans: whose answers count for a mask, and what it is worth to pose it."""
+"""Mask-proposal self-play (PretrainZero): accuracy per mask, reward of the proposer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 def count_answers(
     asked: Tensor, group_id: Tensor, right: Tensor, answers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """How often each row's question was answered right, and how often answered at all.
+    """Correct predictions and all predictions for each proposal.
 
     Args:
         asked: the ``group_id`` of the answers to the row's question, shape ``[B]``, int64; an id
@@ -40,16 +40,16 @@ def count_answers(
 
 
 def generator_reward(successes: Tensor, attempts: Tensor, target: float = 0.0) -> Tensor:
-    """What posing a question is worth: ``1 - |p - p*| / max(p*, 1 - p*)``, and 0 where ``p = 0``.
+    """Reward of a mask proposal (PretrainZero's generator).
 
-    With ``p* = 0`` it is the paper's ``1 - p``: hard is good, impossible is not. A question that
-    nobody answers may be noise, whatever difficulty is aimed at: without that rule ``p* = 0.25``
-    would pay 2/3 for it.
+    ``R = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else 0, with ``p`` the accuracy of its
+    predictions. ``p* = 0`` gives the paper's ``1 - p``. Masks that are never predicted right get
+    0, since they may be noise: without that rule ``p* = 0.25`` would give them 2/3.
 
     Args:
         successes: right answers, any shape.
         attempts: answers, same shape; 0 counts as ``p = 0``.
-        target: ``p*``, the accuracy that is worth most, in [0, 1].
+        target: ``p*``, the accuracy of maximum reward, in [0, 1].
 
     Returns:
         Same shape, float32, in [0, 1].

@@ -1,4 +1,4 @@
-"""The shortest vector among the convex combinations of several, from their inner products."""
+"""Minimum-norm point of a convex hull from its Gram matrix (MGDA)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SLACK = 1e-9
 
 
 def min_norm(gram: Tensor) -> Tensor:
-    """``argmin_c |sum_i c_i g_i|^2`` over the simplex, exactly (MGDA's weights).
+    """MGDA weights: the minimum-norm convex combination.
+
+    ``w = argmin_c |sum_i c_i g_i|^2`` over the simplex, exactly.
 
     Two vectors: the closed form, 1/2 each where they are equal. Up to 8: every support is tried,
     small ones first, so that duplicates do not share what one of them can carry alone. More: a
@@ -51,7 +53,7 @@ def min_norm(gram: Tensor) -> Tensor:
 
 
 def stationarity_gap(gram: Tensor) -> float:
-    """The length of the shortest convex combination over that of the longest vector.
+    """Pareto-stationarity gap: ``min_c |sum_i c_i g_i| / max_i |g_i|`` over the simplex.
 
     Args:
         gram: inner products of the vectors, shape ``[K, K]``.

@@ -1,4 +1,4 @@
-"""Several yes-or-no labels of one text, of which some may be unknown."""
+"""Multi-label binary cross-entropy with missing labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PAMA: weights of several objectives from their token advantages, without a further backward."""
+"""PAMA: closed-form weights of objectives from their mean advantages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def projection(values: Tensor) -> float:
-    """0 projected onto ``[min a, max a]``: the least ``|sum_i c_i a_i|`` over the simplex, signed.
+    """PAMA theorem 1: 0 projected onto ``[min a, max a]``, the signed least ``|sum_i c_i a_i|``.
 
     Args:
         values: a, mean advantage of each objective, shape ``[K]``, in reward units.
@@ -27,7 +27,7 @@ def projection(values: Tensor) -> float:
 
 
 def scalar_weights(values: Tensor) -> Tensor:
-    """Weights on the simplex whose sum ``sum_i c_i a_i`` is :func:`projection`.
+    """PAMA weights on the simplex: ``sum_i c_i a_i`` is :func:`projection`.
 
     All above 0: the smallest alone. All below 0: the largest alone. Else the smallest and the
     largest, in the proportion that makes 0; of the many other solutions for more than two

@@ -1,4 +1,4 @@
-"""pass@k, and how sure a mean over problems is."""
+"""pass@k, and confidence intervals of means over problems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.errors import ConfigError
 
 
 def pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
-    """Chance that k answers, drawn from the n given without replacement, hold a right one.
+    """pass@k: probability that k of the n responses, without replacement, contain a correct one.
 
     ``1 - C(n-c, k) / C(n, k)`` for each problem, in whole numbers and rounded once: exact to the
     last bit of a float64.
@@ -58,7 +58,7 @@ def _exact(answers: int, right: int, k: int) -> float:
 def bootstrap_interval(
     values: Tensor, level: float, generator: torch.Generator, resamples: int = 2000
 ) -> tuple[float, float]:
-    """Where the mean over problems lies, by resampling problems (percentile bootstrap).
+    """Percentile-bootstrap confidence interval of the mean over problems.
 
     Args:
         values: one number per problem, shape ``[P]``, any unit.
@@ -89,7 +89,7 @@ def bootstrap_interval(
 
 
 def wilson_interval(successes: int, trials: int, level: float) -> tuple[float, float]:
-    """Where a success rate lies, from so many successes in so many independent trials.
+    """Wilson's confidence interval of a binomial success rate.
 
     Args:
         successes: between 0 and ``trials``.

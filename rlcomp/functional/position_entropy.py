@@ -1,4 +1,4 @@
-"""How uncertain a next token is: the entropy of the likeliest few."""
+"""Top-k next-token entropy (the position filter of RPT)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def top_entropy(logits: Tensor, k: int, renormalise: bool) -> Tensor:
-    """Entropy over the ``k`` likeliest tokens.
+    """Entropy over the top-k tokens.
 
     Args:
         logits: or log-probs, shape ``[..., V]``; ``-inf`` marks impossible tokens. With fewer than

@@ -1,4 +1,4 @@
-r"""Boxed answers, and how far they are the true continuation of a text; all of it in bytes."""
+r"""Boxed answers, and matching of a prediction with the true continuation, in bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 
 def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
-    r"""What stands in the last complete ``\boxed{...}`` behind the end of thinking, as it stands.
+    r"""The content of the last complete ``\boxed{...}`` after the end of thinking, verbatim.
 
     Nothing is stripped: a space in front belongs to the answer. Braces inside must balance, where
     ``\{`` and ``\}`` count as text; an answer with a single brace is written with a backslash, and
@@ -37,7 +37,7 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
 
 
 def behind(text: bytes, end: bytes) -> bytes | None:
-    """What follows the first occurrence of ``end``: all of it, if that is empty; None without it.
+    """The text after the first ``end``; the whole text if ``end`` is empty; None if absent.
 
     Source:
         RLP's policies go on with the text there, arXiv:2510.01265.
@@ -50,7 +50,7 @@ def behind(text: bytes, end: bytes) -> bytes | None:
 
 
 def last_command(text: bytes, name: bytes) -> bytes | None:
-    r"""What stands in the last complete ``\name{...}`` of a text, read as :func:`last_boxed` does.
+    r"""The content of the last complete ``\name{...}`` of a text, as :func:`last_boxed` reads it.
 
     Args:
         text: what was written.
@@ -81,7 +81,7 @@ def last_command(text: bytes, name: bytes) -> bytes | None:
 
 
 def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> int:
-    """How many of the truth's first tokens a prediction is, exactly.
+    """The number of leading true tokens a prediction equals exactly; 0 if it is no such prefix.
 
     Args:
         prediction: what was predicted.
@@ -106,7 +106,7 @@ def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> in
 
 
 def begins_with_first(prediction: bytes, truth: bytes, ends: Collection[int]) -> bool:
-    """Whether a prediction begins with the whole first token of the truth, whatever follows it.
+    """Whether a prediction starts with the complete first token of the true continuation.
 
     Args:
         prediction: what was predicted.

@@ -1,4 +1,4 @@
-"""Rewards of single steps of an answer."""
+"""GRPO with process supervision (step rewards)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rlcomp.functional.group import Groups, group_standardised
 def step_advantage(
     token_reward: Tensor, step_end: Tensor, group_id: Tensor, valid: Tensor, epsilon: float
 ) -> Tensor:
-    """The standardised rewards of the steps that end at the token or after it, summed.
+    """GRPO process-supervision advantage (DeepSeekMath).
 
-    All steps of all answers to a prompt are standardised together:
-    ``(r - mean_g) / (std_g + epsilon)``, unbiased std.
+    ``A_it = sum_{j: end(j) >= t} (r_ij - mean_g(r)) / (std_g(r) + eps)``; mean and unbiased std
+    over the step rewards of all responses of the group.
 
     Args:
         token_reward: the rewards of the steps, each on its last token, shape ``[B, T]``.

@@ -1,4 +1,4 @@
-"""Whether one number rises with another, whatever the shape of the curve."""
+"""Spearman's rank correlation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = npt.NDArray[np.float64]
 
 
 def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Spearman's correlation: that of the ranks, equal values sharing their mean rank.
+    """Spearman's rank correlation, with mean ranks for ties.
 
     Args:
         first: shape ``[n]``, finite.

@@ -1,4 +1,4 @@
-"""Importance ratios."""
+"""Importance ratios: token (PPO), sequence (GSPO), GSPO-token, whole sequence (RLOO)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG_RATIO_BOUND = 20.0
 
 
 def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """``log pi - log pi_old`` inside the mask, exact 0 outside, clamped to +-20.
+    """Token log ratio ``log pi - log pi_old``, clamped to [-20, 20]; 0 outside the mask.
 
     Args:
         log_probs: shape ``[B, T]``, nats, with gradient.
@@ -39,7 +39,7 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
             f"'log_probs' has shape {list(log_probs.shape)}, 'old_log_probs' "
             f"{list(old_log_probs.shape)}, 'mask' {list(mask.shape)}"
         )
-    # Both sides are emptied before the subtraction: NaN outside the mask must not reach the
+    # Both sides are zeroed before the subtraction: NaN outside the mask must not reach the
     # gradient.
     zero, mask = log_probs.new_zeros(()), mask.bool()
     new, old = torch.where(mask, log_probs, zero), torch.where(mask, old_log_probs.detach(), zero)
@@ -51,7 +51,7 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
 
 
 def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """The geometric mean of a row's token ratios, at each of its tokens.
+    """GSPO ratio: the geometric mean of a row's token ratios, at each of its tokens.
 
     Each token's log-prob has the gradient ``s_i / n_i``.
 
@@ -75,7 +75,7 @@ def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 
 
 def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """The value of :func:`sequence_ratio`, the gradient of each token's own ratio.
+    """GSPO-token ratio: value of :func:`sequence_ratio`, gradient through the own token only.
 
     Args:
         log_ratio: of each token, shape ``[B, T]``, nats.
@@ -97,7 +97,7 @@ def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 
 
 def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """The ratio of a row's likelihoods, with the gradient of each token's own ratio.
+    """RLOO's sequence ratio: ratio of response likelihoods, gradient through the own token only.
 
     The sum over a row's tokens is clamped to +-20; beyond that there is no gradient.
 

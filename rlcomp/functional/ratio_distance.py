@@ -1,4 +1,4 @@
-"""How far a ratio has moved away from 1, and the penalty that answers it."""
+"""Distances of a ratio from 1: k3 KL to the old policy, absolute log ratio."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROUNDING = 1e-5
 
 
 def old_policy_kl(ratio: Tensor) -> Tensor:
-    """KL(pi_old || pi) per token, from samples of the old policy: ``ratio - 1 - log ratio``.
+    """k3 estimate of KL(pi_old || pi) per token, on samples of pi_old: ``r - 1 - log r``.
 
     Its expectation under the old policy is the KL, and so is the expectation of its gradient;
     ``-log ratio`` has the same two expectations, but is not 0 in value and gradient at ratio 1.
@@ -35,7 +35,7 @@ def old_policy_kl(ratio: Tensor) -> Tensor:
 
 
 def log_distance(ratio: Tensor) -> Tensor:
-    """``|log ratio|``, whose gradient in the log-prob is its sign.
+    """Absolute log ratio (KL-Cov): ``|log r|``, with gradient ``sign(log r)``.
 
     Within the rounding of a log-prob (1e-5) it is 0, and so is its gradient: at the old policy the
     sign of the difference is noise.

@@ -1,6 +1,7 @@
-"""How tokens share the loss of one optimiser step: weights that do not depend on any later split.
+"""Loss aggregation modes as token weights, for the whole optimiser step.
 
-``N`` tokens inside the mask, ``S`` rows with at least one of them, ``n_i`` tokens of row i.
+Computed before any micro-batch split: ``loss = sum_it w_it l_it``, with ``N`` tokens inside the
+mask, ``S`` non-empty rows, ``n_i`` tokens in row i.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from torch import Tensor
 
 
 def token_mean(mask: Tensor) -> Tensor:
-    """Every token weighs 1 / N.
+    """Token mean (DAPO): ``w_it = 1 / N``.
 
     Args:
         mask: shape ``[B, T]``, bool.
@@ -29,7 +30,7 @@ def token_mean(mask: Tensor) -> Tensor:
 
 
 def sequence_mean(mask: Tensor) -> Tensor:
-    """Every row weighs 1 / S, its tokens share it equally: 1 / (S * n_i) each.
+    """Sequence mean of token means (GRPO): ``w_it = 1 / (S * n_i)``.
 
     Args:
         mask: shape ``[B, T]``, bool.
@@ -51,7 +52,7 @@ def sequence_mean(mask: Tensor) -> Tensor:
 
 
 def sequence_sum(mask: Tensor) -> Tensor:
-    """Every token weighs 1 / S: the exact policy gradient of the mean return.
+    """Sequence mean of token sums (REINFORCE): ``w_it = 1 / S``, the exact policy gradient.
 
     Args:
         mask: shape ``[B, T]``, bool.
@@ -72,7 +73,7 @@ def sequence_sum(mask: Tensor) -> Tensor:
 
 
 def fixed_length(mask: Tensor, length: int) -> Tensor:
-    """Every token weighs 1 / (S * length).
+    """Token sum over a constant length (Dr. GRPO): ``w_it = 1 / (S * length)``.
 
     Args:
         mask: shape ``[B, T]``, bool.

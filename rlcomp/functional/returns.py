@@ -1,4 +1,4 @@
-"""Returns and advantages of token sequences; positions outside the mask are no steps."""
+"""Returns and GAE over token sequences; positions outside the mask are skipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.functional.linear_recurrence import accumulate, following, inside
 
 
 def reward_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
-    """``G_t = r_t + gamma * G_next``: the rewards from a token on, discounted.
+    """Discounted reward-to-go: ``G_t = r_t + gamma * G_{t+1}``.
 
     Args:
         rewards: shape ``[B, T]``, in reward units.
@@ -43,7 +43,9 @@ def gae(
     gae_lambda: float | Tensor,
     last_value: Tensor | None = None,
 ) -> Tensor:
-    """``A_t = d_t + gamma * lambda * A_next`` with ``d_t = r_t + gamma * V_next - V_t``.
+    """Generalised advantage estimation (GAE).
+
+    ``A_t = delta_t + gamma * lambda * A_{t+1}`` with ``delta_t = r_t + gamma * V_{t+1} - V_t``.
 
     Args:
         rewards: shape ``[B, T]``, in reward units.
@@ -83,7 +85,9 @@ def td_lambda_returns(
     gae_lambda: float | Tensor,
     last_value: Tensor | None = None,
 ) -> Tensor:
-    """``G_t = r_t + gamma * ((1 - lambda) * V_next + lambda * G_next)``.
+    """TD(lambda) returns.
+
+    ``G_t = r_t + gamma * ((1 - lambda) * V_{t+1} + lambda * G_{t+1})``.
 
     Args:
         rewards: shape ``[B, T]``, in reward units.
@@ -116,9 +120,10 @@ def td_lambda_returns(
 
 
 def length_adaptive_lambda(mask: Tensor, alpha: float) -> Tensor:
-    """``lambda = 1 - 1 / (alpha * length)``, between 0 and 1: longer traces for longer responses.
+    """VAPO's length-adaptive lambda.
 
-    Responses shorter than ``1 / alpha`` get 0, where the formula alone turns negative.
+    ``lambda_i = clip(1 - 1 / (alpha * n_i), 0, 1)``; the formula alone is negative for responses
+    shorter than ``1 / alpha``.
 
     Args:
         mask: shape ``[B, T]``, the tokens of the response.

@@ -1,4 +1,4 @@
-"""Two kinds of rows that shall count for as much as one another."""
+"""Equal total weight for two roles."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from torch import Tensor
 
 
 def equal_shares(share: Tensor, first: Tensor) -> Tensor:
-    """Factors with which both kinds of rows weigh half of the whole each; the whole stays.
+    """Per-row factors that give two roles equal total weight.
+
+    ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W`` the summed weight of a role; the total is
+    unchanged.
 
     Args:
-        share: what a row weighs, not negative, shape ``[B]``.
-        first: bool, shape ``[B]``: which rows are of the first kind.
+        share: weight of each row, not negative, shape ``[B]``.
+        first: bool, shape ``[B]``: which rows have the first role.
 
     Returns:
-        Shape ``[B]``, dimensionless; 1 where one kind weighs nothing.
+        Shape ``[B]``, dimensionless; 1 where one role has weight 0.
 
     Source:
         PretrainZero, arXiv:2512.03442: the batches of two roles, joined with equal weight.

@@ -1,8 +1,8 @@
-"""One number for several expected returns, and what it makes of the policy gradient.
+"""Scalarisation functions of expected returns, and their gradients as aggregation weights.
 
-A scalarisation that is not linear belongs to the *expected* returns (SER), not to the reward of
-each sample (ESR): the policy gradient is then that of the linear sum with the weights ``dg/dJ``,
-taken where the expected returns stand. The weights below are those of an ascent.
+A non-linear scalarisation ``g`` applies to the *expected* returns (SER), not to the reward of each
+sample (ESR): its policy gradient is that of the linear sum with weights ``dg/dJ`` at the current
+expected returns. The weights below are for ascent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from torch import Tensor
 
 
 def chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, rho: float) -> Tensor:
-    """``max_i w_i (z_i - J_i) + rho sum_i w_i (z_i - J_i)``, to be minimised.
+    """(Augmented) weighted Chebyshev scalarisation, to be minimised.
+
+    ``max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
 
     Args:
         returns: J, expected return of each objective, shape ``[K]``, in reward units.
@@ -36,9 +38,9 @@ def chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, rho: float) -> T
 
 
 def chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, rho: float) -> Tensor:
-    """``-d chebyshev / dJ``: the objective that falls short the most, and ``rho w`` of all.
+    """Chebyshev weights: ``-d chebyshev / dJ``.
 
-    Objectives that fall short alike share its place equally (a subgradient).
+    ``w_i (1[i = argmax] + rho)``; tied objectives share the maximum equally (a subgradient).
 
     Args:
         returns: shape ``[K]``, in reward units.
@@ -63,7 +65,9 @@ def chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, rho: flo
 
 
 def smooth_chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float) -> Tensor:
-    """``mu * logsumexp_i(w_i (z_i - J_i) / mu)``, to be minimised.
+    """Smooth Chebyshev scalarisation, to be minimised.
+
+    ``mu * logsumexp_i(w_i (z_i - J_i) / mu)``.
 
     Between the maximum and the maximum plus ``mu ln K``.
 
@@ -88,7 +92,7 @@ def smooth_chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float
 
 
 def smooth_chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float) -> Tensor:
-    """``-d smooth_chebyshev / dJ = w * softmax(w (z - J) / mu)``.
+    """Smooth Chebyshev weights: ``-d smooth_chebyshev / dJ = w * softmax(w (z - J) / mu)``.
 
     Args:
         returns: shape ``[K]``, in reward units.
@@ -112,7 +116,7 @@ def smooth_chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, m
 def stepped_multipliers(
     multipliers: Tensor, returns: Tensor, thresholds: Tensor, step: float
 ) -> Tensor:
-    """``max(0, lambda_i + step (c_i - J_i))``: dearer while the threshold is not reached.
+    """Dual ascent of Lagrange multipliers: ``max(0, lambda_i + step * (c_i - J_i))``.
 
     Args:
         multipliers: lambda, shape ``[K]``, not negative.

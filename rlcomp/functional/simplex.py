@@ -1,4 +1,4 @@
-"""Weights of several objectives that can be written down: points of a lattice on the simplex."""
+"""Simplex-lattice weights of several objectives, and Dirichlet draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROUNDING = 1e-5
 
 
 def lattice(objectives: int, levels: int) -> Tensor:
-    """All ways to share ``levels`` steps among the objectives, the first one's falling.
+    """Simplex lattice (Das-Dennis): all compositions of ``levels`` into K parts.
 
     Args:
         objectives: ``K``, at least 1.
@@ -38,7 +38,7 @@ def lattice(objectives: int, levels: int) -> Tensor:
 
 
 def nearest_point(weights: Tensor, levels: int) -> Tensor:
-    """Weights as whole steps: what rounding down leaves goes to the largest remainders.
+    """Rounds weights to the simplex lattice (largest-remainder method).
 
     Args:
         weights: shape ``[..., K]``, at least 0, each row of sum 1.

@@ -1,4 +1,4 @@
-"""Per-token objectives of the policy, to be maximised."""
+"""Per-token policy surrogates, to be maximised (PPO, dual-clip, CISPO, SAPO)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from torch import Tensor
 from rlcomp.errors import ShapeError
 
 
-def emptied(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Ratio 1 and advantage 0 outside the mask, whatever stands there.
+def neutral_outside(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Neutral values outside the mask: ratio 1 and advantage 0.
 
-    Both are emptied before they meet: NaN outside the mask must not reach the gradient.
+    Applied before ratio and advantage are multiplied, so that NaN outside the mask cannot reach the
+    gradient.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.
@@ -26,7 +27,7 @@ def emptied(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Ten
 
     Examples:
         >>> ratio, advantage = torch.tensor([[2.0, torch.nan]]), torch.tensor([[3.0, torch.inf]])
-        >>> emptied(ratio, advantage, torch.tensor([[True, False]]))
+        >>> neutral_outside(ratio, advantage, torch.tensor([[True, False]]))
         (tensor([[2., 1.]]), tensor([[3., 0.]]))
     """
     mask = mask.bool()
@@ -39,7 +40,9 @@ def emptied(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Ten
 def clipped_surrogate(
     ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float
 ) -> Tensor:
-    """PPO's pessimistic surrogate, per token, to be maximised.
+    """PPO's clipped surrogate, per token.
+
+    ``min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``.
 
     Args:
         ratio: pi(a|s) / pi_old(a|s), shape ``[B, T]``, dimensionless.
@@ -66,7 +69,7 @@ def clipped_surrogate(
 
 
 def bounded_surrogate(ratio: Tensor, advantage: Tensor, floor: Tensor, ceiling: Tensor) -> Tensor:
-    """PPO's surrogate with explicit bounds of the ratio, to be maximised.
+    """PPO's clipped surrogate with explicit ratio bounds.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.
@@ -99,7 +102,7 @@ def bounded_surrogate(ratio: Tensor, advantage: Tensor, floor: Tensor, ceiling: 
 def outside_bounds(
     ratio: Tensor, advantage: Tensor, floor: float | Tensor, ceiling: float | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Tokens that :func:`bounded_surrogate` leaves without gradient, below and above.
+    """Clipped tokens of :func:`bounded_surrogate` (zero gradient): below and above.
 
     Args:
         ratio: shape ``[B, T]``.
@@ -124,7 +127,7 @@ def outside_bounds(
 def dual_clipped_surrogate(
     ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float, clip_dual: float
 ) -> Tensor:
-    """PPO's surrogate, bounded below by ``clip_dual * advantage`` for negative advantages.
+    """Dual-clip PPO surrogate: ``max(J, clip_dual * A)`` for negative advantages, else ``J``.
 
     The same function as a two-sided clip whose cap on the ratio is ``clip_dual``.
 
@@ -157,7 +160,7 @@ def dual_clipped_surrogate(
 def weighted_log_probs(
     log_probs: Tensor, ratio: Tensor, advantage: Tensor, floor: float | None, ceiling: float | None
 ) -> Tensor:
-    """CISPO: the log-prob with a clipped ratio as weight; no token ever loses its gradient.
+    """CISPO surrogate: log-prob weighted by the clipped, detached ratio.
 
     Args:
         log_probs: shape ``[B, T]``, nats, with gradient.
@@ -186,7 +189,7 @@ def weighted_log_probs(
 def gated_surrogate(
     ratio: Tensor, advantage: Tensor, tau_positive: float, tau_negative: float
 ) -> Tensor:
-    """SAPO: a sigmoid in place of the clip; its slope is 1 at ratio 1 and fades on both sides.
+    """SAPO surrogate: sigmoid gate of the ratio, with slope 1 at ratio 1.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.

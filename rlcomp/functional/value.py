@@ -1,4 +1,4 @@
-"""How far a critic is off."""
+"""Value losses and explained variance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.errors import ShapeError
 
 
 def value_error(value: Tensor, returns: Tensor) -> Tensor:
-    """``(V - G)^2 / 2``.
+    """Squared value error: ``(V - G)^2 / 2``.
 
     Args:
         value: shape ``[B, T]``, in reward units, with gradient.
@@ -33,10 +33,12 @@ def value_error(value: Tensor, returns: Tensor) -> Tensor:
 
 
 def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip: float) -> Tensor:
-    """``max((V - G)^2, (V' - G)^2) / 2`` with ``V'`` no further than ``clip`` from ``V_old``.
+    """PPO's clipped value error.
 
-    The gradient is 0 where ``V'`` is at a bound and further off than ``V``: there the critic has
-    moved enough. Where ``V`` is the one further off, it is pulled back as without a clip.
+    ``max((V - G)^2, (V' - G)^2) / 2`` with ``V' = clip(V, V_old - clip, V_old + clip)``.
+
+    The gradient is 0 where ``V'`` is at a bound and its error is the larger one; elsewhere it is
+    that of the unclipped error.
 
     Args:
         value: shape ``[B, T]``, in reward units, with gradient.
@@ -64,9 +66,9 @@ def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip:
 
 
 def explained_variance(value: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
-    """``1 - Var(G - V) / Var(G)`` over the tokens inside the mask.
+    """Explained variance: ``1 - Var(G - V) / Var(G)`` over the tokens inside the mask.
 
-    1: the critic knows the returns; 0: no better than a constant; below: worse.
+    1: perfect; 0: no better than a constant; below 0: worse.
 
     Args:
         value: shape ``[B, T]``, in reward units.

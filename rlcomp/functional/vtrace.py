@@ -1,4 +1,4 @@
-"""Off-policy corrected returns."""
+"""V-trace (IMPALA)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ def vtrace(
     c_max: float,
     last_value: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``vs_t = V_t + d_t + gamma * c_t * (vs_next - V_next)``, ``d`` scaled by ``rho_t``.
+    """V-trace advantages and returns (IMPALA).
 
-    ``rho`` and ``c`` are the ratio, capped; ``d_t = rho_t * (r_t + gamma * V_next - V_t)``. On
-    policy with both caps at 1 or more, ``vs`` is the discounted return.
+    ``vs_t = V_t + rho_t (r_t + gamma * V_{t+1} - V_t) + gamma * c_t (vs_{t+1} - V_{t+1})`` with
+    ``rho_t = min(rho_max, ratio_t)``, ``c_t = min(c_max, ratio_t)``.
+
+    On-policy, with both caps at 1 or more, ``vs`` is the discounted return.
 
     Args:
         rewards: shape ``[B, T]``, in reward units.

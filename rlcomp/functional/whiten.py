@@ -1,4 +1,4 @@
-"""Mean 0 and variance 1 over a batch."""
+"""Masked whitening."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _EPSILON = 1e-8
 
 
 def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
-    """``(x - mean) / sqrt(var + 1e-8)`` over all entries inside the mask, unbiased variance.
+    """Masked whitening: ``(x - mean(x)) / sqrt(var(x) + 1e-8)``, unbiased variance.
 
     Args:
         values: shape ``[B, T]``.
-        mask: shape ``[B, T]``: what counts.
-        shift_mean: without it the mean is put back afterwards.
+        mask: shape ``[B, T]``: entries of the statistics.
+        shift_mean: False adds the mean back.
 
     Returns:
         Shape ``[B, T]``, dimensionless; 0 outside the mask, and (where the mean is shifted) exactly

@@ -1,4 +1,4 @@
-"""From one number per response to one per token."""
+"""Helpers of advantage estimators: broadcasting, token rewards, writing ``advantage``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rlcomp.metrics import record
 
 
 def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
-    """Write ``advantage`` ``[B]`` onto every token of the response, detached, 0 elsewhere.
+    """Broadcast a response-level advantage ``[B]`` to its tokens; add the dense rewards-to-go.
 
-    Dense rewards (``token_reward``, where a stage wrote them: KL in the reward) are no part of the
-    baseline: each token is credited with those from it on.
+    ``A_it = A_i + sum_{s >= t} r_is`` with ``r`` = ``token_reward`` (such as the KL penalty), if a
+    stage wrote it; dense rewards are not part of the baseline.
 
-    Records the mean size and the share of responses that carry no signal.
+    Records the mean absolute advantage and the share of responses whose advantage is 0.
 
     Raises:
         ConfigError: the dense rewards judge steps of the response: they need a baseline.
@@ -36,7 +36,7 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
 
 
 def rewards_to_go(batch: TensorDict) -> Tensor:
-    """The sum of the dense rewards from each token on, where a stage wrote some.
+    """Undiscounted reward-to-go of the dense rewards (``token_reward``), if any.
 
     Returns:
         Shape ``[B, T]``, detached; 0 without dense rewards.
@@ -58,7 +58,7 @@ def put_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
 
 
 def rewards_per_token(batch: TensorDict) -> Tensor:
-    """The outcome on the last token of the response, and dense rewards where a stage wrote them.
+    """Token rewards: the outcome on the last response token, plus dense rewards, if any.
 
     Returns:
         Shape ``[B, T]``, detached, 0 outside the response and for invalid rewards.

@@ -1,4 +1,4 @@
-"""What a judge is: it compares a prediction with the true text."""
+"""Interface of judges: compare a prediction with a reference text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Protocol
 
 
 class Judge(Protocol):
-    """Says how well a prediction agrees with a text."""
+    """Scores the agreement of a prediction with a reference text."""
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """How well, in [0, 1]; None where it cannot be told."""
+        """The score in [0, 1]; None if it cannot be judged."""
         ...

@@ -1,4 +1,4 @@
-"""What sets the price of a nat of KL: read by whatever charges it, told what was measured."""
+"""KL controllers: the coefficient of a KL penalty, updated from the measured KL."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from rlcomp.metrics import record
 
 
 class KLController(nn.Module, metaclass=Checked):
-    """The coefficient beta of a KL term; the order is fixed: it is used, then updated.
+    """Base class of KL controllers: the coefficient beta of a KL penalty.
 
-    Subclasses override :meth:`observe` when they move with the KL, :meth:`coef` when they move with
-    the run. What moves stands in a buffer, so that checkpoints hold it.
+    The order is fixed: beta is used, then updated. Subclasses override :meth:`observe` to react to
+    the measured KL, :meth:`coef` to follow a schedule. State is in buffers, so that checkpoints
+    hold it.
 
     Attributes:
         kl_coef: float64 scalar, in reward units per nat.
-        unit: what a KL is measured in: nats per token or per response.
+        unit: of the measured KL: nats per token or per response.
     """
 
     unit: Unit = "token"
@@ -31,7 +32,7 @@ class KLController(nn.Module, metaclass=Checked):
         self.register_buffer("kl_coef", torch.tensor(kl_coef, dtype=torch.float64))
 
     def coef(self) -> float:
-        """The coefficient now."""
+        """The current coefficient beta."""
         return float(self.kl_coef)
 
     def measure(self, kl: Tensor, mask: Tensor) -> float:
@@ -39,10 +40,10 @@ class KLController(nn.Module, metaclass=Checked):
         return mean_kl(kl, mask, self.unit)
 
     def observe(self, kl: float, num_sequences: int) -> None:
-        """Be told, once per rollout batch, what :meth:`measure` found on so many responses."""
+        """Update from the KL (:meth:`measure`) of a rollout batch of ``num_sequences`` rows."""
 
-    def charge(self, kl: Tensor, mask: Tensor) -> float:
-        """The coefficient now, and then the update from this batch.
+    def coef_then_observe(self, kl: Tensor, mask: Tensor) -> float:
+        """The current coefficient; afterwards it is updated from the KL of this batch.
 
         Args:
             kl: shape ``[B, T]``, nats, 0 outside the mask.
@@ -53,10 +54,10 @@ class KLController(nn.Module, metaclass=Checked):
         self.observe(self.measure(kl, mask), int(mask.any(1).sum()))
         return coef
 
-    def price(self, kl: Tensor, batch: TensorDict) -> Tensor:
-        """What each response pays, and then the update from this batch.
+    def penalty(self, kl: Tensor, batch: TensorDict) -> Tensor:
+        """The KL penalty of each response; afterwards beta is updated from this batch.
 
-        A greedy answer pays nothing: it is a baseline, no sample (ReMax).
+        ``penalty_i = beta * sum_t kl_it``; 0 for ReMax's greedy responses, which are baselines.
 
         Args:
             kl: shape ``[B, T]``, nats, 0 outside the mask.
@@ -65,5 +66,5 @@ class KLController(nn.Module, metaclass=Checked):
         Returns:
             Shape ``[B]``, in reward units.
         """
-        price = self.charge(kl, batch["response_mask"]) * kl.sum(1)
+        price = self.coef_then_observe(kl, batch["response_mask"]) * kl.sum(1)
         return masked(price, ~batch["greedy"]) if "greedy" in batch.keys() else price

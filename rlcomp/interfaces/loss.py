@@ -1,4 +1,4 @@
-"""What a loss is: TensorDict -> scalars, a weighted sum over tokens, and it holds no model."""
+"""Base classes of losses: TensorDict -> scalars, a weighted sum over tokens, without a model."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from rlcomp.metrics import recording
 
 
 class Part(Component):
-    """A part of a loss: a ratio, a trust region, a weight.
+    """Base class of the parts of a policy loss: ratio, trust region, weight.
 
     Class attributes:
-        prepares: keys, one entry per row, that can be known only from the whole optimiser step (a
-            quantile, a bound that is searched for). :meth:`prepare` finds them from a forward pass
-            without gradient before the step is split.
-        from_model: what it prepares hangs on the model's outputs, not on data alone.
-        filters: it takes tokens out, so that even on-policy the gradient is not the plain one.
-        penalises: it adds a term of its own, which a zero advantage leaves.
+        prepares: step-level keys, one entry per row, that need all rows of the optimiser step (a
+            quantile, a searched bound). :meth:`prepare` computes them from a no-gradient forward
+            pass before the split into micro-batches.
+        from_model: :meth:`prepare` needs model outputs, not data alone.
+        filters: it drops or reweights tokens: even on-policy the gradient is not the plain one.
+        penalises: it adds a term that does not vanish at zero advantage.
     """
 
-    prepares: ClassVar[tuple[Key, ...]] = ()
-    from_model: ClassVar[bool] = True
+    step_keys: ClassVar[tuple[Key, ...]] = ()
+    needs_forward: ClassVar[bool] = True
     filters: ClassVar[bool] = False
     penalises: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        for key in cls.prepares:
+        for key in cls.step_keys:
             check_key(cls.__name__, key)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The keys of ``prepares``, from all rows of an optimiser step."""
+        """Compute the step-level keys ``prepares`` from all rows of an optimiser step."""
         return batch.select()
 
     def prepared(self, batch: TensorDict) -> TensorDict:
-        """The batch with them: the learner's, or by itself the batch's own."""
-        if all(key in batch.keys() for key in self.prepares):
+        """The batch with its step-level keys, computed from itself if the learner gave none."""
+        if all(key in batch.keys() for key in self.step_keys):
             return batch
         with torch.no_grad():
             return batch.copy().update(self.prepare(batch))
 
     def after_step(self) -> None:
-        """Called after each optimiser step: controllers move here."""
+        """Called after each optimiser step: coefficients are updated here."""
 
 
 class Loss(Component):
-    """Subclasses write every scalar whose name starts with ``loss`` into a new TensorDict.
+    """Base class of losses: writes scalars whose names start with ``loss`` into a new TensorDict.
 
-    ``prepare`` sees all rows of an optimiser step before they are split into micro-batches;
-    whatever must not depend on the split (``loss_weight``) is made there. ``forward`` is then a
-    weighted sum, so that micro-batches and ranks change neither loss nor gradient.
+    ``loss = sum_it w_it l_it`` with ``w`` = ``loss_weight``. ``prepare`` gets all rows of an
+    optimiser step and computes what must not depend on the micro-batch split (``loss_weight``), so
+    that micro-batches and ranks change neither loss nor gradient.
 
     Class attributes:
         unit_rows: rows that must share a micro-batch (2 for pairs).
@@ -68,20 +68,20 @@ class Loss(Component):
         self.reduction = reduction
 
     def parts(self) -> Iterator[Part]:
-        """Its parts, however deep."""
+        """All parts of the loss, nested ones included."""
         return (part for part in self.modules() if isinstance(part, Part))
 
     @property
-    def looks_ahead(self) -> bool:
-        """Whether a part needs the model's outputs for the whole optimiser step."""
-        return any(part.prepares and part.from_model for part in self.parts())
+    def needs_full_batch_forward(self) -> bool:
+        """Whether a part needs a no-gradient forward over all rows of the optimiser step."""
+        return any(part.step_keys and part.needs_forward for part in self.parts())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight`` of every token, shape ``[B, T]``, and what the parts prepare."""
+        """``loss_weight`` of every token, ``[B, T]``; subclasses add step-level keys of parts."""
         return self.reduction(batch.copy()).select("loss_weight")
 
     def weighted(self, batch: TensorDict) -> TensorDict:
-        """The batch with its ``loss_weight``: the learner's, or by itself the batch's own."""
+        """The batch with ``loss_weight``, computed from itself if the learner gave none."""
         if "loss_weight" in batch.keys():
             return batch
         with torch.no_grad(), recording():

@@ -1,4 +1,4 @@
-"""Rewards that judge a response by its text."""
+"""Base class of text rewards (verifiers)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rlcomp.metrics import record
 class TextReward(Component):
     """A reward computed from prompt, response and gold answer, row by row.
 
-    A subclass says :meth:`score` and a ``name``. A response that cannot be judged (``None`` or NaN)
-    gets reward 0 and ``reward_valid`` False, so that nobody learns from it; an exception stops the
-    run, because a broken verifier must never train a model.
+    A subclass defines :meth:`score` and a ``name``. A response that cannot be judged (``None`` or
+    NaN) gets reward 0 and ``reward_valid`` False, so that it is not trained on; an exception stops
+    the run, because a broken verifier must never train a model.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts). Writes ``reward``, float32
     ``[B]``, ``rewards`` (``{name: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records
@@ -46,7 +46,7 @@ class TextReward(Component):
         return score >= 1.0
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score every row."""
+        """Score every row; write the reward entries."""
         texts = zip(*(decode_texts(batch[key]) for key in TextReward.reads), strict=True)
         scores = [self._checked(*row) for row in texts]
         device = batch["response"].device

@@ -1,4 +1,4 @@
-"""What reward shapers share: how long an answer is, and where a shaped reward goes."""
+"""Shared helpers of reward shaping: response length, writing the shaped reward."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.metrics import record
 
 
 def response_length(batch: TensorDict) -> Tensor:
-    """How many tokens of each row the policy sampled, EOS included, tool output not.
+    """Response length: sampled tokens per row, EOS included, tool output excluded.
 
     Returns:
         Shape ``[B]``, float32, or float64 where the reward is.
@@ -22,7 +22,7 @@ def response_length(batch: TensorDict) -> Tensor:
 
 
 def put_shaped(batch: TensorDict, name: str, part: Tensor, reward: Tensor) -> TensorDict:
-    """Write a shaped reward and the part of it that the shaper made; 0 where not valid.
+    """Write a shaped reward and the shaper's contribution; 0 where not valid.
 
     Records ``reward/<name>`` and ``reward/shaped``, over valid rows.
 

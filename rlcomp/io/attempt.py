@@ -1,4 +1,4 @@
-"""What a run was asked for: kept beside its record by the attempt whose record it is."""
+"""Run attempts: the requested command line and config, stored beside the metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACCEPTED = "run.yaml"
 
 @dataclass(frozen=True)
 class Attempt:
-    """What was asked for.
+    """The requested command line and config of a run.
 
     Attributes:
         config: None where it was not kept.
@@ -31,7 +31,7 @@ class Attempt:
 
 
 def accept(config: DictConfig, directory: Path) -> None:
-    """Write down that from now on the record in a directory is this attempt's.
+    """Store this attempt as the owner of the metrics in a directory.
 
     Args:
         config: of the run.

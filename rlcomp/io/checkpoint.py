@@ -1,4 +1,4 @@
-"""Checkpoints: a directory a step, safetensors and JSON, written atomically, resumed exactly."""
+"""Checkpoints: one directory per step, safetensors and JSON, atomic writes, exact resume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch import Tensor
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.io.state import collect, put_back
+from rlcomp.io.state import collect, restore
 
 FORMAT = 1
 
@@ -43,7 +43,7 @@ class Checkpoint(Component):
         self.config = config
 
     def save(self, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
-        """Write one checkpoint; a reader sees all of it or nothing."""
+        """Write one checkpoint atomically."""
         tensors, state = collect(nodes)
         state["place"] = place
         final = self.directory / f"step-{place['total']:08d}"
@@ -66,7 +66,7 @@ class Checkpoint(Component):
         return final
 
     def _prune(self, newest: Path) -> None:
-        """Keep the newest; any later one is of a future that this run has left."""
+        """Keep the newest; delete later ones, left by an abandoned continuation."""
         found = sorted(self.directory.glob("step-*"))
         mine = [path for path in found if path <= newest]
         for old in {*found} - {*mine[-self.keep :]}:
@@ -75,7 +75,7 @@ class Checkpoint(Component):
             shutil.rmtree(stale)
 
     def newest(self) -> Saved | None:
-        """The newest checkpoint that is whole; broken ones are passed over with a warning."""
+        """The newest intact checkpoint; broken ones are skipped with a warning."""
         return _newest_whole(self.directory.glob("step-*"))
 
 
@@ -125,12 +125,12 @@ def _digest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint whose files are whole."""
+    """A checkpoint with intact files."""
 
     path: Path
 
     def restore(self, nodes: Mapping[str, object], seed: int | None = None) -> dict[str, Any]:
-        """Put everything back; returns where the run stood.
+        """Restore everything; return the position of the run.
 
         Args:
             nodes: the run's nodes, by name.
@@ -144,7 +144,7 @@ class Saved:
         state = json.loads((self.path / "state.json").read_text())
         place: dict[str, Any] = state["place"]
         redraw = seed is not None and seed != place.get("seed", seed)
-        put_back(self.path, nodes, tensors, state, redraw)
+        restore(self.path, nodes, tensors, state, redraw)
         return place
 
     def tensors(self) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The record of a run: JSON, one object a line."""
+"""Reader of JSON-lines files."""
 
 from __future__ import annotations
 

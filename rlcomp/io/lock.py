@@ -1,4 +1,4 @@
-"""One run in a directory at a time."""
+"""Directory lock: one run per directory at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.errors import ConfigError
 
 @contextmanager
 def locked(directory: str | Path) -> Iterator[None]:
-    """Hold a directory; the system lets go of it however the process ends.
+    """Lock a directory; the operating system releases it when the process ends.
 
     Raises:
         ConfigError: another run holds it, or it cannot be written into.

@@ -1,4 +1,4 @@
-"""How a run ended: what a failed one leaves behind, and whether one is still going on."""
+"""Outcome of a run: ``failure.json`` of a failed run, and whether a run is active."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILURE = "failure.json"
 
 @contextmanager
 def failure_kept(directory: Path, explain: Callable[[Exception], str]) -> Iterator[None]:
-    """Write ``failure.json`` when what runs inside fails; an earlier failure is forgotten.
+    """Context that writes ``failure.json`` on an exception; deletes that of an earlier failure.
 
     Stopping on request is no failure. A directory that another run holds is left alone.
 

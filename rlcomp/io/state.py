@@ -1,4 +1,4 @@
-"""The state of a run's nodes: tensors each owned by one of them, generators, and plain values."""
+"""Collects and restores the state of a run's nodes: tensors, generators, plain values."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class HasRunState(Protocol):
         ...
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Continue from such a state."""
+        """Restore such a state."""
         ...
 
 
 def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Every module of every node once, by ``node:place in it.``; and the nodes that are no modules.
+    """All modules of all nodes, by ``node:path.``, and the nodes that are not modules.
 
     A tensor belongs to the node that owns it: the walk does not descend into other nodes.
     """
@@ -41,8 +41,8 @@ def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
             yield f"{path}:", node
 
 
-def forgotten(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> list[str]:
-    """The classes of stages, or of parts of them, whose state no node would save."""
+def unsaved_state(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> list[str]:
+    """Unsaved state: classes of stages, or of their parts, whose state no node saves."""
     known = {
         id(m) for node in nodes.values() if isinstance(node, nn.Module) for m in node.modules()
     }
@@ -61,7 +61,7 @@ def _has_state(module: nn.Module) -> bool:
 
 
 def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
-    """Every parameter and buffer once, by name; tied weights under their first."""
+    """Every parameter and buffer once, by name; tied weights under their first name."""
     found: dict[str, Tensor] = {}
     seen: set[int] = set()
     for prefix, module in parts(nodes):
@@ -108,14 +108,14 @@ def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, A
     return tensors | found, {"nodes": state, "random": tree}
 
 
-def put_back(
+def restore(
     where: Path,
     nodes: Mapping[str, object],
     tensors: dict[str, Tensor],
     state: dict[str, Any],
     redraw: bool,
 ) -> None:
-    """Give the nodes what :func:`collect` found.
+    """Restore into the nodes the state that :func:`collect` returned.
 
     Args:
         where: the checkpoint, for the messages.

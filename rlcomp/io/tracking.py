@@ -1,4 +1,4 @@
-"""Where metrics and samples go: JSON lines always, Weights & Biases or TensorBoard as a choice."""
+"""Metric trackers: JSON lines always; Weights & Biases or TensorBoard optionally."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sample = Mapping[str, object]
 
 
 class Tracker(Protocol):
-    """Receives every step of a run."""
+    """Interface of trackers: receives the metrics of every step."""
 
     name: str
 
@@ -35,13 +35,13 @@ class Tracker(Protocol):
         """One step is over: ``total`` counts over the run, ``step`` in the phase, both from 1."""
 
     def place(self) -> dict[str, Any]:
-        """Where this tracker stands, for the checkpoint."""
+        """The position of this tracker, for the checkpoint."""
 
     def rewind(self, place: dict[str, Any]) -> None:
-        """Go back to where it stood when the checkpoint was written."""
+        """Return to the position of the checkpoint."""
 
     def finish(self) -> None:
-        """The run is over, by whatever cause."""
+        """The run has ended, for whatever reason."""
 
 
 class JsonLines:
@@ -59,7 +59,7 @@ class JsonLines:
         self.resumed = False
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Start empty files; a resumed run goes on behind what it had."""
+        """Start empty files; a resumed run appends."""
         del phases, done
         self.metrics.parent.mkdir(parents=True, exist_ok=True)
         if not self.resumed:
@@ -244,7 +244,7 @@ class TensorBoard:
             self.writer.add_text("samples", json.dumps([dict(s) for s in samples], indent=1), total)
 
     def place(self) -> dict[str, Any]:
-        """Nothing: steps say it all."""
+        """Nothing: steps are passed explicitly."""
         return {}
 
     def rewind(self, place: dict[str, Any]) -> None:

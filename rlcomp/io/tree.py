@@ -1,4 +1,4 @@
-"""A tree of plain values and tensors as JSON plus named tensors; no pickle, types kept."""
+"""Serialisation of nested values and tensors as JSON plus named tensors; no pickle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcomp.errors import CheckpointError
 
 
 def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
-    """JSON for everything but the tensors, and the tensors by name.
+    """Split a tree into JSON and named tensors.
 
     Raises:
         CheckpointError: something is neither a plain value nor a tensor; names its place.
@@ -43,7 +43,7 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
 
 
 def join_tree(code: Any, tensors: dict[str, Tensor]) -> Any:  # noqa: ANN401
-    """The tree that :func:`split_tree` took apart."""
+    """The inverse of :func:`split_tree`."""
     if not isinstance(code, dict):
         return code
     ((kind, body),) = code.items()

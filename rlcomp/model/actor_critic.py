@@ -1,4 +1,4 @@
-"""A policy and its critic in one: a value head on the policy's own backbone."""
+"""Actor-critic with a shared backbone: a value head on the policy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import asked
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.value_head import ValueHead, read_values, spread_values
 
 
 class ActorCritic(LanguageModel):
-    """A language model that also says what each state is worth.
+    """A language model with a value head on its backbone.
 
     Sampling and log-probs are those of the :class:`LanguageModel` alone, bit for bit, until the
     value loss moves the backbone they share. With adapters the head is trained as well.
@@ -29,7 +29,7 @@ class ActorCritic(LanguageModel):
     Args:
         model: a causal model of transformers.
         tokenizer: the model's tokenizer.
-        sampling: the distribution to sample from and to score under.
+        decoding: the distribution to sample from and to score under.
         engine: how all of it is computed.
     """
 
@@ -40,20 +40,20 @@ class ActorCritic(LanguageModel):
         *,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        sampling: Sampling,
+        decoding: Decoding,
         engine: Engine = AUTO,
     ) -> None:
-        super().__init__(model=model, tokenizer=tokenizer, sampling=sampling, engine=engine)
+        super().__init__(model=model, tokenizer=tokenizer, decoding=decoding, engine=engine)
         self.value_head = ValueHead(model)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score the response tokens of a batch and value their states, in one forward pass."""
+        """Log-probs and values of the response tokens, in one forward pass."""
         seen: list[Tensor] = []
         watch = self.model.get_decoder().register_forward_hook(
             lambda _, __, output: seen.append(output.last_hidden_state)
         )
         with watch:  # our own forward pass hands the states over, that of transformers hides them
-            scored = self._scored(self._columns(batch, self.sampling), None)
+            scored = self._scored(self._columns(batch, self.decoding), None)
         self._write(batch, scored)
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
             if self.packs:
@@ -64,7 +64,7 @@ class ActorCritic(LanguageModel):
         return batch
 
     def values(self, batch: TensorDict) -> Tensor:
-        """Values of a batch, and nothing else: the output head is not run.
+        """Values only: the output head is not run.
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.

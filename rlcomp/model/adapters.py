@@ -1,4 +1,4 @@
-"""Low-rank adapters (the extra ``peft``)."""
+"""LoRA: low-rank adapters (extra ``peft``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lora(
     alpha: PositiveFloat,
     target_modules: list[str] | str = "all-linear",
 ) -> PreTrainedModel:
-    """Freeze a model and give it trainable low-rank adapters, which start as the identity.
+    """Freeze a model and add trainable LoRA adapters, which start as the identity.
 
     There is no adapter dropout: a policy stays in eval mode (see ``LanguageModel``).
 
@@ -64,7 +64,7 @@ def lora(
 
 
 def has_adapters(model: PreTrainedModel) -> bool:
-    """Whether a model carries adapters.
+    """Whether a model has adapters.
 
     Raises:
         MissingExtra: peft is not installed.
@@ -75,7 +75,7 @@ def has_adapters(model: PreTrainedModel) -> bool:
 
 @contextlib.contextmanager
 def adapters_off(model: PreTrainedModel) -> Iterator[None]:
-    """Inside, the model is the base model that its adapters were put on."""
+    """Context in which adapters are disabled: the model is its base model."""
     model.disable_adapters()
     try:
         yield

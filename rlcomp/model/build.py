@@ -128,7 +128,7 @@ def _check_divides(part: int, part_name: str, whole: int, whole_name: str) -> No
 def _fitted(
     architecture: str, wanted: dict[str, object], overrides: dict[str, Any]
 ) -> dict[str, object]:
-    """The settings under the names this architecture knows, and every dropout at 0.
+    """The settings under the names of this architecture, with every dropout at 0.
 
     Raises:
         ConfigError: the architecture has no such setting.
@@ -162,7 +162,7 @@ def _fitted(
 
 
 def _own_name(blank: PreTrainedConfig, known: Collection[str], name: str) -> str | None:
-    """What an architecture calls a setting; None if it has none."""
+    """An architecture's name of a setting; None if it has none."""
     mapped = blank.attribute_map.get(name, name)
     own = next((own for own in (mapped, *_ALIASES.get(name, ())) if own in known), None)
     # Every config carries these, listed or not; without a table of positions the last is a promise.
@@ -218,7 +218,7 @@ def load_causal_lm(
 
 
 def _check_filled(path: str, report: dict[str, Any]) -> None:
-    """Refuse a model of which some weights are random; tied ones count as found.
+    """Refuse a model with uninitialised weights; tied ones count as loaded.
 
     Raises:
         DataError: names the weights.
@@ -243,7 +243,7 @@ def _check_filled(path: str, report: dict[str, Any]) -> None:
 
 
 def context_limit(config: PreTrainedConfig) -> int | None:
-    """The most tokens a model can hold, by whatever name its config knows it; None if by none.
+    """The context length in a model's config, under any of its names; None if there is none.
 
     Models without a table of positions (ALiBi, recurrent ones) have no limit.
     """

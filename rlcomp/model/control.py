@@ -1,4 +1,4 @@
-"""Small actors and critics for environments that observe a vector."""
+"""MLP actors and critics for environments with vector observations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcomp.errors import ConfigError
 
 
 def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ProbabilisticActor:
-    """A policy over discrete actions; all actions are nearly equally likely at the start.
+    """Categorical policy (MLP) over discrete actions, nearly uniform at initialisation.
 
     Reads ``observation`` ``[N, D]``. Writes ``logits`` ``[N, actions]``, ``action`` and
     ``action_log_prob``, ``[N]`` each.
@@ -49,7 +49,7 @@ def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> Probabilisti
 
 
 def critic(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ValueOperator:
-    """A state value.
+    """State-value network (MLP).
 
     Reads ``observation`` ``[N, D]``. Writes ``state_value`` ``[N, 1]``, in reward units.
 

@@ -1,4 +1,4 @@
-"""A copy of what training changes in a model."""
+"""Copies of a model's trainable weights (reference policies, EMA)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 
 class CopiedWeights(nn.Module):
-    """Copies of a model's trainable parameters, to run the model itself with in their place.
+    """Copies of a model's trainable parameters, swapped into the model to run it.
 
     With adapters the copy costs the adapters, never a second model; tied weights are copied once.
     The copies are buffers, so that they stand in the checkpoint of the component that holds them.
@@ -26,17 +26,17 @@ class CopiedWeights(nn.Module):
             self.register_buffer(_buffer(name), parameter.detach().clone())
 
     def weights(self) -> dict[str, Tensor]:
-        """The copies under the names of the model's parameters."""
+        """The copies by the names of the model's parameters."""
         return {name: self.get_buffer(_buffer(name)) for name in self._trainable()}
 
     def take(self) -> None:
-        """Copy the model as it is now."""
+        """Copy the current weights of the model."""
         trainable = self._trainable()
         for name, copy in self.weights().items():
             copy.copy_(trainable[name].detach())
 
     def follow(self, share: float) -> None:
-        """``copy <- share * model + (1 - share) * copy``.
+        """EMA / Polyak update: ``copy <- share * model + (1 - share) * copy``.
 
         Args:
             share: of the model as it is now, in [0, 1].
@@ -46,7 +46,7 @@ class CopiedWeights(nn.Module):
             copy.lerp_(trainable[name].detach(), share)
 
     def _trainable(self) -> dict[str, Tensor]:
-        """The parameters that training changes; tied ones once."""
+        """The trainable parameters; tied ones once."""
         parameters = self.model.named_parameters()
         return {name: value for name, value in parameters if value.requires_grad}
 

@@ -1,4 +1,4 @@
-"""A critic with a backbone of its own."""
+"""Critic with a separate backbone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcomp.model.value_head import ValueHead, read_values
 
 
 class Critic(Component):
-    """The backbone of a language model, copied, with a value head instead of its output head.
+    """Separate critic: a copy of a language model's backbone with a value head.
 
     The copy is taken when the first phase with the critic in it begins: given the policy's model,
     it starts where a warm start has left the policy. From then on the two are apart.
@@ -63,11 +63,11 @@ class Critic(Component):
 
     @property
     def packs(self) -> bool:
-        """Whether rows are read without padding and every prompt once."""
+        """Whether the forward uses packed sequences with shared prompts."""
         return self._transformer is not None
 
     def begin_phase(self) -> None:
-        """Take the model's weights as they are now, once."""
+        """Copy the model's current weights, once."""
         if not bool(self.started):
             self.backbone.load_state_dict(self.model.get_decoder().state_dict())
             self.started.fill_(True)

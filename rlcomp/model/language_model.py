@@ -1,4 +1,4 @@
-"""The policy: texts to sampled rows, rows to log-probs."""
+"""The policy: a causal LM that generates responses and scores log-probs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.component import Component, asked
 from rlcomp.engine import decode_packed as native
 from rlcomp.engine.decode_transformers import decode
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled, draw_tokens
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.packing import packed_pieces
@@ -27,11 +27,11 @@ from rlcomp.engine.readouts import (
     squares_read,
 )
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
-from rlcomp.engine.transformer import Transformer, listened
+from rlcomp.engine.transformer import Transformer, has_hooks
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import check_vocabulary, context_limit
 from rlcomp.text.rows import check_room, encode_rows, sampled_rows
-from rlcomp.text.tokenizer import barred_tokens, encode_prompts
+from rlcomp.text.tokenizer import encode_prompts, suppressed_token_mask
 
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
 _NO_GRAD_TOKENS = 32_768
@@ -39,7 +39,7 @@ _NO_GRAD_LOGITS = 2**30
 
 
 class LanguageModel(Component):
-    """A causal language model with its tokenizer and the distribution it samples from.
+    """The policy: a causal language model with its tokenizer and decoding settings.
 
     The model stays in eval mode, also while it is trained: with dropout the probability of a token
     would differ between sampling and training, and the ratio of an on-policy step would not be 1.
@@ -50,12 +50,12 @@ class LanguageModel(Component):
     Under top-k, top-p or min-p the kept set is that of the model that scores, plus the taken token.
     On-policy that is exactly the set it was sampled from; once the policy has moved, or for a
     reference, the sets differ, and with them what the log-probs are normalised over. With
-    ``sampling.replay`` the sampler's own sets are recorded in ``kept_tokens`` ``[B, T, V/8]`` and
+    ``decoding.replay`` the sampler's own sets are recorded in ``sampling_mask`` ``[B, T, V/8]`` and
     scored over, wherever a batch holds them.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 
-    Writes ``log_probs`` ``[B, T]``, nats: ``log p(tokens[t] | tokens[<t])`` under ``sampling``,
+    Writes ``log_probs`` ``[B, T]``, nats: ``log p(tokens[t] | tokens[<t])`` under ``decoding``,
     0 at t = 0 and outside ``response_mask``; ``entropy`` ``[B, T]``, nats, at the temperature and
     before any filter, with a graph only where the learner's losses ask for it;
     ``log_distribution`` ``[B, T, V]``, nats, of the same distribution, in a learner only where its
@@ -65,7 +65,7 @@ class LanguageModel(Component):
         model: a causal model of transformers.
         tokenizer: the model's tokenizer; needs an EOS token. Where it puts BOS in front of a text,
             prompts start with BOS.
-        sampling: the distribution of :meth:`generate`, and the one under which rows are scored.
+        decoding: the distribution of :meth:`generate`, and the one under which rows are scored.
         engine: how all of it is computed.
 
     Raises:
@@ -74,7 +74,7 @@ class LanguageModel(Component):
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
-    optional = ("kept_tokens",)
+    optional = ("sampling_mask",)
     writes = ("log_probs", "entropy", "log_distribution")
 
     _transformer: Transformer | None
@@ -84,7 +84,7 @@ class LanguageModel(Component):
         *,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        sampling: Sampling,
+        decoding: Decoding,
         engine: Engine = AUTO,
     ) -> None:
         super().__init__()
@@ -92,14 +92,14 @@ class LanguageModel(Component):
             raise ConfigError("policy: the tokenizer has no EOS token: set tokenizer.eos_token")
         self.model = model.eval()
         self.tokenizer = tokenizer
-        self.sampling = sampling
+        self.decoding = decoding
         self.engine = engine
         self._traits = probe(model)
         # Past nn.Module: its tensors are the model's.
         object.__setattr__(self, "_transformer", engine.transformer(model))
         check_vocabulary("policy", self._traits.vocabulary, tokenizer)
         # No buffer: it follows from the tokenizer, and checkpoints need not carry it.
-        self._barred = barred_tokens(tokenizer, self._traits.vocabulary)
+        self._suppressed = suppressed_token_mask(tokenizer, self._traits.vocabulary)
 
     def train(self, mode: bool = True) -> LanguageModel:
         """Switch this module's flag; the model itself stays in eval mode."""
@@ -109,17 +109,17 @@ class LanguageModel(Component):
 
     @property
     def context_length(self) -> int | None:
-        """The most tokens of prompt and response the model can hold; None if it knows no limit."""
+        """Context length in tokens (prompt and response); None if unlimited."""
         return context_limit(self.model.config)
 
     @property
     def packs(self) -> bool:
-        """Whether rows are read without padding and every prompt once."""
+        """Whether the forward uses packed sequences with shared prompts."""
         return self._transformer is not None
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score the response tokens of a batch."""
-        self._write(batch, self._scored(self._columns(batch, self.sampling), None))
+        """Scoring pass: log-probs of the response tokens, and other outputs that are needed."""
+        self._write(batch, self._scored(self._columns(batch, self.decoding), None))
         return batch
 
     def _write(self, batch: TensorDict, scored: Scored) -> None:
@@ -127,7 +127,7 @@ class LanguageModel(Component):
         if asked("log_distribution"):
             readings["log_distribution"] = distribution_read
         wanted = [asked(key) for key in readings]
-        found = self._read(scored, list(readings.values()), wanted, self.sampling)
+        found = self._read(scored, list(readings.values()), wanted, self.decoding)
         for key, entry in zip(readings, found, strict=True):
             batch[key] = entry
 
@@ -136,9 +136,9 @@ class LanguageModel(Component):
         batch: TensorDict,
         weights: Mapping[str, Tensor] | None = None,
         *,
-        sampling: Sampling | None = None,
+        decoding: Decoding | None = None,
     ) -> Tensor:
-        """Log-probs of a batch, and nothing else.
+        """Log-probs of the response tokens of a batch, without other outputs.
 
         Without gradient the rows are read some at a time, so that memory does not grow with the
         batch.
@@ -146,17 +146,17 @@ class LanguageModel(Component):
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
             weights: parameters of ``model``, by name, to use in place of its own.
-            sampling: the distribution; the policy's own if not given.
+            decoding: the distribution; the policy's own if not given.
 
         Returns:
             Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
         """
-        return self._in_pieces(batch, log_probs_read, weights, sampling or self.sampling)
+        return self._in_pieces(batch, log_probs_read, weights, decoding or self.decoding)
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Log-probs of all tokens, at each response token.
+        """Full-vocabulary log-probs at each response token.
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
@@ -166,31 +166,31 @@ class LanguageModel(Component):
             Shape ``[B, T, V]``, nats, at the temperature and before any filter, 0 outside
             ``response_mask``.
         """
-        return self._in_pieces(batch, distribution_read, weights, self.sampling)
+        return self._in_pieces(batch, distribution_read, weights, self.decoding)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
-        """The sum over the vocabulary of the squared probabilities, at each response token.
+        """Sum of squared probabilities ``sum_v p_v^2`` at each response token.
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
 
         Returns:
-            Shape ``[B, T]``, under ``sampling``, without gradient; 0 outside ``response_mask``.
+            Shape ``[B, T]``, under ``decoding``, without gradient; 0 outside ``response_mask``.
         """
         with torch.no_grad():
-            return self._in_pieces(batch, squares_read, None, self.sampling)
+            return self._in_pieces(batch, squares_read, None, self.decoding)
 
     def _in_pieces(
         self,
         batch: TensorDict,
         reading: Reading,
         weights: Mapping[str, Tensor] | None,
-        sampling: Sampling,
+        decoding: Decoding,
     ) -> Tensor:
-        columns = self._columns(batch, sampling)
+        columns = self._columns(batch, decoding)
 
         def at_once(some: TensorDict) -> Tensor:
-            return self._read(self._scored(some, weights), [reading], [True], sampling)[0]
+            return self._read(self._scored(some, weights), [reading], [True], decoding)[0]
 
         budget = _NO_GRAD_TOKENS
         if not self.packs:
@@ -214,19 +214,25 @@ class LanguageModel(Component):
         scored: Scored,
         readings: Sequence[Reading],
         differentiable: Sequence[bool],
-        sampling: Sampling,
+        decoding: Decoding,
     ) -> list[Tensor]:
-        barred = self._barred_on(scored.states.device)
-        return read(scored, readings, differentiable, sampling, barred)
+        suppressed = self._suppressed_on(scored.states.device)
+        return read(scored, readings, differentiable, decoding, suppressed)
 
-    def _columns(self, batch: TensorDict, sampling: Sampling) -> TensorDict:
-        kept = ("kept_tokens",) if sampling.replays else ()
+    def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:
+        kept = ("sampling_mask",) if decoding.replays else ()
         return batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
 
-    def _barred_on(self, device: torch.device, never: Sequence[int] = ()) -> Tensor | None:
+    def _suppressed_on(
+        self, device: torch.device, suppressed_tokens: Sequence[int] = ()
+    ) -> Tensor | None:
         vocabulary = self._traits.vocabulary
-        barred = barred_tokens(self.tokenizer, vocabulary, never) if never else self._barred
-        return None if barred is None else barred.to(device)
+        suppressed = (
+            suppressed_token_mask(self.tokenizer, vocabulary, suppressed_tokens)
+            if suppressed_tokens
+            else self._suppressed
+        )
+        return None if suppressed is None else suppressed.to(device)
 
     def generate(
         self,
@@ -234,11 +240,11 @@ class LanguageModel(Component):
         *,
         group_size: int,
         max_new_tokens: int,
-        sampling: Sampling | None = None,
-        never: Sequence[int] = (),
+        decoding: Decoding | None = None,
+        suppressed_tokens: Sequence[int] = (),
         generator: torch.Generator,
     ) -> TensorDict:
-        """Sample ``group_size`` answers to every prompt.
+        """Sample ``group_size`` responses per prompt.
 
         EOS is an action like any other: it stands in ``tokens`` with its log-prob, and nothing
         after it.
@@ -247,15 +253,15 @@ class LanguageModel(Component):
             prompts: ``P`` texts.
             group_size: answers per prompt; those of prompt 0 come first.
             max_new_tokens: the most tokens of an answer, EOS included.
-            sampling: the distribution to draw from; the policy's own if not given.
-            never: tokens that are not drawn, whatever the model says.
+            decoding: the distribution to draw from; the policy's own if not given.
+            suppressed_tokens: tokens that are not drawn, whatever the model says.
             generator: on the CPU.
 
         Returns:
             ``B = P * group_size`` rows: ``tokens``, ``attention_mask``, ``response_mask``,
             ``rollout_log_probs``, ``policy_version`` ``[B, T]``; ``group_id``, ``truncated``
-            ``[B]``; ``prompt``, ``response`` (decoded, without special tokens); ``kept_tokens``
-            ``[B, T, V/8]`` if ``sampling`` replays.
+            ``[B]``; ``prompt``, ``response`` (decoded, without special tokens); ``sampling_mask``
+            ``[B, T, V/8]`` if ``decoding`` replays.
 
         Raises:
             ConfigError: ``group_size`` or ``max_new_tokens`` is below 1.
@@ -275,21 +281,21 @@ class LanguageModel(Component):
             eos=int(self.tokenizer.eos_token_id),
             draw=partial(
                 draw_tokens,
-                sampling=self.sampling if sampling is None else sampling,
-                barred=self._barred_on(self.model.device, never),
+                decoding=self.decoding if decoding is None else decoding,
+                suppressed=self._suppressed_on(self.model.device, suppressed_tokens),
             ),
             generator=generator,
         )
         return sampled_rows(self.tokenizer, prompts, ids, sampled)
 
     def _decode(self) -> Callable[..., Sampled]:
-        """Our own loop where it can be used; it copies the weights, and runs no hooks."""
-        if self._transformer is None or any(listened(part) for part in self.model.modules()):
+        """The native decode loop where supported; it copies the weights and runs no hooks."""
+        if self._transformer is None or any(has_hooks(part) for part in self.model.modules()):
             return partial(decode, self.model, self._traits)
         return partial(native.decode, self._transformer)
 
     def encode(self, prompts: Sequence[str], responses: Sequence[str]) -> TensorDict:
-        """Rows of given answers, for supervised learning and for scoring.
+        """Encode prompts and given responses as rows, for SFT and for scoring.
 
         Prompt and response are tokenised apart, as they are when the response is sampled.
 

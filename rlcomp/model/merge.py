@@ -1,4 +1,4 @@
-"""Rewarded soups: models that are weighted means of others."""
+"""Rewarded soups: weight averaging of fine-tuned models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def soup(
     weights: dict[str, NonNegativeFloat],
     tokenizer: PreTrainedTokenizerBase,
 ) -> PreTrainedModel:
-    """The weighted mean of trained models that started from the same weights.
+    """Rewarded soup: weighted mean of models fine-tuned from the same weights.
 
     Adapters are merged into their model first, so that the result is a plain model: the mean of
     ``B A`` is not the product of the means of ``B`` and ``A``.
@@ -71,7 +71,7 @@ def mixed(models: Mapping[str, PreTrainedModel], weights: Mapping[str, float]) -
 
 
 def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
-    """Add every low-rank adapter to the layer it adapts: a plain model that computes the same.
+    """Merge every LoRA adapter into its base layer.
 
     Where one of them adapts the head or the embedding, and these share their weight, each gets its
     own: what was added to the one would count in the other.

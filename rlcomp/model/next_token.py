@@ -1,4 +1,4 @@
-"""What a language model expects next, at every place of a text."""
+"""Next-token entropies of a language model at every position of a text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def next_token_entropies(
     renormalise: bool,
     device: torch.device,
 ) -> list[Tensor]:
-    """Before each token of each text, the entropy of the likeliest next ones.
+    """Top-k next-token entropy before each token of each text.
 
     Args:
         model: a causal language model; on return in its own place and mode.
@@ -81,7 +81,7 @@ def _largest(row: Sequence[int]) -> int:
 
 
 def _batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Numbers of the rows that are read together: of similar length, longest first."""
+    """Row indices of each forward batch: similar lengths, longest first."""
     order = sorted((n for n, row in enumerate(rows) if len(row) > 1), key=lambda n: -len(rows[n]))
     while order:
         count = max(1, _TOKENS // len(rows[order[0]]))
@@ -92,7 +92,7 @@ def _batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 def _entropies(
     model: PreTrainedModel, rows: Sequence[Sequence[int]], top_k: int, renormalise: bool
 ) -> Tensor:
-    """Of the token behind each one, shape ``[B, T]``; padding on the right is seen by none."""
+    """Entropy of the next token at each position, ``[B, T]``; right padding is not attended."""
     width = len(rows[0])
     tokens = torch.tensor([[*row] + [0] * (width - len(row)) for row in rows], device=model.device)
     columns = max(1, _LOGITS // (len(rows) * model.config.get_text_config().vocab_size))

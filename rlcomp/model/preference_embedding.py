@@ -1,4 +1,4 @@
-"""Preferences as tokens whose embedding is a trainable linear map of them."""
+"""Preference tokens with a trainable linear embedding of the objective weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.text.preference_tokens import preference_points
 
 
 class PreferenceEmbedding(nn.Embedding):
-    """An embedding in which some tokens stand for preferences: theirs is a linear map of it.
+    """Embedding layer with preference tokens: a linear map of the objective weights.
 
     The table keeps its size, so that the output head may go on sharing it; its rows of these
     tokens are never read.
@@ -48,7 +48,7 @@ class PreferenceEmbedding(nn.Embedding):
 
 
 def conditioned(*, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """Let a model read preferences through a trainable linear map, drawn from the global generator.
+    """Replace the embedding of a model by a :class:`PreferenceEmbedding` (global generator).
 
     With adapters, wrap the adapted model: ``lora`` freezes what it is given.
 

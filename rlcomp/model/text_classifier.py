@@ -1,4 +1,4 @@
-"""Reward models: sequence classifiers that score a text, loaded from a folder or trained here."""
+"""Reward models: sequence classifiers, loaded from a folder or trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy of a run, with the weights of one of its checkpoints."""
+"""Loads the trained policy of a run from a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcomp.wiring.plan import read
 
 
 def trained_policy(path: Path) -> tuple[LanguageModel, DictConfig]:
-    """The policy as it was saved, and the config beside it, from which it is built.
+    """The saved policy, built from the config of its run.
 
     Args:
         path: a checkpoint, or a run's directory for its newest one.

@@ -1,4 +1,4 @@
-"""From the hidden states of a language model to the value of each token's state."""
+"""Value head: hidden states of a language model to state values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_GRAD_TOKENS = 32_768
 
 
 class ValueHead(nn.Module):
-    """One linear output, 0 at the start: the first advantages are those of no critic at all.
+    """Linear value head, initialised to 0: the first advantages are those without a critic.
 
     Args:
         model: its last hidden states are read; gives width and device.
@@ -78,7 +78,7 @@ def read_values(
 
 
 def spread_values(head: ValueHead, states: Tensor, response_mask: Tensor) -> Tensor:
-    """The value of the state before each response token, in its place.
+    """Scatter values of listed tokens to ``[B, T]``.
 
     Args:
         head: reads the states.

@@ -1,4 +1,4 @@
-"""Several objectives, each to be maximised, and who weighs them against one another."""
+"""Aggregators: base class of scalarisations and gradient aggregation for several objectives."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rlcomp.metrics import record
 
 @dataclass(frozen=True)
 class Objectives:
-    """What is known of ``K`` objectives when they are weighed; all float64, on the CPU.
+    """Statistics of ``K`` objectives that an aggregator gets; all float64, on the CPU.
 
-    Each objective stands there as a vector: its rewards over the rows of a batch, its advantages
-    over the tokens, or its gradient over the parameters.
+    Each objective is a vector: its rewards over the rows of a batch, its advantages over the
+    tokens, or its gradient over the parameters.
 
     Attributes:
         names: of the objectives, ``K`` of them.
@@ -43,9 +43,9 @@ class Objectives:
 
 
 class Aggregator(nn.Module, metaclass=Checked):
-    """Weighs objectives: rewards (before the baseline), advantages, or gradients.
+    """Base class of aggregators: weights ``w_k`` for rewards, advantages or gradients.
 
-    What moves stands in buffers, so that checkpoints hold it.
+    State is in buffers, so that checkpoints hold it.
 
     Class attributes:
         of_returns: its weights are for a unit of return (``dg/dJ``): they belong to vectors in
@@ -55,7 +55,7 @@ class Aggregator(nn.Module, metaclass=Checked):
     of_returns: ClassVar[bool] = False
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse objectives that this one cannot weigh, where they are known before a run.
+        """Refuse unknown objectives before a run.
 
         Raises:
             ConfigError: an argument names others.
@@ -73,7 +73,7 @@ CONFLICT = -1e-3
 
 
 def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "reward") -> Tensor:
-    """The weights, checked and recorded.
+    """The aggregator's weights, checked, recorded and rescaled.
 
     Records under ``pareto/<place>/``: ``weight/<name>`` and ``return/<name>``; ``conflict/<name>``:
     whether the weighted sum of the vectors goes against that objective's (their cosine is below
@@ -103,7 +103,7 @@ def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "rewa
 
 
 def _as_wanted(aggregator: Aggregator, objectives: Objectives) -> tuple[Objectives, Tensor]:
-    """In reward units if the weights are meant for those; what the vectors then grew by."""
+    """The objectives in the units the aggregator expects, and the factors applied."""
     units = objectives.units
     if units is None or not aggregator.of_returns:
         return objectives, torch.ones(len(objectives.names), dtype=torch.float64)
@@ -150,12 +150,12 @@ def _record(place: Place, objectives: Objectives, weights: Tensor) -> None:
 
 
 def moving(objectives: Objectives) -> Tensor:
-    """Which objectives have a vector that is not 0, bool, shape ``[K]``."""
+    """Which objectives have a non-zero vector, bool, shape ``[K]``."""
     return objectives.gram.diagonal() > 0
 
 
 def named_weights(owner: str, weights: Mapping[str, float] | None, names: Iterable[str]) -> Tensor:
-    """Weights given by name in the order of the objectives; without any, ``1 / K`` each.
+    """Named weights as a tensor in the order of the objectives; ``1 / K`` each if None.
 
     Args:
         owner: who asks, for the error.

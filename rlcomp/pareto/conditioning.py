@@ -1,4 +1,4 @@
-"""Policies that are told how much each objective is wanted."""
+"""Preference conditioning: policies conditioned on objective weights."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from rlcomp.data.task import Example, Task
 from rlcomp.errors import ShapeError
 from rlcomp.functional.simplex import dirichlet, nearest_point
 from rlcomp.metrics import record
-from rlcomp.pareto.objectives import several
+from rlcomp.pareto.objectives import as_multi_objective
 from rlcomp.seed import new_generator
 
 
 class Conditioning(Component):
-    """Draws a preference for every prompt and writes it in front of what the policy is asked.
+    """Preference conditioning: draws a preference per prompt and prepends it to the prompt.
 
-    A subclass says :meth:`written`. The preference is drawn from a symmetric Dirichlet
-    distribution and rounded to ``levels`` steps, so that what the policy reads is exactly what its
-    objectives are weighed by. All answers to a prompt share it.
+    ``w ~ Dirichlet(alpha, ..., alpha)``, rounded to multiples of ``1 / levels``.
+
+    The policy reads exactly the weights its objectives are combined with. All responses to a prompt
+    share them. A subclass defines :meth:`written`.
 
     Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
     ``policy_prompt`` ``[P, W]``; ``prompt`` stays as it is, for verifiers. Records
@@ -68,7 +69,7 @@ class Conditioning(Component):
         max_new_tokens: PositiveInt,
     ) -> None:
         super().__init__()
-        self.objectives = several(objectives, "ask for none with conditioning=none")
+        self.objectives = as_multi_objective(objectives, "ask for none with conditioning=none")
         self.alpha = alpha
         self.levels = levels
         self.task = task
@@ -79,12 +80,12 @@ class Conditioning(Component):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the objectives, in the order of the weights."""
+        """Names of the objectives, in the order of the weights."""
         return self.objectives.names
 
     @abstractmethod
     def written(self, steps: Sequence[int]) -> str:
-        """What stands in front of a prompt.
+        """The text that encodes a preference, put before a prompt.
 
         Args:
             steps: of each objective, ``K`` numbers of sum ``levels``.
@@ -92,7 +93,7 @@ class Conditioning(Component):
         raise NotImplementedError
 
     def check_fits(self, longest: str) -> None:
-        """Refuse what leaves no room for an answer.
+        """Refuse prompts that leave no room for a response.
 
         Args:
             longest: the longest text that may stand in front of a prompt.
@@ -101,7 +102,7 @@ class Conditioning(Component):
         check_prompts_fit(asked, self.tokenizer, self.context_length, self.max_new_tokens)
 
     def ask(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
-        """What the policy is asked where somebody wants the objectives so.
+        """The prompts conditioned on the given weights.
 
         Args:
             prompts: ``P`` texts.
@@ -122,7 +123,7 @@ class Conditioning(Component):
         ]
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Draw."""
+        """Draw preferences; write ``preference`` and ``policy_prompt``."""
         prompts = decode_texts(batch["prompt"])
         drawn = dirichlet(len(prompts), len(self.names), self.alpha, self.generator)
         preference = nearest_point(drawn, self.levels) / self.levels
@@ -136,7 +137,7 @@ class Conditioning(Component):
 
 @dataclass
 class _Asked:
-    """A task whose prompts have something in front of them."""
+    """A task with a prefix before every prompt."""
 
     held_out: float
     task: Task

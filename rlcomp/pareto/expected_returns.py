@@ -1,4 +1,4 @@
-"""Aggregators that go by the expected returns of the objectives (SER)."""
+"""Base class of aggregators on expected returns (SER)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rlcomp.pareto.running_means import RunningMeans
 
 
 class ExpectedReturns(Aggregator):
-    """Keeps a running mean J of each objective's return and the highest it has been.
+    """Tracks the running mean J of each objective's return, and the highest J so far.
 
-    A batch without an objective leaves its J where it is.
+    J of an objective is unchanged by batches without it.
 
     Args:
         decay: weight of the past in J; 0: the mean of the batch alone.
@@ -27,7 +27,7 @@ class ExpectedReturns(Aggregator):
         self.best = RunningMeans(0.0)
 
     def expected(self, objectives: Objectives) -> tuple[Tensor, Tensor]:
-        """Take in a batch.
+        """Update with a batch; return J and the highest J so far.
 
         Returns:
             J now and the highest J so far, shape ``[K]`` each, in reward units; NaN for what no

@@ -1,4 +1,4 @@
-"""Aggregators that go by the inner products of the objectives' vectors alone."""
+"""Base class of Gramian aggregators (MGDA, UPGrad, Nash-MTL, ...)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ NORM_DECAY = 0.9
 
 
 class GramianAggregator(Aggregator):
-    """Weights from a Gram matrix, with the vectors brought to a common length before.
+    """Aggregation weights from the Gram matrix of the (normalised) objective vectors.
 
-    A vector that is 0 (the objective is missing from the batch, or rates all answers of each group
-    alike) points nowhere and gets weight 0; one that is left alone gets weight 1. With
-    ``n_i`` the length by which vector ``i`` is divided and ``v`` the weights of the divided ones,
-    the weights are ``v_i * mean(n) / n_i``: what they make of the vectors themselves is what ``v``
-    makes of the divided ones, back in their common unit.
+    ``w_i = v_i * mean(n) / n_i`` with ``v`` the weights computed on ``g_i / n_i``, so that
+    ``sum_i w_i g_i = mean(n) * sum_i v_i (g_i / n_i)``.
+
+    A zero vector (objective missing from the batch, or equal rewards in every group) gets weight 0;
+    a single non-zero vector gets weight 1.
 
     Args:
-        row_norm: ``"none"``: all are divided by the same length; ``"unit"``: each by its own;
-            ``"ema"``: each by a running mean of its own.
+        row_norm: the norms ``n_i``. ``"none"``: one for all; ``"unit"``: each vector's own;
+            ``"ema"``: a running mean of each vector's own.
     """
 
     def __init__(self, *, row_norm: RowNorm) -> None:
@@ -36,7 +36,7 @@ class GramianAggregator(Aggregator):
         self.norms = RunningMeans(NORM_DECAY)
 
     def of_gram(self, gram: Tensor) -> Tensor:
-        """The weights of two or more vectors, none of them 0.
+        """The weights of two or more non-zero vectors.
 
         Args:
             gram: inner products of the divided vectors, shape ``[K, K]``, float64, on the CPU.

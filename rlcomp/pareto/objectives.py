@@ -1,4 +1,4 @@
-"""Objectives as an aggregator sees them: by name, with their returns and inner products."""
+"""Objective statistics for aggregators: returns, mean vectors and Gram matrix of a batch."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rlcomp.pareto.aggregator import Objectives
 
 @runtime_checkable
 class JudgesObjectives(Protocol):
-    """A stage that can say what every objective gives, without weighing them."""
+    """A stage that computes every objective's reward, without aggregating them."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the objectives, in the order of ``rewards``."""
+        """Names of the objectives, in the order of ``rewards``."""
         ...
 
-    def judged(self, batch: TensorDict) -> TensorDict:
+    def per_objective(self, batch: TensorDict) -> TensorDict:
         """Every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
         ...
 
 
-def several(objectives: object, otherwise: str) -> JudgesObjectives:
-    """The stage that has several objectives, if it is one.
+def as_multi_objective(objectives: object, otherwise: str) -> JudgesObjectives:
+    """The stage, checked to be multi-objective.
 
     Args:
         objectives: a stage.
@@ -66,7 +66,7 @@ def stacked(rewards: TensorDict) -> tuple[tuple[str, ...], Tensor]:
 
 
 def centred(rewards: Tensor, group_id: Tensor) -> Tensor:
-    """Each objective minus its mean over the group, over the rows that have every objective.
+    """Group-centred objectives, over the rows that have every objective.
 
     Args:
         rewards: shape ``[B, K]``, NaN where a row lacks an objective.
@@ -86,14 +86,14 @@ def centred(rewards: Tensor, group_id: Tensor) -> Tensor:
     return torch.stack([group_centred(row, group_id, valid) for row in rewards[complete].T])
 
 
-def seen(
+def observed(
     names: Sequence[str],
     rewards: Tensor,
     vectors: Tensor,
     preference: Tensor | None,
     units: Tensor | None = None,
 ) -> Objectives:
-    """What a batch shows of its objectives.
+    """The statistics of the objectives of a batch.
 
     Args:
         names: of the ``K`` objectives.

@@ -1,4 +1,4 @@
-"""Averages that follow a run, by name."""
+"""Named exponential moving averages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from torch import nn
 
 
 class RunningMeans(nn.Module):
-    """Exponential moving averages by name; the first value is where one starts.
+    """Named exponential moving averages (EMA), initialised with the first value.
 
-    Which names there are shows in the run, so they are a run state, not buffers.
+    The names are known only during the run, so the averages are run state, not buffers.
 
     Args:
         decay: weight of the past; 0 keeps the last value only.
@@ -27,11 +27,11 @@ class RunningMeans(nn.Module):
         self.values: dict[str, float] = {}
 
     def get(self, name: str) -> float | None:
-        """The average now; None before the first value."""
+        """The current average; None before the first value."""
         return self.values.get(name)
 
     def update(self, name: str, value: float) -> float:
-        """Take in a value; returns the average then."""
+        """Update with a value; returns the new average."""
         past = self.values.get(name, value)
         self.values[name] = self.decay * past + (1 - self.decay) * value
         return self.values[name]

@@ -1,4 +1,4 @@
-"""Fronts drawn: the way of one run, and where all runs of a sweep ended."""
+"""Pareto-front figures: trajectory of a run, final points of a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs with several objectives reached: points, fronts, and how good these are."""
+"""Pareto fronts of multi-objective runs: points, fronts, quality indicators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that differ in their seed only belong together; groups are called by what differs."""
+"""Groups runs that differ only in their seed; names groups by their config differences."""
 
 from __future__ import annotations
 

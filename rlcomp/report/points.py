@@ -1,4 +1,4 @@
-"""The returns of several objectives, as a run recorded them."""
+"""Recorded returns of several objectives of a run."""
 
 from __future__ import annotations
 

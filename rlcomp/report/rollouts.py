@@ -1,4 +1,4 @@
-"""The answers of a run as a reader wants them: by step and prompt, token by token."""
+"""Recorded rollouts of a run by step and prompt, token by token."""
 
 from __future__ import annotations
 

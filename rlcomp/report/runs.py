@@ -1,4 +1,4 @@
-"""Runs as they lie on disk: found under any folder, each with its config, its record, its end."""
+"""Finds and loads runs on disk: config, metrics and outcome."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _finite(value: float | None) -> bool:
 
 
 def area(run: Run, metric: str) -> float | None:
-    """Area under a run's curve; None where there is no final value: a broken run has no half."""
+    """Area under a run's curve; None for a run without a final value."""
     return None if final(run, metric) is None else area_under(*curve(run, metric))
 
 

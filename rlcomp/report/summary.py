@@ -1,4 +1,4 @@
-"""The end of a run: a few words, a learning curve, answers before and after."""
+"""Summary of a finished run: text, learning curve, responses before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says in numbers: a row for each group and metric, a row for each run."""
+"""Tables of a report: a row per group and metric, a row per run."""
 
 from __future__ import annotations
 

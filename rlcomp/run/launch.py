@@ -119,7 +119,7 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
 
 
 def elsewhere(path: Path, directory: Path) -> Saved:
-    """The checkpoint at a path; a directory that holds another run's record is not written into.
+    """The checkpoint at a path; refuses to write into another run's directory.
 
     Raises:
         CheckpointError: there is none, or ``directory`` belongs to another run.
@@ -143,7 +143,7 @@ FREE = ("directory", "resume", "device", "tracker")
 
 
 def same_config(saved: Saved, config: DictConfig) -> None:
-    """Refuse to continue under another config without being told to.
+    """Refuse to resume under a changed config unless allowed.
 
     Raises:
         CheckpointError: names every value that changed.

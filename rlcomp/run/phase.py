@@ -1,4 +1,4 @@
-"""A phase: so many steps of a list of stages."""
+"""A phase: a number of steps over a list of stages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.errors import ConfigError
 
 @dataclass
 class Phase:
-    """``steps`` times all ``stages``; ``every`` runs beside the batch now and then and at the end.
+    """``steps`` iterations of ``stages``; ``every`` runs other nodes periodically and at the end.
 
     Attributes:
         steps: how many.
@@ -41,7 +41,7 @@ class Phase:
         return [*self.stages, *(stage for _, stage in self.every.values())]
 
     def due(self, step: int) -> list[tuple[str, nn.Module]]:
-        """What runs after the ``step``-th step, counted from 1."""
+        """The periodic nodes due after step ``step`` (counted from 1)."""
         last = step == self.steps
         return [
             (name, stage)

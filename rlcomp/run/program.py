@@ -17,7 +17,7 @@ from torch import nn
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, Interrupted, add_note
 from rlcomp.io.checkpoint import Checkpoint, Saved
-from rlcomp.io.state import forgotten
+from rlcomp.io.state import unsaved_state
 from rlcomp.io.tracking import Tracker
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
@@ -52,7 +52,7 @@ class Program:
         check_built(phases, nodes)
         if checkpoint is not None:
             stages = [stage for phase in phases.values() for stage in phase.all_stages()]
-            lost = forgotten(stages, nodes)
+            lost = unsaved_state(stages, nodes)
             if lost:
                 raise ConfigError(
                     f"{lost[0]} has state that no checkpoint would hold: make it a node, "
@@ -89,7 +89,7 @@ class Program:
                 tracker.finish()
 
     def _seed(self) -> None:
-        """The global generators too: the numbers must not depend on which node was built last."""
+        """Seed the global generators, so that they do not depend on which node was built last."""
         start = named_seed(self.seed, "run")
         torch.manual_seed(start)
         random.seed(start)

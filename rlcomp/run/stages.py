@@ -1,4 +1,4 @@
-"""The algebra of stages: a stage maps TensorDict to TensorDict, and so does a composition."""
+"""Stage combinators: sequence, repeat, every, branch, refill (dynamic sampling), no-op."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def empty_batch() -> TensorDict:
 
 
 class Nothing(Component):
-    """The empty slot: hands its batch on. Every optional group has a ``none.yaml`` with it."""
+    """No-op stage for empty slots. Every optional group has a ``none.yaml`` with it."""
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The batch as it is."""
+        """Return the batch unchanged."""
         return batch
 
 
@@ -101,7 +101,7 @@ class Every(Sequence):
 
 
 class Branch(Sequence):
-    """Stages beside the main flow: they see the batch, the batch does not see them.
+    """Side branch: stages run on a copy of the batch; their outputs are discarded.
 
     Args:
         stages: what runs on a shallow copy.
@@ -116,9 +116,9 @@ class Branch(Sequence):
 
 
 class Refill(Sequence):
-    """Run stages again and again until enough rows are there: dynamic sampling.
+    """Dynamic sampling (DAPO): run stages repeatedly until enough rows are collected.
 
-    What is left over of the last round is thrown away. Records ``refill/tries``,
+    Surplus rows of the last round are dropped. Records ``refill/tries``,
     ``refill/kept_fraction`` of the rows made and, where answers are judged, the shares of them in
     groups without a wrong and without a right answer, ``refill/all_right`` and
     ``refill/all_wrong``.
@@ -172,7 +172,7 @@ class Refill(Sequence):
         )
 
     def _round(self, batch: TensorDict) -> tuple[TensorDict, TensorDict]:
-        """What one round leaves, and what says how it went where it had most rows."""
+        """One round: the rows it keeps, and its widest intermediate batch for statistics."""
         most = batch
         for stage in self.stages:
             batch = stage(batch)
@@ -182,7 +182,7 @@ class Refill(Sequence):
 
 
 def _shares(kept: list[TensorDict], made: list[TensorDict]) -> dict[str, float]:
-    """Of all rows made: how many were kept, and how many stand in groups of one verdict."""
+    """Shares of the generated rows: kept, and in all-correct or all-wrong groups."""
     total = sum(part.shape[0] for part in made)
     counts = {"kept_fraction": sum(part.shape[0] for part in kept)}
     for part in made if all(len(part.keys()) == 3 for part in made) else ():

@@ -1,4 +1,4 @@
-"""A sweep: what it varies, which jobs it has, and what a job is called."""
+"""Sweeps: varied keys, jobs, and labels of jobs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def overrides_of(
 
 
 def plain_key(key: str) -> str:
-    """The key of an override without what says how it is applied.
+    """The key of an override without its ``+`` or ``~`` prefix.
 
     Examples:
         >>> plain_key("++learner.lr")
@@ -57,7 +57,7 @@ def plain_key(key: str) -> str:
 
 
 def asked(directory: Path) -> list[str]:
-    """What a sweep was asked for: ``hydra.sweeper.params``, then the command line.
+    """The requested overrides of a sweep: ``hydra.sweeper.params``, then the command line.
 
     Hydra notes it in the sweep's ``multirun.yaml`` before the first job, so that it can be read in
     every process a launcher may use, and later; empty where there is none.

@@ -1,4 +1,4 @@
-"""``rlcomp -m hydra/sweeper=optuna ...``: a search instead of a sweep (extra ``optuna``)."""
+"""Hyper-parameter search by Optuna: ``rlcomp -m hydra/sweeper=optuna ...`` (extra ``optuna``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Kind(Checked, ABCMeta):
 
 
 class Search(Sweeper, metaclass=_Kind):
-    """Looks for the values with the best metric, by Optuna's TPE.
+    """Hyper-parameter search by Optuna's TPE, as a Hydra sweeper.
 
     Searched is whatever has several values on the command line, in ``hydra.sweeper.params`` or in
     an experiment: ``lr=interval(1e-4,1e-2)``, ``lr=tag(log,interval(1e-4,1e-2))``,

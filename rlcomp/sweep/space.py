@@ -1,4 +1,4 @@
-"""What a search is over: every override with more than one value."""
+"""Search space: every override with more than one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws of advantage estimators, on top of those of every component."""
+"""The contract of advantage estimators, in addition to that of every component."""
 
 from __future__ import annotations
 

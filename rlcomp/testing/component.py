@@ -1,4 +1,4 @@
-"""The laws of every component."""
+"""The contract of every component, as property checks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import Key
 from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
+from rlcomp.testing.corrupt import corrupted, relabelled, renamed_groups, shuffled_rows, widened
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
-from rlcomp.testing.spoil import relabelled, renamed_groups, shuffled_rows, spoiled, widened
 from rlcomp.testing.subject import Subject, leaves, optional_keys
 
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
@@ -107,7 +107,7 @@ def _keys_and_state(subject: Subject) -> None:
 
 
 def check_untouched(subject: Subject, batch: TensorDict) -> None:
-    """Run on a batch and refuse a change in any tensor it held."""
+    """Refuse in-place changes of the input batch."""
     held = leaves(batch)
     kept = {key: tensor.clone() for key, tensor in held.items()}
     subject.run(batch)
@@ -195,7 +195,7 @@ def _deterministic(subject: Subject) -> None:
 
 
 def _masked(subject: Subject) -> None:
-    changed = spoiled(subject)
+    changed = corrupted(subject)
     want, got = subject.run(subject.batch), subject.run(changed)
     _compare(subject, "nothing outside the mask matters", got, want)
     if not {subject.name("response_mask"), subject.name("attention_mask")} & set(subject.reads):
@@ -208,7 +208,7 @@ def _masked(subject: Subject) -> None:
 
 def _gradient(subject: Subject) -> None:
     inputs = [k for k in subject.floats() if subject.names.get(k, k) in _DIFFERENTIABLE]
-    for batch in (subject.batch, spoiled(subject)) if inputs else ():
+    for batch in (subject.batch, corrupted(subject)) if inputs else ():
         subject.restore()
         with torch.enable_grad():
             given = {key: batch[key].clone().requires_grad_() for key in inputs}
@@ -266,8 +266,10 @@ def _labels(subject: Subject) -> None:
         return
     other = subject.batch.copy()
     other[group_id] = relabelled(subject.batch[group_id])
-    posed = subject.name("posed")
-    if posed in other.keys():  # it names groups
-        other[posed] = renamed_groups(subject.batch[posed], subject.batch[group_id])
+    answers_group_id = subject.name("answers_group_id")
+    if answers_group_id in other.keys():  # it names groups
+        other[answers_group_id] = renamed_groups(
+            subject.batch[answers_group_id], subject.batch[group_id]
+        )
     result = subject.run(subject.batch)
     _compare(subject, "group ids are only labels", subject.run(other), result)

@@ -1,4 +1,4 @@
-"""Example batches that hold, by design, everything that goes wrong in real ones."""
+"""Example batches with edge cases: ragged rows, mask holes, garbage, invalid rewards."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ _ROWS: dict[Key, Callable[[Tensor], Tensor]] = {
     "correct": lambda row: row % 3 == 0,
     "example_id": lambda row: torch.where(row % 2 == 0, 4, 1),
     "greedy": _greedy,
-    "posed": lambda row: torch.where(row % 2 == 0, 3, -1),
-    "poser": lambda row: row % 2 == 0,
+    "answers_group_id": lambda row: torch.where(row % 2 == 0, 3, -1),
+    "is_proposer": lambda row: row % 2 == 0,
     "preference": _preferences,
     "truncated": lambda row: row % 4 == 3,
 }

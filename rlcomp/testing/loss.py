@@ -1,4 +1,4 @@
-"""The laws of losses."""
+"""The contract of losses, as property checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import Key
-from rlcomp.testing.spoil import shuffled_rows, spoiled, widened
+from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened
 from rlcomp.testing.subject import Subject, leaves
 
 # What the model computes; everything else in a batch is data, and no gradient may reach it.
@@ -119,7 +119,7 @@ class _Case:
             self.subject.hold_equal(law, f"gradient of {key}", found, part)
 
     def alone(self) -> None:
-        """The batch is left alone: no entry more, none changed, no tensor changed in place."""
+        """The input batch is unchanged: no entry added, none changed in place."""
         batch = self.batch.copy()
         held = leaves(batch)
         kept = {key: tensor.clone() for key, tensor in held.items()}
@@ -149,9 +149,9 @@ class _Case:
             self.subject.hold_equal("the gradient is 0 outside the mask", key, outside, zero)
 
     def unseen(self) -> None:
-        """Whatever stands outside the mask."""
+        """Values outside the mask have no effect."""
         for value in (float("nan"), float("-inf"), float("inf")):
-            got = self.evaluate(spoiled(self.subject, value))
+            got = self.evaluate(corrupted(self.subject, value))
             self.same("nothing outside the mask matters", got)
 
     def order_and_padding(self) -> None:
@@ -195,7 +195,7 @@ class _Case:
         return {self.subject.names.get(key, key) for key in self.subject.reads}
 
     def policy(self) -> None:
-        """What makes a loss the policy gradient's."""
+        """Policy-gradient property: zero and unit advantages, ratio 1."""
         log_probs = self.subject.name("log_probs")
         own = any(part.penalises for part in self.loss.parts())
         if not own and not self._held() & {"entropy", "value", "ref_log_probs"}:

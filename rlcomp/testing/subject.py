@@ -1,4 +1,4 @@
-"""What is under test: run it from the same state every time, and say how it differs."""
+"""Component under test: runs from a fixed state, compares results."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Subject:
         return [key for key, spec in specs.items() if spec.along_tokens and spec.dtype == "float"]
 
     def refuse(self, law: str, fault: str) -> NoReturn:
-        """Say which law is broken, and how.
+        """Raise a ContractError for a violated property.
 
         Raises:
             ContractError: always.

@@ -1,4 +1,4 @@
-"""Rows as rectangles: prompt, response, padding on the right."""
+"""Right padding: rows of prompt and response as rectangular tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.functional.masked import masked
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor.
+    """Right-pad rows to one tensor.
 
     Returns:
         The ids, shape ``[B, T]``, int64, and where they are not padding, shape ``[B, T]``, bool.
@@ -43,7 +43,7 @@ def response_columns(
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, shape ``[B, T]``
-        with ``T`` the longest row; ``kept_tokens`` ``[B, T, ceil(V / 8)]`` if they were recorded.
+        with ``T`` the longest row; ``sampling_mask`` ``[B, T, ceil(V / 8)]`` if they were recorded.
     """
     device, steps = sampled.tokens.device, sampled.tokens.shape[1]
     starts = torch.tensor([len(prompt) for prompt in prompts], device=device)[:, None]
@@ -61,5 +61,5 @@ def response_columns(
     }
     if sampled.kept is not None:
         where = taken[..., None].expand(-1, -1, sampled.kept.shape[-1])
-        columns["kept_tokens"] = masked(sampled.kept.gather(1, where), response[..., None])
+        columns["sampling_mask"] = masked(sampled.kept.gather(1, where), response[..., None])
     return columns

@@ -43,7 +43,7 @@ def preference_tokenizer(
 ) -> PreTrainedTokenizerBase:
     """Give a tokenizer one more token for every point of the lattice of preferences.
 
-    A policy reads these tokens and never writes them (``barred_tokens``).
+    A policy reads these tokens and never writes them (``suppressed_token_mask``).
 
     Args:
         tokenizer: changed in place, and returned.

@@ -1,4 +1,4 @@
-"""Prompts and answers as rows of tokens: sampled, or given as if the policy had sampled them."""
+"""Token rows from prompts and responses: sampled rollouts, or given demonstrations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlcomp.text.tokenizer import decode_rows, encode_all, encode_prompts
 def encode_rows(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], responses: Sequence[str]
 ) -> TensorDict:
-    """Rows of given answers, for supervised learning and for scoring.
+    """Encode prompts and given responses as rows, for SFT and for scoring.
 
     Prompt and response are tokenised apart, as they are when the response is sampled.
 
@@ -50,7 +50,7 @@ def given_rows(
     heads: Sequence[Sequence[int]],
     tails: Sequence[Sequence[int]],
 ) -> TensorDict:
-    """Rows of given tokens.
+    """Rows from given prompt and response ids.
 
     Args:
         tokenizer: needs an EOS token, which pads where there is no pad token.
@@ -81,7 +81,7 @@ def sampled_rows(
     ids: Sequence[Sequence[int]],
     sampled: Sampled,
 ) -> TensorDict:
-    """Rows of sampled answers, those of prompt 0 first.
+    """Rows of sampled responses, those of prompt 0 first.
 
     Args:
         tokenizer: what the ids belong to.
@@ -92,7 +92,7 @@ def sampled_rows(
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
         ``policy_version`` ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``prompt``,
-        ``response`` (decoded, without special tokens); ``kept_tokens`` ``[B, T, V/8]`` if they
+        ``response`` (decoded, without special tokens); ``sampling_mask`` ``[B, T, V/8]`` if they
         were recorded.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Thoughts: where they end, and rows that score a target behind them."""
+"""Thoughts (chain of thought): end detection, and rows that score a target after them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 
 def last_words(context: str, *, count: int = 3) -> str:
-    """The last words of a text: a thought to imitate for who has no other.
+    """The last words of a text: a placeholder thought for demonstrations.
 
     Examples:
         >>> last_words("to be or not to be", count=2)
@@ -29,7 +29,7 @@ def last_words(context: str, *, count: int = 3) -> str:
 
 
 class ThoughtEnd:
-    """The text that ends a thought, found in the bytes of tokens.
+    """End-of-thought detection: the end text, searched in the bytes of the tokens.
 
     Tokens need not end where the text does: the token in which it ends belongs to the thought. A
     special token counts as the text only where the tokenizer writes the text as that token.
@@ -57,11 +57,11 @@ class ThoughtEnd:
         self._eos = int(tokenizer.eos_token_id)
 
     def bytes_of(self, response: Sequence[int]) -> bytes:
-        """The bytes of a response, in which the end can be looked for."""
+        """The bytes of a response, in which the end is searched."""
         return row_bytes(self._table, response)
 
     def length(self, response: Sequence[int]) -> int | None:
-        """How many tokens of a response are its thought, end included; None without an end."""
+        """Length of the thought in tokens, end included; None without an end."""
         place = self.bytes_of(response).find(self.text)
         if place < 0:
             return None
@@ -78,7 +78,7 @@ class ThoughtEnd:
 
 
 def responses(batch: TensorDict) -> tuple[list[list[int]], Tensor]:
-    """The responses of a batch, what stands in the holes of their masks included.
+    """The responses of a batch, tokens in the holes of their masks included.
 
     Args:
         batch: holds ``tokens`` and ``response_mask``, shape ``[B, T]``.
@@ -98,7 +98,7 @@ def responses(batch: TensorDict) -> tuple[list[list[int]], Tensor]:
 def first_targets(
     tokenizer: PreTrainedTokenizerBase, batch: TensorDict, num_tokens: int
 ) -> list[list[int]]:
-    """The tokens of each answer up to its ``num_tokens``-th end, or to its last one.
+    """The tokens of each answer up to its ``num_tokens``-th token end, or to the last one.
 
     Args:
         tokenizer: writes them.
@@ -116,7 +116,7 @@ def first_targets(
 
 
 def leading(answer: str, ends: Sequence[bool], count: int) -> str:
-    """An answer up to its ``count``-th end, or to its last one; whole characters.
+    """The prefix of an answer up to its ``count``-th token end (or the last), whole characters.
 
     Args:
         answer: a text.

@@ -1,4 +1,4 @@
-"""The bytes that tokens stand for, which decoding to text can lose."""
+"""Byte strings of tokens: lossless where decoding to text is not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
-    r"""The bytes of every token, by its id: half a character stays half a character.
+    r"""The byte string of every token, by its id; partial characters stay partial.
 
     Read off the tokenizer's decoder: bytes written as characters (GPT-2's alphabet), pieces in
     which ``▁`` is a space, with or without byte tokens (``<0xC3>``), or tokens that are their text.
@@ -121,7 +121,7 @@ def _difference(found: bytes, wanted: bytes) -> str:
 
 
 def _reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[int, str], bytes]:
-    """From a token, with its id, to its bytes."""
+    """The function from a token and its id to its bytes."""
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ConfigError(
             f"the tokenizer is a {type(tokenizer).__name__}, which does not say what bytes its "

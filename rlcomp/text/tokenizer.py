@@ -106,7 +106,7 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
 
 
 def _class_of(path: str) -> Any:  # noqa: ANN401
-    """Who reads a tokenizer: AutoTokenizer, but for folders that name the generic class.
+    """The tokenizer class: AutoTokenizer, except for folders that name the generic class.
 
     Beside a model's config.json AutoTokenizer takes the class of the model's family instead, which
     adds that family's special tokens to a tokenizer of ours.
@@ -175,10 +175,10 @@ def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> 
     return [row or [eos if bos is None else bos] for row in rows]
 
 
-def barred_tokens(
-    tokenizer: PreTrainedTokenizerBase, vocabulary: int, never: Sequence[int] = ()
+def suppressed_token_mask(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: int, suppressed_tokens: Sequence[int] = ()
 ) -> Tensor | None:
-    """Ids a policy must never choose: those without a token, and the pad token unless it is EOS.
+    """Suppressed tokens: ids a policy must never sample (ids without a token; pad unless EOS).
 
     A padded vocabulary has rows that stand for nothing; a pad token within an answer would vanish
     from its text. Tokens that stand for preferences are read only.
@@ -186,24 +186,24 @@ def barred_tokens(
     Args:
         tokenizer: says which ids are tokens.
         vocabulary: width ``V`` of the model's logits.
-        never: others that are not to be chosen, EOS included.
+        suppressed_tokens: others that are not to be chosen, EOS included.
 
     Returns:
         Shape ``[V]``, bool, True where an id is barred; None if none is.
 
     Examples:
-        >>> barred_tokens(character_tokenizer(characters="a"), 5)
+        >>> suppressed_token_mask(character_tokenizer(characters="a"), 5)
         tensor([ True, False, False,  True,  True])
     """
-    barred = torch.ones(vocabulary, dtype=torch.bool)
+    suppressed = torch.ones(vocabulary, dtype=torch.bool)
     known = torch.tensor(sorted(set(tokenizer.get_vocab().values())))
-    barred[known[known < vocabulary]] = False
-    barred[[*preference_points(tokenizer)]] = True
+    suppressed[known[known < vocabulary]] = False
+    suppressed[[*preference_points(tokenizer)]] = True
     if tokenizer.pad_token_id is not None:
-        barred[tokenizer.pad_token_id] = True
-    barred[tokenizer.eos_token_id] = False
-    barred[[*never]] = True
-    return barred if bool(barred.any()) else None
+        suppressed[tokenizer.pad_token_id] = True
+    suppressed[tokenizer.eos_token_id] = False
+    suppressed[[*suppressed_tokens]] = True
+    return suppressed if bool(suppressed.any()) else None
 
 
 def decode_rows(tokenizer: PreTrainedTokenizerBase, tokens: Tensor, lengths: Tensor) -> list[str]:

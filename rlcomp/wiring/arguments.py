@@ -1,4 +1,4 @@
-"""Arguments of every node, checked against the constructors before anything is built."""
+"""Validates the arguments of every node against its constructor, before building."""
 
 from __future__ import annotations
 

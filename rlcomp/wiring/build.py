@@ -1,4 +1,4 @@
-"""From a plan to objects: each node built once, children first, seeded by its path."""
+"""Builds the objects of a plan: each node once, children first, seeded by its path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Builder:
         self.built: dict[str, object] = {}
 
     def without_models(self) -> dict[str, object]:
-        """The nodes that need none: what is cheap to check comes before what is dear to build."""
+        """Build the nodes that need no model: cheap checks before expensive construction."""
         for node in self.plan.nodes.values():
             if not builds_model(node):
                 self.build(node)
@@ -73,9 +73,15 @@ _MODELS = ("PreTrainedModel", "PeftModel", "Module")
 
 def builds_model(node: Node) -> bool:
     """Whether building a node builds a model: itself (its return annotation) or an argument."""
-    if declare(node.target).returns.rpartition(".")[2].strip("\"'") in _MODELS:
-        return True
-    return any(builds_model(child) for child in children(node))
+    return _returns_model(node.target) or any(builds_model(child) for child in children(node))
+
+
+def _returns_model(target: str) -> bool:
+    try:
+        returns = declare(target).returns
+    except ConfigError:
+        return False  # told by the check of arguments, or when it is built
+    return returns.rpartition(".")[2].strip("\"'") in _MODELS
 
 
 # What constructors of other people's say of an argument they cannot use.
@@ -125,7 +131,7 @@ def _deferred(node: Node, target: Callable[..., object]) -> Callable[..., object
 
 
 def refused(node: Node, error: Exception) -> ConfigError:
-    """What a constructor of somebody else's said, with the values it was given."""
+    """Error of a third-party constructor, with the arguments it got."""
     plain = {
         k: v for k, v in node.arguments.items() if isinstance(v, (bool, int, float, str, list))
     }

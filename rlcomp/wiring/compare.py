@@ -1,4 +1,4 @@
-"""Two configs, value by value."""
+"""Config diff, value by value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a target declares, read from its source: no import of it, so no torch.
+"""Declarations of a ``_target_``, parsed from its source: not imported, so no torch.
 
 A class's constructor is its schema; ``reads``, ``writes`` and the other declarations of
 :class:`rlcomp.component.Component` are literals. A target whose source cannot be followed (a C
@@ -41,7 +41,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What is known of a target before it is built."""
+    """The declaration of a target, known before it is built."""
 
     target: str
     parameters: dict[str, Parameter] = field(default_factory=dict)

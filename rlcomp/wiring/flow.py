@@ -1,4 +1,4 @@
-"""The flow of keys through the stages of a phase.
+"""Static check of the keys that the stages of a phase read and write.
 
 Every key a stage reads must have been written by an earlier stage of the same step. What a stage
 reads and writes comes from source (``flow_source``, before anything is built) or from built objects
@@ -15,7 +15,7 @@ from rlcomp.wiring.options import options_writing
 
 @dataclass(frozen=True)
 class Flow:
-    """What a stage needs from before it and leaves behind it.
+    """The keys a stage needs before it and provides after it.
 
     Attributes:
         reads: keys that must be there before it.
@@ -35,7 +35,7 @@ class Flow:
     carries: frozenset[str] = frozenset()
 
     def then(self, after: Flow) -> Flow:
-        """This, then that."""
+        """The flow of this stage followed by another."""
         missing = frozenset() if self.opaque else after.reads - self.writes
         outside = missing & self.carries if self.fresh else missing
         kept = self.writes & after.carries if after.fresh else self.writes
@@ -67,7 +67,7 @@ def fold(flows: Iterable[Flow]) -> Flow:
 
 @dataclass(frozen=True)
 class Stage:
-    """What the check needs to know of one stage.
+    """The data of one stage for the flow check.
 
     Attributes:
         path: its name.
@@ -120,7 +120,7 @@ def check_stages(
 
 
 def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
-    """What a stage writes for others and no other reads; an opaque stage may read anything."""
+    """Keys of ``must_reach`` that no later stage reads; an opaque stage may read anything."""
     flat = list(_flat(stages))
     errors = []
     for place, stage in enumerate(flat):

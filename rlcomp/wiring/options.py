@@ -1,4 +1,4 @@
-"""The configs that come with the project: where they are, and what they offer."""
+"""The shipped configs: their directory and the options of each group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole config, read: its values, its nodes by path, its phases."""
+"""The plan of a run: a parsed config with its values, nodes by path, and phases."""
 
 from __future__ import annotations
 

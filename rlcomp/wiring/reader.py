@@ -21,7 +21,7 @@ Path = tuple[Any, ...]
 
 @dataclass(eq=False)
 class Node:
-    """One object to be built: where it stands, what it is, and its finished arguments."""
+    """One object to be built: its config path, target and resolved arguments."""
 
     path: str
     target: str
@@ -31,7 +31,7 @@ class Node:
 
 
 class Broken:
-    """Stands where a value could not be read; the mistake is among the reader's errors."""
+    """Placeholder of an unreadable value; the error is in the reader's list."""
 
 
 BROKEN = Broken()

@@ -1,4 +1,4 @@
-"""From a composed config to a checked plan: every mistake at once, before torch is imported."""
+"""Parses and checks a composed config: reports all mistakes at once, before importing torch."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def find(module: str, name: str, depth: int = 0) -> tuple[str, Definition] | None:
-    """Where a name is really defined; None when the trail is lost."""
+    """The definition of a name, following imports; None if it cannot be resolved."""
     found = None if module == "builtins" or depth > 8 else _source(module)
     if found is None:
         return None
@@ -94,7 +94,7 @@ def _imported(line: ast.stmt, name: str) -> str | None:
 
 
 def _dynamic(line: ast.stmt) -> bool:
-    """Whether a statement can make names that are not written down."""
+    """Whether a statement can define names dynamically."""
     if isinstance(line, ast.ImportFrom):
         return any(alias.name == "*" for alias in line.names)
     named = isinstance(line, ast.FunctionDef) and line.name == "__getattr__"
@@ -118,7 +118,7 @@ def _absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
 
 
 def lineage(home: str, cls: ast.ClassDef) -> Iterator[tuple[str, ast.ClassDef]]:
-    """The class, then its bases depth first, as far as sources can be followed."""
+    """The class and its bases, depth first, as far as sources can be resolved."""
     yield home, cls
     for base in cls.bases:
         if isinstance(base, ast.Name) and base.id != "object":

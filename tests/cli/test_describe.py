@@ -42,8 +42,8 @@ def test_every_phase_shows_its_steps_and_what_runs_beside_it(describe):
 def test_every_stage_shows_part_and_keys_with_shapes(describe):
     text, _, _ = describe("recipe=grpo")
 
-    assert cells(text, "proximal") == [
-        "proximal",
+    assert cells(text, "old_log_probs") == [
+        "old_log_probs",
         "FromRollout",
         "rollout_log_probs[B,T]",
         "old_log_probs[B,T]",

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 
@@ -26,6 +26,6 @@ def make_policy() -> Callable[[PreTrainedTokenizerBase], LanguageModel]:
             intermediate_size=24,
             context_length=16,
         )
-        return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=1.0))
+        return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
 
     return make

@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers
 
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -93,7 +93,7 @@ def test_sampler_and_scorer_agree_in(architecture):
         for parameter in model.parameters():
             if parameter.ndim == 2:
                 parameter.mul_(4.0)
-    policy = LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling())
+    policy = LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding())
 
     batch = policy.generate(
         ["a", "abbacab", "ba"],
@@ -122,7 +122,7 @@ def test_models_that_cannot_be_sampled_from_are_refused(architecture, settings, 
     model = by_config(architecture, **settings)
 
     with pytest.raises(ConfigError, match=words):
-        LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling())
+        LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding())
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -130,7 +130,7 @@ def test_a_decoder_of_a_family_of_encoders_is_accepted():
     model = by_config("bert", **HEADS, num_hidden_layers=1, is_decoder=True)
 
     assert (
-        LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling()).context_length == 512
+        LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding()).context_length == 512
     )
 
 
@@ -138,7 +138,7 @@ def test_building_a_policy_draws_nothing():
     model = build("llama")
     before = torch.get_rng_state()
 
-    LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling())
+    LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding())
 
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -153,13 +153,13 @@ def test_a_model_that_cannot_read_is_named():
     model = causal_lm(tokenizer=TOKENIZER, architecture="gptj", **SIZES)
 
     with pytest.raises(RuntimeError) as caught:
-        LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling())
+        LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding())
     assert "the model (gptj) failed to read four tokens" in told(caught.value)
 
 
 @pytest.mark.parametrize("architecture", ["bloom", "mamba"])
 def test_a_model_without_positions_has_no_limit(architecture):
-    policy = LanguageModel(model=build(architecture), tokenizer=TOKENIZER, sampling=Sampling())
+    policy = LanguageModel(model=build(architecture), tokenizer=TOKENIZER, decoding=Decoding())
 
     assert policy.context_length is None
     batch = policy.encode(["a" * 3000], ["b"])
@@ -168,6 +168,6 @@ def test_a_model_without_positions_has_no_limit(architecture):
 
 @pytest.mark.parametrize(("architecture", "limit"), [("mpt", 32), ("gpt2", 32), ("opt", 32)])
 def test_the_context_has_many_names(architecture, limit):
-    policy = LanguageModel(model=build(architecture), tokenizer=TOKENIZER, sampling=Sampling())
+    policy = LanguageModel(model=build(architecture), tokenizer=TOKENIZER, decoding=Decoding())
 
     assert policy.context_length == limit

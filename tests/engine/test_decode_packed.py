@@ -24,7 +24,7 @@ from rlcomp.engine import cache
 from rlcomp.engine import decode_packed as native
 from rlcomp.engine import decode_transformers as engine
 from rlcomp.engine.cache import Cache
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import draw_tokens
 from rlcomp.engine.families import layers
 from rlcomp.engine.fused import FusedBlock
@@ -101,15 +101,15 @@ def wrapped(model, kernel="torch"):
     return Transformer(model, layers, kernel)
 
 
-PLAIN = Sampling()
+PLAIN = Decoding()
 
 
-def arguments(sampling=PLAIN, group_size=3, max_new_tokens=40, eos=EOS, seed=5):
+def arguments(decoding=PLAIN, group_size=3, max_new_tokens=40, eos=EOS, seed=5):
     return dict(
         group_size=group_size,
         max_new_tokens=max_new_tokens,
         eos=eos,
-        draw=partial(draw_tokens, sampling=sampling, barred=None),
+        draw=partial(draw_tokens, decoding=decoding, suppressed=None),
         generator=torch.Generator().manual_seed(seed),
     )
 
@@ -177,16 +177,16 @@ def test_biases_of_all_linear_layers_count():
 
 
 @pytest.mark.parametrize(
-    "sampling",
+    "decoding",
     [
-        Sampling(temperature=0),
-        Sampling(temperature=0.7, top_k=5),
-        Sampling(top_p=0.8),
-        Sampling(min_p=0.1),
+        Decoding(temperature=0),
+        Decoding(temperature=0.7, top_k=5),
+        Decoding(top_p=0.8),
+        Decoding(min_p=0.1),
     ],
 )
-def test_every_distribution_is_sampled_as_by_the_fallback(sampling):
-    assert_same(*both(make_model("qwen2"), sampling=sampling))
+def test_every_distribution_is_sampled_as_by_the_fallback(decoding):
+    assert_same(*both(make_model("qwen2"), decoding=decoding))
 
 
 def test_one_token_is_the_least():
@@ -211,7 +211,7 @@ def ending(step):
 
     def draw(logits, uniform):
         calls.append(1)
-        drawn = draw_tokens(logits, uniform, sampling=Sampling(), barred=None)
+        drawn = draw_tokens(logits, uniform, decoding=Decoding(), suppressed=None)
         return replace(drawn, tokens=torch.full_like(drawn.tokens, EOS if len(calls) > step else 1))
 
     return draw
@@ -240,9 +240,9 @@ def test_the_generator_is_left_as_by_the_fallback():
 
 
 def test_recorded_sets_stand_at_their_tokens():
-    sampling = Sampling(top_p=0.8, replay=True)
+    decoding = Decoding(top_p=0.8, replay=True)
 
-    ours, theirs = both(make_model("llama"), sampling=sampling)
+    ours, theirs = both(make_model("llama"), decoding=decoding)
 
     within = torch.arange(ours.tokens.shape[1]) < ours.lengths[:, None]
     assert ours.kept.shape == (12, ours.tokens.shape[1], VOCABULARY // 8)
@@ -352,7 +352,7 @@ def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
         lambda self, *given: loops.append(1) or start(self, *given),
     )
 
-    assert_same(*both(make_model("llama"), sampling=Sampling(top_p=0.9, replay=True)))
+    assert_same(*both(make_model("llama"), decoding=Decoding(top_p=0.9, replay=True)))
     assert len(loops) > 1
 
 

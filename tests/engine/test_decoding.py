@@ -13,55 +13,55 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from rlcomp.engine.decoding import Sampling, filtered, kept, sample, sampling_log_probs
+from rlcomp.engine.decoding import Decoding, filtered, kept, sample, sampling_log_probs
 from rlcomp.errors import ConfigError
 
 SETTINGS = [
-    Sampling(),
-    Sampling(temperature=0.3),
-    Sampling(temperature=0.5, top_p=0.9),
-    Sampling(temperature=2.0),
-    Sampling(temperature=2.0, top_p=0.9),
-    Sampling(temperature=2.0, top_k=5),
-    Sampling(top_p=0.7),
-    Sampling(min_p=0.1),
-    Sampling(temperature=0.8, top_k=20, top_p=0.9, min_p=0.05),
+    Decoding(),
+    Decoding(temperature=0.3),
+    Decoding(temperature=0.5, top_p=0.9),
+    Decoding(temperature=2.0),
+    Decoding(temperature=2.0, top_p=0.9),
+    Decoding(temperature=2.0, top_k=5),
+    Decoding(top_p=0.7),
+    Decoding(min_p=0.1),
+    Decoding(temperature=0.8, top_k=20, top_p=0.9, min_p=0.05),
 ]
 
 
-def by_transformers(logits, sampling):
+def by_transformers(logits, decoding):
     """The same filters from the library, in the order of its `generate`."""
-    warpers = LogitsProcessorList([TemperatureLogitsWarper(float(sampling.temperature))])
-    if sampling.top_k:
-        warpers.append(TopKLogitsWarper(sampling.top_k))
-    if sampling.top_p < 1:
-        warpers.append(TopPLogitsWarper(sampling.top_p))
-    if sampling.min_p:
-        warpers.append(MinPLogitsWarper(sampling.min_p))
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(float(decoding.temperature))])
+    if decoding.top_k:
+        warpers.append(TopKLogitsWarper(decoding.top_k))
+    if decoding.top_p < 1:
+        warpers.append(TopPLogitsWarper(decoding.top_p))
+    if decoding.min_p:
+        warpers.append(MinPLogitsWarper(decoding.min_p))
     return warpers(torch.zeros(len(logits), 1, dtype=torch.int64), logits)
 
 
-@pytest.mark.parametrize("sampling", SETTINGS)
+@pytest.mark.parametrize("decoding", SETTINGS)
 @pytest.mark.parametrize("ties", [False, True])
-def test_filtered_distribution_is_that_of_transformers(sampling, ties):
+def test_filtered_distribution_is_that_of_transformers(decoding, ties):
     logits = 3 * torch.randn(50, 64, generator=torch.Generator().manual_seed(1))
     logits = logits.round() if ties else logits
 
-    expected = by_transformers(logits.clone(), sampling).log_softmax(-1)
+    expected = by_transformers(logits.clone(), decoding).log_softmax(-1)
 
-    torch.testing.assert_close(sampling_log_probs(logits, sampling), expected)
+    torch.testing.assert_close(sampling_log_probs(logits, decoding), expected)
 
 
 # Blocks of 8 in 64 tokens: as from a large vocabulary, drawn in two steps.
 @pytest.mark.parametrize("block", [128, 8])
-@pytest.mark.parametrize("sampling", SETTINGS)
-def test_draws_follow_the_distribution(monkeypatch, sampling, block):
+@pytest.mark.parametrize("decoding", SETTINGS)
+def test_draws_follow_the_distribution(monkeypatch, decoding, block):
     monkeypatch.setattr("rlcomp.engine.decoding._BLOCK", block)
     draws = 20_000
     logits = 2 * torch.randn(1, 64, generator=torch.Generator().manual_seed(2))
-    expected = draws * by_transformers(logits.clone(), sampling).double().softmax(-1)[0]
+    expected = draws * by_transformers(logits.clone(), decoding).double().softmax(-1)[0]
 
-    scores = filtered(logits, sampling).expand(draws, -1)
+    scores = filtered(logits, decoding).expand(draws, -1)
     drawn = sample(scores, uniforms(draws, seed=3))[0].bincount(minlength=64)
 
     assert not drawn[expected == 0].any()
@@ -94,7 +94,7 @@ def fits(drawn, expected):
 def test_greedy_is_a_point_mass_on_the_likeliest_token():
     logits = torch.tensor([[0.0, 2.0, 1.0]])
 
-    log_probs = sampling_log_probs(logits, Sampling(temperature=0))
+    log_probs = sampling_log_probs(logits, Decoding(temperature=0))
 
     assert log_probs.tolist() == [[-torch.inf, 0.0, -torch.inf]]
     assert [each.tolist() for each in sample(log_probs, uniforms(1))] == [[1], [0.0]]
@@ -104,25 +104,25 @@ def test_ties_with_the_last_of_top_k_stay():
     # The two likeliest of (3, 2, 2, 1) are 3 and one of the 2s; the other 2 is as likely.
     logits = torch.tensor([[3.0, 2.0, 2.0, 1.0]])
 
-    assert kept(logits, Sampling(top_k=2)).tolist() == [[True, True, True, False]]
+    assert kept(logits, Decoding(top_k=2)).tolist() == [[True, True, True, False]]
 
 
 def test_top_p_keeps_the_smallest_set_that_reaches_it():
     # Probabilities 0.5, 0.3, 0.2: the first two reach 0.7, the first alone does not.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
-    assert kept(logits, Sampling(top_p=0.7)).tolist() == [[True, True, False]]
+    assert kept(logits, Decoding(top_p=0.7)).tolist() == [[True, True, False]]
 
 
 def test_min_p_is_relative_to_the_likeliest_token():
     # 0.3 >= 0.5 * 0.5 > 0.2
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
-    assert kept(logits, Sampling(min_p=0.5)).tolist() == [[True, True, False]]
+    assert kept(logits, Decoding(min_p=0.5)).tolist() == [[True, True, False]]
 
 
 def test_tiny_top_p_keeps_the_likeliest_token():
-    assert kept(torch.tensor([[1.0, 2.0]]), Sampling(top_p=1e-9)).tolist() == [[False, True]]
+    assert kept(torch.tensor([[1.0, 2.0]]), Decoding(top_p=1e-9)).tolist() == [[False, True]]
 
 
 # 1.0 stands for a uniform whose product with the total is rounded up to the total.
@@ -194,9 +194,9 @@ def test_a_row_is_drawn_by_its_own_number_whatever_stands_beside_it(seed, vocabu
 def test_half_precision_logits_are_handled_in_float32():
     logits = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
 
-    log_probs = sampling_log_probs(logits, Sampling(temperature=0.7, top_p=0.9))
+    log_probs = sampling_log_probs(logits, Decoding(temperature=0.7, top_p=0.9))
 
-    expected = sampling_log_probs(logits.float(), Sampling(temperature=0.7, top_p=0.9))
+    expected = sampling_log_probs(logits.float(), Decoding(temperature=0.7, top_p=0.9))
     torch.testing.assert_close(log_probs, expected)
 
 
@@ -206,13 +206,13 @@ def test_half_precision_logits_are_handled_in_float32():
 )
 def test_values_out_of_range_are_refused(argument, value):
     with pytest.raises(ConfigError, match=argument):
-        Sampling(**{argument: value})
+        Decoding(**{argument: value})
 
 
 def test_a_barred_token_is_never_drawn_at_any_temperature():
-    barred = torch.tensor([True, False, False])
+    suppressed = torch.tensor([True, False, False])
 
-    scores = sampling_log_probs(torch.randn(1, 3), Sampling(temperature=math.inf), barred)
+    scores = sampling_log_probs(torch.randn(1, 3), Decoding(temperature=math.inf), suppressed)
 
     # Two tokens stay, and an infinite temperature makes them equal.
     torch.testing.assert_close(scores.exp(), torch.tensor([[0.0, 0.5, 0.5]]))
@@ -220,11 +220,11 @@ def test_a_barred_token_is_never_drawn_at_any_temperature():
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_barred_token_is_never_drawn(temperature):
-    # Of 0.7, 0.2, 0.1 the first is barred: 2/3 and 1/3, or all on the second.
+    # Of 0.7, 0.2, 0.1 the first is suppressed: 2/3 and 1/3, or all on the second.
     logits = torch.tensor([[0.7, 0.2, 0.1]]).log()
-    barred = torch.tensor([True, False, False])
+    suppressed = torch.tensor([True, False, False])
 
-    probs = sampling_log_probs(logits, Sampling(temperature=temperature), barred).exp()
+    probs = sampling_log_probs(logits, Decoding(temperature=temperature), suppressed).exp()
 
     expected = [0.0, 2 / 3, 1 / 3] if temperature else [0.0, 1.0, 0.0]
     torch.testing.assert_close(probs, torch.tensor([expected]))

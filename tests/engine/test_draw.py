@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Drawn, Transcript, Uniforms, draw_tokens
 from rlcomp.engine.sampling_mask import unpack
 
@@ -9,13 +9,13 @@ from rlcomp.engine.sampling_mask import unpack
 def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
     logits = torch.randn(23, 7, generator=torch.Generator().manual_seed(1))
     uniform = torch.rand(23, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    sampling = Sampling(top_p=0.9, replay=True)
-    barred = torch.arange(7) == 3
+    decoding = Decoding(top_p=0.9, replay=True)
+    suppressed = torch.arange(7) == 3
 
-    whole = draw_tokens(logits, uniform, sampling, barred)
+    whole = draw_tokens(logits, uniform, decoding, suppressed)
     # 2 rows of 7 at a time.
     monkeypatch.setattr("rlcomp.engine.draw._DRAWN", 14)
-    parts = draw_tokens(logits, uniform, sampling, barred)
+    parts = draw_tokens(logits, uniform, decoding, suppressed)
 
     assert torch.equal(parts.tokens, whole.tokens)
     assert torch.equal(parts.log_probs, whole.log_probs)
@@ -24,9 +24,9 @@ def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
     assert not unpack(parts.kept, 7)[:, 3].any()
 
 
-@pytest.mark.parametrize("sampling", [Sampling(top_p=0.9), Sampling(replay=True)])
-def test_sets_are_recorded_only_where_they_are_replayed(sampling):
-    drawn = draw_tokens(torch.zeros(2, 4), torch.zeros(2, 1).double(), sampling, None)
+@pytest.mark.parametrize("decoding", [Decoding(top_p=0.9), Decoding(replay=True)])
+def test_sets_are_recorded_only_where_they_are_replayed(decoding):
+    drawn = draw_tokens(torch.zeros(2, 4), torch.zeros(2, 1).double(), decoding, None)
 
     assert drawn.kept is None
 

@@ -5,7 +5,7 @@ import torch
 from hydra.utils import instantiate
 
 from rlcomp.cli.describe import main
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
 from rlcomp.model.actor_critic import ActorCritic
@@ -54,7 +54,7 @@ def make_model(architecture="qwen2", **overrides):
 
 
 def policy(model, engine=AUTO, kind=LanguageModel):
-    return kind(model=model, tokenizer=TOKENIZER, sampling=Sampling(), engine=engine)
+    return kind(model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=engine)
 
 
 def tampered():

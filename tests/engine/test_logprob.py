@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcomp.engine.decoding import Sampling, sampling_log_probs
+from rlcomp.engine.decoding import Decoding, sampling_log_probs
 from rlcomp.engine.logprob import (
     entropy,
     token_log_probs,
@@ -13,14 +13,14 @@ from rlcomp.engine.logprob import (
 )
 from rlcomp.engine.sampling_mask import pack
 
-FILTERED = Sampling(temperature=0.7, top_k=4, top_p=0.9, min_p=0.05)
+FILTERED = Decoding(temperature=0.7, top_k=4, top_p=0.9, min_p=0.05)
 
 
 def test_log_prob_is_that_of_the_tempered_distribution():
     # Logits (0, ln 3) at temperature 1/2 are (0, ln 9): probabilities 1/10 and 9/10.
     logits = torch.tensor([[0.0, math.log(3.0)]])
 
-    value = token_log_probs(logits, torch.tensor([1]), Sampling(temperature=0.5))
+    value = token_log_probs(logits, torch.tensor([1]), Decoding(temperature=0.5))
 
     assert value.item() == pytest.approx(math.log(0.9), abs=1e-6)
 
@@ -29,7 +29,7 @@ def test_log_prob_is_renormalised_over_the_kept_tokens():
     # Of 0.5, 0.3, 0.2 the two likeliest stay: 0.3 / 0.8.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
-    value = token_log_probs(logits, torch.tensor([1]), Sampling(top_k=2))
+    value = token_log_probs(logits, torch.tensor([1]), Decoding(top_k=2))
 
     assert value.item() == pytest.approx(math.log(0.375), abs=1e-6)
 
@@ -38,7 +38,7 @@ def test_taken_token_outside_the_filter_is_kept():
     # 0.2 would be dropped; with it all three stay.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
-    value = token_log_probs(logits, torch.tensor([2]), Sampling(top_k=2))
+    value = token_log_probs(logits, torch.tensor([2]), Decoding(top_k=2))
 
     assert value.item() == pytest.approx(math.log(0.2), abs=1e-6)
 
@@ -66,7 +66,7 @@ def test_log_prob_of_a_token_that_can_be_drawn_is_the_samplers(seed):
 
 
 def test_greedy_log_prob_is_zero():
-    value = token_log_probs(torch.tensor([[1.0, 2.0]]), torch.tensor([1]), Sampling(temperature=0))
+    value = token_log_probs(torch.tensor([[1.0, 2.0]]), torch.tensor([1]), Decoding(temperature=0))
 
     assert value.tolist() == [0.0]
 
@@ -75,7 +75,7 @@ def test_gradient_is_one_hot_minus_probabilities_over_the_temperature():
     # d/dz of (z_a - logsumexp z) / T with probabilities (1/4, 3/4) and T = 2.
     logits = (2 * torch.tensor([[0.25, 0.75]]).log()).requires_grad_()
 
-    token_log_probs(logits, torch.tensor([0]), Sampling(temperature=2.0)).sum().backward()
+    token_log_probs(logits, torch.tensor([0]), Decoding(temperature=2.0)).sum().backward()
 
     torch.testing.assert_close(logits.grad, torch.tensor([[0.375, -0.375]]))
 
@@ -83,22 +83,22 @@ def test_gradient_is_one_hot_minus_probabilities_over_the_temperature():
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
-    sampling=st.sampled_from([Sampling(), Sampling(temperature=0.4), FILTERED]),
+    decoding=st.sampled_from([Decoding(), Decoding(temperature=0.4), FILTERED]),
     barring=st.booleans(),
     recording=st.booleans(),
 )
-def test_the_slope_in_closed_form_is_the_gradient(seed, sampling, barring, recording):
+def test_the_slope_in_closed_form_is_the_gradient(seed, decoding, barring, recording):
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(7, 9, generator=generator, dtype=torch.float64)
     gradient = torch.randn(7, generator=generator, dtype=torch.float64)
     tokens = torch.randint(9, (7,), generator=generator)
-    barred = torch.arange(9) < 2 if barring else None
+    suppressed = torch.arange(9) < 2 if barring else None
     allowed = (torch.arange(9) % 2 == 0).repeat(7, 1).scatter(1, tokens[:, None], True)
     recorded = pack(allowed) if recording else None
 
-    slope = token_log_probs_slope(gradient, logits, tokens, sampling, barred, recorded)
+    slope = token_log_probs_slope(gradient, logits, tokens, decoding, suppressed, recorded)
 
-    value = token_log_probs(logits.requires_grad_(), tokens, sampling, barred, recorded)
+    value = token_log_probs(logits.requires_grad_(), tokens, decoding, suppressed, recorded)
     torch.testing.assert_close(slope, torch.autograd.grad(value, logits, gradient)[0])
 
 
@@ -107,7 +107,7 @@ def test_slope_is_one_hot_minus_probabilities_over_the_temperature():
     logits = 2 * torch.tensor([[0.25, 0.75]]).log()
 
     slope = token_log_probs_slope(
-        torch.tensor([2.0]), logits, torch.tensor([0]), Sampling(temperature=2.0)
+        torch.tensor([2.0]), logits, torch.tensor([0]), Decoding(temperature=2.0)
     )
 
     torch.testing.assert_close(slope, torch.tensor([[0.75, -0.75]]))
@@ -116,7 +116,7 @@ def test_slope_is_one_hot_minus_probabilities_over_the_temperature():
 def test_dropped_tokens_get_no_gradient():
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log().requires_grad_()
 
-    token_log_probs(logits, torch.tensor([0]), Sampling(top_k=2)).sum().backward()
+    token_log_probs(logits, torch.tensor([0]), Decoding(top_k=2)).sum().backward()
 
     assert logits.grad[0, 2] == 0
 
@@ -162,28 +162,28 @@ def test_half_precision_is_scored_in_float32():
     logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).half()
     tokens = torch.tensor([0, 1, 2])
 
-    assert token_log_probs(logits, tokens, Sampling()).dtype == torch.float32
+    assert token_log_probs(logits, tokens, Decoding()).dtype == torch.float32
     assert entropy(logits, 1.0).dtype == torch.float32
 
 
 def test_a_barred_token_has_no_share():
     # Of 0.5, 0.3, 0.2 the first cannot be drawn: 0.3 / 0.5.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
-    barred = torch.tensor([True, False, False])
+    suppressed = torch.tensor([True, False, False])
 
-    value = token_log_probs(logits, torch.tensor([1]), Sampling(), barred)
+    value = token_log_probs(logits, torch.tensor([1]), Decoding(), suppressed)
 
     assert value.item() == pytest.approx(math.log(0.6), abs=1e-6)
     # Entropy of (0.6, 0.4).
     expected = -0.6 * math.log(0.6) - 0.4 * math.log(0.4)
-    assert entropy(logits, 1.0, barred).item() == pytest.approx(expected, abs=1e-6)
+    assert entropy(logits, 1.0, suppressed).item() == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_barred_token_that_was_taken_counts_for_itself():
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
-    barred = torch.tensor([True, False, True])
+    suppressed = torch.tensor([True, False, True])
 
-    value = token_log_probs(logits, torch.tensor([0]), Sampling(), barred)
+    value = token_log_probs(logits, torch.tensor([0]), Decoding(), suppressed)
 
     assert value.item() == pytest.approx(math.log(0.5 / 0.8), abs=1e-6)
 
@@ -191,8 +191,8 @@ def test_a_barred_token_that_was_taken_counts_for_itself():
 def test_filters_act_on_what_is_not_barred():
     # Without 0.5 the likeliest is 0.3, and top-1 keeps it alone.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
-    barred = torch.tensor([True, False, False])
+    suppressed = torch.tensor([True, False, False])
 
-    value = token_log_probs(logits, torch.tensor([1]), Sampling(top_k=1), barred)
+    value = token_log_probs(logits, torch.tensor([1]), Decoding(top_k=1), suppressed)
 
     assert value.item() == pytest.approx(0.0, abs=1e-6)

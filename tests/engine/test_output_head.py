@@ -8,16 +8,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from rlcomp.engine import output_head as vocabulary
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logprob import entropy, log_distribution, token_log_probs
 from rlcomp.engine.output_head import Head, Measure, by_rows, taken_log_probs
 from rlcomp.engine.sampling_mask import pack
 
 SAMPLINGS = (
-    Sampling(),
-    Sampling(temperature=0.6),
-    Sampling(temperature=1.7),
-    Sampling(temperature=0.7, top_k=4, top_p=0.9, min_p=0.05),
+    Decoding(),
+    Decoding(temperature=0.6),
+    Decoding(temperature=1.7),
+    Decoding(temperature=0.7, top_k=4, top_p=0.9, min_p=0.05),
 )
 
 
@@ -68,7 +68,7 @@ def test_log_prob_and_gradients_of_a_head_of_two_tokens(tiles):
     # logits, that times the state 1 in the weight, and ln 3 / 4 in the state.
     weight = torch.tensor([[0.0], [math.log(3.0)]], requires_grad=True)
     state = torch.ones(1, 1, requires_grad=True)
-    measure = taken_log_probs(torch.tensor([1]), Sampling())
+    measure = taken_log_probs(torch.tensor([1]), Decoding())
 
     (value,) = by_rows([measure], state, torch.tensor([0]), Head(weight, None, "torch"))
     value.sum().backward()
@@ -83,26 +83,29 @@ def test_log_prob_and_gradients_of_a_head_of_two_tokens(tiles):
     seed=st.integers(0, 2**31),
     sizes=st.tuples(*[st.integers(1, 9)] * 3, st.integers(1, 5)),
     cuts=st.tuples(st.integers(1, 10), st.integers(1, 40), st.integers(1, 10)),
-    sampling=st.sampled_from(SAMPLINGS),
+    decoding=st.sampled_from(SAMPLINGS),
     barring=st.booleans(),
     biased=st.booleans(),
 )
 def test_values_and_gradients_are_those_of_all_logits_at_once(
-    seed, sizes, cuts, sampling, barring, biased
+    seed, sizes, cuts, decoding, barring, biased
 ):
     states, rows, tokens, head = problem(seed, *sizes)
     head = head if biased else Head(head.weight, None, "torch")
-    barred = torch.arange(sizes[2]) == 0 if barring and sizes[2] > 1 else None
+    suppressed = torch.arange(sizes[2]) == 0 if barring and sizes[2] > 1 else None
     inputs = [states, head.weight, *([head.bias] if biased else [])]
-    spread = Measure(lambda logits, _: entropy(logits, 0.7, barred))
+    spread = Measure(lambda logits, _: entropy(logits, 0.7, suppressed))
 
     with pytest.MonkeyPatch.context() as patch:
         cut(patch, *cuts)
-        found = by_rows([taken_log_probs(tokens, sampling, barred), spread], states, rows, head)
+        found = by_rows([taken_log_probs(tokens, decoding, suppressed), spread], states, rows, head)
         slopes = gradients(found, inputs)
 
     logits = plain_logits(states, rows, head)
-    expected = [token_log_probs(logits, tokens, sampling, barred), entropy(logits, 0.7, barred)]
+    expected = [
+        token_log_probs(logits, tokens, decoding, suppressed),
+        entropy(logits, 0.7, suppressed),
+    ]
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(slopes, gradients(expected, inputs))
 
@@ -143,7 +146,7 @@ def test_recorded_sets_follow_their_tokens_through_the_tiles(tiles):
 def test_a_state_that_speaks_of_two_tokens_gets_both_gradients(tiles):
     # Probabilities (1/2, 1/2); one of each token was taken: (1/2, -1/2) + (-1/2, 1/2) = 0.
     logits = torch.zeros(1, 2, requires_grad=True)
-    measure = taken_log_probs(torch.tensor([0, 1, 1]), Sampling())
+    measure = taken_log_probs(torch.tensor([0, 1, 1]), Decoding())
 
     (value,) = by_rows([measure], logits, torch.tensor([0, 0, 0]), None)
 
@@ -155,16 +158,16 @@ def test_a_state_that_speaks_of_two_tokens_gets_both_gradients(tiles):
     assert all_three.tolist() == [[-0.5, 0.5]]
 
 
-@pytest.mark.parametrize("spoiled", [math.nan, math.inf])
-def test_states_of_which_nobody_asks_change_nothing(tiles, spoiled):
+@pytest.mark.parametrize("corrupted", [math.nan, math.inf])
+def test_states_of_which_nobody_asks_change_nothing(tiles, corrupted):
     states, _, tokens, head = problem(0)
     rows = torch.tensor([0, 1, 3, 3, 4] * 2)
     bad = states.detach().clone()
-    bad[[2, 5]] = spoiled
+    bad[[2, 5]] = corrupted
     bad.requires_grad_()
 
     def slopes(given_states):
-        found = by_rows([taken_log_probs(tokens, Sampling())], given_states, rows, head)
+        found = by_rows([taken_log_probs(tokens, Decoding())], given_states, rows, head)
         return *found, *gradients(found, [given_states, head.weight, head.bias])
 
     torch.testing.assert_close(slopes(bad), slopes(states), rtol=0, atol=0)
@@ -182,7 +185,7 @@ def test_a_measure_without_gradient_has_no_part_in_the_backward_pass(monkeypatch
         return entropy(logits, 1.0)
 
     taken, numbers = by_rows(
-        [taken_log_probs(tokens, Sampling()), Measure(spread, differentiable=False)],
+        [taken_log_probs(tokens, Decoding()), Measure(spread, differentiable=False)],
         states,
         rows,
         head,
@@ -204,7 +207,7 @@ def test_one_product_serves_all_measures(tiles, monkeypatch):
     )
     squares = Measure(lambda logits, _: logits.square().sum(-1))
 
-    by_rows([taken_log_probs(tokens, Sampling()), squares, squares], states, rows, head)
+    by_rows([taken_log_probs(tokens, Decoding()), squares, squares], states, rows, head)
 
     assert sum(columns) == 10 * 11
 
@@ -216,10 +219,10 @@ def test_a_result_that_is_not_used_has_no_gradient(tiles):
         raise AssertionError("nobody asked")
 
     unused = Measure(lambda logits, _: logits.sum(-1), slope=broken)
-    taken, _ = by_rows([taken_log_probs(tokens, Sampling()), unused], states, rows, head)
+    taken, _ = by_rows([taken_log_probs(tokens, Decoding()), unused], states, rows, head)
     (slope,) = gradients([taken], [states])
 
-    expected = token_log_probs(plain_logits(states, rows, head), tokens, Sampling())
+    expected = token_log_probs(plain_logits(states, rows, head), tokens, Decoding())
     torch.testing.assert_close(slope, gradients([expected], [states])[0])
 
 
@@ -228,20 +231,20 @@ def test_a_frozen_head_costs_no_product_for_its_gradient(tiles, monkeypatch):
     frozen = Head(head.weight.detach(), head.bias.detach(), "torch")
     monkeypatch.setattr(vocabulary, "accumulate", None)
 
-    (value,) = by_rows([taken_log_probs(tokens, Sampling())], states, rows, frozen)
+    (value,) = by_rows([taken_log_probs(tokens, Decoding())], states, rows, frozen)
     (slope,) = gradients([value], [states])
 
-    expected = token_log_probs(plain_logits(states, rows, head), tokens, Sampling())
+    expected = token_log_probs(plain_logits(states, rows, head), tokens, Decoding())
     torch.testing.assert_close(slope, gradients([expected], [states])[0])
 
 
 def test_a_head_on_frozen_states_is_trained(tiles):
     states, rows, tokens, head = problem(0)
 
-    (value,) = by_rows([taken_log_probs(tokens, Sampling())], states.detach(), rows, head)
+    (value,) = by_rows([taken_log_probs(tokens, Decoding())], states.detach(), rows, head)
     slopes = gradients([value], [head.weight, head.bias])
 
-    expected = token_log_probs(plain_logits(states, rows, head), tokens, Sampling())
+    expected = token_log_probs(plain_logits(states, rows, head), tokens, Decoding())
     torch.testing.assert_close(slopes, gradients([expected], [head.weight, head.bias]))
 
 
@@ -295,7 +298,7 @@ def test_a_measure_may_hand_out_the_logits_themselves(tiles):
 def test_greedy_log_probs_are_zero_without_gradient(tiles):
     states, rows, tokens, head = problem(0)
 
-    (value,) = by_rows([taken_log_probs(tokens, Sampling(temperature=0))], states, rows, head)
+    (value,) = by_rows([taken_log_probs(tokens, Decoding(temperature=0))], states, rows, head)
 
     assert not value.any()
     assert not value.requires_grad
@@ -314,7 +317,7 @@ def test_greedy_entropy_pulls_nowhere(tiles):
 def test_no_listed_token_gives_nothing(tiles):
     states, rows, tokens, head = problem(0)
 
-    (value,) = by_rows([taken_log_probs(tokens[:0], Sampling())], states, rows[:0], head)
+    (value,) = by_rows([taken_log_probs(tokens[:0], Decoding())], states, rows[:0], head)
     value.sum().backward()
 
     assert value.shape == (0,)
@@ -326,13 +329,13 @@ def test_half_precision_is_measured_in_float32(tiles):
     half = Head(head.weight.detach().bfloat16().requires_grad_(), None, "torch")
     states = states.detach().bfloat16()
 
-    (value,) = by_rows([taken_log_probs(tokens, Sampling())], states, rows, half)
+    (value,) = by_rows([taken_log_probs(tokens, Decoding())], states, rows, half)
     value.sum().backward()
 
     logits = plain_logits(states, rows, half).float()
     assert value.dtype == torch.float32
     assert half.weight.grad.dtype == torch.bfloat16
-    expected = token_log_probs(logits, tokens, Sampling())
+    expected = token_log_probs(logits, tokens, Decoding())
     torch.testing.assert_close(value, expected, atol=0.05, rtol=0.02)
 
 

@@ -13,7 +13,7 @@ from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.reference.frozen import Frozen
 from rlcomp.batch import cat, decode_texts, encode_texts
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.sampling_mask import contains, unpack
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.metrics import recording
@@ -22,10 +22,10 @@ from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import check_component
 from rlcomp.text.tokenizer import character_tokenizer
 
-NUCLEUS = Sampling(top_p=0.6, replay=True)
+NUCLEUS = Decoding(top_p=0.6, replay=True)
 
 
-def make_policy(sampling=NUCLEUS):
+def make_policy(decoding=NUCLEUS):
     torch.manual_seed(0)
     tokenizer = character_tokenizer(characters="0123456789+=>")
     model = causal_lm(
@@ -37,7 +37,7 @@ def make_policy(sampling=NUCLEUS):
         intermediate_size=24,
         context_length=16,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=sampling)
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=decoding)
 
 
 def rollout(policy, group_size=8):
@@ -65,7 +65,7 @@ def test_every_token_was_drawn_from_its_set():
 
     batch = rollout(policy)
 
-    mask, kept = batch["response_mask"], batch["kept_tokens"]
+    mask, kept = batch["response_mask"], batch["sampling_mask"]
     assert contains(kept[mask], batch["tokens"][mask]).all()
     assert not kept[~mask].any()
     sizes = unpack(kept[mask], len(policy.tokenizer)).sum(-1)
@@ -90,12 +90,12 @@ def test_a_policy_that_has_moved_is_scored_over_the_recorded_sets():
     with torch.no_grad():
         log_probs = policy(batch.copy())["log_probs"]
 
-    plain = make_policy(Sampling())
+    plain = make_policy(Decoding())
     plain.load_state_dict(policy.state_dict())
     with torch.no_grad():
         full = plain.log_distribution(batch.select(*plain.in_keys))
     mask = batch["response_mask"]
-    sets = unpack(batch["kept_tokens"][mask], full.shape[-1])
+    sets = unpack(batch["sampling_mask"][mask], full.shape[-1])
     shares = full[mask].masked_fill(~sets, -torch.inf).log_softmax(-1)
     want = shares.gather(-1, batch["tokens"][mask][:, None])[:, 0]
     torch.testing.assert_close(log_probs[mask], want, atol=1e-5, rtol=0)
@@ -150,40 +150,40 @@ def test_the_learner_scores_over_the_recorded_sets():
 
 
 def test_several_optimiser_steps_need_the_recorded_sets():
-    batch = rollout(make_policy()).exclude("kept_tokens")
+    batch = rollout(make_policy()).exclude("sampling_mask")
     batch["old_log_probs"] = batch["advantage"] = batch["rollout_log_probs"]
 
-    with pytest.raises(ConfigError, match="the batch has no kept_tokens"):
+    with pytest.raises(ConfigError, match="the batch has no sampling_mask"):
         learner(make_policy(), epochs=2)(batch)
 
 
 def test_without_replay_several_optimiser_steps_are_refused():
-    with pytest.raises(ConfigError, match=r"sampling\.replay=true"):
-        learner(make_policy(Sampling(top_p=0.6)), epochs=2)
+    with pytest.raises(ConfigError, match=r"decoding\.replay=true"):
+        learner(make_policy(Decoding(top_p=0.6)), epochs=2)
 
 
 def test_a_token_outside_its_set_is_an_error():
     policy = make_policy()
     batch = rollout(policy)
     row, column = batch["response_mask"].nonzero()[3].tolist()
-    batch["kept_tokens"][row, column] = 0
+    batch["sampling_mask"][row, column] = 0
 
-    with pytest.raises(DataError, match=rf"'kept_tokens' at \[{row}, {column}\] lacks token"):
+    with pytest.raises(DataError, match=rf"'sampling_mask' at \[{row}, {column}\] lacks token"):
         policy.log_probs(batch)
 
 
 def test_sets_of_another_vocabulary_are_an_error():
     policy = make_policy()
     batch = rollout(policy)
-    batch["kept_tokens"] = batch["kept_tokens"][..., :1]
+    batch["sampling_mask"] = batch["sampling_mask"][..., :1]
 
-    with pytest.raises(ShapeError, match=r"'kept_tokens' has 1 bytes a token, the model needs 2"):
+    with pytest.raises(ShapeError, match=r"'sampling_mask' has 1 bytes a token, the model needs 2"):
         policy.log_probs(batch)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(top_p=0.6), Sampling(replay=True)])
-def test_nothing_is_recorded_unless_it_is_truncated_and_replayed(sampling):
-    assert "kept_tokens" not in rollout(make_policy(sampling)).keys()
+@pytest.mark.parametrize("decoding", [Decoding(top_p=0.6), Decoding(replay=True)])
+def test_nothing_is_recorded_unless_it_is_truncated_and_replayed(decoding):
+    assert "sampling_mask" not in rollout(make_policy(decoding)).keys()
 
 
 def test_rows_of_several_rollouts_are_joined_with_their_sets():
@@ -205,4 +205,4 @@ def test_the_collector_declares_the_sets_it_writes():
 
     check_component(collector)
     assert decode_texts(batch["prompt"]) == ["1+2="] * 2
-    assert {"kept_tokens"} == {*batch.keys()} & {*collector.out_keys} - {*GroupCollector.writes}
+    assert {"sampling_mask"} == {*batch.keys()} & {*collector.out_keys} - {*GroupCollector.writes}

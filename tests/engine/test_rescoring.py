@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -21,7 +21,7 @@ FILTERS = {
 PROMPTS = {"ragged": ["a", "abba", "ba"], "even": ["ab", "ba"]}
 
 
-def make_policy(sampling, *, pad_is_eos, adapters, architecture="qwen2", characters="abc"):
+def make_policy(decoding, *, pad_is_eos, adapters, architecture="qwen2", characters="abc"):
     tokenizer = character_tokenizer(characters=characters)
     if pad_is_eos:
         tokenizer.pad_token = tokenizer.eos_token
@@ -45,7 +45,7 @@ def make_policy(sampling, *, pad_is_eos, adapters, architecture="qwen2", charact
                 parameter.normal_()
             elif parameter.ndim == 2:
                 parameter.mul_(8.0)
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=sampling)
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=decoding)
 
 
 # With these steep weights each side is up to 1e-5 from what float64 gives.
@@ -72,8 +72,8 @@ def assert_rescored(policy, prompts, group_size, max_new_tokens=5, close=ROUNDIN
     itertools.product([0.3, 1.0, 1.7], FILTERS, [False, True], PROMPTS, [False, True]),
 )
 def test_sampler_and_scorer_agree(temperature, filters, pad_is_eos, prompts, adapters):
-    sampling = Sampling(temperature=temperature, **FILTERS[filters])
-    policy = make_policy(sampling, pad_is_eos=pad_is_eos, adapters=adapters)
+    decoding = Decoding(temperature=temperature, **FILTERS[filters])
+    policy = make_policy(decoding, pad_is_eos=pad_is_eos, adapters=adapters)
 
     batch = assert_rescored(policy, PROMPTS[prompts], group_size=6)
 
@@ -84,7 +84,7 @@ def test_sampler_and_scorer_agree(temperature, filters, pad_is_eos, prompts, ada
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("adapters", [False, True])
 def test_in_float64_they_are_the_same(filters, adapters):
-    policy = make_policy(Sampling(**FILTERS[filters]), pad_is_eos=True, adapters=adapters)
+    policy = make_policy(Decoding(**FILTERS[filters]), pad_is_eos=True, adapters=adapters)
     policy.model.double()
 
     assert_rescored(policy, PROMPTS["ragged"], group_size=6, close=1e-11)
@@ -94,13 +94,13 @@ def test_in_float64_they_are_the_same(filters, adapters):
 @pytest.mark.parametrize("group_size", [1, 4])
 @pytest.mark.parametrize("max_new_tokens", [1, 8])
 def test_architectures_agree(architecture, group_size, max_new_tokens):
-    policy = make_policy(Sampling(), pad_is_eos=False, adapters=False, architecture=architecture)
+    policy = make_policy(Decoding(), pad_is_eos=False, adapters=False, architecture=architecture)
 
     assert_rescored(policy, PROMPTS["ragged"], group_size, max_new_tokens)
 
 
 def test_greedy_sampler_and_scorer_agree():
-    policy = make_policy(Sampling(temperature=0), pad_is_eos=False, adapters=False)
+    policy = make_policy(Decoding(temperature=0), pad_is_eos=False, adapters=False)
 
     batch = assert_rescored(policy, PROMPTS["ragged"], group_size=2)
 
@@ -108,7 +108,7 @@ def test_greedy_sampler_and_scorer_agree():
 
 
 def test_both_ends_of_a_response_occur_in_the_grid():
-    policy = make_policy(Sampling(), pad_is_eos=True, adapters=False)
+    policy = make_policy(Decoding(), pad_is_eos=True, adapters=False)
 
     batch = assert_rescored(policy, PROMPTS["ragged"], group_size=6)
 

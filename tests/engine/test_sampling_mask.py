@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logprob import token_log_probs
 from rlcomp.engine.sampling_mask import contains, pack, unpack
 
@@ -39,7 +39,7 @@ def test_the_log_prob_over_a_recorded_set_is_that_of_the_reference(case):
         logits, keep, action, want = (file.get_tensor(f"{case}/{name}") for name in names)
     taken = keep.gather(-1, action[..., None]).squeeze(-1)
 
-    got = token_log_probs(logits[taken], action[taken], Sampling(), recorded=pack(keep[taken]))
+    got = token_log_probs(logits[taken], action[taken], Decoding(), recorded=pack(keep[taken]))
 
     assert taken.any()
     torch.testing.assert_close(got, want[taken], atol=1e-9, rtol=0)
@@ -50,7 +50,7 @@ def test_over_a_recorded_set_by_hand():
     logits, kept = torch.tensor([[1.0, 3.0, 5.0]]).log(), torch.tensor([[True, True, False]])
 
     value = token_log_probs(
-        logits, torch.tensor([1]), Sampling(top_k=1, replay=True), recorded=pack(kept)
+        logits, torch.tensor([1]), Decoding(top_k=1, replay=True), recorded=pack(kept)
     )
 
     torch.testing.assert_close(value.exp(), torch.tensor([0.75]))
@@ -63,9 +63,9 @@ def test_a_smaller_set_raises_the_log_prob_and_the_whole_vocabulary_leaves_it(se
     taken = torch.randint(9, (5,), generator=draw)
     kept = (torch.rand(5, 9, generator=draw) < 0.5).scatter(1, taken[:, None], True)
 
-    plain = token_log_probs(logits, taken, Sampling())
-    some = token_log_probs(logits, taken, Sampling(), recorded=pack(kept))
-    everything = token_log_probs(logits, taken, Sampling(), recorded=pack(torch.ones_like(kept)))
+    plain = token_log_probs(logits, taken, Decoding())
+    some = token_log_probs(logits, taken, Decoding(), recorded=pack(kept))
+    everything = token_log_probs(logits, taken, Decoding(), recorded=pack(torch.ones_like(kept)))
 
     assert bool((some >= plain).all())
     torch.testing.assert_close(everything, plain, atol=1e-12, rtol=0)
@@ -75,6 +75,6 @@ def test_no_gradient_reaches_what_was_not_kept():
     logits = torch.zeros(1, 3, requires_grad=True)
     kept = pack(torch.tensor([[True, True, False]]))
 
-    token_log_probs(logits, torch.tensor([0]), Sampling(), recorded=kept).sum().backward()
+    token_log_probs(logits, torch.tensor([0]), Decoding(), recorded=kept).sum().backward()
 
     assert logits.grad.tolist() == [[0.5, -0.5, 0.0]]

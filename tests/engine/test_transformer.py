@@ -14,7 +14,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from rlcomp.component import asking
 from rlcomp.engine import packing
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import DataError
 from rlcomp.model.actor_critic import ActorCritic
@@ -92,7 +92,7 @@ def perturbed(module, scale=0.3):
 
 def policies(model, kind=LanguageModel, **settings):
     """The same model in both forward passes."""
-    given = {"model": model, "tokenizer": TOKENIZER, "sampling": Sampling(**settings)}
+    given = {"model": model, "tokenizer": TOKENIZER, "decoding": Decoding(**settings)}
     return kind(**given, engine=PACKED), kind(**given, engine=OWN)
 
 
@@ -255,7 +255,7 @@ def test_all_that_is_read_off_the_vocabulary_agrees(architecture):
     for key in ("log_probs", "entropy"):
         check_same(ours[key], theirs[key], model.parameters())
     distributions = packed.log_distribution(batch), own.log_distribution(batch)
-    # <pad> is barred: its log-prob is -inf on both sides, and no part of the comparison.
+    # <pad> is suppressed: its log-prob is -inf on both sides, and no part of the comparison.
     finite = distributions[1].isfinite()
     assert torch.equal(distributions[0].isfinite(), finite)
     drawn = [torch.where(finite, one, 0.0) for one in distributions]
@@ -275,7 +275,7 @@ def test_recorded_sets_are_scored_over():
     ours, theirs = packed.log_probs(batch), own.log_probs(batch)
 
     check_same(ours, theirs, model.parameters(), close=1e-5, relative=1e-4)
-    batch["kept_tokens"] = torch.zeros_like(batch["kept_tokens"])
+    batch["sampling_mask"] = torch.zeros_like(batch["sampling_mask"])
     with pytest.raises(DataError, match="lacks token"):
         packed.log_probs(batch)
 
@@ -368,7 +368,7 @@ def test_the_engine_bfloat16_is_near(architecture):
     coarse = LanguageModel(
         model=model,
         tokenizer=TOKENIZER,
-        sampling=Sampling(),
+        decoding=Decoding(),
         engine=Engine(forward="packed", linear="bfloat16"),
     )
 

@@ -42,12 +42,12 @@ def test_the_log_prob_of_the_taken_token_has_the_value_of_the_entropy_but_no_gra
 def test_the_log_distribution_is_that_of_the_entropy():
     draw = torch.Generator().manual_seed(0)
     logits = torch.randn(5, 7, generator=draw, dtype=torch.float64)
-    barred = torch.tensor([False] * 6 + [True])
+    suppressed = torch.tensor([False] * 6 + [True])
 
-    whole = log_distribution(logits, 0.5, barred)
+    whole = log_distribution(logits, 0.5, suppressed)
 
     torch.testing.assert_close(whole.exp().sum(-1), torch.ones(5, dtype=torch.float64))
-    torch.testing.assert_close(-(whole.exp() * whole).sum(-1), entropy(logits, 0.5, barred))
+    torch.testing.assert_close(-(whole.exp() * whole).sum(-1), entropy(logits, 0.5, suppressed))
 
 
 def test_a_barred_token_has_the_least_log_prob_and_no_gradient():

@@ -296,13 +296,13 @@ def test_only_who_shares_a_group_matters_not_its_label_or_place(name, values, id
 def test_invalid_rows_count_as_little_as_rows_that_are_not_there(name, values, ids, flags):
     reward, group, _ = batch(values, ids)
     valid = torch.tensor(flags[: len(values)])
-    spoiled = torch.where(valid, reward, float("nan"))
+    corrupted = torch.where(valid, reward, float("nan"))
     if name == "length_weighted":
         length = torch.arange(len(values)) + 1
-        advantage = length_weighted(spoiled, length, group, valid)
+        advantage = length_weighted(corrupted, length, group, valid)
         kept = length_weighted(reward[valid], length[valid], group[valid], valid[valid])
     else:
-        advantage = ESTIMATORS[name](spoiled, group, valid)
+        advantage = ESTIMATORS[name](corrupted, group, valid)
         kept = ESTIMATORS[name](reward[valid], group[valid], valid[valid])
 
     torch.testing.assert_close(advantage[valid], kept)

@@ -67,9 +67,9 @@ rows = st.lists(
 def test_the_steps_of_a_group_sum_to_0_and_garbage_elsewhere_changes_nothing(drawn):
     reward, ends, group, valid = (torch.tensor(column) for column in zip(*drawn, strict=True))
     reward = reward.double()
-    spoiled = torch.where(ends & valid[:, None], reward, float("nan"))
+    corrupted = torch.where(ends & valid[:, None], reward, float("nan"))
 
-    advantage = step_advantage(spoiled, ends, group, valid, 1e-6)
+    advantage = step_advantage(corrupted, ends, group, valid, 1e-6)
 
     assert advantage.equal(step_advantage(reward, ends, group, valid, 1e-6))
     steps = advantage - torch.nn.functional.pad(advantage[:, 1:], (0, 1))

@@ -212,8 +212,8 @@ def test_garbage_outside_the_mask_changes_neither_value_nor_gradient(bad):
         (advantage + returns).square().sum().backward()
         results.append([advantage, returns, *(x.grad for x in inputs)])
 
-    for clean, spoiled in zip(*results, strict=True):
-        assert torch.equal(clean, spoiled)
+    for clean, corrupted in zip(*results, strict=True):
+        assert torch.equal(clean, corrupted)
 
 
 def test_a_value_that_is_not_finite_is_named():

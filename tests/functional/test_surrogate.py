@@ -15,8 +15,8 @@ from rlcomp.functional.surrogate import (
     bounded_surrogate,
     clipped_surrogate,
     dual_clipped_surrogate,
-    emptied,
     gated_surrogate,
+    neutral_outside,
     outside_bounds,
     weighted_log_probs,
 )
@@ -220,7 +220,7 @@ def test_cispo_has_ppo_s_gradient_where_ppo_does_not_clip(log_prob, advantage):
 
 
 def test_what_stands_outside_the_mask_is_emptied():
-    ratio, advantage = emptied(
+    ratio, advantage = neutral_outside(
         row(2, math.nan), row(math.inf, math.inf), torch.tensor([[True, False]])
     )
 

@@ -78,8 +78,8 @@ def test_garbage_outside_the_mask_changes_neither_value_nor_gradient(bad, shift_
         result.pow(3).sum().backward()
         results.append((result, given_.grad))
 
-    for clean, spoiled in zip(*results, strict=True):
-        assert torch.equal(clean, spoiled)
+    for clean, corrupted in zip(*results, strict=True):
+        assert torch.equal(clean, corrupted)
         assert not clean[~mask].any()
 
 

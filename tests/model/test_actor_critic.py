@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import asking
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
@@ -40,7 +40,7 @@ def make_model(architecture="qwen2", **settings):
 
 def make_policy(model=None, *, kind=ActorCritic, engine=AUTO):
     model = model or make_model()
-    policy = kind(model=model, tokenizer=TOKENIZER, sampling=Sampling(), engine=engine)
+    policy = kind(model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=engine)
     if kind is ActorCritic:
         torch.manual_seed(4)
         torch.nn.init.normal_(policy.value_head.weight)

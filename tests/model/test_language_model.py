@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rlcomp.batch import decode_texts
 from rlcomp.component import asking
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.metrics import recording
@@ -27,7 +27,7 @@ def make_policy(
     *,
     architecture="qwen2",
     tie=False,
-    sampling=None,
+    decoding=None,
     tokenizer=None,
     vocab_size=None,
     engine=AUTO,
@@ -52,7 +52,7 @@ def make_policy(
             if parameter.ndim == 2:
                 parameter.mul_(8.0)
     return LanguageModel(
-        model=model, tokenizer=tokenizer, sampling=sampling or Sampling(), engine=engine
+        model=model, tokenizer=tokenizer, decoding=decoding or Decoding(), engine=engine
     )
 
 
@@ -95,8 +95,8 @@ def one_by_one(policy, batch, temperature=1.0):
         logits = policy.model(input_ids=ids[None]).logits[0] / temperature
         for t in range(1, length):
             if batch["response_mask"][row, t]:
-                barred = (torch.arange(logits.shape[1]) == PAD) & (ids[t] != PAD)
-                log_probs = logits[t - 1].masked_fill(barred, -torch.inf).log_softmax(-1)
+                suppressed = (torch.arange(logits.shape[1]) == PAD) & (ids[t] != PAD)
+                log_probs = logits[t - 1].masked_fill(suppressed, -torch.inf).log_softmax(-1)
                 result[row, t] = log_probs[ids[t]]
     return result
 
@@ -105,8 +105,8 @@ def one_by_one(policy, batch, temperature=1.0):
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 @pytest.mark.parametrize("engine", [OWN, PACKED])
 def test_log_probs_are_those_of_a_plain_forward(architecture, temperature, engine):
-    sampling = Sampling(temperature=temperature)
-    policy = make_policy("abcdefgh", architecture=architecture, sampling=sampling, engine=engine)
+    decoding = Decoding(temperature=temperature)
+    policy = make_policy("abcdefgh", architecture=architecture, decoding=decoding, engine=engine)
     batch = rows(policy)
 
     expected = one_by_one(policy, batch, temperature)
@@ -142,7 +142,7 @@ def test_a_model_without_logits_to_keep_is_scored_alike():
         input_ids=input_ids, use_cache=use_cache
     )
     plain = LanguageModel(
-        model=policy.model, tokenizer=policy.tokenizer, sampling=Sampling(), engine=OWN
+        model=policy.model, tokenizer=policy.tokenizer, decoding=Decoding(), engine=OWN
     )
 
     torch.testing.assert_close(plain.log_probs(batch), expected)
@@ -171,7 +171,7 @@ def test_log_probs_and_entropy_are_zero_outside_the_response():
 
 
 def test_entropy_is_that_of_the_tempered_distribution():
-    policy = make_policy(sampling=Sampling(temperature=2.0, top_k=2))
+    policy = make_policy(decoding=Decoding(temperature=2.0, top_k=2))
     batch = TensorDict(
         {
             "tokens": torch.tensor([[2, 3, 4]]),
@@ -239,7 +239,7 @@ def test_weights_handed_over_replace_the_models_own(engine):
 
 def test_the_model_is_and_stays_in_eval_mode():
     made = make_policy()
-    policy = LanguageModel(model=made.model.train(), tokenizer=made.tokenizer, sampling=Sampling())
+    policy = LanguageModel(model=made.model.train(), tokenizer=made.tokenizer, decoding=Decoding())
     assert not policy.model.training
 
     torch.nn.ModuleList([policy]).train()
@@ -249,7 +249,7 @@ def test_the_model_is_and_stays_in_eval_mode():
 
 
 def test_a_greedy_policy_is_not_trained_in_silence():
-    policy = make_policy(sampling=Sampling(temperature=0))
+    policy = make_policy(decoding=Decoding(temperature=0))
     batch = rows(policy)
 
     with pytest.raises(ConfigError, match=r"sampling\.temperature is 0"):
@@ -318,7 +318,7 @@ def test_the_first_sampled_token_has_its_log_prob():
 
 
 def test_recorded_log_probs_know_the_temperature():
-    policy = make_policy(sampling=Sampling(temperature=0.3))
+    policy = make_policy(decoding=Decoding(temperature=0.3))
 
     batch = policy.generate(["ab"], group_size=8, max_new_tokens=4, generator=generator())
 
@@ -388,7 +388,7 @@ def test_sampling_can_be_overridden_per_call():
         ["a"],
         group_size=8,
         max_new_tokens=3,
-        sampling=Sampling(temperature=0),
+        decoding=Decoding(temperature=0),
         generator=generator(),
     )
 
@@ -481,14 +481,14 @@ def test_a_tokenizer_without_eos_is_refused():
     policy = make_policy()
 
     with pytest.raises(ConfigError, match="no EOS token"):
-        LanguageModel(model=policy.model, tokenizer=tokenizer, sampling=Sampling())
+        LanguageModel(model=policy.model, tokenizer=tokenizer, decoding=Decoding())
 
 
 def test_a_tokenizer_with_more_tokens_than_the_model_is_refused():
     larger = character_tokenizer(characters="abcd")
 
     with pytest.raises(ConfigError, match="policy: vocab_size is 5, but the tokenizer has 6"):
-        LanguageModel(model=make_policy().model, tokenizer=larger, sampling=Sampling())
+        LanguageModel(model=make_policy().model, tokenizer=larger, decoding=Decoding())
 
 
 def test_a_model_that_is_not_finite_stops_the_run():

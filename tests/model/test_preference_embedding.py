@@ -13,7 +13,7 @@ from components.objectives.several import Several
 from components.pareto.linear import Linear
 from components.reward.brevity import Brevity
 from components.task.sorting import Sorting
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.io.checkpoint import Checkpoint
@@ -22,7 +22,7 @@ from rlcomp.model.build import causal_lm, load_causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.preference_embedding import PreferenceEmbedding, conditioned
 from rlcomp.text.preference_tokens import preference_points, preference_tokenizer
-from rlcomp.text.tokenizer import barred_tokens, character_tokenizer, encode_prompts
+from rlcomp.text.tokenizer import character_tokenizer, encode_prompts, suppressed_token_mask
 
 PACKED, OWN = Engine(forward="packed", linear="torch"), Engine(forward="transformers")
 ASKED = ["<preference:3:1>ab", "<preference:0:4>ab", "<preference:3:1>ab", "abc"]
@@ -66,10 +66,10 @@ def plain_model(architecture="qwen2", *, tie=False):
     return model
 
 
-def make_policy(engine=PACKED, sampling=None, **model):
+def make_policy(engine=PACKED, decoding=None, **model):
     made = conditioned(model=plain_model(**model), tokenizer=TOKENIZER)
-    sampling = sampling or Sampling()
-    return LanguageModel(model=made, tokenizer=TOKENIZER, sampling=sampling, engine=engine)
+    decoding = decoding or Decoding()
+    return LanguageModel(model=made, tokenizer=TOKENIZER, decoding=decoding, engine=engine)
 
 
 def table(policy):
@@ -169,9 +169,9 @@ def test_two_preferences_give_two_distributions():
 
 
 def test_preferences_are_read_and_never_written():
-    barred = barred_tokens(TOKENIZER, 14)
-    assert barred.tolist() == [True, *[False] * 7, *[True] * 5, True]
-    policy = make_policy(sampling=Sampling(temperature=5.0))
+    suppressed = suppressed_token_mask(TOKENIZER, 14)
+    assert suppressed.tolist() == [True, *[False] * 7, *[True] * 5, True]
+    policy = make_policy(decoding=Decoding(temperature=5.0))
 
     batch = policy.generate(
         ASKED, group_size=20, max_new_tokens=8, generator=torch.Generator().manual_seed(0)

@@ -200,14 +200,14 @@ def test_what_is_due_runs_every_so_many_steps_and_at_the_end_of_the_phase():
 
 
 def test_what_is_due_sees_the_batch_and_cannot_change_it():
-    def spoil(batch):
+    def corrupt(batch):
         assert "reward" in batch.keys()
         batch["value"] = batch["reward"]
         del batch["reward"]
 
     after = []
     phase = Phase(
-        1, [Draw()], {"spoil": (1, Do(spoil)), "look": (1, Do(lambda b: after.extend(b.keys())))}
+        1, [Draw()], {"spoil": (1, Do(corrupt)), "look": (1, Do(lambda b: after.extend(b.keys())))}
     )
 
     run({"one": phase})

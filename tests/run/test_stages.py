@@ -171,7 +171,7 @@ def test_no_component_of_ours_leaks_out_of_a_branch():
     from components.advantage.group_mean import GroupMean
     from components.kl.in_reward import KLInReward
     from components.kl_controller.fixed import FixedKL
-    from components.proximal.rollout import FromRollout
+    from components.old_log_probs.rollout import FromRollout
     from rlcomp.testing.example import example_batch
 
     kl = KLInReward(controller=FixedKL(kl_coef=0.5), estimator="k1")

@@ -6,12 +6,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.text.tokenizer import (
-    barred_tokens,
     byte_tokenizer,
     character_tokenizer,
     encode_all,
     encode_prompts,
     load_tokenizer,
+    suppressed_token_mask,
 )
 
 TEXTS = ["", " a ", "\n\t a\n", "naïve 🎉", "<eos> is text", "it 's , here"]
@@ -152,25 +152,25 @@ def test_half_a_character_is_named_with_a_remedy_that_helps(tokenizer):
 
 def test_ids_without_a_token_and_the_pad_token_are_barred():
     # <pad> 0, <eos> 1, a 2, b 3; 4 and 5 stand for nothing.
-    barred = barred_tokens(character_tokenizer(characters="ab"), 6)
+    suppressed = suppressed_token_mask(character_tokenizer(characters="ab"), 6)
 
-    assert barred.tolist() == [True, False, False, False, True, True]
+    assert suppressed.tolist() == [True, False, False, False, True, True]
 
 
 def test_a_pad_token_that_is_eos_is_not_barred():
-    assert barred_tokens(tokenizer_with_bos(adds_it=True), 5) is None
+    assert suppressed_token_mask(tokenizer_with_bos(adds_it=True), 5) is None
 
 
 def test_tokens_that_are_never_to_be_chosen_are_barred_beside_the_others():
     tokenizer = character_tokenizer(characters="ab")  # <pad> 0, <eos> 1, a 2, b 3
 
-    barred = barred_tokens(tokenizer, 5, never=[tokenizer.eos_token_id, 3])
+    suppressed = suppressed_token_mask(tokenizer, 5, suppressed_tokens=[tokenizer.eos_token_id, 3])
 
-    assert barred.tolist() == [True, True, False, True, True]
+    assert suppressed.tolist() == [True, True, False, True, True]
 
 
 def test_tokens_beyond_a_gap_in_the_ids_are_not_barred():
     backend = Tokenizer(models.WordLevel({"a": 0, "<end>": 3}))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
 
-    assert barred_tokens(tokenizer, 5).tolist() == [False, True, True, False, True]
+    assert suppressed_token_mask(tokenizer, 5).tolist() == [False, True, True, False, True]

@@ -367,7 +367,7 @@ def test_source_and_built_objects_tell_the_same_flow(recipe, rows):
             # Of a foreign part, source knows nothing; of everything else, all.
             if knows_all(node):
                 # A collector records kept tokens where its policy replays them.
-                recorded = {"kept_tokens"} - declared.writes
+                recorded = {"sampling_mask"} - declared.writes
                 assert declared == replace(built, writes=built.writes - recorded), node.path
             else:
                 assert declared.opaque or declared.reads <= built.reads, node.path
@@ -406,7 +406,7 @@ def test_a_rename_in_the_config_reaches_the_flow():
 
 def test_a_collector_inside_a_bundle_of_a_config_counts_as_well():
     bundle = "+batch={_target_: rlcomp.run.stages.Sequence, stages: [prompts, rollout]}"
-    stages = "phases.rl.stages=[batch,reward,proximal,reference,kl,advantage,learner]"
+    stages = "phases.rl.stages=[batch,reward,old_log_probs,reference,kl,advantage,learner]"
 
     assert told(bundle, stages) == []
     (error,) = told(bundle, stages, "rollout.group_size=1")
@@ -443,7 +443,7 @@ def test_more_minibatches_than_rows_are_told_before_anything_is_built():
 
 def test_a_refill_that_would_cut_a_group_in_two_is_told_before_anything_is_built():
     refill = "{_target_: rlcomp.run.stages.Refill, rows: 7, stages: [prompts, rollout, reward]}"
-    stages = "phases.rl.stages=[full,proximal,reference,advantage,learner]"
+    stages = "phases.rl.stages=[full,old_log_probs,reference,advantage,learner]"
     plan, _ = read(compose_config([f"+full={refill}", stages]))
 
     assert check_plan(plan) == [

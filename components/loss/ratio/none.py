@@ -1,4 +1,4 @@
-"""No importance ratio: the score function."""
+"""No importance ratio: the score-function (REINFORCE) gradient."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from rlcomp.interfaces.loss import Part
 
 
 class NoRatio(Part):
-    """``pi / sg[pi]``: 1 everywhere, with the gradient of ``log pi``.
+    """No importance ratio: the score-function (REINFORCE) gradient.
 
-    With ``trust_region: none`` the loss has REINFORCE's gradient. For data of the policy itself:
-    nothing corrects for older ones.
+    ``r_t = pi(a_t) / sg[pi(a_t)]``: value 1, gradient ``grad log pi(a_t)``.
+
+    With ``trust_region: none`` the loss has REINFORCE's gradient. For on-policy data only: nothing
+    corrects for stale samples.
 
     Reads ``log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B, T]``.
 

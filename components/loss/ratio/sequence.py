@@ -1,4 +1,4 @@
-"""The importance ratio of the whole response, normalised by its length."""
+"""GSPO's sequence-level importance ratio, length-normalised."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from rlcomp.metrics import record
 
 
 class SequenceRatio(Part):
-    """``s_i = (pi(y_i) / pi_old(y_i)) ** (1 / n_i)``, with gradient ``s_i / n_i`` at every token.
+    """GSPO ratio: geometric mean of the response's token ratios.
 
-    Clipping keeps or drops a response as a whole; it leaves 1 so slowly that bounds are two orders
-    narrower than those of tokens (``trust_region: clip_narrow``). Weigh responses equally
-    (``reduction: sequence_mean``): summed over tokens, a long one counts by its length.
+    ``s_i = (pi(y_i) / pi_old(y_i))^(1 / n_i) = exp((1 / n_i) sum_t log(pi_t / pi_old_t))``; its
+    gradient in each token's log-prob is ``s_i / n_i``.
+
+    A response is clipped or kept as a whole. ``s_i`` stays so near 1 that clip ranges are two
+    orders of magnitude narrower than for token ratios (``trust_region: clip_narrow``). Use
+    ``reduction: sequence_mean``: a token sum would weight responses by their length.
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, the same at every token of a row, 1 outside the mask.

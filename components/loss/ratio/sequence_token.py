@@ -1,4 +1,4 @@
-"""The response's ratio, with a gradient of its own for each token."""
+"""GSPO-token importance ratio."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rlcomp.metrics import record
 
 
 class SequenceTokenRatio(Part):
-    """``s_it = sg[s_i] pi_t / sg[pi_t]``: GSPO's ratio where advantages differ between tokens.
+    """GSPO-token ratio: GSPO's value, with a token-level gradient.
 
-    With one advantage per response and ``reduction: sequence_mean``, loss and gradient are those of
-    ``ratio: sequence``.
+    ``s_it = sg[s_i] * pi(a_it) / sg[pi(a_it)]`` with ``s_i`` of ``ratio: sequence``.
+
+    For advantages that differ between the tokens of a response. With one advantage per response and
+    ``reduction: sequence_mean``, loss and gradient are those of ``ratio: sequence``.
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, 1 outside the mask.

@@ -1,4 +1,4 @@
-"""The importance ratio of each token."""
+"""Token-level importance ratio (PPO, GRPO)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from rlcomp.metrics import record
 
 
 class TokenRatio(Part):
-    """``ratio_t = pi(a_t) / pi_old(a_t)``.
+    """Token-level importance ratio (PPO, GRPO).
+
+    ``r_t = pi(a_t|s_t) / pi_old(a_t|s_t)``, its log clamped to [-20, 20].
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, 1 outside the mask.

@@ -1,4 +1,4 @@
-"""The importance ratio of the whole response as one action."""
+"""Sequence-level importance ratio, not length-normalised (RLOO)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from rlcomp.metrics import record
 
 
 class WholeSequenceRatio(Part):
-    """``r_i = pi(y_i) / pi_old(y_i)``, not normalised by length; each token's gradient is ``r_i``.
+    """Sequence-level importance ratio (RLOO): the response is one action.
+
+    ``r_i = pi(y_i) / pi_old(y_i) = exp(sum_t log(pi_t / pi_old_t))``, not length-normalised; its
+    gradient in each token's log-prob is ``r_i``.
 
     With ``reduction: sequence_sum`` the gradient is that of one clipped objective per response; the
-    value counts it once per token. The log of ``r_i`` is clamped to +-20.
+    loss value counts it once per token. The log of ``r_i`` is clamped to [-20, 20].
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, the same at every token of a row, 1 outside the mask.

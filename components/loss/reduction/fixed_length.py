@@ -1,4 +1,4 @@
-"""The sum over tokens, divided by a constant length."""
+"""Dr. GRPO's reduction: token sum over a constant length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from rlcomp.functional.reduction import fixed_length
 
 
 class FixedLength(Component):
-    """``1 / (S length)``: no bias by the length of the response.
+    """Dr. GRPO's reduction: token sum divided by a constant (seq-mean-token-sum-norm).
+
+    ``w_it = 1 / (S * L)`` with ``S`` non-empty responses and ``L`` = ``length``: no response-length
+    bias.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

@@ -1,4 +1,4 @@
-"""Every response weighs the same."""
+"""GRPO's reduction: mean over responses of the mean over their tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from rlcomp.functional.reduction import sequence_mean
 
 
 class SequenceMean(Component):
-    """``1 / (S n_i)``: the mean over responses of the mean over their tokens.
+    """GRPO's reduction: sequence mean of token means (seq-mean-token-mean).
+
+    ``w_it = 1 / (S * n_i)`` with ``S`` non-empty responses of ``n_i`` tokens: every response weighs
+    the same.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

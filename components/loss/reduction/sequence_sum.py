@@ -1,4 +1,4 @@
-"""The mean over responses of the sum over their tokens."""
+"""Sequence mean of token sums (REINFORCE, RLOO)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from rlcomp.functional.reduction import sequence_sum
 
 
 class SequenceSum(Component):
-    """``1 / S``: the exact policy gradient of the mean return.
+    """Sequence mean of token sums (seq-mean-token-sum; REINFORCE, RLOO).
+
+    ``w_it = 1 / S`` with ``S`` non-empty responses: the exact policy gradient of the mean return.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

@@ -1,4 +1,4 @@
-"""Every token weighs the same."""
+"""DAPO's reduction: mean over all tokens of the optimiser step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from rlcomp.functional.reduction import token_mean
 
 
 class TokenMean(Component):
-    """``1 / N``: long responses count more than short ones.
+    """DAPO's reduction: token mean (token-mean).
+
+    ``w_it = 1 / N`` with ``N`` response tokens in the optimiser step: long responses weigh more.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

@@ -1,4 +1,4 @@
-"""BAPO's bounds, searched for at every optimiser step."""
+"""BAPO: adaptive clip bounds, searched at every optimiser step."""
 
 from __future__ import annotations
 
@@ -14,34 +14,37 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional.bapo import Bounds, Measure, Path, search_bounds
 from rlcomp.functional.importance import recorded
 from rlcomp.functional.masked import masked
-from rlcomp.functional.surrogate import bounded_surrogate, emptied, outside_bounds
+from rlcomp.functional.surrogate import bounded_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 
 
 class Bapo(Part):
-    """PPO's surrogate with bounds that leave positive tokens a given share.
+    """BAPO: PPO surrogate with adaptive clip bounds.
 
-    At every optimiser step the search starts anew: first the ceiling is widened, then the floor is
-    raised, until tokens with positive advantage carry ``share``, or both bounds are at their ends.
-    Tokens count by the probability with which they were sampled; where the sampler kept no record
-    (NaN), by their probability now.
+    ``l_t = min(r_t A_t, clip(r_t, c_low, c_high) A_t)`` with the first ``(c_low, c_high)`` of the
+    search for which ``sum_{A_t > 0} p_t m_t / sum_t p_t m_t >= rho_0``; ``p_t = pi_rollout(a_t)``,
+    ``rho_0`` = ``share``, ``m_t`` = contribution of the token (``measure``).
+
+    The search restarts at every optimiser step: first ``c_high`` (ceiling) is raised, then
+    ``c_low`` (floor), until the share is reached or both bounds are at their ends. Where the
+    sampler recorded no log-prob (NaN), ``p_t`` is the current probability.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask``, ``rollout_log_probs``
     ``[B, T]``. Writes ``surrogate`` ``[B, T]``. Prepares ``ratio_floor``, ``ratio_ceiling``
     ``[B]``.
 
     Args:
-        share: of positive tokens, to be reached.
-        measure: a share of what. ``gradient``: of the gradient, which both bounds raise.
-            ``value``: of the objective, as the paper has it; a higher floor lowers that share, so
-            once the ceiling is at its end the floor always goes to its own.
-        floor_start: where the ratio's lower bound begins; in [0, 1).
-        floor_end: where it ends.
-        floor_step: by how much it is raised at a time.
-        ceiling_start: where the ratio's upper bound begins; at least 1.
-        ceiling_end: where it ends.
-        ceiling_step: by how much it is raised at a time.
+        share: rho_0, target share of tokens with positive advantage.
+        measure: ``gradient``: ``m_t = r_t |A_t|`` on unclipped tokens; raising either bound
+            raises the share. ``value``: ``m_t = |l_t|``, as in the paper; raising the floor lowers
+            the share, so once the ceiling is at its end the floor always runs to its own.
+        floor_start: first c_low; in [0, 1).
+        floor_end: largest c_low.
+        floor_step: increment of c_low.
+        ceiling_start: first c_high; at least 1.
+        ceiling_end: largest c_high.
+        ceiling_step: increment of c_high.
 
     Raises:
         ConfigError: a bound would end before it starts.
@@ -52,7 +55,7 @@ class Bapo(Part):
 
     reads = ("log_probs", "ratio", "advantage", "response_mask", "rollout_log_probs")
     writes = ("surrogate",)
-    prepares = ("ratio_floor", "ratio_ceiling")
+    step_keys = ("ratio_floor", "ratio_ceiling")
 
     def __init__(
         self,
@@ -86,9 +89,9 @@ class Bapo(Part):
         self.found = Bounds(floor_start, ceiling_start, math.nan, 0)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The bounds, the same for every row, from all rows of the step."""
+        """Search the bounds on all rows of the step; the same for every row."""
         mask = batch["response_mask"]
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         sampled = recorded(batch["rollout_log_probs"], batch["log_probs"])
         weight = masked(masked(sampled, mask).exp(), mask)
         floors = Path(self.floor_start, self.floor_end, self.floor_step)
@@ -105,7 +108,7 @@ class Bapo(Part):
         """Write the surrogate."""
         view, mask = self.prepared(batch), batch["response_mask"]
         floor, ceiling = view["ratio_floor"][:, None], view["ratio_ceiling"][:, None]
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         batch["surrogate"] = bounded_surrogate(ratio, advantage, floor, ceiling)
         low, high = outside_bounds(ratio, advantage, floor, ceiling)
         record("trust_region/clip_fraction_low", low, where=mask)
@@ -114,7 +117,7 @@ class Bapo(Part):
         return batch
 
     def _record(self, floor: Tensor, ceiling: Tensor) -> None:
-        """Once per row, so that micro-batches do not change the mean over several steps."""
+        """Recorded once per row, so that micro-batches do not change the mean."""
         record("trust_region/ratio_floor", floor)
         record("trust_region/ratio_ceiling", ceiling)
         record("trust_region/positive_share", torch.full_like(floor, self.found.share))

@@ -1,4 +1,4 @@
-"""CISPO: the weight is clipped, the token is not."""
+"""CISPO: clipped importance weights on the log-probs."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, NonNegativeFloat
 from rlcomp.functional.masked import masked
-from rlcomp.functional.surrogate import emptied, weighted_log_probs
+from rlcomp.functional.surrogate import neutral_outside, weighted_log_probs
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 
 
 class Cispo(Part):
-    """``sg[clip(ratio, 1 - clip_low, 1 + clip_high)] * advantage * log_probs``.
+    """CISPO: log-probs weighted by a clipped, detached importance ratio.
 
-    Every token keeps a gradient; only its weight is bounded. The value of the surrogate is that of
-    weighted log-probs and means nothing by itself.
+    ``l_t = sg[clip(r_t, 1 - eps_low, 1 + eps_high)] * A_t * log pi(a_t)``.
+
+    No token loses its gradient; only its weight is bounded. The value of ``l_t`` has no meaning of
+    its own.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
     ``surrogate`` ``[B, T]``.
 
     Args:
-        clip_low: in [0, 1); null for no lower bound, as in the paper.
-        clip_high: at least 0: the largest weight is ``1 + clip_high``; null for no upper bound.
+        clip_low: eps_low, in [0, 1); null for no lower bound, as in the paper.
+        clip_high: eps_high, at least 0: the largest weight is ``1 + clip_high``; null for no bound.
 
     Source:
         MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, eq. 4 and 5.
@@ -45,7 +47,7 @@ class Cispo(Part):
         mask = batch["response_mask"]
         floor = None if self.clip_low is None else 1 - self.clip_low
         ceiling = None if self.clip_high is None else 1 + self.clip_high
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         log_probs = masked(batch["log_probs"], mask)
         batch["surrogate"] = weighted_log_probs(log_probs, ratio, advantage, floor, ceiling)
         record("trust_region/clip_fraction_low", ratio < (floor or 0.0), where=mask)

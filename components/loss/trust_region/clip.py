@@ -1,4 +1,4 @@
-"""PPO's clip."""
+"""PPO's clip; DAPO's clip-higher where ``clip_high > clip_low``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from rlcomp.metrics import record
 
 
 class Clip(Part):
-    """The pessimistic surrogate with bounds ``[1 - clip_low, 1 + clip_high]``.
+    """PPO's clipped surrogate; DAPO's clip-higher where ``clip_high > clip_low``.
+
+    ``l_t = min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
     Args:
-        clip_low: in [0, 1).
-        clip_high: at least 0.
+        clip_low: eps_low, in [0, 1).
+        clip_high: eps_high, at least 0.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347, eq. 7.
@@ -36,7 +38,8 @@ class Clip(Part):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
         mask = batch["response_mask"]
-        # Both are emptied before they meet: NaN outside the mask must not reach the gradient.
+        # Both are masked before they meet: NaN outside the mask must not reach the
+        # gradient.
         ratio = torch.where(mask, batch["ratio"], torch.ones_like(batch["ratio"]))
         advantage = masked(batch["advantage"], mask)
         batch["surrogate"] = clipped_surrogate(ratio, advantage, self.clip_low, self.clip_high)

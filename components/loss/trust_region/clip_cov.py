@@ -1,4 +1,4 @@
-"""Clip-Cov: a few tokens that drive the entropy down have no gradient."""
+"""Clip-Cov: no gradient on a random few of the tokens with high covariance."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from rlcomp.arguments import Fraction, NonNegativeFloat, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.functional.covariance import count_of, covariance, drawn
 from rlcomp.functional.masked import masked
-from rlcomp.functional.surrogate import clipped_surrogate, emptied, outside_bounds
+from rlcomp.functional.surrogate import clipped_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 
 
 class ClipCov(Part):
-    """PPO's surrogate, but 0 on tokens drawn from those whose log-prob and advantage covary.
+    """Clip-Cov: PPO surrogate, set to 0 on randomly drawn high-covariance tokens.
 
-    Drawn are ``max(1, share * tokens)`` of all that are not clipped anyway and whose covariance,
-    over the whole optimiser step, is between two bounds.
+    ``l_t = 0`` if ``t in I_clip``, else ``min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``;
+    ``I_clip`` = ``max(1, floor(share * N))`` tokens drawn uniformly from
+    ``{t: cov_low < Cov_t < cov_high, t not clipped}``, with
+    ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
+    step.
+
+    These tokens lower the entropy most.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: the tokens taken out.
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_clip.
 
     Args:
-        clip_low: in [0, 1).
-        clip_high: at least 0.
-        share: of the step's tokens that may be taken out.
-        covariance_low: only tokens above it; in units of advantage times nats.
-        covariance_high: only tokens below it.
+        clip_low: eps_low, in [0, 1).
+        clip_high: eps_high, at least 0.
+        share: size of I_clip as a share of the step's tokens.
+        covariance_low: cov_low, in units of advantage times nats.
+        covariance_high: cov_high, in the same units.
 
     Raises:
         ConfigError: no covariance is between the bounds.
@@ -39,7 +44,7 @@ class ClipCov(Part):
 
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)
-    prepares = ("selected",)
+    step_keys = ("selected",)
     filters = True
 
     def __init__(
@@ -65,9 +70,9 @@ class ClipCov(Part):
         self.generator = new_generator()
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Which tokens are taken out, from all rows of the step."""
+        """``I_clip``, from all rows of the step."""
         mask = batch["response_mask"]
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         value = covariance(batch["log_probs"], batch["advantage"], mask)
         low, high = outside_bounds(ratio, advantage, 1 - self.clip_low, 1 + self.clip_high)
         between = (value > self.covariance_low) & (value < self.covariance_high)
@@ -80,7 +85,7 @@ class ClipCov(Part):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
         selected, mask = self.prepared(batch)["selected"], batch["response_mask"]
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         surrogate = clipped_surrogate(ratio, advantage, self.clip_low, self.clip_high)
         batch["surrogate"] = masked(surrogate, ~selected)
         low, high = outside_bounds(ratio, advantage, 1 - self.clip_low, 1 + self.clip_high)

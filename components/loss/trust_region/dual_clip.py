@@ -1,4 +1,4 @@
-"""PPO's clip with a bound on how much a token can count against the policy."""
+"""Dual-clip PPO: PPO's clip with a lower bound for negative advantages."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, Gt, NonNegativeFloat
 from rlcomp.errors import ConfigError
-from rlcomp.functional.surrogate import dual_clipped_surrogate, emptied, outside_bounds
+from rlcomp.functional.surrogate import dual_clipped_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 
 
 class DualClip(Part):
-    """The pessimistic surrogate, at least ``clip_dual * advantage`` where that is negative.
+    """Dual-clip PPO.
 
-    A negative token whose ratio is above ``clip_dual`` has no gradient, so that stale data cannot
-    make it arbitrarily large. A two-sided clip with that cap is the same function.
+    ``l_t = J_t`` if ``A_t >= 0``, else ``max(J_t, c * A_t)``, with
+    ``J_t = min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)`` and ``c`` = ``clip_dual``.
+
+    A token with negative advantage and ratio above ``c`` has no gradient, which bounds the loss on
+    stale data. INTELLECT-2's two-sided clip with ``delta = c`` is the same function.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
     Args:
-        clip_low: in [0, 1).
-        clip_high: at least 0.
-        clip_dual: a ratio, above ``1 + clip_high``.
+        clip_low: eps_low, in [0, 1).
+        clip_high: eps_high, at least 0.
+        clip_dual: c, a ratio above ``1 + clip_high``.
 
     Raises:
         ConfigError: ``clip_dual`` is not above ``1 + clip_high``.
@@ -56,7 +59,7 @@ class DualClip(Part):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
         mask = batch["response_mask"]
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         batch["surrogate"] = dual_clipped_surrogate(
             ratio, advantage, self.clip_low, self.clip_high, self.clip_dual
         )

@@ -1,4 +1,4 @@
-"""KL-Cov: tokens that drive the entropy down are held at the old policy."""
+"""KL-Cov: KL penalty on the tokens with the highest covariance."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from rlcomp.arguments import NonNegativeFloat, Probability
 from rlcomp.functional.covariance import count_of, covariance, highest
 from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio_distance import ROUNDING, log_distance
-from rlcomp.functional.surrogate import emptied
+from rlcomp.functional.surrogate import neutral_outside
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 
 
 class KLCov(Part):
-    """``ratio * advantage``, less ``kl_coef * |log ratio|`` on the tokens of highest covariance.
+    """KL-Cov: unclipped surrogate with a KL penalty on the highest-covariance tokens.
 
-    Those are ``max(1, share * tokens)`` of the whole optimiser step, ties with the last one
-    included; a token whose covariance of log-prob and advantage is not above 0 is never one.
-    There is no clip. At ratio 1 (but for rounding) the penalty has no gradient.
+    ``l_t = r_t A_t - beta * 1[t in I_KL] * |log r_t|`` with ``I_KL`` = the
+    ``max(1, floor(share * N))`` tokens of largest
+    ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
+    step; ``beta`` = ``kl_coef``.
+
+    Ties with the last one are included; tokens with ``Cov_t <= 0`` are never selected. At
+    ``r_t = 1`` (up to rounding) the penalty has no gradient.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: the tokens with a penalty.
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL.
 
     Args:
-        share: of the step's tokens that are held.
-        kl_coef: weight of the penalty, in units of advantage per nat.
+        share: size of I_KL as a share of the step's tokens.
+        kl_coef: beta, in units of advantage per nat.
 
     Source:
         Cui et al. 2025, arXiv:2505.22617, section 4.2 (KL-Cov).
@@ -33,7 +37,7 @@ class KLCov(Part):
 
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)
-    prepares = ("selected",)
+    step_keys = ("selected",)
 
     def __init__(self, *, share: Probability = 2e-3, kl_coef: NonNegativeFloat = 1.0) -> None:
         super().__init__()
@@ -41,7 +45,7 @@ class KLCov(Part):
         self.kl_coef = kl_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Which tokens are held, from all rows of the step."""
+        """``I_KL``, from all rows of the step."""
         mask = batch["response_mask"]
         value = covariance(batch["log_probs"], batch["advantage"], mask)
         result = batch.select()
@@ -52,7 +56,7 @@ class KLCov(Part):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
         selected, mask = self.prepared(batch)["selected"], batch["response_mask"]
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         penalty = masked(log_distance(ratio), selected)
         batch["surrogate"] = ratio * advantage - self.kl_coef * penalty
         record("trust_region/selected_fraction", selected, where=mask)

@@ -1,4 +1,4 @@
-"""A penalty on the distance to the old policy, in place of a clip."""
+"""PPO-penalty: KL penalty to the old policy instead of clipping."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.errors import ConfigError
 from rlcomp.functional.kl_coefficient import doubled_kl_coef
 from rlcomp.functional.ratio_distance import old_policy_kl
-from rlcomp.functional.surrogate import emptied
+from rlcomp.functional.surrogate import neutral_outside
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 
 
 class KLPenalty(Part):
-    """``ratio * advantage - kl_coef * KL(pi_old || pi)``, TRPO's problem in Lagrangian form.
+    """PPO-penalty: surrogate with an (adaptive) KL penalty to the old policy.
 
-    The KL of a token is ``ratio - 1 - log ratio``: for samples of the old policy both its value and
-    its gradient are right on average. Adaptive, its coefficient is doubled after an optimiser step
-    whose mean KL per token was above 1.5 targets, and halved below 1 / 1.5 of it. The KL is that
-    before the step: steps at the old policy itself (the first of a batch) change nothing, so it
-    takes several a batch to adapt. The coefficient stays between 1e-8 and 1e8.
+    ``l_t = r_t A_t - beta * (r_t - 1 - log r_t)``; the bracket is the k3 estimate of
+    ``KL(pi_old || pi)``, unbiased in value and gradient on samples of ``pi_old``.
+
+    Adaptive: after each optimiser step with mean KL per token ``d``, ``beta <- 2 beta`` if
+    ``d > 1.5 d_target`` and ``beta <- beta / 2`` if ``d < d_target / 1.5``, within [1e-8, 1e8].
+    ``d`` is measured before the step, so a step at the old policy itself (the first on a batch)
+    changes nothing: adaptation needs several optimiser steps per batch.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
     Args:
-        kl_coef: weight of the KL, to begin with; in units of advantage per nat.
-        target: mean KL per token of a step, nats.
-        adaptive: whether the weight moves.
+        kl_coef: (initial) beta, in units of advantage per nat.
+        target: d_target, mean KL per token of a step, in nats.
+        adaptive: whether beta is updated.
 
     Raises:
         ConfigError: it is adaptive and starts at 0.
@@ -64,7 +66,7 @@ class KLPenalty(Part):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
         mask = batch["response_mask"]
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         kl = old_policy_kl(ratio)
         batch["surrogate"] = ratio * advantage - self.coefficient * kl
         self.kl_sum += float(kl.detach().double().sum())
@@ -73,7 +75,7 @@ class KLPenalty(Part):
         return batch
 
     def after_step(self) -> None:
-        """Move the coefficient by what the step's micro-batches have seen together."""
+        """Update the coefficient from the mean KL over the step's micro-batches."""
         coefficient = float(self.coefficient)
         record("trust_region/kl_coef", coefficient)
         if self.adaptive and self.tokens:

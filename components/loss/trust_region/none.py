@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tensordict import TensorDict
 
-from rlcomp.functional.surrogate import emptied
+from rlcomp.functional.surrogate import neutral_outside
 from rlcomp.interfaces.loss import Part
 
 
 class NoTrustRegion(Part):
-    """``ratio * advantage``, however far the policy has moved.
+    """No trust region: plain importance-sampled policy gradient.
+
+    ``l_t = r_t A_t``, unclipped.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
@@ -23,6 +25,6 @@ class NoTrustRegion(Part):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
         mask = batch["response_mask"]
-        ratio, advantage = emptied(batch["ratio"], batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         batch["surrogate"] = ratio * advantage
         return batch

@@ -1,4 +1,4 @@
-"""Tokens or sequences on which sampler and trainer diverge, left out."""
+"""Divergence rejection sampling (verl): drop tokens or sequences of high mismatch KL."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from rlcomp.metrics import record
 
 
 class DivergenceFilter(Part):
-    """Weight 1 where an estimate of KL(rollout || old) lies in ``[low, high]``, else 0.
+    """Divergence rejection sampling (verl).
+
+    ``c_t = 1[low <= D_t <= high]`` with ``D_t`` = ``aggregate`` (token, or sum, mean, max over the
+    sequence) of the k1, k2 or k3 estimate of ``KL(pi_rollout || pi_old)``.
 
     k2 and k3 are never negative: they need no ``low``. k1 is the log of the ratio
-    ``pi_rollout / pi_old``, so its bounds are logs. What is dropped stays in the denominator of the
+    ``pi_rollout / pi_old``, so its bounds are logs. Dropped tokens stay in the denominator of the
     loss.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes

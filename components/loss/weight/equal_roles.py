@@ -1,4 +1,4 @@
-"""Those who pose questions and those who answer them share a step equally."""
+"""PretrainZero: equal total loss weight for proposer and predictor rows."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from rlcomp.interfaces.loss import Part
 
 
 class EqualRoles(Part):
-    """Weights with which both roles have half of the optimiser step's weight each.
+    """Equal total weight for two roles (PretrainZero).
 
-    The weight of a role is the sum of ``loss_weight`` over its tokens, whatever the reduction made
-    it; both together weigh what they did. Other weights do not count. A role that has the step to
-    itself keeps weight 1.
+    ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W_a``, ``W_b`` = sum of ``loss_weight`` over the
+    tokens of each role in the optimiser step; ``c_i = 1`` if one role is absent.
 
-    Reads ``poser`` ``[B]``, ``loss_weight``, ``response_mask`` ``[B, T]``. Writes ``token_weight``
-    ``[B, T]``.
+    The total stays ``W_a + W_b``, whatever the reduction. Other weights are not taken into account.
+
+    Reads ``is_proposer`` ``[B]``, ``loss_weight``, ``response_mask`` ``[B, T]``. Writes
+    ``token_weight`` ``[B, T]``.
 
     Source:
         PretrainZero, arXiv:2512.03442: the batches of both roles, joined with equal weight.
     """
 
-    reads = ("poser", "loss_weight", "response_mask")
+    reads = ("is_proposer", "loss_weight", "response_mask")
     writes = ("token_weight",)
-    prepares = ("role_weight",)
-    from_model = False
-    filters = True  # it takes nothing out, but the gradient is not the plain one
+    step_keys = ("role_weight",)
+    needs_forward = False
+    filters = True  # drops no token, but the gradient is not the unweighted one
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """The factor of each row's role, ``[B]``."""
         share = masked(batch["loss_weight"], batch["response_mask"]).sum(1)
-        return batch.select().set("role_weight", equal_shares(share, batch["poser"]))
+        return batch.select().set("role_weight", equal_shares(share, batch["is_proposer"]))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the factors, token by token."""
+        """Broadcast the factors to tokens."""
         mask = batch["response_mask"]
         weight = self.prepared(batch)["role_weight"][:, None].expand(mask.shape)
         batch["token_weight"] = masked(weight, mask)

@@ -1,4 +1,4 @@
-"""Sequences whose mean mismatch is out of bounds, left out (Geo-RS)."""
+"""Geometric rejection sampling (Geo-RS): drop sequences by their geometric mean ratio."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from rlcomp.metrics import record
 
 
 class GeometricFilter(Part):
-    """Weight 1 where the geometric mean of ``pi_old / pi_rollout`` lies in bounds, else 0.
+    """Geometric rejection sampling (Geo-RS).
 
-    The mean does not grow with the length. Sequences dropped stay in the denominator of the loss.
-    Together with ``tis`` the kept tokens carry their own weight as well.
+    ``c_i = 1[low <= exp((1 / n_i) sum_t log(pi_old_t / pi_rollout_t)) <= high]``.
+
+    The geometric mean does not grow with the length. Dropped sequences stay in the denominator of
+    the loss. Combined with ``tis``, the remaining tokens have that weight as well.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.

@@ -1,4 +1,4 @@
-"""Importance weights, 0 outside bounds (MIS, IcePop)."""
+"""Masked importance sampling of the sampler-trainer mismatch (MIS, IcePop)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from rlcomp.metrics import record
 
 
 class MaskedWeight(Part):
-    """``pi_old / pi_rollout`` where that lies in ``[low, high]``, else 0.
+    """Masked importance sampling (MIS; IcePop at token level).
 
-    Tokens dropped stay in the denominator of the loss. With ``proximal=rollout`` every weight is 1:
-    it needs ``proximal=recomputed``.
+    ``c_t = rho_t * 1[low <= rho_t <= high]`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the
+    product or geometric mean of ``rho`` over the sequence (``level``).
+
+    Dropped tokens stay in the denominator of the loss. With ``old_log_probs=rollout`` every weight
+    is 1: it needs ``old_log_probs=recomputed``.
 
     Reads ``old_log_probs``, ``rollout_log_probs`` (NaN where the sampler kept none: weight 1),
     ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the share of tokens
@@ -30,7 +33,7 @@ class MaskedWeight(Part):
     ``mean^2 / second_moment``.
 
     Args:
-        level: whose ratio: the token's, its sequence's, or the geometric mean over its sequence.
+        level: token ratio, sequence ratio (product), or geometric mean over the sequence.
         low: the least ratio kept.
         high: the largest ratio kept.
 

@@ -1,4 +1,4 @@
-"""Bad answers that the policy has left behind, left out."""
+"""Off-policy sequence masking (DeepSeek-V3.2)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from rlcomp.metrics import record
 
 
 class OffPolicyMask(Part):
-    """Weight 0 where the advantage is negative and the policy is far from the sampler.
+    """Off-policy sequence masking (DeepSeek-V3.2).
 
-    Far: the sequence's mean ``log pi_rollout - log pi`` is above ``delta``. An answer of advantage
-    0 or more is always kept. What is dropped stays in the denominator of the loss.
+    ``c_it = 0`` if ``A_it < 0`` and ``(1 / n_i) sum_t log(pi_rollout_t / pi_t) > delta``, else 1.
+
+    Tokens with ``A_it >= 0`` are always kept. Dropped tokens stay in the denominator of the loss.
 
     Reads ``log_probs``, ``rollout_log_probs`` (NaN: no gap), ``advantage``, ``response_mask``
     ``[B, T]``. Writes ``token_weight`` ``[B, T]``.

@@ -1,4 +1,4 @@
-"""Answers cut off at the length limit, left out of the loss."""
+"""DAPO's overlong filtering as a loss weight: truncated responses get weight 0."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from rlcomp.metrics import record
 
 
 class OverlongMask(Part):
-    """Weight 0 for the tokens of truncated answers, else 1.
+    """DAPO's overlong filtering.
+
+    ``c_it = 0`` if response ``i`` is truncated, else 1.
 
     They stay in the denominator of the loss, and in the statistics of their group.
 

@@ -1,4 +1,4 @@
-"""Truncated importance weights over their mean."""
+"""Self-normalised truncated importance sampling (normalised TIS)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from rlcomp.functional.importance import normaliser
 
 
 class SelfNormalisedWeight(TruncatedWeight):
-    """:class:`TruncatedWeight` over the mean weight of the whole optimiser step.
+    """Self-normalised truncated importance sampling.
 
-    The mean is over tokens at the level of tokens, over sequences at that of sequences.
+    ``c_t = w_t / mean(w)`` with ``w_t`` of :class:`TruncatedWeight`.
+
+    The mean is over all tokens of the optimiser step at token level, over its sequences at the
+    sequence levels.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.
@@ -21,8 +24,8 @@ class SelfNormalisedWeight(TruncatedWeight):
         Owen 2013, "Monte Carlo theory", section 9.2.
     """
 
-    prepares = ("weight_scale",)
-    from_model = False
+    step_keys = ("weight_scale",)
+    needs_forward = False
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """The mean weight, ``[B]``, the same for all rows."""

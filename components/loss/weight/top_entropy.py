@@ -1,4 +1,4 @@
-"""Learn from the tokens of high entropy only."""
+"""Top-entropy token filter (the 80/20 rule)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from rlcomp.metrics import record
 
 
 class TopEntropy(Part):
-    """Weight 1 for the ``fraction`` of tokens with the highest entropy, else 0.
+    """Top-entropy token filter (the 80/20 rule): train on high-entropy tokens only.
 
-    The quantile is that of all response tokens of the optimiser step. What is dropped stays in the
-    denominator of the loss.
+    ``c_t = 1[H_t >= Q_{1 - rho}(H)]`` with ``rho`` = ``fraction`` and the quantile over all
+    response tokens of the optimiser step.
+
+    Dropped tokens stay in the denominator of the loss.
 
     Reads ``entropy``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
 
     Args:
-        fraction: of the tokens; 1 keeps all.
+        fraction: rho, share of the tokens that is kept; 1 keeps all.
 
     Source:
         Wang et al. 2025, "Beyond the 80/20 rule", arXiv:2506.01939, eq. 5.
@@ -31,7 +33,7 @@ class TopEntropy(Part):
 
     reads = ("entropy", "response_mask")
     writes = ("token_weight",)
-    prepares = ("entropy_floor",)
+    step_keys = ("entropy_floor",)
     filters = True
 
     def __init__(self, *, fraction: Annotated[float, Interval(gt=0, le=1)] = 0.2) -> None:
@@ -39,9 +41,9 @@ class TopEntropy(Part):
         self.fraction = fraction
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The least entropy of a token that is kept, nats, ``[B]``, the same for all rows."""
+        """The entropy threshold in nats, ``[B]``, the same for all rows."""
         mask = batch["response_mask"]
-        # Answers that begin alike tie there but for rounding; ties are all in.
+        # Responses with a common prefix tie up to rounding there; all ties are kept.
         floor = upper_quantile(batch["entropy"], mask, self.fraction) - ROUNDING
         return batch.select().set("entropy_floor", floor.expand(len(mask)))
 

@@ -1,4 +1,4 @@
-"""Truncated importance sampling of the sampler's mismatch (TIS)."""
+"""Truncated importance sampling of the sampler-trainer mismatch (TIS)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from rlcomp.metrics import record
 
 
 class TruncatedWeight(Part):
-    """``clamp(pi_old / pi_rollout, floor, cap)``, of the token or of its sequence.
+    """Truncated importance sampling (TIS).
 
-    With ``proximal=rollout`` both are the same and every weight is 1: it needs
-    ``proximal=recomputed``.
+    ``c_t = clip(rho_t, floor, cap)`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the product
+    or geometric mean of ``rho`` over the sequence (``level``).
+
+    With ``old_log_probs=rollout`` both policies are the same and every weight is 1: it needs
+    ``old_log_probs=recomputed``.
 
     Reads ``old_log_probs``, ``rollout_log_probs`` (NaN where the sampler kept none: weight 1),
     ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the means of
     the weight and of its square; the effective sample size is ``mean^2 / second_moment``.
 
     Args:
-        level: whose ratio: the token's, its sequence's, or the geometric mean over its sequence.
+        level: token ratio, sequence ratio (product), or geometric mean over the sequence.
         cap: the largest weight.
         floor: the least weight.
 

@@ -72,7 +72,7 @@ def test_the_mean_over_tokens_is_0_and_the_variance_1(seed):
 
 def test_openrlhf_s_pipeline_is_reproduced():
     tensors = load_file(GOLDEN)
-    # Its cases "reinforce", without and with a price of KL; three batches.
+    # Its cases "reinforce", without and with a KL coefficient; three batches.
     for case, kl_coef in ((2, 0.0), (3, 0.1), (14, 0.0), (15, 0.1), (26, 0.0), (27, 0.1)):
         mask = tensors[f"{case}/in/mask"].bool()
         dense = -kl_coef * tensors[f"{case}/in/kl"]

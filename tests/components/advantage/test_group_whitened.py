@@ -90,7 +90,7 @@ def test_verl_s_advantages_are_reproduced():
 
 def test_openrlhf_s_pipeline_is_reproduced():
     tensors = load_file(GOLDEN / "openrlhf__advantages_pipeline.safetensors")
-    # Its cases "reinforce_baseline", without and with a price of KL: (case, price, group size).
+    # Its cases "reinforce_baseline", without and with a KL coefficient: (case, price, group size).
     for case, kl_coef, answers in (
         (6, 0.0, 3),
         (7, 0.1, 3),

@@ -4,14 +4,14 @@ from tensordict import TensorDict
 from components.advantage.greedy_baseline import GreedyBaseline
 from components.collector.greedy_baseline import GreedyBaselineCollector
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import character_tokenizer
 
 
-def make_policy(**sampling) -> LanguageModel:
+def make_policy(**decoding) -> LanguageModel:
     torch.manual_seed(0)
     tokenizer = character_tokenizer(characters="0123456789+=>")
     model = causal_lm(
@@ -23,7 +23,7 @@ def make_policy(**sampling) -> LanguageModel:
         intermediate_size=24,
         context_length=16,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(**sampling))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(**decoding))
 
 
 def prompts() -> TensorDict:
@@ -31,9 +31,9 @@ def prompts() -> TensorDict:
     return TensorDict(entries, batch_size=[2])
 
 
-def collector(group_size: int = 2, **sampling) -> GreedyBaselineCollector:
+def collector(group_size: int = 2, **decoding) -> GreedyBaselineCollector:
     torch.manual_seed(1)
-    policy = make_policy(**sampling)
+    policy = make_policy(**decoding)
     return GreedyBaselineCollector(policy=policy, group_size=group_size, max_new_tokens=4)
 
 
@@ -54,7 +54,7 @@ def test_the_greedy_answer_is_the_policy_s_most_likely_token_each_time():
         ["1+2=", "7="],
         group_size=1,
         max_new_tokens=4,
-        sampling=Sampling(temperature=0.0),
+        decoding=Decoding(temperature=0.0),
         generator=torch.Generator(),
     )
     assert decode_texts(batch["response"][batch["greedy"]]) == decode_texts(greedy["response"])
@@ -74,7 +74,7 @@ def test_the_greedy_answer_keeps_a_set_of_its_own_where_sets_are_replayed():
     made = collector(top_k=3, replay=True)
     batch = made(prompts())
 
-    assert "kept_tokens" in made.out_keys
+    assert "sampling_mask" in made.out_keys
     torch.testing.assert_close(batch["rollout_log_probs"], made.policy.log_probs(batch))
     assert not batch["rollout_log_probs"][batch["greedy"]].any()
 

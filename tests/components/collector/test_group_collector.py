@@ -3,7 +3,7 @@ from tensordict import TensorDict
 
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -22,7 +22,7 @@ def make_policy() -> LanguageModel:
         intermediate_size=24,
         context_length=16,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=1.0))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
 
 
 def prompts() -> TensorDict:

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.collector.mask_game import MaskGame
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
@@ -15,7 +15,7 @@ CAT = "the cat sat on the mat."
 DOG = "a dog ran to his den."
 
 
-def make_policy(context_length: int = 64, **sampling) -> LanguageModel:
+def make_policy(context_length: int = 64, **decoding) -> LanguageModel:
     torch.manual_seed(0)
     tokenizer = character_tokenizer(characters="abcdefghijklmnopqrstuvwxyz .<>[]{}\\/")
     model = causal_lm(
@@ -27,7 +27,7 @@ def make_policy(context_length: int = 64, **sampling) -> LanguageModel:
         intermediate_size=24,
         context_length=context_length,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(**sampling))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(**decoding))
 
 
 def paragraphs(*texts: str) -> TensorDict:
@@ -63,14 +63,14 @@ def played(scripted):
 def test_the_generator_s_rows_come_first_then_a_group_for_every_mask_in_use(played):
     batch, _ = played
 
-    assert batch["poser"].tolist() == [True] * 4 + [False] * 9
+    assert batch["is_proposer"].tolist() == [True] * 4 + [False] * 9
     assert batch["group_id"].tolist() == [0, 0, 1, 1, *[2] * 3, *[3] * 3, *[4] * 3]
 
 
 def test_a_proposal_names_the_group_that_answers_it_and_an_unusable_one_none(played):
     batch, _ = played
 
-    assert batch["posed"].tolist() == [2, 3, -1, 4, *[-1] * 9]
+    assert batch["answers_group_id"].tolist() == [2, 3, -1, 4, *[-1] * 9]
 
 
 def test_a_span_is_masked_wherever_it_stands(played):
@@ -144,7 +144,7 @@ def test_a_proposal_that_cannot_be_used_is_told_apart(scripted, response, proble
         batch = game(policy, max_new_tokens=22)(paragraphs(CAT))
 
     assert ledger.means()[f"mask_game/{problem}"] == 1.0
-    assert batch["posed"].tolist() == [-1, -1]
+    assert batch["answers_group_id"].tolist() == [-1, -1]
 
 
 def test_a_span_of_too_many_words_is_not_used(scripted):
@@ -165,7 +165,7 @@ def test_without_a_mask_in_use_there_are_the_generator_s_rows_only(scripted):
 
     assert set(batch.keys()) == {*MaskGame.writes}
     assert batch["group_id"].tolist() == [0, 0]
-    assert batch["poser"].tolist() == [True, True]
+    assert batch["is_proposer"].tolist() == [True, True]
 
 
 def test_the_same_mask_twice_makes_two_groups(scripted):
@@ -174,7 +174,7 @@ def test_the_same_mask_twice_makes_two_groups(scripted):
 
     batch = game(policy)(paragraphs(CAT))
 
-    assert batch["posed"][:2].tolist() == [1, 2]
+    assert batch["answers_group_id"][:2].tolist() == [1, 2]
     assert batch["group_id"].tolist() == [0, 0, 1, 1, 1, 2, 2, 2]
 
 
@@ -187,7 +187,7 @@ def test_templates_are_filled_in_as_those_of_tasks_are(scripted):
         paragraphs(CAT)
     )
 
-    assert batch["posed"].tolist()[:2] == [1, 2]
+    assert batch["answers_group_id"].tolist()[:2] == [1, 2]
 
 
 def test_rows_of_both_roles_hold_their_own_response(scripted):
@@ -217,8 +217,8 @@ def test_sets_of_kept_tokens_are_joined(scripted):
     made = game(policy)
     batch = made(paragraphs(CAT))
 
-    assert "kept_tokens" in made.out_keys
-    assert batch["kept_tokens"].shape[:2] == batch["tokens"].shape
+    assert "sampling_mask" in made.out_keys
+    assert batch["sampling_mask"].shape[:2] == batch["tokens"].shape
 
 
 def test_the_same_state_draws_the_same_again():

@@ -17,10 +17,10 @@ from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.equal_roles import EqualRoles
-from components.proximal.recomputed import Recomputed
+from components.old_log_probs.recomputed import Recomputed
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigErrors
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
@@ -56,7 +56,7 @@ def make_policy() -> LanguageModel:
         intermediate_size=24,
         context_length=64,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling())
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
 
 
 def played(policy: LanguageModel):
@@ -196,5 +196,7 @@ def test_a_run_plays_the_game_and_is_resumed_exactly(tmp_path):
 
 
 def test_a_reward_that_does_not_pay_the_generator_is_refused():
-    with pytest.raises(ConfigErrors, match=r"'posed' of rollout .* is read by no later stage"):
+    with pytest.raises(
+        ConfigErrors, match=r"'answers_group_id' of rollout .* is read by no later stage"
+    ):
         plan_of(compose_config(["directory=x", *TINY, "task.path=x", "reward=exact_match"]))

@@ -7,7 +7,7 @@ from components.reward.function import Function
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -28,7 +28,7 @@ def make_policy() -> LanguageModel:
         intermediate_size=24,
         context_length=16,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=1.0))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
 
 
 def has_an_even_digit(response):
@@ -53,13 +53,13 @@ def empty() -> TensorDict:
     return TensorDict({}, batch_size=[])
 
 
-def right_by_hand(policy, examples, group_size, sampling):
+def right_by_hand(policy, examples, group_size, decoding):
     """Which of the answers are right, [prompts, group_size]: generated and judged here."""
     answered = policy.generate(
         [example.prompt for example in examples],
         group_size=group_size,
         max_new_tokens=3,
-        sampling=sampling,
+        decoding=decoding,
         generator=torch.Generator().manual_seed(SEED),
     )
     judged = [has_an_even_digit(text) for text in decode_texts(answered["response"])]
@@ -74,7 +74,7 @@ def test_accuracies_are_the_shares_of_right_answers():
         accuracy(empty())
 
     means = ledger.means()
-    greedy = right_by_hand(policy, accuracy.examples, 1, Sampling(temperature=0.0))
+    greedy = right_by_hand(policy, accuracy.examples, 1, Decoding(temperature=0.0))
     sampled = right_by_hand(policy, accuracy.examples, SAMPLES, None)
     assert 0 < sampled.mean().item() < 1
     assert means["evaluation/greedy"] == pytest.approx(greedy.mean().item())

@@ -5,7 +5,7 @@ import torch
 
 from components.evaluator.next_token import NextTokenEvaluator
 from rlcomp.data.task import Example
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
@@ -43,7 +43,7 @@ def policy():
         context_length=32,
     )
     # Cold: what is recorded is at temperature 1 all the same.
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=0.3))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=0.3))
 
 
 def recorded(policy, **arguments):
@@ -63,7 +63,7 @@ def logits_of(policy, context):
 def test_the_likeliest_token_is_none_of_those_that_are_no_text(policy):
     first = [int(logits_of(policy, context).argmax()) for context, _ in Held.rows]
     names = [policy.tokenizer.convert_ids_to_tokens(token) for token in dict.fromkeys(first)]
-    evaluator = NextTokenEvaluator(policy=policy, task=Held(), never=names)
+    evaluator = NextTokenEvaluator(policy=policy, task=Held(), suppressed_tokens=names)
 
     expected = []
     for context in evaluator.contexts:
@@ -71,7 +71,10 @@ def test_the_likeliest_token_is_none_of_those_that_are_no_text(policy):
         logits[first] = -torch.inf
         expected.append(bytes_of(policy, int(logits.argmax())))
     assert evaluator._likeliest() == expected
-    assert recorded(policy, never=names)["evaluation/nats"] == recorded(policy)["evaluation/nats"]
+    assert (
+        recorded(policy, suppressed_tokens=names)["evaluation/nats"]
+        == recorded(policy)["evaluation/nats"]
+    )
 
 
 def bytes_of(policy, token):
@@ -80,7 +83,7 @@ def bytes_of(policy, token):
 
 def test_what_is_not_one_token_cannot_be_ruled_out(policy):
     with pytest.raises(ConfigError, match="never names 'to be', which is not one token"):
-        NextTokenEvaluator(policy=policy, task=Held(), never=["to be"])
+        NextTokenEvaluator(policy=policy, task=Held(), suppressed_tokens=["to be"])
 
 
 def test_nats_are_those_of_the_first_byte_after_the_bare_context(policy):

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.evaluator.rollouts import RolloutLog
 from rlcomp.batch import encode_texts
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -20,7 +20,7 @@ def policy():
     sizes = {"hidden_size": 16, "intermediate_size": 24, "context_length": 16}
     heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
     model = causal_lm(tokenizer=tokenizer, **sizes, **heads)
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling())
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_an_answer_in_one_piece_is_not_cut(policy, batch):
 
 def test_what_a_kept_group_poses_is_kept_with_its_answers(policy, batch):
     # The first row of group 7 poses what group 9 answers, the second one nothing.
-    batch["posed"] = torch.tensor([9, -1, -1, -1, -1, -1])
+    batch["answers_group_id"] = torch.tensor([9, -1, -1, -1, -1, -1])
 
     samples = kept(policy, batch, num_groups=1)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.judge.generative import Generative
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -29,7 +29,7 @@ def make_model(context_length=64):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(4.0)  # far from uniform
-    return LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling(temperature=0.3))
+    return LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding(temperature=0.3))
 
 
 MODEL = make_model()

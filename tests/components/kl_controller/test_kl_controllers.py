@@ -24,7 +24,7 @@ def nats(*rows):
 def test_a_fixed_price_stays():
     controller = FixedKL(kl_coef=0.1)
 
-    controller.charge(*nats([9.0, 9.0]))
+    controller.coef_then_observe(*nats([9.0, 9.0]))
 
     assert controller.coef() == 0.1
 
@@ -35,7 +35,7 @@ def test_the_unit_of_the_target_is_the_controllers(unit, coef):
     # 10 responses.
     controller = AdaptiveKL(kl_coef=0.1, target=2.0, unit=unit, horizon=10)
 
-    controller.charge(*nats([2.0, 2.0], [2.0, 2.0]))
+    controller.coef_then_observe(*nats([2.0, 2.0], [2.0, 2.0]))
 
     assert controller.coef() == pytest.approx(coef)
 
@@ -43,14 +43,16 @@ def test_the_unit_of_the_target_is_the_controllers(unit, coef):
 def test_above_half_as_much_again_the_price_doubles():
     controller = DoublingKL(kl_coef=1.0, target=0.01, unit="token")
 
-    charged = [controller.charge(*nats([0.02, 0.02])) for _ in range(3)]
+    charged = [controller.coef_then_observe(*nats([0.02, 0.02])) for _ in range(3)]
 
     assert charged == [1.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize("controller", ALL, ids=lambda part: type(part).__name__)
 def test_a_batch_without_responses_moves_no_price(controller):
-    assert controller.charge(torch.zeros(2, 3), torch.zeros(2, 3).bool()) == pytest.approx(0.1)
+    assert controller.coef_then_observe(
+        torch.zeros(2, 3), torch.zeros(2, 3).bool()
+    ) == pytest.approx(0.1)
     assert controller.coef() == pytest.approx(0.1)
 
 
@@ -75,7 +77,7 @@ def test_the_price_travels_in_a_checkpoint(kind):
     given = {"kl_coef": 0.1, "target": 0.1, "unit": "token"}
     given |= {"horizon": 10} if kind is AdaptiveKL else {}
     moved, other = kind(**given), kind(**given)
-    moved.charge(*nats([2.0]))
+    moved.coef_then_observe(*nats([2.0]))
 
     other.load_state_dict(moved.state_dict())
 

@@ -16,7 +16,7 @@ from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.component import Component, asked
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import Loss, scalars
@@ -38,7 +38,7 @@ def make_policy() -> LanguageModel:
         intermediate_size=24,
         context_length=16,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=1.0))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
 
 
 class Table(Component):

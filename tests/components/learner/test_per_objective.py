@@ -21,7 +21,7 @@ from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.none import NoTrustRegion
 from rlcomp.component import Component
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, MissingExtra, NumericalError, ShapeError
 from rlcomp.functional.masked import masked
@@ -140,8 +140,8 @@ def make_model(rank=None, layers=2):
 def make_policy(rank=None, engine=None):
     tokenizer, model = make_model(rank)
     given = {} if engine is None else {"engine": engine}
-    sampling = Sampling(temperature=1.0)
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=sampling, **given).double()
+    decoding = Decoding(temperature=1.0)
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=decoding, **given).double()
 
 
 def many_rows(objectives=3, width=12):

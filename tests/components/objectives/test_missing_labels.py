@@ -11,7 +11,7 @@ from components.reward.function import Function
 from rlcomp.batch import encode_texts
 from rlcomp.functional.multi_label import multi_label_loss
 from rlcomp.pareto.aggregator import Aggregator, Objectives
-from rlcomp.pareto.objectives import centred, seen
+from rlcomp.pareto.objectives import centred, observed
 
 NAMES = ("polite", "brief", "friendly", "formal", "polite_2", "brief_2", "vivid", "vivid_2")
 # One text a row, eight labels; a dot is a label nobody gave.
@@ -119,7 +119,7 @@ def test_a_label_s_mean_is_that_of_its_known_rows(name):
     column = NAMES.index(name)
     marks = [row[column] for row in LABELS.values() if row[column] != "."]
 
-    found = seen(NAMES, TABLE, torch.zeros(len(NAMES), 0), None).returns[column]
+    found = observed(NAMES, TABLE, torch.zeros(len(NAMES), 0), None).returns[column]
 
     assert found.isnan() if not marks else found == marks.count("1") / len(marks)
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from components.reference.adapter_off import AdapterOff
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
@@ -30,7 +30,7 @@ def make_policy(*, adapters):
             for parameter in model.parameters():
                 if parameter.requires_grad:
                     parameter.normal_()
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling())
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
 
 
 def rollout(policy):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.reference.frozen import Frozen
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
@@ -26,7 +26,7 @@ def make_policy(*, tie=False, adapters=False):
         tie_word_embeddings=tie,
     )
     model = lora(model=model, rank=2, alpha=4.0) if adapters else model
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=0.8))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=0.8))
 
 
 def change(policy):
@@ -62,7 +62,7 @@ def test_reference_stays_when_the_policy_changes(tie, adapters):
     policy = make_policy(tie=tie, adapters=adapters)
     reference = Frozen(policy=policy)
     twin = LanguageModel(
-        model=copy.deepcopy(policy.model), tokenizer=policy.tokenizer, sampling=policy.sampling
+        model=copy.deepcopy(policy.model), tokenizer=policy.tokenizer, decoding=policy.decoding
     )
     change(policy)
     batch = rollout(policy)

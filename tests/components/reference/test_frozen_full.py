@@ -3,7 +3,7 @@ import torch
 from components.reference.frozen import Frozen
 from components.reference.frozen_full import FrozenFull
 from rlcomp.component import asking
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import character_tokenizer
@@ -22,7 +22,7 @@ def make_policy():
         context_length=16,
         tie_word_embeddings=False,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=0.8))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=0.8))
 
 
 def change(policy):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from components.reference.refreshed import Refreshed
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import character_tokenizer
@@ -21,7 +21,7 @@ def make_policy():
         context_length=16,
         tie_word_embeddings=False,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling())
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
 
 
 def rows(policy):

@@ -5,7 +5,7 @@ from tokenizers import AddedToken
 from components.reward.dense_match import DenseMatch
 from rlcomp.data.examples import prompt_batch
 from rlcomp.data.task import Example
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import DataError
 from rlcomp.io.state import owned
@@ -35,9 +35,9 @@ def make_policy(tokenizer=None, engine=None):
         for parameter in model.parameters():
             parameter.mul_(3)
     # Samples neither at temperature 1 nor from everything: the reference does both.
-    sampling = Sampling(temperature=0.5, top_k=2)
+    decoding = Decoding(temperature=0.5, top_k=2)
     return LanguageModel(
-        model=model, tokenizer=tokenizer, sampling=sampling, engine=engine or Engine()
+        model=model, tokenizer=tokenizer, decoding=decoding, engine=engine or Engine()
     )
 
 

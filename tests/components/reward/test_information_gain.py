@@ -11,7 +11,7 @@ from components.reward.information_gain import InformationGain
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch
 from rlcomp.data.task import Example
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
@@ -39,7 +39,7 @@ def make_policy(*, layers=2, adapters=False, context_length=64):
         for parameter in model.parameters():
             parameter.mul_(4.0)  # far from uniform
     model = lora(model=model, rank=2, alpha=4.0) if adapters else model
-    return LanguageModel(model=model, tokenizer=TOKENIZER, sampling=Sampling(temperature=0.5))
+    return LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding(temperature=0.5))
 
 
 def answered(responses, *, prompt="ab<think>"):

@@ -39,9 +39,9 @@ def game(successes=(0, 1, 4, 8), attempts=8, unusable=0):
     batch = predictions([*posing, *boxed], [*["the cat sat"] * len(posing), *["cat"] * len(boxed)])
     groups = [n for n in range(1, masks + 1) for _ in range(attempts)]
     batch["group_id"] = torch.tensor([*[0] * len(posing), *groups])
-    batch["poser"] = torch.arange(len(posing) + len(boxed)) < len(posing)
-    posed = [*range(1, masks + 1), *[-1] * unusable, *[-1] * len(boxed)]
-    batch["posed"] = torch.tensor(posed)
+    batch["is_proposer"] = torch.arange(len(posing) + len(boxed)) < len(posing)
+    answers_group_id = [*range(1, masks + 1), *[-1] * unusable, *[-1] * len(boxed)]
+    batch["answers_group_id"] = torch.tensor(answers_group_id)
     return batch
 
 
@@ -158,7 +158,10 @@ def test_only_predictors_are_correct():
 
 def test_a_generator_that_boxes_its_paragraph_is_no_predictor():
     batch = predictions([r"</think>\boxed{the cat sat}"] * 2, ["the cat sat"] * 2)
-    batch["poser"], batch["posed"] = torch.tensor([True, False]), torch.tensor([-1, -1])
+    batch["is_proposer"], batch["answers_group_id"] = (
+        torch.tensor([True, False]),
+        torch.tensor([-1, -1]),
+    )
     batch["group_id"] = torch.tensor([0, 1])
 
     result = MaskGameReward(tokenizer=TOKENIZER)(batch)

@@ -10,7 +10,7 @@ from components.advantage.noon import Noon
 from components.reward.thought_likelihood import ThoughtLikelihood
 from rlcomp.data.examples import prompt_batch
 from rlcomp.data.task import Example
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.rows import encode_rows
@@ -19,7 +19,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 TOKENIZER = byte_tokenizer()
 
 
-def make_policy(context_length=64, sampling=None):
+def make_policy(context_length=64, decoding=None):
     torch.manual_seed(0)
     model = causal_lm(
         tokenizer=TOKENIZER,
@@ -34,7 +34,7 @@ def make_policy(context_length=64, sampling=None):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(4.0)  # far from uniform
-    return LanguageModel(model=model, tokenizer=TOKENIZER, sampling=sampling or Sampling())
+    return LanguageModel(model=model, tokenizer=TOKENIZER, decoding=decoding or Decoding())
 
 
 POLICY = make_policy()
@@ -69,11 +69,11 @@ def test_it_is_the_log_prob_of_the_next_tokens_behind_the_thought(num_tokens, ta
     assert batch["reward_valid"].all()
 
 
-@pytest.mark.parametrize("sampling", [Sampling(temperature=0.3), Sampling(top_p=0.2)])
-def test_how_the_policy_samples_does_not_matter(sampling):
+@pytest.mark.parametrize("decoding", [Decoding(temperature=0.3), Decoding(top_p=0.2)])
+def test_how_the_policy_samples_does_not_matter(decoding):
     batch = answered(["so"])
 
-    result = ThoughtLikelihood(policy=make_policy(sampling=sampling))(batch.copy())
+    result = ThoughtLikelihood(policy=make_policy(decoding=decoding))(batch.copy())
 
     assert result["reward"].equal(ThoughtLikelihood(policy=make_policy())(batch)["reward"])
 

@@ -6,7 +6,7 @@ from components.learner.gradient import Learner
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.value import ValueLoss
 from components.value.estimate import ValueEstimate
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.value import explained_variance
 from rlcomp.metrics import recording
 from rlcomp.model.actor_critic import ActorCritic
@@ -30,7 +30,7 @@ def make_critic(kind):
         intermediate_size=24,
         context_length=16,
     )
-    more = {"tokenizer": tokenizer, "sampling": Sampling()} if kind is ActorCritic else {}
+    more = {"tokenizer": tokenizer, "decoding": Decoding()} if kind is ActorCritic else {}
     critic = kind(model=model, **more)
     torch.nn.init.normal_(critic.value_head.weight)
     return critic

@@ -114,7 +114,7 @@ def test_the_gradient_is_that_of_finite_differences(name, seed):
     _, gradient = gradient_of(loss, rows)
     # A kink is passed by at most by chance: tokens within a step of one are left out.
     ratio = (rows["log_probs"] - rows["old_log_probs"]).exp()
-    kinks = [1.0, 0.8, 1.2, 3.0, *(rows[k][0] for k in loss.trust_region.prepares if "ratio" in k)]
+    kinks = [1.0, 0.8, 1.2, 3.0, *(rows[k][0] for k in loss.trust_region.step_keys if "ratio" in k)]
     near = torch.stack([(ratio - kink).abs() < 1e-3 for kink in map(float, kinks)]).any(0)
 
     for place in (rows["response_mask"] & ~near).nonzero()[:6].tolist():

@@ -22,7 +22,7 @@ from components.loss.weight.self_normalised import SelfNormalisedWeight
 from components.loss.weight.top_entropy import TopEntropy
 from components.loss.weight.truncated import TruncatedWeight
 from rlcomp.component import asked
-from rlcomp.engine.decoding import Sampling
+from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.masked import masked
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
@@ -65,7 +65,7 @@ def policy():
         intermediate_size=24,
         context_length=16,
     )
-    return Rounded(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=1.0))
+    return Rounded(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
 
 
 def rollouts(model):

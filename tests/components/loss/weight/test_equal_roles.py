@@ -16,7 +16,7 @@ from rlcomp.testing import check_component, check_loss
 from rlcomp.testing.example import example_batch
 
 REDUCTIONS = (TokenMean(), SequenceMean(), SequenceSum(), FixedLength(length=5))
-KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "poser")
+KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "is_proposer")
 
 
 def loss(reduction):
@@ -28,10 +28,14 @@ def loss(reduction):
     )
 
 
-def batch(poser=(True, False, False)):
+def batch(is_proposer=(True, False, False)):
     mask = torch.tensor([[True, True, False], [True, True, True], [True, False, False]])
     share = torch.where(mask, 1 / 6, torch.nan)  # what token_mean writes
-    entries = {"response_mask": mask, "poser": torch.tensor(poser), "loss_weight": share}
+    entries = {
+        "response_mask": mask,
+        "is_proposer": torch.tensor(is_proposer),
+        "loss_weight": share,
+    }
     return TensorDict(entries, batch_size=[3])
 
 
@@ -43,9 +47,9 @@ def test_the_worked_example():
     torch.testing.assert_close(weight, want)
 
 
-@pytest.mark.parametrize("poser", [(True, True, True), (False, False, False)])
-def test_a_role_that_is_alone_keeps_its_weight(poser):
-    weight = EqualRoles()(batch(poser))["token_weight"]
+@pytest.mark.parametrize("is_proposer", [(True, True, True), (False, False, False)])
+def test_a_role_that_is_alone_keeps_its_weight(is_proposer):
+    weight = EqualRoles()(batch(is_proposer))["token_weight"]
 
     assert weight.tolist() == batch()["response_mask"].float().tolist()
 
@@ -69,7 +73,7 @@ def test_both_roles_pull_equally_hard_whatever_the_reduction(reduction):
     # At ratio 1 and advantage 1 the gradient of a token is its weight in the loss.
     weight = -rows["log_probs"].grad
     whole = float(reduction(rows.copy())["loss_weight"].sum())
-    for role in (rows["poser"], ~rows["poser"]):
+    for role in (rows["is_proposer"], ~rows["is_proposer"]):
         assert float(weight[role].sum()) == pytest.approx(whole / 2, abs=1e-6)
 
 
@@ -86,7 +90,7 @@ def test_roles_are_weighed_over_the_whole_optimiser_step(seed, cut):
 
 
 def test_it_needs_no_look_at_the_model():
-    assert not loss(TokenMean()).looks_ahead
+    assert not loss(TokenMean()).needs_full_batch_forward
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda part: type(part).__name__)

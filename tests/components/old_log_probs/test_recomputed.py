@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from components.proximal.recomputed import Recomputed
-from rlcomp.engine.decoding import Sampling
+from components.old_log_probs.recomputed import Recomputed
+from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -21,7 +21,7 @@ def make_policy() -> LanguageModel:
         intermediate_size=24,
         context_length=16,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(temperature=1.0))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
 
 
 def rollout(policy):
@@ -60,4 +60,4 @@ def test_how_far_the_sampler_was_off_is_recorded():
     with recording() as ledger:
         Recomputed(policy=policy)(batch)
 
-    assert ledger.means()["proximal/sampler_gap"] == pytest.approx(0.25, abs=1e-5)
+    assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(0.25, abs=1e-5)

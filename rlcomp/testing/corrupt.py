@@ -1,4 +1,4 @@
-"""Batches changed in ways that must not matter."""
+"""Batch perturbations that must not change results (corruption, shuffling, padding)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rlcomp.testing.example import TOKEN_IDS
 from rlcomp.testing.subject import Subject
 
 
-def spoiled(subject: Subject, value: float = float("nan")) -> TensorDict:
-    """The batch with NaN (or another value) and other ids wherever nobody may look.
+def corrupted(subject: Subject, value: float = float("nan")) -> TensorDict:
+    """The batch with NaN (or another value) and other ids outside the masks.
 
     Per-token floats and ``policy_version`` change outside the response (outside the attention mask
     for a component that reads no ``response_mask`` but that), ``tokens`` in the padding, ``reward``
@@ -46,7 +46,7 @@ def _invalid(subject: Subject, entry: Tensor | TensorDict, value: float) -> Tens
 
 
 def shuffled_rows(rows: int, unit_rows: int = 1) -> Tensor:
-    """An order of the rows other than the given one; rows of a unit stay together."""
+    """A permutation of the rows, not the identity; rows of a unit stay together."""
     draw = torch.Generator().manual_seed(1)
     units = torch.randperm(rows // unit_rows, generator=draw)
     return (units[:, None] * unit_rows + torch.arange(unit_rows)).flatten()
@@ -66,7 +66,7 @@ def renamed_groups(named: Tensor, group_id: Tensor) -> Tensor:
 
 
 def widened(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict:
-    """The batch with so many columns of padding on the right."""
+    """The batch with additional right padding."""
     wide = batch.copy()
     for key in subject.reads:
         if subject.spec(key).along_tokens:

@@ -1,4 +1,4 @@
-"""The sampler's own log-probs as the old policy."""
+"""The sampler's log-probs as old log-probs (bypass mode)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from rlcomp.component import Component
 
 
 class FromRollout(Component):
-    """``old_log_probs = rollout_log_probs``: exact here, and free.
+    """``old_log_probs = rollout_log_probs``: no extra forward pass.
+
+    Exact where sampler and trainer are the same engine and weights.
 
     Reads ``rollout_log_probs`` ``[B, T]``. Writes ``old_log_probs`` ``[B, T]``.
     """

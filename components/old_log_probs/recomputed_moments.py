@@ -1,4 +1,4 @@
-"""Log-probs of the policy as it stands before the update, by a forward pass."""
+"""Old log-probs and the sum of squared probabilities, recomputed before the update."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from rlcomp.metrics import record
 from rlcomp.model.language_model import LanguageModel
 
 
-class Recomputed(Component):
-    """``old_log_probs`` by the trainer's own forward; needed when the sampler is another engine.
+class RecomputedMoments(Component):
+    """Recomputed ``old_log_probs`` and ``squared_probs``, for the optimal token baseline.
+
+    ``squared_probs_t = sum_v pi_old(v|s_t)^2``. Two forward passes.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
-    Writes ``old_log_probs`` ``[B, T]``; records how far the sampler was off.
+    Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both under the distribution that
+    samples; records the sampler-trainer mismatch.
 
     Args:
         policy: the model that is trained.
@@ -26,16 +29,17 @@ class Recomputed(Component):
         "response_mask",
         "rollout_log_probs",
     )
-    writes = ("old_log_probs",)
+    writes = ("old_log_probs", "squared_probs")
 
     def __init__(self, *, policy: LanguageModel) -> None:
         super().__init__()
         self.policy = policy
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the recomputed log-probs."""
+        """Write the recomputed log-probs and the sum of squared probabilities."""
         with torch.no_grad():
             batch["old_log_probs"] = self.policy.log_probs(batch)
+        batch["squared_probs"] = self.policy.squared_probs(batch)
         gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
-        record("proximal/sampler_gap", gap, where=batch["response_mask"])
+        record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
         return batch

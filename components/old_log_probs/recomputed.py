@@ -1,4 +1,4 @@
-"""The policy as it stands before the update, with the second moment of its distribution."""
+"""Old log-probs, recomputed by a forward pass of the trainer before the update."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from rlcomp.metrics import record
 from rlcomp.model.language_model import LanguageModel
 
 
-class RecomputedMoments(Component):
-    """``old_log_probs`` and ``squared_probs``, by two forward passes, for optimal baselines.
+class Recomputed(Component):
+    """Old log-probs recomputed by the trainer (decoupled PPO's proximal policy).
+
+    Needed when the sampler is another engine or an older policy.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
-    Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both under the distribution that
-    samples; records how far the sampler was off.
+    Writes ``old_log_probs`` ``[B, T]``; records the sampler-trainer mismatch.
 
     Args:
         policy: the model that is trained.
@@ -27,17 +28,16 @@ class RecomputedMoments(Component):
         "response_mask",
         "rollout_log_probs",
     )
-    writes = ("old_log_probs", "squared_probs")
+    writes = ("old_log_probs",)
 
     def __init__(self, *, policy: LanguageModel) -> None:
         super().__init__()
         self.policy = policy
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the recomputed log-probs and the second moment."""
+        """Write the recomputed log-probs."""
         with torch.no_grad():
             batch["old_log_probs"] = self.policy.log_probs(batch)
-        batch["squared_probs"] = self.policy.squared_probs(batch)
         gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
-        record("proximal/sampler_gap", gap, where=batch["response_mask"])
+        record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
         return batch

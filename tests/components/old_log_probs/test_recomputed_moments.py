@@ -3,8 +3,8 @@ import torch
 import torch.nn.functional as F
 
 import rlcomp.model.language_model
-from components.proximal.recomputed_moments import RecomputedMoments
-from rlcomp.engine.decoding import Sampling, sampling_log_probs
+from components.old_log_probs.recomputed_moments import RecomputedMoments
+from rlcomp.engine.decoding import Decoding, sampling_log_probs
 from rlcomp.engine.logprob import squared_probs
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
@@ -12,7 +12,7 @@ from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import character_tokenizer
 
 
-def make_policy(**sampling) -> LanguageModel:
+def make_policy(**decoding) -> LanguageModel:
     torch.manual_seed(0)
     tokenizer = character_tokenizer(characters="0123456789+=>")
     model = causal_lm(
@@ -24,7 +24,7 @@ def make_policy(**sampling) -> LanguageModel:
         intermediate_size=24,
         context_length=16,
     )
-    return LanguageModel(model=model, tokenizer=tokenizer, sampling=Sampling(**sampling))
+    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(**decoding))
 
 
 def rollout(policy):
@@ -39,8 +39,8 @@ def test_the_second_moment_is_that_of_the_distribution_that_samples():
 
     with torch.no_grad():
         logits = policy.model(input_ids=batch["tokens"]).logits
-    barred = torch.arange(logits.shape[-1]) == policy.tokenizer.pad_token_id
-    probs = sampling_log_probs(logits.flatten(0, 1), policy.sampling, barred).exp()
+    suppressed = torch.arange(logits.shape[-1]) == policy.tokenizer.pad_token_id
+    probs = sampling_log_probs(logits.flatten(0, 1), policy.decoding, suppressed).exp()
     moments = F.pad((probs**2).sum(-1).view(batch["tokens"].shape)[:, :-1], (1, 0))
     want = torch.where(batch["response_mask"], moments, 0)
     torch.testing.assert_close(batch["squared_probs"], want)
@@ -58,7 +58,7 @@ def test_on_policy_the_log_probs_are_those_the_sampler_recorded():
     mask = batch["response_mask"]
     gap = (batch["rollout_log_probs"] - result["old_log_probs"])[mask]
     torch.testing.assert_close(gap, torch.full_like(gap, 0.25))
-    assert ledger.means()["proximal/sampler_gap"] == pytest.approx(0.25, abs=1e-5)
+    assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(0.25, abs=1e-5)
 
 
 def test_a_large_batch_is_read_in_pieces_without_gradient(monkeypatch):
@@ -78,14 +78,14 @@ def test_squares_of_kept_tokens_only():
     # Of 2 2 0 top-k keeps the first two: 1/4 + 1/4; barring the first leaves the second: 1.
     logits, taken = torch.tensor([[2.0, 2.0, 0.0]]), torch.tensor([1])
 
-    kept = squared_probs(logits, taken, Sampling(top_k=2))
-    barred = squared_probs(logits, taken, Sampling(top_k=1), torch.tensor([True, False, False]))
+    kept = squared_probs(logits, taken, Decoding(top_k=2))
+    suppressed = squared_probs(logits, taken, Decoding(top_k=1), torch.tensor([True, False, False]))
 
     assert kept.tolist() == [0.5]
-    assert barred.tolist() == [1.0]
+    assert suppressed.tolist() == [1.0]
 
 
 def test_a_greedy_distribution_is_a_point():
     logits = torch.tensor([[2.0, 2.0, 0.0]])
 
-    assert squared_probs(logits, torch.tensor([1]), Sampling(temperature=0.0)).tolist() == [1.0]
+    assert squared_probs(logits, torch.tensor([1]), Decoding(temperature=0.0)).tolist() == [1.0]
