@@ -16,6 +16,7 @@ from tensordict import TensorDict, TensorDictBase
 from workloads import STEPS, build
 
 from rlcomp import Component, Phase, run_phases
+from rlcomp.text.answers import answer_prompts
 
 GOAL = 0.01
 # What Python itself calls, or what would call the clock again.
@@ -97,7 +98,8 @@ def idle_seconds(calls=2000):
 def decode_calls(clock, policy, texts, workload, limit):
     """How often one rollout calls TensorDict."""
     clock.begin()
-    policy.generate(
+    answer_prompts(
+        policy,
         texts,
         group_size=workload.group_size,
         max_new_tokens=limit,

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rlcomp import Decoding, LanguageModel, causal_lm, character_tokenizer
 from rlcomp.engine.engine import Engine
+from rlcomp.text.answers import answer_prompts
 
 # Each of S and M has 62 characters, <pad> and <eos>; L has words.
 SIZES = {
@@ -119,7 +120,8 @@ def build(workload, linear="auto"):
 
 def sampled(policy, texts, workload, seed):
     """A rollout by rlcomp."""
-    return policy.generate(
+    return answer_prompts(
+        policy,
         texts,
         group_size=workload.group_size,
         max_new_tokens=workload.max_new_tokens,

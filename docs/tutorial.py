@@ -78,11 +78,14 @@ print(sum(weight.numel() for weight in model.parameters()), "weights")
 # %% [markdown]
 # ## Sampling
 #
-# `generate` returns a batch: `B = prompts x group_size` rows. A row is prompt, response, padding.
-# The end-of-sequence token is an action like any other.
+# `answer_prompts` returns a batch: `B = prompts x group_size` rows. A row is prompt, response,
+# padding. The end-of-sequence token is an action like any other.
 
 # %%
-rollout = policy.generate(
+from rlcomp.text.answers import answer_prompts
+
+rollout = answer_prompts(
+    policy,
     ["3142>", "9987>"],
     group_size=4,
     max_new_tokens=6,

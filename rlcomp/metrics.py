@@ -12,17 +12,37 @@ from torch import Tensor
 class Ledger:
     """Metric ledger: sums and counts by name, samples, and the progress of the phase."""
 
-    def __init__(self, progress: float = 0.0, version: int = 0) -> None:
+    def __init__(self, progress: float = 0.0) -> None:
         self.sums: dict[str, float] = {}
         self.counts: dict[str, float] = {}
+        self.totals: set[str] = set()
         self.samples: list[dict[str, object]] = []
         self.progress = progress
-        self.version = version
 
     def add(self, name: str, total: float, count: float) -> None:
         """Add ``count`` observations whose sum is ``total``."""
         self.sums[name] = self.sums.get(name, 0.0) + total
         self.counts[name] = self.counts.get(name, 0.0) + count
+
+    def add_total(self, name: str, value: float) -> None:
+        """Add an amount: the sum over the step is logged."""
+        self.sums[name] = self.sums.get(name, 0.0) + value
+        self.counts[name] = 1.0
+        self.totals.add(name)
+
+    def merge(self, other: Ledger, prefix: str = "") -> None:
+        """Add what another ledger holds: of an evaluation, or of a rollout in another process.
+
+        Args:
+            other: sums and counts are added, samples follow.
+            prefix: in front of its names.
+        """
+        for name, total in other.sums.items():
+            if name in other.totals:
+                self.add_total(prefix + name, total)
+            else:
+                self.add(prefix + name, total, other.counts[name])
+        self.samples.extend(other.samples)
 
     def means(self) -> dict[str, float]:
         """Mean of every metric with at least one observation."""
@@ -64,8 +84,7 @@ def record_total(name: str, value: float) -> None:
     """Record an amount (tokens, frames); the sum of the step is logged."""
     ledger = _ledger.get()
     if ledger is not None:
-        ledger.add(name, float(value), 0.0)
-        ledger.counts[name] = 1.0
+        ledger.add_total(name, float(value))
 
 
 def record_sample(**columns: object) -> None:
@@ -73,6 +92,13 @@ def record_sample(**columns: object) -> None:
     ledger = _ledger.get()
     if ledger is not None:
         ledger.samples.append(columns)
+
+
+def merge(other: Ledger) -> None:
+    """Add another ledger to the one that records now; a no-op outside a run."""
+    ledger = _ledger.get()
+    if ledger is not None:
+        ledger.merge(other)
 
 
 def progress() -> float:
@@ -85,30 +111,20 @@ def progress() -> float:
     return ledger.progress if ledger is not None else 0.0
 
 
-def version() -> int:
-    """Policy version: the number of finished steps of the run."""
-    ledger = _ledger.get()
-    return ledger.version if ledger is not None else 0
-
-
 @contextlib.contextmanager
-def recording(
-    prefix: str = "", progress: float | None = None, version: int = 0
-) -> Iterator[Ledger]:
+def recording(prefix: str = "", progress: float | None = None) -> Iterator[Ledger]:
     """Context that captures metrics; with a prefix they are also recorded in the outer ledger."""
     outer = _ledger.get()
     if progress is None:
         progress = outer.progress if outer is not None else 0.0
-    inner = Ledger(progress, outer.version if outer is not None else version)
+    inner = Ledger(progress)
     token = _ledger.set(inner)
     try:
         yield inner
     finally:
         _ledger.reset(token)
     if outer is not None and prefix:
-        for name, total in inner.sums.items():
-            outer.add(prefix + name, total, inner.counts[name])
-        outer.samples.extend(inner.samples)
+        outer.merge(inner, prefix)
 
 
-__all__ = ["Ledger", "progress", "record", "record_sample", "record_total", "recording", "version"]
+__all__ = ["Ledger", "merge", "progress", "record", "record_sample", "record_total", "recording"]

@@ -1,16 +1,18 @@
+import pickle
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.metrics import progress, record, record_sample, record_total, recording, version
+from rlcomp.metrics import merge, progress, record, record_sample, record_total, recording
 
 
 def test_outside_a_run_nothing_happens():
     record("reward/mean", 1.0)
     record_sample(prompt="a")
 
-    assert (progress(), version()) == (0.0, 0)
+    assert progress() == 0.0
 
 
 def test_the_mean_of_a_metric_weighs_every_observation_the_same():
@@ -65,9 +67,34 @@ def test_recording_without_a_prefix_keeps_to_itself():
     assert inner.means() == {"x/y": 2.0, "x/z": 3.0}
 
 
-def test_progress_and_version_are_seen_from_inside():
-    with recording(progress=0.25, version=3), recording("eval/"):
-        assert (progress(), version()) == (0.25, 3)
+def test_progress_is_seen_from_inside():
+    with recording(progress=0.25), recording("eval/"):
+        assert progress() == 0.25
+
+
+def test_a_ledger_of_another_process_is_merged():
+    with recording() as theirs:
+        record("x/mean", torch.tensor([1.0, 3.0]))
+        record_total("x/tokens", 5)
+        record_sample(prompt="p")
+
+    with recording() as ours:
+        record("x/mean", torch.tensor([7.0]))
+        record_total("x/tokens", 2)
+        merge(pickle.loads(pickle.dumps(theirs)))
+
+    # (1 + 3 + 7) / 3 observations; amounts add up.
+    assert ours.means() == {"x/mean": pytest.approx(11 / 3), "x/tokens": 7.0}
+    assert ours.samples == [{"prompt": "p"}]
+
+
+def test_merging_outside_a_run_does_nothing():
+    with recording() as theirs:
+        record("x/mean", 1.0)
+
+    merge(theirs)
+
+    assert theirs.means() == {"x/mean": 1.0}
 
 
 def test_the_ledger_outside_comes_back_after_an_error():

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.metrics import record, version
+from rlcomp.metrics import record
 
 
 class DelayedCollector(Component):
@@ -48,7 +48,8 @@ class DelayedCollector(Component):
         while len(self.queue) <= self.staleness:
             self.queue.append(self.collector(batch.copy()))
         stale, device = self.queue.popleft(), self.queue[-1]["response_mask"].device
-        age = version() - stale["policy_version"]
+        newest = self.queue[-1]["policy_version"].max()
+        age = newest.to(stale["policy_version"].device) - stale["policy_version"]
         record("rollout/staleness", age, where=stale["response_mask"])
         # A new TensorDict: later stages write into it. Out of a checkpoint it comes on the CPU.
         return stale.apply(lambda entry: entry.to(device))

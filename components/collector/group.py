@@ -10,10 +10,11 @@ from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.policy import Policy
 from rlcomp.keys import Key
 from rlcomp.metrics import record, record_total
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.seed import new_generator
+from rlcomp.text.answers import answer_prompts
 
 
 class GroupCollector(Component):
@@ -53,7 +54,7 @@ class GroupCollector(Component):
     fresh = True
 
     def __init__(
-        self, *, policy: LanguageModel, group_size: PositiveInt, max_new_tokens: PositiveInt
+        self, *, policy: Policy, group_size: PositiveInt, max_new_tokens: PositiveInt
     ) -> None:
         super().__init__()
         self.policy = policy
@@ -78,7 +79,8 @@ class GroupCollector(Component):
 
     def _answers(self, batch: TensorDict, group_size: int, decoding: Decoding) -> TensorDict:
         asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
-        rollout = self.policy.generate(
+        rollout = answer_prompts(
+            self.policy,
             decode_texts(batch[asked]),
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,

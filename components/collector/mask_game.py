@@ -17,10 +17,11 @@ from rlcomp.data.masked_text import mask_span, normalised_span, span_problem
 from rlcomp.data.task import Example
 from rlcomp.data.template import check_wording
 from rlcomp.functional.prefix_match import last_command
+from rlcomp.interfaces.policy import Policy
 from rlcomp.keys import Key
 from rlcomp.metrics import record, record_total
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.seed import new_generator
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 from rlcomp.text.tokenizer import encode_prompts
 
@@ -94,7 +95,7 @@ class MaskGame(Component):
     def __init__(
         self,
         *,
-        policy: LanguageModel,
+        policy: Policy,
         num_masks: Annotated[int, Ge(2)] = 8,
         group_size: PositiveInt,
         max_new_tokens: PositiveInt,
@@ -140,7 +141,8 @@ class MaskGame(Component):
         return joined
 
     def _answers(self, examples: list[Example], group_size: int) -> TensorDict:
-        rollout = self.policy.generate(
+        rollout = answer_prompts(
+            self.policy,
             [example.prompt for example in examples],
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,

@@ -15,8 +15,9 @@ from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.data.task import Task
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
+from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record, record_sample, recording
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 
 
 class Accuracy(Component):
@@ -43,7 +44,7 @@ class Accuracy(Component):
     def __init__(
         self,
         *,
-        policy: LanguageModel,
+        policy: Policy,
         task: Task,
         reward: Component,
         num_prompts: PositiveInt = 256,
@@ -95,7 +96,8 @@ class Accuracy(Component):
             group_size: answers to each.
             decoding: the policy's own if None.
         """
-        answered = self.policy.generate(
+        answered = answer_prompts(
+            self.policy,
             asked,
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,

@@ -16,8 +16,9 @@ from rlcomp.data.task import Task
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.functional.pass_at_k import wilson_interval
+from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.rows import given_rows
 from rlcomp.text.thoughts import first_targets
 from rlcomp.text.token_bytes import row_bytes, token_bytes
@@ -50,7 +51,7 @@ class NextTokenEvaluator(Component):
     def __init__(
         self,
         *,
-        policy: LanguageModel,
+        policy: Policy,
         task: Task,
         num_prompts: PositiveInt = 512,
         think_start: str = "<think>",
@@ -84,7 +85,8 @@ class NextTokenEvaluator(Component):
 
     def _likeliest(self) -> list[bytes]:
         """The bytes of the argmax token at each position."""
-        guessed = self.policy.generate(
+        guessed = answer_prompts(
+            self.policy,
             self.contexts,
             group_size=1,
             max_new_tokens=1,
@@ -101,7 +103,7 @@ class NextTokenEvaluator(Component):
         heads = encode_prompts(tokenizer, self.contexts)
         rows = given_rows(tokenizer, heads, first_targets(tokenizer, self.truth, 1))
         with torch.no_grad():
-            rows = rows.to(self.policy.model.device)
+            rows = rows.to(self.policy.device)
             return self.policy.log_probs(rows, decoding=Decoding()).sum(1)
 
 

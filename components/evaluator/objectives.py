@@ -14,8 +14,8 @@ from rlcomp.errors import ConfigError, nearest, require
 from rlcomp.functional.front import hypervolume
 from rlcomp.functional.rank_correlation import rank_correlation
 from rlcomp.functional.simplex import lattice, nearest_point
+from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.pareto.objectives import as_multi_objective
 
@@ -61,7 +61,7 @@ class ObjectivesEvaluator(Accuracy):
     def __init__(
         self,
         *,
-        policy: LanguageModel,
+        policy: Policy,
         task: Task,
         reward: Component,
         objectives: Component,

@@ -12,8 +12,8 @@ from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.functional.ratio import log_ratio
+from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record_sample
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import encode_prompts
 
 
@@ -50,7 +50,7 @@ class RolloutLog(Component):
         "answers_group_id",
     )
 
-    def __init__(self, *, policy: LanguageModel, num_groups: PositiveInt = 2) -> None:
+    def __init__(self, *, policy: Policy, num_groups: PositiveInt = 2) -> None:
         super().__init__()
         self.policy = policy
         self.num_groups = num_groups
@@ -73,7 +73,7 @@ class RolloutLog(Component):
         if "old_log_probs" in rows.keys():
             mask = rows["response_mask"]
             numbers["ratio"] = log_ratio(scored["log_probs"], rows["old_log_probs"], mask).exp()
-        # Not by the response mask: a filter may have neutral_outside it.
+        # Not by the response mask: a filter may have emptied it.
         asked = rows["policy_prompt" if "policy_prompt" in rows.keys() else "prompt"]
         prompts = map(len, encode_prompts(self.policy.tokenizer, decode_texts(asked)))
         for index, (start, outcome) in enumerate(zip(prompts, _outcomes(rows), strict=True)):

@@ -9,7 +9,7 @@ import torch
 from rlcomp.arguments import Checked, NonEmptyText, Probability
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.interfaces.policy import Policy
 from rlcomp.text.rows import given_rows
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
@@ -40,7 +40,7 @@ class Generative(metaclass=Checked):
     def __init__(
         self,
         *,
-        model: LanguageModel,
+        model: Policy,
         template: NonEmptyText,
         yes_text: NonEmptyText = "yes",
         no_text: NonEmptyText = "no",
@@ -72,8 +72,6 @@ class Generative(metaclass=Checked):
         if limit is not None and rows["tokens"].shape[1] > limit:
             return None
         with torch.no_grad():
-            log_probs = self.model.log_probs(
-                rows.to(self.model.model.device), decoding=Decoding()
-            ).sum(1)
+            log_probs = self.model.log_probs(rows.to(self.model.device), decoding=Decoding()).sum(1)
         yes, no = log_probs.double().exp().tolist()
         return yes / (yes + no) if 0 < yes + no >= self.least_mass else None

@@ -8,8 +8,8 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import kl_full
 from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.policy import FullDistributionPolicy
 from rlcomp.metrics import record
-from rlcomp.model.language_model import LanguageModel
 
 
 class KLInRewardFull(Component):
@@ -39,9 +39,9 @@ class KLInRewardFull(Component):
     must_reach = ("reward",)
     exclusive = "kl"
 
-    policy: LanguageModel
+    policy: FullDistributionPolicy
 
-    def __init__(self, *, policy: LanguageModel, controller: KLController) -> None:
+    def __init__(self, *, policy: FullDistributionPolicy, controller: KLController) -> None:
         super().__init__()
         # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)

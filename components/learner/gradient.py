@@ -17,10 +17,9 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import Loss
+from rlcomp.interfaces.policy import PacksRows, Policy
 from rlcomp.keys import SCHEMA
 from rlcomp.metrics import progress, record
-from rlcomp.model.critic import Critic
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.seed import new_generator
 
 
@@ -83,11 +82,11 @@ class Learner(Component):
         self.name = name
         self.generator = new_generator()
         _check_micro_batches(losses, micro_batch_tokens)
-        decoding = model.decoding if isinstance(model, LanguageModel) else Decoding()
+        decoding = model.decoding if isinstance(model, Policy) else Decoding()
         _check_sampling(decoding, num_minibatches * epochs)
         self.replayed = num_minibatches * epochs > 1 and decoding.truncates
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
-        self.packed = isinstance(model, (LanguageModel, Critic)) and model.packs
+        self.packed = isinstance(model, PacksRows) and model.packs
         self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
         self.trained = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = optimizer(self.trained)
@@ -106,6 +105,8 @@ class Learner(Component):
         for _ in range(self.epochs):
             for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
                 self._step(part)
+        if isinstance(self.model, Policy):
+            self.model.updated()
         return batch
 
     def _needed(self, batch: TensorDict) -> TensorDict:

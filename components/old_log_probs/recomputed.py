@@ -6,8 +6,8 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record
-from rlcomp.model.language_model import LanguageModel
 
 
 class Recomputed(Component):
@@ -30,7 +30,7 @@ class Recomputed(Component):
     )
     writes = ("old_log_probs",)
 
-    def __init__(self, *, policy: LanguageModel) -> None:
+    def __init__(self, *, policy: Policy) -> None:
         super().__init__()
         self.policy = policy
 

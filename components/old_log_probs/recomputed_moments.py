@@ -6,8 +6,8 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.interfaces.policy import FullDistributionPolicy
 from rlcomp.metrics import record
-from rlcomp.model.language_model import LanguageModel
 
 
 class RecomputedMoments(Component):
@@ -31,7 +31,7 @@ class RecomputedMoments(Component):
     )
     writes = ("old_log_probs", "squared_probs")
 
-    def __init__(self, *, policy: LanguageModel) -> None:
+    def __init__(self, *, policy: FullDistributionPolicy) -> None:
         super().__init__()
         self.policy = policy
 

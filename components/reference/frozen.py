@@ -8,10 +8,10 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.interfaces.policy import Policy
 from rlcomp.keys import Key
 from rlcomp.metrics import record
 from rlcomp.model.copied import CopiedWeights
-from rlcomp.model.language_model import LanguageModel
 
 
 class Frozen(Component):
@@ -34,13 +34,13 @@ class Frozen(Component):
     reads = ("tokens", "attention_mask", "response_mask", "rollout_log_probs")
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
 
-    policy: LanguageModel
+    policy: Policy
 
-    def __init__(self, *, policy: LanguageModel) -> None:
+    def __init__(self, *, policy: Policy) -> None:
         super().__init__()
         # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
-        self.copied = CopiedWeights(policy.model)
+        self.copied = CopiedWeights(policy)
 
     def begin_phase(self) -> None:
         """Take a fresh copy."""

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDict
 
 from components.reference.frozen import Frozen
+from rlcomp.interfaces.policy import FullDistributionPolicy
 from rlcomp.keys import Key
 
 
@@ -26,6 +27,11 @@ class FrozenFull(Frozen):
     """
 
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
+
+    policy: FullDistributionPolicy
+
+    def __init__(self, *, policy: FullDistributionPolicy) -> None:
+        super().__init__(policy=policy)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the log-probs of the response tokens and of the whole vocabulary."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from components.reference.frozen import Frozen
 from rlcomp.arguments import PositiveInt, Probability
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.interfaces.policy import Policy
 
 
 class Refreshed(Frozen):
@@ -34,7 +34,7 @@ class Refreshed(Frozen):
 
     calls: Tensor
 
-    def __init__(self, *, policy: LanguageModel, period: PositiveInt, mix: Probability) -> None:
+    def __init__(self, *, policy: Policy, period: PositiveInt, mix: Probability) -> None:
         super().__init__(policy=policy)
         self.period = period
         self.mix = mix

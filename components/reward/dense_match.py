@@ -13,8 +13,8 @@ from components.reward.prefix_match import PrefixMatch
 from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
 from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.policy import Policy
 from rlcomp.model.copied import CopiedWeights
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.thoughts import rows_without_thought
 
 
@@ -59,12 +59,12 @@ class DenseMatch(PrefixMatch):
 
     name = "dense_match"
 
-    policy: LanguageModel
+    policy: Policy
 
     def __init__(
         self,
         *,
-        policy: LanguageModel,
+        policy: Policy,
         match: Literal["prefix", "first_token"] = "prefix",
         think_start: str = "<think>",
         think_end: str = "</think>",
@@ -80,7 +80,7 @@ class DenseMatch(PrefixMatch):
         self.scale = scale
         # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
-        self.copied = CopiedWeights(policy.model)
+        self.copied = CopiedWeights(policy)
         # The last of several: byte tokens come first, and stand only for what has no piece.
         self._ids = {part: index for index, part in enumerate(self.table) if part}
         self._longest = max(map(len, self._ids))
@@ -116,7 +116,7 @@ class DenseMatch(PrefixMatch):
         """The reference's probability of each token after its context, shape ``[N]``."""
         targets = [[token] for token in tokens]
         rows = rows_without_thought(self.tokenizer, prompts, targets, self.think_start)
-        rows = rows.to(self.policy.model.device)
+        rows = rows.to(self.policy.device)
         with torch.no_grad():
             scored = self.policy.log_probs(rows, self.copied.weights(), decoding=Decoding())
         return scored.sum(1).exp()

@@ -9,10 +9,10 @@ from torch import Tensor
 from components.reward.thought_likelihood import ThoughtLikelihood
 from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
+from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.reward import put_reward
-from rlcomp.metrics import record, version
+from rlcomp.metrics import record
 from rlcomp.model.copied import CopiedWeights
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.thoughts import rows_without_thought
 
 
@@ -53,12 +53,12 @@ class InformationGain(ThoughtLikelihood):
     reads = ("tokens", "attention_mask", "response_mask", "prompt", "answer", "answer_ends")
     optional = ("policy_prompt",)
 
-    last_step: Tensor
+    last_version: Tensor
 
     def __init__(
         self,
         *,
-        policy: LanguageModel,
+        policy: Policy,
         tau: Probability = 0.999,
         num_tokens: PositiveInt = 1,
         think_start: NonEmptyText = "<think>",
@@ -67,13 +67,13 @@ class InformationGain(ThoughtLikelihood):
         super().__init__(policy=policy, num_tokens=num_tokens, think_end=think_end)
         self.tau = tau
         self.think_start = think_start
-        self.copied = CopiedWeights(policy.model)
-        # The step in which rows were scored last; -1: none of this phase.
-        self.register_buffer("last_step", torch.tensor(-1))
+        self.copied = CopiedWeights(policy)
+        # The policy's version when rows were scored last; -1: none of this phase.
+        self.register_buffer("last_version", torch.tensor(-1))
 
     def begin_phase(self) -> None:
         """Reset: the next batch is scored with ``phi = theta``."""
-        self.last_step.fill_(-1)
+        self.last_version.fill_(-1)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Update the EMA ``phi`` if there was a step, then score every row."""
@@ -92,9 +92,9 @@ class InformationGain(ThoughtLikelihood):
         return put_reward(batch, gain, {"information_gain": gain}, gain > 0, valid)
 
     def _follow(self) -> None:
-        now, last = version(), int(self.last_step)
+        now, last = self.policy.version, int(self.last_version)
         if last < 0:
             self.copied.take()
         elif now != last:
             self.copied.follow(1 - self.tau)
-        self.last_step.fill_(now)
+        self.last_version.fill_(now)

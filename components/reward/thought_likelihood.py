@@ -13,9 +13,9 @@ from torch import Tensor
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.reward import put_reward
 from rlcomp.keys import Key
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.thoughts import ThoughtEnd, first_targets, rows_after_thought
 
 
@@ -58,12 +58,12 @@ class ThoughtLikelihood(Component):
     )
     writes = ("reward", "rewards", "correct", "reward_valid")
 
-    policy: LanguageModel
+    policy: Policy
 
     def __init__(
         self,
         *,
-        policy: LanguageModel,
+        policy: Policy,
         num_tokens: PositiveInt = 1,
         think_end: NonEmptyText = "</think>",
     ) -> None:
@@ -97,7 +97,7 @@ class ThoughtLikelihood(Component):
         fits = rows["attention_mask"].sum(1) <= (limit or math.inf)
         valid = fits & rows["response_mask"].any(1)
         held = {key: entry[:, :limit] for key, entry in rows.items()}
-        device = self.policy.model.device
+        device = self.policy.device
         cut = TensorDict(held, batch_size=rows.batch_size).to(device)
         with torch.no_grad():
             scored = self.policy.log_probs(cut, weights, decoding=Decoding()).sum(1)

@@ -55,12 +55,14 @@ def sample(
     from rlcomp.batch import decode_texts
     from rlcomp.model.trained import trained_policy
     from rlcomp.seed import named_seed
+    from rlcomp.text.answers import answer_prompts
 
     policy, config = trained_policy(checkpoint)
     decoding = policy.decoding
     if temperature is not None:
         decoding = dataclasses.replace(decoding, temperature=temperature)
-    answered = policy.generate(
+    answered = answer_prompts(
+        policy,
         prompts,
         group_size=n,
         max_new_tokens=max_new_tokens or int(config.max_new_tokens),

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+
+from rlcomp.interfaces.policy import Policy
 
 
 class CopiedWeights(nn.Module):
-    """Copies of a model's trainable parameters, swapped into the model to run it.
+    """Copies of a policy's trainable weights, swapped into the policy to run it.
 
     With adapters the copy costs the adapters, never a second model; tied weights are copied once.
     The copies are buffers, so that they stand in the checkpoint of the component that holds them.
 
     Args:
-        model: what is copied; its own tensors stay its own.
+        policy: what is copied; its own tensors stay its own.
     """
 
-    model: PreTrainedModel
+    policy: Policy
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, policy: Policy) -> None:
         super().__init__()
-        # Past nn.Module: the model's tensors belong to the policy, in checkpoints and optimizers.
-        object.__setattr__(self, "model", model)
-        for name, parameter in self._trainable().items():
+        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        object.__setattr__(self, "policy", policy)
+        for name, parameter in policy.weights().items():
             self.register_buffer(_buffer(name), parameter.detach().clone())
 
     def weights(self) -> dict[str, Tensor]:
-        """The copies by the names of the model's parameters."""
-        return {name: self.get_buffer(_buffer(name)) for name in self._trainable()}
+        """The copies by the names of the policy's weights."""
+        return {name: self.get_buffer(_buffer(name)) for name in self.policy.weights()}
 
     def take(self) -> None:
-        """Copy the current weights of the model."""
-        trainable = self._trainable()
+        """Copy the current weights of the policy."""
+        trainable = self.policy.weights()
         for name, copy in self.weights().items():
             copy.copy_(trainable[name].detach())
 
@@ -41,14 +42,9 @@ class CopiedWeights(nn.Module):
         Args:
             share: of the model as it is now, in [0, 1].
         """
-        trainable = self._trainable()
+        trainable = self.policy.weights()
         for name, copy in self.weights().items():
             copy.lerp_(trainable[name].detach(), share)
-
-    def _trainable(self) -> dict[str, Tensor]:
-        """The trainable parameters; tied ones once."""
-        parameters = self.model.named_parameters()
-        return {name: value for name, value in parameters if value.requires_grad}
 
 
 def _buffer(name: str) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import Component, asked
-from rlcomp.engine import decode_packed as native
+from rlcomp.engine import decode_packed
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled, draw_tokens
@@ -30,8 +30,8 @@ from rlcomp.engine.scoring import Scored, pieces, score, score_packed
 from rlcomp.engine.transformer import Transformer, has_hooks
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import check_vocabulary, context_limit
-from rlcomp.text.rows import check_room, encode_rows, sampled_rows
-from rlcomp.text.tokenizer import encode_prompts, suppressed_token_mask
+from rlcomp.text.rows import check_room, pad_id, rollout_rows
+from rlcomp.text.tokenizer import suppressed_token_mask
 
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
 _NO_GRAD_TOKENS = 32_768
@@ -77,6 +77,7 @@ class LanguageModel(Component):
     optional = ("sampling_mask",)
     writes = ("log_probs", "entropy", "log_distribution")
 
+    updates: Tensor
     _transformer: Transformer | None
 
     def __init__(
@@ -98,6 +99,7 @@ class LanguageModel(Component):
         # Past nn.Module: its tensors are the model's.
         object.__setattr__(self, "_transformer", engine.transformer(model))
         check_vocabulary("policy", self._traits.vocabulary, tokenizer)
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         # No buffer: it follows from the tokenizer, and checkpoints need not carry it.
         self._suppressed = suppressed_token_mask(tokenizer, self._traits.vocabulary)
 
@@ -234,9 +236,28 @@ class LanguageModel(Component):
         )
         return None if suppressed is None else suppressed.to(device)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model's weights are."""
+        return torch.device(self.model.device)
+
+    @property
+    def version(self) -> int:
+        """How many updates the weights have had."""
+        return int(self.updates)
+
+    def updated(self) -> None:
+        """Count an update of the weights."""
+        self.updates += 1
+
+    def weights(self) -> dict[str, Tensor]:
+        """The model's trainable parameters by name; tied ones once."""
+        parameters = self.model.named_parameters()
+        return {name: value for name, value in parameters if value.requires_grad}
+
     def generate(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Sequence[int]],
         *,
         group_size: int,
         max_new_tokens: int,
@@ -244,38 +265,33 @@ class LanguageModel(Component):
         suppressed_tokens: Sequence[int] = (),
         generator: torch.Generator,
     ) -> TensorDict:
-        """Sample ``group_size`` responses per prompt.
+        """Sample ``group_size`` responses to every prompt.
 
         EOS is an action like any other: it stands in ``tokens`` with its log-prob, and nothing
         after it.
 
         Args:
-            prompts: ``P`` texts.
-            group_size: answers per prompt; those of prompt 0 come first.
-            max_new_tokens: the most tokens of an answer, EOS included.
+            prompts: ``P`` lists of token ids; of texts :func:`rlcomp.text.answers.answer_prompts`.
+            group_size: responses per prompt; those of prompt 0 come first.
+            max_new_tokens: the most tokens of a response, EOS included.
             decoding: the distribution to draw from; the policy's own if not given.
-            suppressed_tokens: tokens that are not drawn, whatever the model says.
+            suppressed_tokens: ids that are not drawn, whatever the model says.
             generator: on the CPU.
 
         Returns:
-            ``B = P * group_size`` rows: ``tokens``, ``attention_mask``, ``response_mask``,
-            ``rollout_log_probs``, ``policy_version`` ``[B, T]``; ``group_id``, ``truncated``
-            ``[B]``; ``prompt``, ``response`` (decoded, without special tokens); ``sampling_mask``
-            ``[B, T, V/8]`` if ``decoding`` replays.
+            The rows of :meth:`rlcomp.interfaces.policy.Policy.generate`.
 
         Raises:
-            ConfigError: ``group_size`` or ``max_new_tokens`` is below 1.
-            DataError: a prompt cannot be tokenised or leaves no room for ``max_new_tokens``.
+            ConfigError: ``group_size`` or ``max_new_tokens`` is below 1, or a prompt is a text.
+            DataError: a prompt has no tokens or leaves no room for ``max_new_tokens``.
             NumericalError: the model's output is not finite.
         """
         for name, value in (("group_size", group_size), ("max_new_tokens", max_new_tokens)):
             if value < 1:
                 raise ConfigError(f"{name} is {value}: write at least 1")
-        ids = self._prompt_ids(prompts)
-        lengths = [len(row) for row in ids]
-        check_room(prompts, lengths, [max_new_tokens] * len(ids), self.context_length)
+        self._check_prompts(prompts, max_new_tokens)
         sampled = self._decode()(
-            ids,
+            prompts,
             group_size=group_size,
             max_new_tokens=max_new_tokens,
             eos=int(self.tokenizer.eos_token_id),
@@ -286,39 +302,22 @@ class LanguageModel(Component):
             ),
             generator=generator,
         )
-        return sampled_rows(self.tokenizer, prompts, ids, sampled)
+        return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=self.version)
+
+    def _check_prompts(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+        if any(isinstance(prompt, str) for prompt in prompts):
+            raise ConfigError(
+                "generate takes token ids; rlcomp.text.answers.answer_prompts(policy, texts, ...) "
+                "encodes texts and decodes the answers"
+            )
+        if not prompts or not all(prompts):
+            raise DataError("there is nothing to answer: every prompt needs at least one token")
+        lengths, new = [len(prompt) for prompt in prompts], [max_new_tokens] * len(prompts)
+        text = self.tokenizer.decode
+        check_room(lengths, new, self.context_length, lambda row: str(text(prompts[row])))
 
     def _decode(self) -> Callable[..., Sampled]:
-        """The native decode loop where supported; it copies the weights and runs no hooks."""
+        """Our own loop where it can be used; it copies the weights, and runs no hooks."""
         if self._transformer is None or any(has_hooks(part) for part in self.model.modules()):
             return partial(decode, self.model, self._traits)
-        return partial(native.decode, self._transformer)
-
-    def encode(self, prompts: Sequence[str], responses: Sequence[str]) -> TensorDict:
-        """Encode prompts and given responses as rows, for SFT and for scoring.
-
-        Prompt and response are tokenised apart, as they are when the response is sampled.
-
-        Args:
-            prompts: ``B`` texts.
-            responses: ``B`` texts, without EOS, which is added.
-
-        Returns:
-            ``tokens`` (prompt, response, EOS), ``attention_mask``, ``response_mask`` (response and
-            EOS), shape ``[B, T]``.
-
-        Raises:
-            DataError: a text cannot be tokenised, or a row is longer than the model's context.
-        """
-        if not prompts:
-            raise DataError("there are no prompts to answer: hand over at least one")
-        rows = encode_rows(self.tokenizer, prompts, responses)
-        answers = rows["response_mask"].sum(1)
-        lengths = rows["attention_mask"].sum(1) - answers
-        check_room(prompts, lengths.tolist(), answers.tolist(), self.context_length)
-        return rows.to(self.model.device)
-
-    def _prompt_ids(self, prompts: Sequence[str]) -> list[list[int]]:
-        if not prompts:
-            raise DataError("there are no prompts to answer: hand over at least one")
-        return encode_prompts(self.tokenizer, prompts)
+        return partial(decode_packed.decode, self._transformer)

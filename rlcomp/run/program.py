@@ -118,7 +118,7 @@ class Program:
 
     def _one_step(self, name: str, phase: Phase) -> None:
         progress = (self.step + 1) / (phase.steps + 1)
-        with recording(progress=progress, version=self.total) as ledger, torch.no_grad():
+        with recording(progress=progress) as ledger, torch.no_grad():
             batch = self._stages(name, phase, ledger)
             due = phase.due(self.step + 1)
             for node, stage in due:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.batch import encode_texts
 from rlcomp.engine.draw import Sampled
 from rlcomp.errors import DataError, NumericalError
-from rlcomp.metrics import version
 from rlcomp.text.padding import padded, response_columns
-from rlcomp.text.tokenizer import decode_rows, encode_all, encode_prompts
+from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 
 def encode_rows(
@@ -68,75 +66,72 @@ def given_rows(
                 [False,  True, False]])
     """
     joined = [[*a, *b] for a, b in zip(heads, tails, strict=True)]
-    tokens, filled = padded(joined, _pad(tokenizer))
+    tokens, filled = padded(joined, pad_id(tokenizer))
     starts = torch.tensor([len(head) for head in heads])[:, None]
     answers = filled & (torch.arange(tokens.shape[1]) >= starts)
     columns = {"tokens": tokens, "attention_mask": filled, "response_mask": answers}
     return TensorDict(columns, batch_size=[len(heads)])
 
 
-def sampled_rows(
-    tokenizer: PreTrainedTokenizerBase,
-    prompts: Sequence[str],
-    ids: Sequence[Sequence[int]],
-    sampled: Sampled,
+def rollout_rows(
+    prompts: Sequence[Sequence[int]], sampled: Sampled, *, pad: int, version: int
 ) -> TensorDict:
     """Rows of sampled responses, those of prompt 0 first.
 
     Args:
-        tokenizer: what the ids belong to.
-        prompts: ``P`` texts.
-        ids: their tokens.
+        prompts: ``P`` lists of token ids.
         sampled: what was drawn, ``B`` rows, as many for each prompt.
+        pad: the id to fill up with.
+        version: of the weights that sampled (:attr:`rlcomp.interfaces.policy.Policy.version`).
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
-        ``policy_version`` ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``prompt``,
-        ``response`` (decoded, without special tokens); ``sampling_mask`` ``[B, T, V/8]`` if they
-        were recorded.
+        ``policy_version`` ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``sampling_mask``
+        ``[B, T, V/8]`` if the sets were recorded.
 
     Raises:
         NumericalError: a token was drawn whose log-prob is not finite.
     """
     device = sampled.tokens.device
     group = torch.arange(len(prompts)).repeat_interleave(len(sampled.tokens) // len(prompts))
-    columns = response_columns([ids[n] for n in group.tolist()], sampled, _pad(tokenizer))
+    columns = response_columns([prompts[n] for n in group.tolist()], sampled, pad)
     if not bool(columns["rollout_log_probs"].isfinite().all()):
         raise NumericalError("the policy sampled a token whose log-prob is not finite")
-    answers = decode_rows(tokenizer, sampled.tokens, sampled.lengths)
-    columns["policy_version"] = columns["response_mask"] * version()
+    columns["policy_version"] = columns["response_mask"] * version
     columns["truncated"] = sampled.truncated
     columns["group_id"] = group
-    columns["prompt"] = encode_texts([prompts[n] for n in group.tolist()])
-    columns["response"] = encode_texts(answers)
     return TensorDict(
         {key: column.to(device) for key, column in columns.items()}, batch_size=[len(group)]
     )
 
 
 def check_room(
-    prompts: Sequence[str], lengths: Sequence[int], new: Sequence[int], limit: int | None
+    lengths: Sequence[int],
+    new: Sequence[int],
+    limit: int | None,
+    prompt: Callable[[int], str],
 ) -> None:
     """Refuse rows that are longer than the model's context.
 
     Args:
-        prompts: texts, for the message.
-        lengths: tokens of each.
-        new: the most tokens of its answers.
+        lengths: tokens of each prompt.
+        new: the most tokens of its responses.
         limit: what the model holds; None if it knows no limit.
+        prompt: the text of a prompt by its place, for the message.
 
     Raises:
         DataError: names the prompt and both numbers.
     """
-    for prompt, length, more in zip(prompts, lengths, new, strict=True):
+    for place, (length, more) in enumerate(zip(lengths, new, strict=True)):
         if limit is not None and length + more > limit:
             raise DataError(
-                f"prompt {prompt[:60]!r} has {length} tokens; with {more} more that is "
+                f"prompt {prompt(place)[:60]!r} has {length} tokens; with {more} more that is "
                 f"{length + more}, and the model holds {limit}: shorten the prompt or the "
                 "response, or raise context_length"
             )
 
 
-def _pad(tokenizer: PreTrainedTokenizerBase) -> int:
+def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id that fills rows up: the pad token's, or EOS where there is none."""
     pad = tokenizer.pad_token_id
     return int(tokenizer.eos_token_id if pad is None else pad)

@@ -206,16 +206,9 @@ def suppressed_token_mask(
     return suppressed if bool(suppressed.any()) else None
 
 
-def decode_rows(tokenizer: PreTrainedTokenizerBase, tokens: Tensor, lengths: Tensor) -> list[str]:
-    """The texts of answers, without special tokens.
-
-    Args:
-        tokenizer: decodes.
-        tokens: shape ``[B, T]``, int64.
-        lengths: shape ``[B]``, int64: how many of them each answer has.
-    """
-    rows = [row[:n] for row, n in zip(tokens.tolist(), lengths.tolist(), strict=True)]
+def decode_rows(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]]) -> list[str]:
+    """The texts of lists of ids, without special tokens."""
     texts: list[str] = tokenizer.batch_decode(
-        rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        [list(row) for row in rows], skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
     return texts

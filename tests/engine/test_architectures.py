@@ -8,6 +8,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abc")
@@ -95,7 +96,8 @@ def test_sampler_and_scorer_agree_in(architecture):
                 parameter.mul_(4.0)
     policy = LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding())
 
-    batch = policy.generate(
+    batch = answer_prompts(
+        policy,
         ["a", "abbacab", "ba"],
         group_size=3,
         max_new_tokens=8,
@@ -162,7 +164,7 @@ def test_a_model_without_positions_has_no_limit(architecture):
     policy = LanguageModel(model=build(architecture), tokenizer=TOKENIZER, decoding=Decoding())
 
     assert policy.context_length is None
-    batch = policy.encode(["a" * 3000], ["b"])
+    batch = encode_answers(policy, ["a" * 3000], ["b"])
     assert batch["tokens"].shape == (1, 3002)
 
 

@@ -13,6 +13,7 @@ from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import encode_answers
 from rlcomp.text.tokenizer import character_tokenizer
 from rlcomp.wiring.compose import compose_config
 
@@ -227,7 +228,7 @@ def test_adapters_put_on_later_are_heard():
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
                 parameter.fill_(0.5)
-    batch = own.encode(["a"], ["bc"])
+    batch = encode_answers(own, ["a"], ["bc"])
 
     torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)
 

@@ -20,6 +20,7 @@ from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import check_component
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 NUCLEUS = Decoding(top_p=0.6, replay=True)
@@ -42,7 +43,9 @@ def make_policy(decoding=NUCLEUS):
 
 def rollout(policy, group_size=8):
     draw = torch.Generator().manual_seed(0)
-    return policy.generate(["1+2=", "7="], group_size=group_size, max_new_tokens=4, generator=draw)
+    return answer_prompts(
+        policy, ["1+2=", "7="], group_size=group_size, max_new_tokens=4, generator=draw
+    )
 
 
 def moved(policy):

@@ -9,6 +9,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 FILTERS = {
@@ -53,7 +54,8 @@ ROUNDING = 3e-5
 
 
 def assert_rescored(policy, prompts, group_size, max_new_tokens=5, close=ROUNDING):
-    batch = policy.generate(
+    batch = answer_prompts(
+        policy,
         prompts,
         group_size=group_size,
         max_new_tokens=max_new_tokens,

@@ -22,6 +22,7 @@ from rlcomp.model.adapters import adapters_off, lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abcdef")
@@ -269,7 +270,7 @@ def test_recorded_sets_are_scored_over():
     model = make_model(dtype=torch.float32)
     packed, own = policies(model, top_k=3, replay=True)
     draw = torch.Generator().manual_seed(0)
-    batch = own.generate(["ab", "c"], group_size=3, max_new_tokens=5, generator=draw)
+    batch = answer_prompts(own, ["ab", "c"], group_size=3, max_new_tokens=5, generator=draw)
     perturbed(model, 0.05)
 
     ours, theirs = packed.log_probs(batch), own.log_probs(batch)

@@ -9,6 +9,7 @@ from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abc")
@@ -94,7 +95,7 @@ def test_sampling_and_log_probs_are_those_of_the_policy_alone():
 
     def sampled(model):
         draw = torch.Generator().manual_seed(1)
-        return model.generate(["ab", "c"], group_size=3, max_new_tokens=6, generator=draw)
+        return answer_prompts(model, ["ab", "c"], group_size=3, max_new_tokens=6, generator=draw)
 
     for key, column in sampled(plain).items():
         assert torch.equal(sampled(policy)[key], column), key

@@ -21,6 +21,17 @@ def make_model(*, tie=False, adapters=False):
     return lora(model=model, rank=2, alpha=4.0) if adapters else model
 
 
+class Owner:
+    """Of a policy, what is copied."""
+
+    def __init__(self, model) -> None:
+        self.model = model
+
+    def weights(self):
+        named = self.model.named_parameters()
+        return {name: tensor for name, tensor in named if tensor.requires_grad}
+
+
 def fill(model, value):
     with torch.no_grad():
         for parameter in model.parameters():
@@ -37,7 +48,7 @@ def level(copied):
 def test_copies_stay_until_they_are_taken_again():
     model = make_model()
     fill(model, 1.0)
-    copied = CopiedWeights(model)
+    copied = CopiedWeights(Owner(model))
     fill(model, 2.0)
 
     before = level(copied)
@@ -49,7 +60,7 @@ def test_copies_stay_until_they_are_taken_again():
 def test_following_moves_by_the_share_of_the_distance():
     model = make_model()
     fill(model, 0.0)
-    copied = CopiedWeights(model)
+    copied = CopiedWeights(Owner(model))
     fill(model, 1.0)
 
     found = []
@@ -63,7 +74,7 @@ def test_following_moves_by_the_share_of_the_distance():
 
 def test_following_wholly_is_taking():
     model = make_model()
-    copied = CopiedWeights(model)
+    copied = CopiedWeights(Owner(model))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_()
@@ -80,14 +91,14 @@ def test_trainable_parameters_are_copied_once_and_no_others(tie, adapters):
     model = make_model(tie=tie, adapters=adapters)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
 
-    copied = CopiedWeights(model)
+    copied = CopiedWeights(Owner(model))
 
     assert set(copied.weights()) == trainable
     assert len(list(copied.buffers())) == len(trainable)
 
 
 def test_the_model_is_not_part_of_it():
-    copied = CopiedWeights(make_model())
+    copied = CopiedWeights(Owner(make_model()))
 
     assert not list(copied.parameters())
     assert not list(copied.children())
@@ -97,9 +108,9 @@ def test_the_model_is_not_part_of_it():
 def test_copies_travel_in_its_state():
     model = make_model()
     fill(model, 1.0)
-    state = CopiedWeights(model).state_dict()
+    state = CopiedWeights(Owner(model)).state_dict()
     fill(model, 2.0)
-    restored = CopiedWeights(model)
+    restored = CopiedWeights(Owner(model))
 
     restored.load_state_dict(state)
 

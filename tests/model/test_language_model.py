@@ -12,9 +12,9 @@ from rlcomp.component import asking
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 OWN, PACKED = Engine(forward="transformers"), Engine(forward="packed")
@@ -252,7 +252,7 @@ def test_a_greedy_policy_is_not_trained_in_silence():
     policy = make_policy(decoding=Decoding(temperature=0))
     batch = rows(policy)
 
-    with pytest.raises(ConfigError, match=r"sampling\.temperature is 0"):
+    with pytest.raises(ConfigError, match=r"decoding\.temperature is 0"):
         policy(batch)
     with torch.no_grad():
         assert not policy(batch)["log_probs"].any()
@@ -261,7 +261,9 @@ def test_a_greedy_policy_is_not_trained_in_silence():
 def test_rows_stand_prompt_by_prompt():
     policy = make_policy()
 
-    batch = policy.generate(["a", "bc"], group_size=3, max_new_tokens=4, generator=generator())
+    batch = answer_prompts(
+        policy, ["a", "bc"], group_size=3, max_new_tokens=4, generator=generator()
+    )
 
     assert batch.batch_size == torch.Size([6])
     assert batch["group_id"].tolist() == [0, 0, 0, 1, 1, 1]
@@ -273,7 +275,9 @@ def test_rows_stand_prompt_by_prompt():
 def test_masks_mark_prompt_response_and_padding():
     policy = make_policy()
 
-    batch = policy.generate(["a", "bcb"], group_size=8, max_new_tokens=6, generator=generator())
+    batch = answer_prompts(
+        policy, ["a", "bcb"], group_size=8, max_new_tokens=6, generator=generator()
+    )
     lengths = batch["attention_mask"].sum(1)
     starts = torch.tensor([1] * 8 + [3] * 8)
     column = torch.arange(batch["tokens"].shape[1])
@@ -291,7 +295,7 @@ def test_eos_is_a_sampled_action_and_nothing_follows_it(pad_is_eos):
     if pad_is_eos:
         policy.tokenizer.pad_token = policy.tokenizer.eos_token
 
-    batch = policy.generate(["a"], group_size=64, max_new_tokens=5, generator=generator())
+    batch = answer_prompts(policy, ["a"], group_size=64, max_new_tokens=5, generator=generator())
     ended = ~batch["truncated"]
     last = batch["attention_mask"].sum(1) - 1
     at_end = torch.arange(64), last
@@ -309,7 +313,7 @@ def test_eos_is_a_sampled_action_and_nothing_follows_it(pad_is_eos):
 def test_the_first_sampled_token_has_its_log_prob():
     policy = make_policy()
 
-    batch = policy.generate(["ab"], group_size=4, max_new_tokens=3, generator=generator())
+    batch = answer_prompts(policy, ["ab"], group_size=4, max_new_tokens=3, generator=generator())
 
     # The first id is <pad>, which cannot be drawn.
     logits = policy.model(input_ids=torch.tensor([[2, 3]])).logits[0, -1, 1:]
@@ -320,7 +324,7 @@ def test_the_first_sampled_token_has_its_log_prob():
 def test_recorded_log_probs_know_the_temperature():
     policy = make_policy(decoding=Decoding(temperature=0.3))
 
-    batch = policy.generate(["ab"], group_size=8, max_new_tokens=4, generator=generator())
+    batch = answer_prompts(policy, ["ab"], group_size=8, max_new_tokens=4, generator=generator())
 
     cold = one_by_one(policy, batch, 0.3)
     torch.testing.assert_close(batch["rollout_log_probs"], cold, atol=1e-5, rtol=1e-5)
@@ -330,7 +334,7 @@ def test_recorded_log_probs_know_the_temperature():
 def test_the_pad_token_is_never_an_answer():
     policy = make_policy("a")
 
-    batch = policy.generate(["a"], group_size=64, max_new_tokens=5, generator=generator())
+    batch = answer_prompts(policy, ["a"], group_size=64, max_new_tokens=5, generator=generator())
 
     inside = batch["tokens"][batch["response_mask"]]
     assert set(inside.tolist()) == {EOS, 2}
@@ -344,7 +348,7 @@ def test_ids_without_a_token_are_never_sampled_and_scored_alike():
     # 6 tokens, <pad> and <eos> among them, in a vocabulary of 40.
     policy = make_policy("abcd", vocab_size=40)
 
-    batch = policy.generate(["a"], group_size=64, max_new_tokens=5, generator=generator())
+    batch = answer_prompts(policy, ["a"], group_size=64, max_new_tokens=5, generator=generator())
 
     assert int(batch["tokens"].max()) < 6
     torch.testing.assert_close(
@@ -354,7 +358,7 @@ def test_ids_without_a_token_are_never_sampled_and_scored_alike():
 
 def test_a_given_pad_token_has_a_finite_log_prob():
     policy = make_policy()
-    batch = policy.encode(["a"], ["b"])
+    batch = encode_answers(policy, ["a"], ["b"])
     batch["tokens"] = torch.tensor([[2, PAD, EOS]])
 
     assert policy.log_probs(batch)[0, 1] < 0
@@ -364,7 +368,7 @@ def test_a_given_pad_token_has_a_finite_log_prob():
 def test_responses_are_texts_without_special_tokens():
     policy = make_policy("ab")
 
-    batch = policy.generate(["a"], group_size=16, max_new_tokens=4, generator=generator())
+    batch = answer_prompts(policy, ["a"], group_size=16, max_new_tokens=4, generator=generator())
 
     for row, text in enumerate(decode_texts(batch["response"])):
         ids = batch["tokens"][row][batch["response_mask"][row]].tolist()
@@ -375,8 +379,8 @@ def test_the_same_generator_gives_the_same_rows():
     policy = make_policy()
     ask = {"group_size": 5, "max_new_tokens": 4}
 
-    first = policy.generate(["a"], generator=generator(3), **ask)
-    second = policy.generate(["a"], generator=generator(3), **ask)
+    first = answer_prompts(policy, ["a"], generator=generator(3), **ask)
+    second = answer_prompts(policy, ["a"], generator=generator(3), **ask)
 
     assert torch.equal(first["tokens"], second["tokens"])
 
@@ -384,7 +388,8 @@ def test_the_same_generator_gives_the_same_rows():
 def test_sampling_can_be_overridden_per_call():
     policy = make_policy()
 
-    batch = policy.generate(
+    batch = answer_prompts(
+        policy,
         ["a"],
         group_size=8,
         max_new_tokens=3,
@@ -401,7 +406,7 @@ def test_a_prompt_is_read_once_per_group(engine):
     policy = make_policy(engine=engine)
     seen = tokens_read(policy)
 
-    policy.generate(["ab", "bc"], group_size=8, max_new_tokens=3, generator=generator())
+    answer_prompts(policy, ["ab", "bc"], group_size=8, max_new_tokens=3, generator=generator())
 
     # Two prompts of two tokens, then at most one token of each of 16 rows.
     assert seen[0] == 4
@@ -414,7 +419,7 @@ def test_generation_stops_when_every_row_has_ended(engine):
     policy = make_policy("a", engine=engine)
     seen = tokens_read(policy)
 
-    batch = policy.generate(["a"], group_size=1, max_new_tokens=20, generator=generator(1))
+    batch = answer_prompts(policy, ["a"], group_size=1, max_new_tokens=20, generator=generator(1))
 
     assert not batch["truncated"].item()
     assert len(seen) == int(batch["response_mask"].sum()) < 20
@@ -423,8 +428,9 @@ def test_generation_stops_when_every_row_has_ended(engine):
 def test_the_version_of_the_policy_is_noted_at_its_tokens():
     policy = make_policy()
 
-    with recording(version=7):
-        batch = policy.generate(["a"], group_size=4, max_new_tokens=3, generator=generator())
+    for _ in range(7):
+        policy.updated()
+    batch = answer_prompts(policy, ["a"], group_size=4, max_new_tokens=3, generator=generator())
 
     assert torch.equal(batch["policy_version"], 7 * batch["response_mask"].long())
 
@@ -432,7 +438,7 @@ def test_the_version_of_the_policy_is_noted_at_its_tokens():
 def test_generation_has_no_gradient():
     policy = make_policy()
 
-    batch = policy.generate(["a"], group_size=2, max_new_tokens=3, generator=generator())
+    batch = answer_prompts(policy, ["a"], group_size=2, max_new_tokens=3, generator=generator())
 
     assert not batch["rollout_log_probs"].requires_grad
     policy.log_probs(batch).sum().backward()
@@ -441,7 +447,9 @@ def test_generation_has_no_gradient():
 def test_an_empty_prompt_starts_from_eos():
     policy = make_policy()
 
-    batch = policy.generate(["", "ab"], group_size=2, max_new_tokens=2, generator=generator())
+    batch = answer_prompts(
+        policy, ["", "ab"], group_size=2, max_new_tokens=2, generator=generator()
+    )
 
     assert batch["tokens"][:2, 0].tolist() == [EOS, EOS]
     assert batch["response_mask"][:, 0].tolist() == [False] * 4
@@ -451,13 +459,17 @@ def test_a_prompt_beyond_the_context_is_named():
     policy = make_policy()
 
     with pytest.raises(DataError, match=r"prompt 'abab.*' has 20 tokens; with 5 more that is 25"):
-        policy.generate(["a", "ab" * 10], group_size=1, max_new_tokens=5, generator=generator())
+        answer_prompts(
+            policy, ["a", "ab" * 10], group_size=1, max_new_tokens=5, generator=generator()
+        )
 
 
 def test_the_whole_context_can_be_used():
     policy = make_policy()
 
-    batch = policy.generate(["ab" * 10], group_size=2, max_new_tokens=4, generator=generator())
+    batch = answer_prompts(
+        policy, ["ab" * 10], group_size=2, max_new_tokens=4, generator=generator()
+    )
 
     assert policy.log_probs(batch).isfinite().all()
 
@@ -466,14 +478,14 @@ def test_characters_outside_the_alphabet_are_named():
     policy = make_policy()
 
     with pytest.raises(DataError, match="no token for 'z'"):
-        policy.generate(["az"], group_size=1, max_new_tokens=1, generator=generator())
+        answer_prompts(policy, ["az"], group_size=1, max_new_tokens=1, generator=generator())
     with pytest.raises(DataError, match="no token for 'z'"):
-        policy.encode(["a"], ["z"])
+        encode_answers(policy, ["a"], ["z"])
 
 
 def test_no_prompts_are_refused():
     with pytest.raises(DataError, match="no prompts"):
-        make_policy().generate([], group_size=1, max_new_tokens=1, generator=generator())
+        answer_prompts(make_policy(), [], group_size=1, max_new_tokens=1, generator=generator())
 
 
 def test_a_tokenizer_without_eos_is_refused():
@@ -497,13 +509,13 @@ def test_a_model_that_is_not_finite_stops_the_run():
         policy.model.lm_head.weight.fill_(torch.nan)
 
     with pytest.raises(NumericalError, match="not finite"):
-        policy.generate(["a"], group_size=1, max_new_tokens=2, generator=generator())
+        answer_prompts(policy, ["a"], group_size=1, max_new_tokens=2, generator=generator())
 
 
 def test_given_answers_become_rows_that_end_in_eos():
     policy = make_policy()
 
-    batch = policy.encode(["a", "abc"], ["bc", ""])
+    batch = encode_answers(policy, ["a", "abc"], ["bc", ""])
 
     assert batch["tokens"].tolist() == [[2, 3, 4, EOS], [2, 3, 4, EOS]]
     assert batch["attention_mask"].all()
@@ -513,7 +525,7 @@ def test_given_answers_become_rows_that_end_in_eos():
 def test_given_answers_of_unequal_length_are_padded():
     policy = make_policy(tokenizer=byte_tokenizer())
 
-    batch = policy.encode(["a", ""], ["é", "b"])
+    batch = encode_answers(policy, ["a", ""], ["é", "b"])
 
     assert batch["attention_mask"].sum(1).tolist() == [4, 3]
     assert batch["response_mask"].sum(1).tolist() == [3, 2]
@@ -522,17 +534,19 @@ def test_given_answers_of_unequal_length_are_padded():
 
 def test_a_given_answer_beyond_the_context_is_refused():
     with pytest.raises(DataError, match="the model holds 24"):
-        make_policy().encode(["a"], ["b" * 23])
+        encode_answers(make_policy(), ["a"], ["b" * 23])
 
 
 def test_an_encoded_response_scores_as_it_was_sampled():
     policy = make_policy("abcdefgh")
-    sampled = policy.generate(["ab"], group_size=32, max_new_tokens=6, generator=generator())
+    sampled = answer_prompts(policy, ["ab"], group_size=32, max_new_tokens=6, generator=generator())
     whole = ~sampled["truncated"]
     assert whole.any()
     sampled = sampled[whole]
 
-    batch = policy.encode(decode_texts(sampled["prompt"]), decode_texts(sampled["response"]))
+    batch = encode_answers(
+        policy, decode_texts(sampled["prompt"]), decode_texts(sampled["response"])
+    )
 
     width = batch["tokens"].shape[1]
     torch.testing.assert_close(
@@ -555,8 +569,8 @@ def bos_tokenizer():
 def test_prompts_start_with_bos_in_generation_and_in_given_rows():
     policy = make_policy(tokenizer=bos_tokenizer())
 
-    sampled = policy.generate(["ab"], group_size=1, max_new_tokens=1, generator=generator())
-    given = policy.encode(["ab"], ["b"])
+    sampled = answer_prompts(policy, ["ab"], group_size=1, max_new_tokens=1, generator=generator())
+    given = encode_answers(policy, ["ab"], ["b"])
 
     assert sampled["tokens"][0, :3].tolist() == [0, 2, 3]
     assert given["tokens"].tolist() == [[0, 2, 3, 3, 1]]
@@ -568,8 +582,12 @@ def test_nothing_to_generate_is_refused(group_size, max_new_tokens):
     name, value = ("group_size", group_size) if group_size < 1 else ("max_new_tokens", 0)
 
     with pytest.raises(ConfigError, match=f"{name} is {value}: write at least 1"):
-        make_policy().generate(
-            ["a"], group_size=group_size, max_new_tokens=max_new_tokens, generator=generator()
+        answer_prompts(
+            make_policy(),
+            ["a"],
+            group_size=group_size,
+            max_new_tokens=max_new_tokens,
+            generator=generator(),
         )
 
 
@@ -578,7 +596,7 @@ def test_only_the_last_column_of_a_prompt_gets_logits():
     widths = []
     policy.model.lm_head.register_forward_hook(lambda _, __, out: widths.append(out.shape[1]))
 
-    policy.generate(["abcabc"], group_size=2, max_new_tokens=2, generator=generator())
+    answer_prompts(policy, ["abcabc"], group_size=2, max_new_tokens=2, generator=generator())
 
     assert widths == [1, 1]
 
@@ -603,7 +621,7 @@ def test_without_gradient_rows_are_read_in_pieces_that_fit(monkeypatch, engine):
 @pytest.mark.parametrize("engine", [OWN, PACKED])
 def test_a_row_beyond_the_budget_is_read_alone(monkeypatch, engine):
     policy = make_policy(engine=engine)
-    batch = policy.encode(["a", "a"], ["abcabc", "b"])
+    batch = encode_answers(policy, ["a", "a"], ["abcabc", "b"])
     expected = policy.log_probs(batch).detach()
     seen = tokens_read(policy)
     monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_TOKENS", 2)
@@ -640,7 +658,7 @@ def test_a_copy_is_the_same_policy_with_weights_of_its_own(copied):
 
     assert torch.equal(twin.log_probs(batch), expected)
     ask = {"group_size": 2, "max_new_tokens": 3}
-    twin.generate(["a"], generator=generator(), **ask)
+    answer_prompts(twin, ["a"], generator=generator(), **ask)
 
 
 def test_scoring_leaves_the_inputs_alone():

@@ -21,6 +21,7 @@ from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm, load_causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.preference_embedding import PreferenceEmbedding, conditioned
+from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.preference_tokens import preference_points, preference_tokenizer
 from rlcomp.text.tokenizer import character_tokenizer, encode_prompts, suppressed_token_mask
 
@@ -77,7 +78,7 @@ def table(policy):
 
 
 def rows(policy):
-    return policy.encode(ASKED, ["ab", "ab", "cdef", "f"])
+    return encode_answers(policy, ASKED, ["ab", "ab", "cdef", "f"])
 
 
 @torch.no_grad()
@@ -173,8 +174,8 @@ def test_preferences_are_read_and_never_written():
     assert suppressed.tolist() == [True, *[False] * 7, *[True] * 5, True]
     policy = make_policy(decoding=Decoding(temperature=5.0))
 
-    batch = policy.generate(
-        ASKED, group_size=20, max_new_tokens=8, generator=torch.Generator().manual_seed(0)
+    batch = answer_prompts(
+        policy, ASKED, group_size=20, max_new_tokens=8, generator=torch.Generator().manual_seed(0)
     )
     distribution = policy.log_distribution(batch)[batch["response_mask"]].exp()
 
@@ -186,8 +187,12 @@ def test_preferences_are_read_and_never_written():
 @pytest.mark.parametrize("tie", [False, True])
 def test_our_own_decoding_answers_as_that_of_transformers(tie):
     ours, theirs = (
-        make_policy(engine, tie=tie).generate(
-            ASKED, group_size=5, max_new_tokens=8, generator=torch.Generator().manual_seed(3)
+        answer_prompts(
+            make_policy(engine, tie=tie),
+            ASKED,
+            group_size=5,
+            max_new_tokens=8,
+            generator=torch.Generator().manual_seed(3),
         )
         for engine in (PACKED, OWN)
     )
@@ -199,8 +204,8 @@ def test_our_own_decoding_answers_as_that_of_transformers(tie):
 def test_what_was_sampled_is_scored_the_same():
     policy = make_policy()
 
-    batch = policy.generate(
-        ASKED, group_size=5, max_new_tokens=8, generator=torch.Generator().manual_seed(3)
+    batch = answer_prompts(
+        policy, ASKED, group_size=5, max_new_tokens=8, generator=torch.Generator().manual_seed(3)
     )
 
     torch.testing.assert_close(policy.log_probs(batch), batch["rollout_log_probs"])

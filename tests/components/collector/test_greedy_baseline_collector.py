@@ -8,6 +8,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -50,7 +51,8 @@ def test_the_greedy_answer_is_the_policy_s_most_likely_token_each_time():
     made = collector()
     batch = made(prompts())
 
-    greedy = made.policy.generate(
+    greedy = answer_prompts(
+        made.policy,
         ["1+2=", "7="],
         group_size=1,
         max_new_tokens=4,

@@ -11,6 +11,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 SEED, PROMPTS, SAMPLES = 3, 12, 4
@@ -55,7 +56,8 @@ def empty() -> TensorDict:
 
 def right_by_hand(policy, examples, group_size, decoding):
     """Which of the answers are right, [prompts, group_size]: generated and judged here."""
-    answered = policy.generate(
+    answered = answer_prompts(
+        policy,
         [example.prompt for example in examples],
         group_size=group_size,
         max_new_tokens=3,
@@ -164,15 +166,16 @@ def test_no_right_greedy_answer_of_three_may_be_chance():
     assert means["evaluation/greedy_high"] == pytest.approx(3.8414588206941 / 6.8414588206941)
 
 
-def test_the_gold_answers_are_put_beside_the_tokens():
-    class Elsewhere:
-        def generate(self, *args, **kwargs):
-            answered = make_policy().generate(*args, **kwargs)
-            return answered.set("tokens", answered["tokens"].to("meta"))
+def test_the_gold_answers_are_put_beside_the_tokens(monkeypatch):
+    def elsewhere(*args, **kwargs):
+        answered = answer_prompts(*args, **kwargs)
+        return answered.set("tokens", answered["tokens"].to("meta"))
+
+    monkeypatch.setattr("components.evaluator.accuracy.answer_prompts", elsewhere)
 
     reward = Verdicts(greedy="+++", sampled="+" * 12)
 
-    evaluator(Elsewhere(), reward=reward, num_prompts=3)(empty())
+    evaluator(make_policy(), reward=reward, num_prompts=3)(empty())
 
     assert reward.devices == {"meta"}
 

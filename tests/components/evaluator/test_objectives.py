@@ -12,12 +12,12 @@ from components.objectives.several import Several
 from components.reward.brevity import Brevity
 from components.reward.function import Function
 from components.task.addition import Addition
-from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, MissingExtra
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator
 from rlcomp.run.stages import Nothing
-from rlcomp.text.tokenizer import character_tokenizer
+from rlcomp.text.rows import given_rows
+from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer, encode_all
 
 SEED, PROMPTS, LEVELS = 3, 3, 9
 TASK = Addition(digits=2, held_out=0.2)
@@ -38,15 +38,14 @@ class Says:
         self.answer = answer
         self.asked = []
 
+    tokenizer = byte_tokenizer()
+
     def generate(self, prompts, *, group_size, **_):
-        self.asked.append([*prompts])
-        rows = [(prompt, n) for prompt in prompts for n in range(group_size)]
-        texts = {
-            "prompt": encode_texts([prompt for prompt, _ in rows]),
-            "response": encode_texts([self.answer(*row) for row in rows]),
-            "tokens": torch.zeros(len(rows), 1, dtype=torch.int64),
-        }
-        return TensorDict(texts, batch_size=[len(rows)])
+        texts = [self.tokenizer.decode(prompt) for prompt in prompts]
+        self.asked.append(texts)
+        rows = [(n, text, k) for n, text in enumerate(texts) for k in range(group_size)]
+        answers = encode_all(self.tokenizer, [self.answer(text, k) for _, text, k in rows])
+        return given_rows(self.tokenizer, [prompts[n] for n, *_ in rows], answers)
 
 
 def length(response):

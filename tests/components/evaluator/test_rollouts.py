@@ -10,6 +10,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import encode_answers
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -26,7 +27,7 @@ def policy():
 @pytest.fixture
 def batch(policy):
     """Three groups of two: 12+3=15, the second answer cut off after one token."""
-    rows = policy.encode(["12+3="] * 6, ["15", "1", "15", "1", "15", "1"])
+    rows = encode_answers(policy, ["12+3="] * 6, ["15", "1", "15", "1", "15", "1"])
     rows["group_id"] = torch.tensor([7, 7, 3, 3, 9, 9])
     for key, text in {"prompt": "12+3=", "response": "15"}.items():
         rows[key] = torch.tensor([[*text.encode(), 255]] * 6, dtype=torch.uint8)
@@ -102,7 +103,7 @@ def test_masked_tokens_at_the_start_of_an_answer_are_kept_and_marked(policy, bat
 
 def test_an_empty_prompt_is_one_token_all_the_same(policy):
     # An empty prompt is <eos>, so that the answer stands at 1, 2, 3.
-    rows = policy.encode([""], ["15"])
+    rows = encode_answers(policy, [""], ["15"])
     rows["group_id"] = torch.tensor([0])
     for key, text in {"prompt": "", "response": "15"}.items():
         rows[key] = torch.tensor([[*text.encode(), 255]], dtype=torch.uint8)

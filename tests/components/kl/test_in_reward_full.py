@@ -6,6 +6,7 @@ from components.reference.frozen_full import FrozenFull
 from rlcomp.engine.decoding import Decoding
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -33,7 +34,7 @@ def change(policy):
 
 def rollout(policy):
     generator = torch.Generator().manual_seed(0)
-    return policy.generate(["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
+    return answer_prompts(policy, ["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
 
 
 def test_the_reward_pays_the_kl_of_the_whole_distribution():

@@ -6,6 +6,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -26,7 +27,7 @@ def make_policy() -> LanguageModel:
 
 def rollout(policy):
     generator = torch.Generator().manual_seed(0)
-    return policy.generate(["1+", "23"], group_size=2, max_new_tokens=4, generator=generator)
+    return answer_prompts(policy, ["1+", "23"], group_size=2, max_new_tokens=4, generator=generator)
 
 
 def test_on_policy_the_trainer_repeats_what_the_sampler_recorded():

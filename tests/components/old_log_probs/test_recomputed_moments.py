@@ -9,6 +9,7 @@ from rlcomp.engine.logprob import squared_probs
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -29,7 +30,9 @@ def make_policy(**decoding) -> LanguageModel:
 
 def rollout(policy):
     generator = torch.Generator().manual_seed(0)
-    return policy.generate(["1+", "23", "7"], group_size=2, max_new_tokens=4, generator=generator)
+    return answer_prompts(
+        policy, ["1+", "23", "7"], group_size=2, max_new_tokens=4, generator=generator
+    )
 
 
 def test_the_second_moment_is_that_of_the_distribution_that_samples():

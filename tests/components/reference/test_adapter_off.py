@@ -8,6 +8,7 @@ from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -35,7 +36,7 @@ def make_policy(*, adapters):
 
 def rollout(policy):
     generator = torch.Generator().manual_seed(0)
-    return policy.generate(["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
+    return answer_prompts(policy, ["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
 
 
 def test_reference_is_the_base_model():

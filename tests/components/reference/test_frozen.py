@@ -9,6 +9,7 @@ from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -38,7 +39,7 @@ def change(policy):
 
 def rollout(policy):
     generator = torch.Generator().manual_seed(0)
-    return policy.generate(["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
+    return answer_prompts(policy, ["ab", "c"], group_size=4, max_new_tokens=5, generator=generator)
 
 
 @pytest.mark.parametrize("tie", [False, True])

@@ -5,6 +5,7 @@ from components.reference.refreshed import Refreshed
 from rlcomp.engine.decoding import Decoding
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import encode_answers
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -25,7 +26,7 @@ def make_policy():
 
 
 def rows(policy):
-    return policy.encode(["ab", "c"], ["c", "ab"])
+    return encode_answers(policy, ["ab", "c"], ["c", "ab"])
 
 
 def set_all(policy, value):

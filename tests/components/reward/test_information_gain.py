@@ -70,7 +70,8 @@ def level(reward):
 
 
 def at_step(reward, batch, step):
-    with recording(version=step) as ledger:
+    reward.policy.updates.fill_(step)
+    with recording() as ledger:
         result = reward(batch.copy())
     return result, ledger
 

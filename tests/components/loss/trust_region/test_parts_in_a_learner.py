@@ -27,6 +27,7 @@ from rlcomp.functional.masked import masked
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 PARTS = {
@@ -71,7 +72,7 @@ def policy():
 def rollouts(model):
     """Groups of 16 short answers over few tokens: many share their first ones."""
     draw = torch.Generator().manual_seed(0)
-    rows = model.generate(["1+1=", "2="], group_size=16, max_new_tokens=5, generator=draw)
+    rows = answer_prompts(model, ["1+1=", "2="], group_size=16, max_new_tokens=5, generator=draw)
     rows["old_log_probs"] = rows["rollout_log_probs"]
     outcome = torch.where(torch.arange(32) % 3 == 0, 1.0, -0.5)
     rows["advantage"] = torch.where(rows["response_mask"], outcome[:, None], 0.0)

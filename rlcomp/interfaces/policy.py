@@ -1,0 +1,134 @@
+"""Policy interface: sample from token ids, score rows, and say which weights did it.
+
+Collectors, references, rewards, evaluators and learners depend on this, not on a class:
+:class:`rlcomp.model.language_model.LanguageModel` is one policy, a table of logits is another. Text
+is an adapter (:mod:`rlcomp.text.answers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.engine.decoding import Decoding
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """``pi(token | tokens before it)`` over rows of token ids.
+
+    Attributes:
+        tokenizer: what its ids mean; used by text adapters only.
+        decoding: the distribution it samples from, and under which it scores.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    decoding: Decoding
+
+    @property
+    def context_length(self) -> int | None:
+        """The most tokens of prompt and response; None without a limit."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where its rows have to be."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """How many updates its weights have had: what ``policy_version`` records."""
+        ...
+
+    def updated(self) -> None:
+        """Called by whoever has changed the weights, once per update."""
+        ...
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Its trainable tensors by name, tied ones once: what a reference copies."""
+        ...
+
+    def __call__(self, batch: TensorDict) -> TensorDict:
+        """Score rows as a stage: write ``log_probs`` and ``entropy`` ``[B, T]``, with gradient.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
+        """
+        ...
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        group_size: int,
+        max_new_tokens: int,
+        decoding: Decoding | None = None,
+        suppressed_tokens: Sequence[int] = (),
+        generator: torch.Generator,
+    ) -> TensorDict:
+        """Sample ``group_size`` responses to every prompt.
+
+        Args:
+            prompts: ``P`` lists of token ids, none empty.
+            group_size: responses per prompt; those of prompt 0 come first.
+            max_new_tokens: the most tokens of a response, EOS included.
+            decoding: the distribution to draw from; the policy's own if not given.
+            suppressed_tokens: ids that are not drawn.
+            generator: on the CPU.
+
+        Returns:
+            ``B = P * group_size`` rows: ``tokens``, ``attention_mask``, ``response_mask``,
+            ``rollout_log_probs``, ``policy_version`` ``[B, T]``; ``group_id``, ``truncated``
+            ``[B]``; ``sampling_mask`` ``[B, T, V/8]`` if ``decoding`` replays
+            (:func:`rlcomp.text.rows.rollout_rows` makes them).
+        """
+        ...
+
+    def log_probs(
+        self,
+        batch: TensorDict,
+        weights: Mapping[str, Tensor] | None = None,
+        *,
+        decoding: Decoding | None = None,
+    ) -> Tensor:
+        """``log p(tokens[t] | tokens[<t])`` of each response token.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
+            weights: used in place of its own, by the names of :meth:`weights`.
+            decoding: the distribution; the policy's own if not given.
+
+        Returns:
+            Shape ``[B, T]``, nats, 0 outside ``response_mask``.
+        """
+        ...
+
+
+@runtime_checkable
+class FullDistributionPolicy(Policy, Protocol):
+    """A policy that gives the probabilities of all tokens as well."""
+
+    def log_distribution(
+        self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Log-probs of all tokens at each response token: ``[B, T, V]``, nats."""
+        ...
+
+    def squared_probs(self, batch: TensorDict) -> Tensor:
+        """``sum_v pi(v)^2`` at each response token: ``[B, T]``, without gradient."""
+        ...
+
+
+@runtime_checkable
+class PacksRows(Protocol):
+    """A model whose forward pass may read rows without their padding, and equal prompts once."""
+
+    @property
+    def packs(self) -> bool:
+        """Whether it does."""
+        ...

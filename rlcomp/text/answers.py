@@ -1,0 +1,96 @@
+"""Text adapter of a policy: answers to texts, and given answers as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.batch import encode_texts
+from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import DataError
+from rlcomp.interfaces.policy import Policy
+from rlcomp.text.rows import check_room, encode_rows
+from rlcomp.text.tokenizer import decode_rows, encode_prompts
+
+
+def answer_prompts(
+    policy: Policy,
+    prompts: Sequence[str],
+    *,
+    group_size: int,
+    max_new_tokens: int,
+    decoding: Decoding | None = None,
+    suppressed_tokens: Sequence[int] = (),
+    generator: torch.Generator,
+) -> TensorDict:
+    """Sample ``group_size`` answers to every text.
+
+    EOS is an action like any other: it stands in ``tokens`` with its log-prob, and nothing after
+    it.
+
+    Args:
+        policy: answers; its tokenizer encodes and decodes.
+        prompts: ``P`` texts.
+        group_size: answers per prompt; those of prompt 0 come first.
+        max_new_tokens: the most tokens of an answer, EOS included.
+        decoding: the distribution to draw from; the policy's own if not given.
+        suppressed_tokens: ids that are not drawn.
+        generator: on the CPU.
+
+    Returns:
+        The ``B = P * group_size`` rows of :meth:`rlcomp.interfaces.policy.Policy.generate`, and
+        the texts ``prompt`` and ``response`` (without special tokens) ``[B, W]``.
+
+    Raises:
+        DataError: a prompt cannot be tokenised or leaves no room for ``max_new_tokens``.
+    """
+    _check_any(prompts)
+    rows = policy.generate(
+        encode_prompts(policy.tokenizer, prompts),
+        group_size=group_size,
+        max_new_tokens=max_new_tokens,
+        decoding=decoding,
+        suppressed_tokens=suppressed_tokens,
+        generator=generator,
+    )
+    device, mask = rows["tokens"].device, rows["response_mask"]
+    starts, lengths = mask.int().argmax(1), mask.sum(1)
+    spans = zip(rows["tokens"].tolist(), starts.tolist(), lengths.tolist(), strict=True)
+    answers = decode_rows(policy.tokenizer, [row[start : start + n] for row, start, n in spans])
+    asked = [prompt for prompt in prompts for _ in range(group_size)]
+    rows["prompt"] = encode_texts(asked).to(device)
+    rows["response"] = encode_texts(answers).to(device)
+    return rows
+
+
+def encode_answers(policy: Policy, prompts: Sequence[str], responses: Sequence[str]) -> TensorDict:
+    """Rows of given answers, for supervised learning and for scoring.
+
+    Prompt and response are tokenised apart, as they are when the response is sampled.
+
+    Args:
+        policy: its tokenizer encodes.
+        prompts: ``B`` texts.
+        responses: ``B`` texts, without EOS, which is added.
+
+    Returns:
+        ``tokens`` (prompt, response, EOS), ``attention_mask``, ``response_mask`` (response and
+        EOS), shape ``[B, T]``, on the policy's device.
+
+    Raises:
+        DataError: a text cannot be tokenised, or a row is longer than the policy's context.
+    """
+    _check_any(prompts)
+    rows = encode_rows(policy.tokenizer, prompts, responses)
+    answers = rows["response_mask"].sum(1)
+    lengths = rows["attention_mask"].sum(1) - answers
+    room = policy.context_length
+    check_room(lengths.tolist(), answers.tolist(), room, lambda row: prompts[row])
+    return rows.to(policy.device)
+
+
+def _check_any(prompts: Sequence[str]) -> None:
+    if not prompts:
+        raise DataError("there are no prompts to answer: hand over at least one")
