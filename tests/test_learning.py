@@ -6,46 +6,50 @@ from rlcomp.report.summary import read_lines
 
 pytestmark = pytest.mark.no_cover
 
-# Sorting four digits: 10 to 12 seconds each on two busy cores.
+# Sorting four digits: 6 to 8 seconds each.
 SMALL = (
     "task.length=4",
     "phases.warm_start.steps=50",
-    "phases.rl.steps=40",
-    "phases.rl.every.evaluation=40",
     "demonstrations.batch_size=64",
     "prompts.batch_size=32",
-    "rollout.group_size=8",
+    "group_size=8",
 )
 
 
-def accuracies(rlcomp, directory, recipe, seed):
-    code = rlcomp(f"recipe={recipe}", f"seed={seed}", f"directory={directory}", *SMALL)
-    assert code == 0
+def accuracies(rlcomp, directory, recipe, steps):
+    length = (f"phases.rl.steps={steps}", f"phases.rl.every.evaluation={steps}")
+    assert rlcomp(f"recipe={recipe}", f"directory={directory}", *SMALL, *length) == 0
     rows = read_lines(directory / "metrics.jsonl")
     return [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_grpo_improves_on_its_warm_start(rlcomp, tmp_path, seed):
-    before, after = accuracies(rlcomp, tmp_path, "grpo", seed)
+def test_grpo_improves_on_its_warm_start(rlcomp, tmp_path):
+    before, after = accuracies(rlcomp, tmp_path, "grpo", 30)
 
+    # The setting of tests/recipe/test_recipes_learn.py: over its 22 runs accuracy rose by mean .29,
+    # sd .06 (the recipes differ as well), by .34 for this recipe.
     assert after > before + 0.1
 
 
 def test_shuffled_rewards_teach_nothing(rlcomp, tmp_path):
-    before, after = accuracies(rlcomp, tmp_path, "shuffled_rewards", 0)
+    before, after = accuracies(rlcomp, tmp_path, "shuffled_rewards", 20)
 
-    assert after < before
+    # Over 7 runs (4 seeds, 2 engines) accuracy fell by mean .13, sd .04, by at least .06: the bound
+    # is 4.5 sd away. Within 30 steps true rewards raise it by .34.
+    assert after < before + 0.05
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1])
-def test_the_demo_reaches_its_goal(rlcomp, tmp_path, seed):
-    assert rlcomp(f"seed={seed}", f"directory={tmp_path}") == 0
+def test_the_demo_learns_to_sort(rlcomp, tmp_path):
+    # 60 of its 150 steps.
+    length = ("phases.rl.steps=60", "phases.rl.every.evaluation=60")
+    assert rlcomp(f"directory={tmp_path}", *length) == 0
 
     last = read_lines(tmp_path / "metrics.jsonl")[-1]
-    assert last["evaluation/greedy"] >= 0.95
-    assert last["evaluation/sampled"] >= 0.90
+    # Over 4 runs (4 seeds, 3 engines) and those of seeds 1 and 2 in experiments/recipes sampled
+    # accuracy was mean .94, sd .025, least .89: .78 is 6.4 sd below, a wide margin because the runs
+    # are few. After the warm start it is .54 to .63.
+    assert last["evaluation/sampled"] >= 0.78
 
 
 @pytest.mark.slow

@@ -87,23 +87,34 @@ def test_a_third_objective_has_a_token_for_each_preference(play, metrics, tmp_pa
     assert "evaluation/return/format@0:0:1" in rows[-1]
 
 
+# Two objectives that no answer meets both of, each met by about half of what the warm start leaves:
+# only who reads the preference gains. Five to six CPU seconds.
+OPPOSED = (
+    "recipe=conditioned",
+    "+objective=format",
+    "~objectives.parts.brevity",
+    "reward=regex",
+    "reward.pattern='^[01]'",
+    "objectives.parts.format.pattern='^[2-9]'",
+    "phases.warm_start.steps=40",
+    "phases.warm_start.every.evaluation=null",
+    "phases.rl.steps=30",
+    "phases.rl.every.evaluation=30",
+    "prompts.batch_size=32",
+    "group_size=8",
+    "learner.optimizer.lr=1e-3",
+)
+
+
 @pytest.mark.slow
 def test_asking_for_more_of_an_objective_gives_more(metrics, tmp_path):
-    config = compose_config(
-        [
-            "recipe=conditioned",
-            "phases.rl.steps=80",
-            "phases.rl.every.evaluation=80",
-            "phases.warm_start.every.evaluation=null",
-            f"directory={tmp_path}",
-        ]
-    )
+    config = compose_config([*OPPOSED, f"directory={tmp_path}"])
     launch(config, plan_of(config))
 
     last = metrics(tmp_path)[-1]
-    # Measured over seeds 0 to 2, the ends of the front: correctness 0.74 to 0.80 against 0.00,
-    # brevity 0.81 to 0.96 against 0.50 to 0.55. Between them the order is that of the luck so far.
     correctness = [last[f"evaluation/return/correctness@{asked}"] for asked in ("1:0", "0:1")]
-    brevity = [last[f"evaluation/return/brevity@{asked}"] for asked in ("0:1", "1:0")]
-    assert correctness[0] > correctness[1] + 0.4
-    assert brevity[0] > brevity[1] + 0.15
+    form = [last[f"evaluation/return/format@{asked}"] for asked in ("0:1", "1:0")]
+    # Over 13 runs (6 seeds, 3 engines, 2 sets of CPU instructions) both gaps were mean .92, sd .07,
+    # least .76: .5 is 5.8 sd below. With a fixed weight for each objective both are 0.
+    assert correctness[0] > correctness[1] + 0.5
+    assert form[0] > form[1] + 0.5

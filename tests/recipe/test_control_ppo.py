@@ -130,15 +130,19 @@ def test_a_learner_without_a_collector_names_what_is_missing(tmp_path, rlcomp, c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_cartpole_is_learned(metrics, tmp_path, seed):
-    rows = metrics(play(tmp_path / "run", "recipe=control_ppo", f"seed={seed}"))
+def test_cartpole_is_learned(metrics, tmp_path):
+    # Half of the recipe's steps.
+    half = ("recipe=control_ppo", "phases.rl.steps=25", "phases.rl.every.evaluation=25")
+    rows = metrics(play(tmp_path / "run", *half))
 
-    # 195 is where gymnasium's first CartPole counted as solved.
+    # Over 10 seeds (these networks have one engine): the last ten returns of training were mean
+    # 318, sd 57, least 234, those of the likeliest actions mean 484, sd 19, least 452, in
+    # gymnasium's own mean 468, sd 45, least 375; at learning rate 0 they were 22, 10 and 9. So the
+    # bounds are 4.3, 15 and 6 sd below; 195 is where gymnasium's first CartPole counted as solved.
     returns = [row["episode/return"] for row in rows if "episode/return" in row]
-    assert sum(returns[-10:]) / 10 >= 195
+    assert sum(returns[-10:]) / 10 >= 75
     assert rows[-1]["evaluation/return"] >= 195
-    made = Builder(plan(tmp_path, "recipe=control_ppo")[1], seed=0).all()
+    made = Builder(plan(tmp_path, *half)[1], seed=0).all()
     open_checkpoint(tmp_path / "run").restore(made)
     assert mean_return_in_gymnasium(made["actor"].module[0]) >= 195
 

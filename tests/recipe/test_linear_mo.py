@@ -75,15 +75,35 @@ def test_the_reward_is_the_weighted_sum_of_what_is_logged(rlcomp, tmp_path):
         assert row["reward/weighted"] == pytest.approx(wanted, abs=1e-6)
 
 
+# Two objectives that no answer meets both of, each met by about half of what the warm start leaves.
+OPPOSED = (
+    "recipe=linear_mo",
+    "+objective=format",
+    "~objectives.parts.brevity",
+    "~objectives.aggregator.weights.brevity",
+    "reward=regex",
+    "reward.pattern='^[01]'",
+    "objectives.parts.format.pattern='^[2-9]'",
+    "phases.warm_start.steps=40",
+    "phases.warm_start.every.evaluation=null",
+    "phases.rl.steps=20",
+    "phases.rl.every.evaluation=null",
+    "prompts.batch_size=32",
+    "group_size=8",
+    "learner.optimizer.lr=1e-3",
+)
+
+
 @pytest.mark.slow
 def test_the_weight_moves_along_the_front(rlcomp, tmp_path):
-    # Six digits cost 6/9 of brevity: at weight 4 that is more than being right is worth.
     found = {}
     for weight in (0.1, 4.0):
         directory = tmp_path / str(weight)
-        words = (f"objectives.aggregator.weights.brevity={weight}", "phases.rl.steps=40")
-        assert rlcomp("recipe=linear_mo", *words, f"directory={directory}") == 0
+        words = (f"+objectives.aggregator.weights.format={weight}", f"directory={directory}")
+        assert rlcomp(*OPPOSED, *words) == 0
         found[weight] = rl_steps(directory)[-1]
 
-    assert found[0.1]["reward/correctness"] > found[4.0]["reward/correctness"] + 0.1
-    assert found[0.1]["reward/brevity"] + 0.1 < found[4.0]["reward/brevity"]
+    # Over 10 pairs of runs (9 seeds, 3 engines, 2 sets of CPU instructions) both gaps were mean
+    # .93, sd .07, least .73: .5 is 5.8 sd below. Where the weight has no effect they are 0.
+    assert found[0.1]["reward/correctness"] > found[4.0]["reward/correctness"] + 0.5
+    assert found[4.0]["reward/format"] > found[0.1]["reward/format"] + 0.5

@@ -58,8 +58,11 @@ def base(tmp_path_factory):
 def test_reading_makes_the_next_token_likelier(base):
     nats = [row["evaluation/nats"] for row in rows_of(base) if "evaluation/nats" in row]
 
-    # 517 tokens, all equally likely at first: 6.2 nats.
-    assert nats[-1] < nats[0] < 6.3
+    # 517 tokens, all equally likely at first: 6.2 nats. Over 10 runs (10 seeds, 3 engines) 6.17
+    # after 5 steps (sd .014, at most 6.19), and .118 less after 10 (sd .011, at least .102): .03 is
+    # 7.7 sd below. At learning rate 0 it is 0 less.
+    assert nats[-1] < nats[0] - 0.03
+    assert nats[0] < 6.3
 
 
 @pytest.mark.parametrize("recipe", ROWS)

@@ -133,10 +133,10 @@ def test_a_text_too_long_for_the_model_is_refused(tmp_path):
 
 def test_it_learns_labels_of_which_half_are_unknown():
     draw = torch.Generator().manual_seed(0)
-    marks = torch.randint(2, (64, 6), generator=draw).tolist()
+    marks = torch.randint(2, (256, 6), generator=draw).tolist()
     texts = ["".join("ab"[mark] for mark in row) for row in marks]
     truth = torch.tensor([[t.count("a") > 3, t.endswith("b")] for t in texts]).float()
-    unknown = torch.rand(64, 2, generator=draw) < 0.5
+    unknown = torch.rand(256, 2, generator=draw) < 0.5
     model = classifier()
 
     history = train_classifier(
@@ -144,16 +144,18 @@ def test_it_learns_labels_of_which_half_are_unknown():
         TOKENIZER,
         texts,
         truth.masked_fill(unknown, torch.nan),
-        epochs=30,
-        batch_size=16,
+        epochs=15,
+        batch_size=32,
         lr=1e-2,
     )
 
     with torch.no_grad():
         right = (classify(model, TOKENIZER, texts) > 0) == truth.bool()
-    # Labels it never saw are right as well: chance is 1/2.
-    assert right[unknown].float().mean() > 0.85
-    assert history[-1] < 0.2 < history[0]
+    # Labels it never saw are right as well: all of them in each of 10 runs (texts, weights and
+    # order of seeds 0 to 9). Untrained, 12 classifiers were right in .25 to .80.
+    assert right[unknown].float().mean() > 0.95
+    # The last loss was .003 to .004, the first .51 to .60 (mean .54, sd .024); untrained, .67 up.
+    assert history[-1] < 0.1 < history[0]
     assert not model.training
 
 
