@@ -19,7 +19,7 @@ from components.reference.frozen import Frozen
 from components.reward.function import Function
 from components.sampler.epochs import Epochs
 from rlcomp import Component, Phase, run_phases
-from rlcomp.data.task import Example
+from rlcomp.interfaces.task import Example
 
 
 class Prompts:

@@ -14,10 +14,10 @@ from rlcomp.batch import cat, decode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch
 from rlcomp.data.masked_text import mask_span, normalised_span, span_problem
-from rlcomp.data.task import Example
 from rlcomp.data.template import check_wording
 from rlcomp.functional.prefix_match import last_command
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.task import Example
 from rlcomp.keys import Key
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator

@@ -8,9 +8,9 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.component import Component
-from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError
 from rlcomp.functional.simplex import lattice
+from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.preference_tokens import preference_points, preference_token
 

@@ -8,8 +8,8 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component
-from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.tokenizer import encode_all
 

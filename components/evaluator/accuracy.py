@@ -12,10 +12,10 @@ from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
-from rlcomp.data.task import Task
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample, recording
 from rlcomp.text.answers import answer_prompts
 

@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
-from rlcomp.data.task import Task
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.functional.pass_at_k import wilson_interval
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.rows import given_rows

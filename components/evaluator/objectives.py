@@ -9,12 +9,12 @@ from torch import Tensor
 from components.evaluator.accuracy import Accuracy
 from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.component import Component
-from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError, nearest, require
 from rlcomp.functional.front import hypervolume
 from rlcomp.functional.rank_correlation import rank_correlation
 from rlcomp.functional.simplex import lattice, nearest_point
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.pareto.objectives import as_multi_objective

@@ -12,8 +12,8 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.component import Component
 from rlcomp.data.examples import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
-from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 

@@ -14,7 +14,7 @@ from rlcomp.data.examples import (
     check_enough,
     prompt_batch,
 )
-from rlcomp.data.task import Task
+from rlcomp.interfaces.task import Task
 from rlcomp.text.rows import encode_rows
 
 

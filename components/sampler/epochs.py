@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
-from rlcomp.data.task import Task
+from rlcomp.interfaces.task import Task
 
 
 class Epochs(Component):

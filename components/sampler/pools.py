@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
-from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError, nearest
+from rlcomp.interfaces.task import Task
 from rlcomp.metrics import progress, record
 from rlcomp.seed import named_seed, new_generator
 

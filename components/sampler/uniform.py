@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import check_enough, check_prompts_fit, prompt_batch
-from rlcomp.data.task import Example, Task
+from rlcomp.interfaces.task import Example, Task
 from rlcomp.seed import new_generator
 
 

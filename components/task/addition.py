@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt
-from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
 
 
 class Addition(metaclass=Checked):

@@ -7,9 +7,9 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
 from rlcomp.data.positions import Position
 from rlcomp.data.spans import CorpusSpans
-from rlcomp.data.task import Example, Task
 from rlcomp.data.template import check_wording
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example, Task
 
 
 class AnnotatedText(metaclass=Checked):

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt
-from rlcomp.data.task import Example
+from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
 

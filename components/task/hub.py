@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText
 from rlcomp.data.records import Fields, hub_rows
-from rlcomp.data.task import Example
+from rlcomp.interfaces.task import Example
 
 
 class Hub(metaclass=Checked):

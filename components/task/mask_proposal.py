@@ -10,8 +10,8 @@ from rlcomp.arguments import Checked, Fraction, NonEmptyText
 from rlcomp.data.masked_text import normalised_span
 from rlcomp.data.positions import Position
 from rlcomp.data.spans import CorpusSpans, Maskable
-from rlcomp.data.task import Example, Task
 from rlcomp.data.template import check_wording
+from rlcomp.interfaces.task import Example, Task
 
 
 class MaskProposal(metaclass=Checked):

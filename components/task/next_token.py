@@ -16,8 +16,8 @@ from rlcomp.data.positions import (
     token_ends,
 )
 from rlcomp.data.spans import CorpusSpans
-from rlcomp.data.task import Example, Task
 from rlcomp.data.template import check_wording
+from rlcomp.interfaces.task import Example, Task
 
 
 class NextToken(metaclass=Checked):

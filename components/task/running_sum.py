@@ -7,8 +7,8 @@ import re
 from itertools import accumulate, pairwise
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt
-from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
-from rlcomp.data.task import Example, is_held_out
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example, is_held_out
 
 
 class Sorting(metaclass=Checked):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
 from rlcomp.data.corpus import Document, read_documents
-from rlcomp.data.task import Example, document_example
+from rlcomp.data.task import document_example
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
 
 
 class Text(metaclass=Checked):

@@ -11,8 +11,9 @@ from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import encode_texts
-from rlcomp.data.task import Example, Task, permutation
+from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example, Task
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 # Tasks up to this size have every example measured; of larger ones, a fixed sample of 256.

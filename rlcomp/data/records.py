@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """The texts of one example, in the order of :class:`rlcomp.data.task.Example`."""
+    """The texts of one example, in the order of :class:`rlcomp.interfaces.task.Example`."""
 
     prompt: str
     answer: str

@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.data.masked_text import span_problem
 from rlcomp.data.positions import Position, Span, Tokenised
-from rlcomp.data.task import Task
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Task
 from rlcomp.text.token_bytes import encoded_with_ends
 
 

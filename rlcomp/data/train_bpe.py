@@ -9,8 +9,8 @@ from transformers import PreTrainedTokenizerFast
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.data.examples import training_examples
-from rlcomp.data.task import Task
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Task
 from rlcomp.text.tokenizer import SPECIAL, small_tokenizer
 
 
@@ -36,7 +36,7 @@ def bpe_tokenizer(
         Sennrich et al. 2016, arXiv:1508.07909; on bytes: Radford et al. 2019, section 2.2.
 
     Examples:
-        >>> from rlcomp.data.task import Example
+        >>> from rlcomp.interfaces.task import Example
         >>> class Corpus:
         ...     held_out = 0.0
         ...

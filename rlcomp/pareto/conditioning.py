@@ -14,9 +14,9 @@ from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import check_prompts_fit
-from rlcomp.data.task import Example, Task
 from rlcomp.errors import ShapeError
 from rlcomp.functional.simplex import dirichlet, nearest_point
+from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record
 from rlcomp.pareto.objectives import as_multi_objective
 from rlcomp.seed import new_generator

@@ -16,8 +16,8 @@ from rlcomp.data.examples import (
     prompt_batch,
     training_examples,
 )
-from rlcomp.data.task import Example, is_held_out
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example, is_held_out
 from rlcomp.text.tokenizer import byte_tokenizer
 
 

@@ -10,8 +10,8 @@ from components.task.next_token import NextToken
 from components.task.text import Text
 from rlcomp.data.positions import Span, Tokenised
 from rlcomp.data.spans import CorpusSpans, Maskable
-from rlcomp.data.task import Example
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.text.tokenizer import byte_tokenizer
 
 BYTES = byte_tokenizer()

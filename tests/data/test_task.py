@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.data.task import is_held_out, permutation
+from rlcomp.data.task import permutation
 
 
 @given(st.integers(1, 300), st.integers(0, 2**63), st.text(max_size=5))
@@ -36,23 +36,3 @@ def test_every_index_is_first_about_equally_often():
     first = Counter(next(permutation(8, seed, "x")) for seed in range(4000))
 
     assert all(abs(first[index] - 500) < 5 * 21 for index in range(8))
-
-
-@given(st.floats(0, 0.9), st.integers(0, 100))
-def test_the_held_out_share_is_the_fraction(fraction, start):
-    # Binomial: 1,000 prompts, standard deviation at most 16.
-    held = sum(is_held_out(f"{start}/{n}", fraction) for n in range(1000))
-
-    assert abs(held - 1000 * fraction) < 6 * 16
-
-
-@given(st.text(st.characters(codec="utf-8")), st.floats(0, 0.99), st.floats(0, 0.99))
-def test_a_larger_fraction_only_adds_prompts(prompt, one, other):
-    low, high = sorted((one, other))
-
-    assert is_held_out(prompt, high) or not is_held_out(prompt, low)
-
-
-@given(st.text(st.characters(codec="utf-8")))
-def test_nothing_is_held_out_at_fraction_0(prompt):
-    assert not is_held_out(prompt, 0.0)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.task.text import Text
-from rlcomp.data.task import Example
 from rlcomp.data.train_bpe import bpe_tokenizer
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
 from rlcomp.text.token_bytes import encoded_with_ends, token_bytes
 from rlcomp.text.tokenizer import load_tokenizer
 

@@ -6,8 +6,8 @@ from tensordict import TensorDict
 from tokenizers import AddedToken
 
 from rlcomp.data.examples import prompt_batch
-from rlcomp.data.task import Example
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.thoughts import (
     ThoughtEnd,

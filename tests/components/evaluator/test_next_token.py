@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from components.evaluator.next_token import NextTokenEvaluator
-from rlcomp.data.task import Example
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel

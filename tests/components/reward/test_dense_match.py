@@ -4,10 +4,10 @@ from tokenizers import AddedToken
 
 from components.reward.dense_match import DenseMatch
 from rlcomp.data.examples import prompt_batch
-from rlcomp.data.task import Example
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.io.state import owned
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel

@@ -10,9 +10,9 @@ from components.advantage.leave_one_out import LeaveOneOut
 from components.reward.information_gain import InformationGain
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch
-from rlcomp.data.task import Example
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm

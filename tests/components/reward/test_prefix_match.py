@@ -5,8 +5,8 @@ from tokenizers import AddedToken
 
 from components.reward.prefix_match import PrefixMatch
 from rlcomp.data.examples import prompt_batch
-from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 from rlcomp.text.rows import encode_rows

@@ -9,8 +9,8 @@ from components.advantage.group_mean import GroupMean
 from components.advantage.noon import Noon
 from components.reward.thought_likelihood import ThoughtLikelihood
 from rlcomp.data.examples import prompt_batch
-from rlcomp.data.task import Example
 from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.task import Example
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.rows import encode_rows

@@ -4,8 +4,8 @@ import torch
 from components.sampler.demonstrations import Demonstrations
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
-from rlcomp.data.task import Example, is_held_out
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example, is_held_out
 from rlcomp.text.tokenizer import byte_tokenizer
 
 

@@ -6,8 +6,8 @@ import torch
 from components.sampler.uniform import Uniform
 from components.task.sorting import Sorting
 from rlcomp.batch import decode_texts
-from rlcomp.data.task import is_held_out
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import is_held_out
 from rlcomp.text.tokenizer import byte_tokenizer
 
 

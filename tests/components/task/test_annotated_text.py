@@ -2,8 +2,8 @@ import pytest
 
 from components.position.every import EveryToken
 from components.task.annotated_text import AnnotatedText
-from rlcomp.data.task import Example
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.text.tokenizer import byte_tokenizer
 
 

@@ -5,8 +5,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from components.task.file import File
-from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example
 
 PATTERN = OmegaConf.load(Path(__file__).parents[3] / "conf" / "task" / "gsm8k.yaml").answer_pattern
 

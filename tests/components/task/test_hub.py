@@ -3,8 +3,8 @@ import json
 import pytest
 
 from components.task.hub import Hub
-from rlcomp.data.task import Example
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
 
 
 def write(file, count: int) -> None:

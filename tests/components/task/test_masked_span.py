@@ -8,8 +8,8 @@ from components.task.mask_proposal import MaskProposal
 from components.task.masked_span import MaskedSpan
 from components.task.text import Text
 from rlcomp.data.masked_text import mask_span, span_problem
-from rlcomp.data.task import Example
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
 from rlcomp.text.tokenizer import byte_tokenizer
 
 

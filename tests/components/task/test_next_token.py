@@ -13,9 +13,9 @@ from components.sampler.uniform import Uniform
 from components.task.next_token import NextToken
 from components.task.running_sum import RunningSum, running_sums
 from rlcomp.batch import decode_texts
-from rlcomp.data.task import Example
 from rlcomp.data.train_bpe import bpe_tokenizer
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.text.token_bytes import encoded_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 
