@@ -1,8 +1,9 @@
-"""Batch operations: texts as uint8 tensors, concatenation, trimming of padding."""
+"""Batch operations: texts and columns as uint8 tensors, concatenation, trimming of padding."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -10,13 +11,15 @@ import torch.nn.functional as F
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.errors import ShapeError
+from rlcomp.errors import DataError, ShapeError
 from rlcomp.keys import SCHEMA
 
 # 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
 _END = 255
 # Where `answers_group_id` names no group.
 _NO_GROUP = -1
+# What a row holds in place of a column that its example lacks.
+_NULL = "null"
 
 
 def encode_texts(texts: Sequence[str]) -> Tensor:
@@ -48,6 +51,46 @@ def decode_texts(table: Tensor) -> list[str]:
     return [row.tobytes().split(b"\xff", 1)[0].decode("utf-8") for row in rows]
 
 
+def encode_columns(rows: Sequence[Mapping[str, object]]) -> TensorDict:
+    """Encode the columns of examples (:class:`rlcomp.interfaces.task.Example`) as JSON texts.
+
+    Returns:
+        ``{name: [B, W]}``, uint8, of every name that a row holds; "null" where another row lacks
+        it or holds None.
+
+    Raises:
+        DataError: a value cannot be written as JSON.
+
+    Examples:
+        >>> columns = encode_columns([{"tests": ["f(1) == 2"]}, {"tests": None, "level": 3}])
+        >>> decode_columns(TensorDict({"columns": columns}, batch_size=[2]))
+        [{'tests': ['f(1) == 2']}, {'level': 3}]
+    """
+    names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
+    texts = {name: encode_texts([_json(name, row.get(name)) for row in rows]) for name in names}
+    return TensorDict(texts, batch_size=[len(rows)])
+
+
+def _json(name: str, value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"the column {name!r} of an example is {value!r:.60}, which is not JSON: {error}; make "
+            "it of texts, numbers, lists and mappings"
+        ) from error
+
+
+def decode_columns(batch: TensorDict) -> list[dict[str, object]]:
+    """Decode the ``columns`` of a batch: of each row, those that its example has."""
+    decoded: list[dict[str, object]] = [{} for _ in range(batch.shape[0])]
+    for name, table in batch["columns"].items() if "columns" in batch.keys() else ():
+        for row, text in zip(decoded, decode_texts(table), strict=True):
+            if text != _NULL:
+                row[name] = json.loads(text)
+    return decoded
+
+
 def _fill(key: str) -> int:
     return _END if key in SCHEMA and SCHEMA[key].text else 0
 
@@ -65,15 +108,14 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
     """
     if not batches:
         raise ShapeError("cat needs at least one batch")
-    keys = set(batches[0].keys())
+    keys = set(batches[0].keys()) - {"columns"}
     for batch in batches[1:]:
-        if set(batch.keys()) != keys:
-            raise ShapeError(
-                f"cannot join batches: only one has {sorted(keys ^ set(batch.keys()))}"
-            )
-    joined: dict[str, Tensor | TensorDict] = {}
+        only_one = keys ^ (set(batch.keys()) - {"columns"})
+        if only_one:
+            raise ShapeError(f"cannot join batches: only one has {sorted(only_one)}")
+    joined: dict[str, Tensor | TensorDict] = _join_columns(batches)
     shifts = _shifts(batches)
-    for key in batches[0].keys():
+    for key in (key for key in batches[0].keys() if key != "columns"):
         parts = [batch[key] for batch in batches]
         if key == "group_id":
             parts = [part + shift for part, shift in zip(parts, shifts, strict=True)]
@@ -85,6 +127,19 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
             parts = [_widen(part, width, _fill(key)) for part in parts]
         joined[key] = torch.cat(parts)
     return TensorDict(joined, batch_size=[sum(batch.shape[0] for batch in batches)])
+
+
+def _join_columns(batches: Sequence[TensorDict]) -> dict[str, Tensor | TensorDict]:
+    """The ``columns`` of all batches, where any has some; "null" where a batch lacks one."""
+    columns = [batch.get("columns", TensorDict({}, batch_size=batch.shape)) for batch in batches]
+    joined: dict[str, Tensor] = {}
+    for name in dict.fromkeys(name for part in columns for name in part.keys()):
+        tables = [part.get(name, encode_texts([_NULL] * len(part))) for part in columns]
+        width = max(table.shape[1] for table in tables)
+        device = batches[0]["group_id"].device if "group_id" in batches[0].keys() else None
+        joined[name] = torch.cat([_widen(table, width, _END).to(device) for table in tables])
+    rows = sum(map(len, columns))
+    return {"columns": TensorDict(joined, batch_size=[rows])} if joined else {}
 
 
 def _shifts(batches: Sequence[TensorDict]) -> list[int]:
@@ -109,7 +164,7 @@ def trim(batch: TensorDict) -> TensorDict:
     cut = {
         key: value[:, :width]
         for key, value in batch.items(include_nested=True, leaves_only=True)
-        if _per_token(key if isinstance(key, str) else key[-1], value, mask)
+        if key[0] != "columns" and _per_token(key if isinstance(key, str) else key[-1], value, mask)
     }
     return batch.copy().update(cut) if width < mask.shape[1] else batch
 

@@ -47,6 +47,7 @@ SCHEMA: dict[Key, Spec] = {
     "group_id": Spec("B", _I, "which prompt the row answers"),
     "prompt": Spec("B W", _U, "prompt text (rlcomp.batch.decode_texts)"),
     "answer": Spec("B W", _U, "the task's gold answer, text"),
+    "columns": Spec("B", "nested", "what else the task knows of the example: texts (JSON) by name"),
     "answer_ends": Spec("B W", _M, "a token of the answer, or all of it, ends with this byte"),
     "response": Spec("B W", _U, "decoded response text, special tokens removed"),
     "rollout_log_probs": Spec("B T", _F, "log-probs recorded while sampling"),

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from rlcomp.batch import cat, decode_texts, encode_texts, trim
-from rlcomp.errors import ShapeError
+from rlcomp.batch import cat, decode_columns, decode_texts, encode_columns, encode_texts, trim
+from rlcomp.errors import DataError, ShapeError
 
 
 def rows(widths: list[int], start: int = 1) -> TensorDict:
@@ -144,3 +144,45 @@ def test_trim_cuts_a_renamed_entry_by_its_shape_and_leaves_texts_alone():
 
     assert result["shaped"].shape == (2, 1)
     assert decode_texts(result["note"]) == ["a", "b"]
+
+
+def columned(*rows: dict[str, object]) -> TensorDict:
+    entries = {"group_id": torch.arange(len(rows)), "columns": encode_columns(rows)}
+    return TensorDict(entries, batch_size=[len(rows)])
+
+
+def test_columns_come_back_row_by_row_without_what_a_row_lacks():
+    rows = [{"tests": ["né"], "level": 3}, {"tests": None}, {"level": {"a": [1.5, None]}}]
+
+    assert decode_columns(columned(*rows)) == [rows[0], {}, rows[2]]
+
+
+def test_a_column_is_written_as_json():
+    # [1] and null: five characters and the end mark make the width.
+    table = encode_columns([{"n": [1]}, {}])["n"]
+
+    assert decode_texts(table) == ["[1]", "null"]
+    assert table.shape == (2, 5)
+
+
+def test_what_is_no_json_is_named():
+    with pytest.raises(DataError, match=r"the column 'seen' of an example is \{1\}, which is not"):
+        encode_columns([{"seen": {1}}])
+
+
+def test_batches_with_other_columns_join():
+    without = TensorDict({"group_id": torch.zeros(1, dtype=torch.int64)}, batch_size=[1])
+    first, second = columned({"a": "long text"}), columned({"a": "x", "b": 1}, {"b": 2})
+
+    joined = cat([without, first, second])
+
+    assert decode_columns(joined) == [{}, {"a": "long text"}, {"a": "x", "b": 1}, {"b": 2}]
+
+
+def test_a_column_that_is_called_as_a_key_is_not_trimmed():
+    batch = rows([2, 1])
+    batch["tokens"] = torch.zeros(2, 5, dtype=torch.int64)
+    batch["attention_mask"] = torch.tensor([[True, False, False, False, False]] * 2)
+    batch["columns"] = encode_columns([{"tokens": "abc"}, {"tokens": "d"}])
+
+    assert decode_columns(trim(batch)) == [{"tokens": "abc"}, {"tokens": "d"}]

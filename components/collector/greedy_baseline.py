@@ -45,6 +45,7 @@ class GreedyBaselineCollector(GroupCollector):
         "response",
         "answer",
         "answer_ends",
+        "columns",
         "policy_version",
         "example_id",
         "policy_prompt",

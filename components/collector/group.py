@@ -45,12 +45,13 @@ class GroupCollector(Component):
         "response",
         "answer",
         "answer_ends",
+        "columns",
         "policy_version",
         "example_id",
         "policy_prompt",
         "preference",
     )
-    optional = ("answer_ends", "example_id", "policy_prompt", "preference")
+    optional = ("answer_ends", "columns", "example_id", "policy_prompt", "preference")
     fresh = True
 
     def __init__(

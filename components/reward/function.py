@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from rlcomp.arguments import NonEmptyText
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.reward import TextReward
-
-_OFFERED = ("prompt", "response", "answer")
 
 
 class Function(TextReward):
-    """Reward from a user function of any of ``prompt``, ``response``, ``answer``.
+    """Reward from a user function of any of prompt, response, answer and the task's columns.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`.
 
     Args:
-        function: such as ``def brevity(response): return -len(response) / 100``; None or NaN means
-            "cannot be judged", an exception stops the run. In yaml: ``{_target_: my_module.brevity,
-            _partial_: true}``.
+        function: such as ``def passed(response, unit_tests): ...``, called by name with what it
+            names of ``prompt``, ``response``, ``answer`` and the columns of the example; a
+            parameter with a default keeps it where the example lacks that column, ``**columns``
+            gets all that are not named. None or NaN means "cannot be judged", an exception stops
+            the run. In yaml: ``{_target_: my_module.passed, _partial_: true}``.
         name: of the part.
 
     Raises:
-        ConfigError: the function needs an argument that no text reward has.
+        ConfigError: the function cannot be called by name; when called: it needs a column that the
+            example lacks.
 
     Examples:
-        >>> Function(function=lambda response: -float(len(response))).score("", "four", "")
-        -4.0
+        >>> passed = Function(function=lambda response, longest: float(len(response) <= longest))
+        >>> passed.score_row({"prompt": "", "response": "four", "answer": "", "longest": 3})
+        0.0
     """
 
     def __init__(
@@ -37,25 +40,43 @@ class Function(TextReward):
         super().__init__()
         self.function = function
         self.name = name
-        self._named = _named(function)
+        self._named, self._needed = _parameters(function)
+        kinds = [one.kind for one in inspect.signature(function).parameters.values()]
+        self._takes_all = inspect.Parameter.VAR_KEYWORD in kinds
 
-    def score(self, prompt: str, response: str, answer: str) -> float | None:
+    def score_row(self, row: Mapping[str, object]) -> float | None:
         """The value of the function."""
-        texts = {"prompt": prompt, "response": response, "answer": answer}
-        return self.function(**{name: texts[name] for name in self._named})
+        for name in self._needed:
+            if name not in row:
+                raise ConfigError(
+                    f"Function: the function needs {name!r}, which this example does not have"
+                    f"{nearest(name, row)}; a reward is called with prompt, response, answer and "
+                    "the columns of its task: rename the parameter, or give it a default"
+                )
+        return self.function(**{name: row[name] for name in row if self._takes(name)})
+
+    def _takes(self, name: str) -> bool:
+        own = name in TextReward.reads or name in _fixed(self.function)
+        return name in self._named or (self._takes_all and not own)
 
 
-def _named(function: Callable[..., object]) -> list[str]:
+def _parameters(function: Callable[..., object]) -> tuple[list[str], list[str]]:
+    """The parameters of a function that are filled in by name, and those of them without default.
+
+    What a partial fixed is the user's own, even if a column is called the same.
+    """
     if not callable(function):
         raise ConfigError(f"Function: function is {function!r}: must be callable")
-    parameters = inspect.signature(function).parameters
-    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    named = [name for name, p in parameters.items() if p.kind in by_name and name in _OFFERED]
-    for name, parameter in parameters.items():
-        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if name not in named and parameter.default is parameter.empty and not variadic:
+    parameters = inspect.signature(function).parameters.values()
+    for one in parameters:
+        if one.kind is one.POSITIONAL_ONLY and one.default is one.empty:
             raise ConfigError(
-                f"Function: the function needs {name!r}; a reward is called by name with "
-                f"{', '.join(_OFFERED)}: rename the parameter or give it a default"
+                f"Function: {one.name!r} is positional-only, but a reward is called by name"
             )
-    return named
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    free = [one for one in parameters if one.kind in by_name and one.name not in _fixed(function)]
+    return [one.name for one in free], [one.name for one in free if one.default is one.empty]
+
+
+def _fixed(function: Callable[..., object]) -> Iterable[str]:
+    return function.keywords if isinstance(function, functools.partial) else ()

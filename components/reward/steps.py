@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import torch
@@ -13,10 +13,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
-from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import DataError
-from rlcomp.interfaces.reward import TextReward, put_reward
+from rlcomp.interfaces.reward import TextReward, put_reward, text_rows
 from rlcomp.metrics import record, recording
 
 
@@ -31,8 +30,9 @@ class Steps(Component):
     up; ``rewards`` gets the mean over the steps as ``steps``. A step that cannot be judged is no
     step; a response without any has no valid reward.
 
-    Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``. Runs the
-    outcome's reward, writes its four keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``.
+    Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``, and where
+    they are there ``columns`` (``{name: [B, W]}``). Runs the outcome's reward, writes its four
+    keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``.
 
     Args:
         outcome: the reward of the whole response.
@@ -49,6 +49,7 @@ class Steps(Component):
     """
 
     reads = ("prompt", "answer", "tokens", "response_mask")
+    optional = ("columns",)
     writes = ("reward", "rewards", "correct", "reward_valid", "token_reward", "step_end")
     runs = ("outcome",)
     contained = True
@@ -73,12 +74,11 @@ class Steps(Component):
         """Run the outcome's reward, and score every step."""
         mask = batch["response_mask"].cpu()
         reward, count = torch.zeros(mask.shape), torch.zeros(mask.shape)
-        texts = zip(decode_texts(batch["prompt"]), decode_texts(batch["answer"]), strict=True)
-        for row, (prompt, answer) in enumerate(texts):
+        for row, asked in enumerate(text_rows(batch, ("prompt", "answer"))):
             ids = batch["tokens"][row].cpu()[mask[row]].tolist()
             places = mask[row].nonzero()[:, 0]
             for text, tokens in self._steps(ids):
-                score = self._score(prompt, text, answer)
+                score = self._score({**asked, "response": text}, text)
                 if score is not None:
                     reward[row, places[tokens - 1]] += score
                     count[row, places[tokens - 1]] += 1
@@ -117,8 +117,8 @@ class Steps(Component):
         )
         return text
 
-    def _score(self, prompt: str, text: str, answer: str) -> float | None:
-        score = self.step.score(prompt, text, answer)
+    def _score(self, row: Mapping[str, object], text: str) -> float | None:
+        score = self.step.score_row(row)
         if score is None or math.isnan(score):
             return None
         if math.isinf(score):

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.batch import encode_texts
+from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example, Task
@@ -135,7 +135,8 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
     """A new batch of the examples' prompts and answers, ``batch_size=[len(examples)]``.
 
     Returns:
-        ``prompt``, ``answer`` and ``answer_ends``, shape ``[P, W]``.
+        ``prompt``, ``answer`` and ``answer_ends``, shape ``[P, W]``; ``columns``, where an example
+        has any (:func:`rlcomp.batch.decode_columns`).
     """
     answer = encode_texts([example.answer for example in examples])
     ends = torch.zeros(answer.shape, dtype=torch.bool)
@@ -144,8 +145,11 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
         places = (whole,) if example.answer_ends is None else example.answer_ends
         ends[row, [place - 1 for place in places if place]] = True
     prompt = encode_texts([example.prompt for example in examples])
-    entries = {"prompt": prompt, "answer": answer, "answer_ends": ends}
-    return TensorDict(entries, batch_size=[len(examples)])
+    made = TensorDict(
+        {"prompt": prompt, "answer": answer, "answer_ends": ends}, batch_size=[len(examples)]
+    )
+    columns = encode_columns([example.columns for example in examples])
+    return made.update({"columns": columns}) if columns.keys() else made
 
 
 @runtime_checkable

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.batch import decode_texts
+from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import DataError
+from rlcomp.keys import Key
 from rlcomp.metrics import record
 
 
 class TextReward(Component):
-    """A reward computed from prompt, response and gold answer, row by row.
+    """A reward computed from prompt, response, gold answer and columns, row by row.
 
-    A subclass defines :meth:`score` and a ``name``. A response that cannot be judged (``None`` or
-    NaN) gets reward 0 and ``reward_valid`` False, so that it is not trained on; an exception stops
-    the run, because a broken verifier must never train a model.
+    A subclass defines a ``name`` and :meth:`score`, or :meth:`score_row` if it needs the
+    columns of the example (:class:`rlcomp.interfaces.task.Example`): unit tests, a rubric. A
+    response that cannot be judged (``None`` or NaN) gets reward 0 and ``reward_valid`` False,
+    so that it is not trained on; an exception stops the run, because a broken verifier must
+    never train a model.
 
-    Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts). Writes ``reward``, float32
-    ``[B]``, ``rewards`` (``{name: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records
+    Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and where they are
+    there ``columns`` (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``,
+    ``rewards`` (``{name: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records
     ``reward/mean``, ``reward/correct`` (both over valid rows) and ``reward/invalid_fraction``.
 
     Attributes:
@@ -32,14 +35,22 @@ class TextReward(Component):
     """
 
     reads = ("prompt", "response", "answer")
+    optional = ("columns",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     name: str
 
-    @abstractmethod
     def score(self, prompt: str, response: str, answer: str) -> float | None:
         """The reward of one response, or None where it cannot be judged."""
         raise NotImplementedError
+
+    def score_row(self, row: Mapping[str, object]) -> float | None:
+        """The reward of one row: ``prompt``, ``response``, ``answer`` and each column by name.
+
+        A column that the example lacks, or that is null there, is not in the row; neither is one
+        that is called as one of the three texts.
+        """
+        return self.score(*(str(row[key]) for key in TextReward.reads))
 
     def is_correct(self, score: float) -> bool:
         """Whether a score means that the response is right: 1 or more by default."""
@@ -47,8 +58,7 @@ class TextReward(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row; write the reward entries."""
-        texts = zip(*(decode_texts(batch[key]) for key in TextReward.reads), strict=True)
-        scores = [self._checked(*row) for row in texts]
+        scores = [self._checked(row) for row in text_rows(batch, TextReward.reads)]
         device = batch["response"].device
         values = [0.0 if s is None else s for s in scores]
         reward = torch.tensor(values, dtype=torch.float32, device=device)
@@ -57,13 +67,22 @@ class TextReward(Component):
         right = torch.tensor(correct, dtype=torch.bool, device=device)
         return put_reward(batch, reward, {self.name: reward}, right, valid)
 
-    def _checked(self, prompt: str, response: str, answer: str) -> float | None:
-        score = self.score(prompt, response, answer)
+    def _checked(self, row: Mapping[str, object]) -> float | None:
+        score = self.score_row(row)
         if score is None or math.isnan(score):
             return None
         if math.isinf(score):
-            raise DataError(f"{type(self).__name__} scored {response[:60]!r} with {score}")
+            raise DataError(f"{type(self).__name__} scored {row['response']!r:.62} with {score}")
         return float(score)
+
+
+def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]:
+    """Each row of a batch by name: the columns of its example, and its texts of these keys."""
+    rows = decode_columns(batch)
+    for key in keys:
+        for row, text in zip(rows, decode_texts(batch[key]), strict=True):
+            row[key] = text
+    return rows
 
 
 def put_reward(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -19,6 +20,8 @@ class Example:
             answer by itself; None: the whole answer only.
         source: what is held out or not as a whole, such as the text that prompts are cut from; by
             default the prompt.
+        columns: what else rewards and readers are told, by name: unit tests, a rejected answer, a
+            rubric; values that JSON can hold. None is as good as missing.
     """
 
     prompt: str
@@ -26,6 +29,7 @@ class Example:
     demonstration: str
     answer_ends: tuple[int, ...] | None = None
     source: str | None = None
+    columns: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def held_out_by(self) -> str:

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.batch import encode_texts
+from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.keys import SCHEMA, Key, check_key
 from rlcomp.seed import named_seed
 
@@ -144,9 +144,15 @@ def _preferences(row: Tensor) -> Tensor:
     return torch.stack([first, 1 - first], 1)
 
 
-_ROWS: dict[Key, Callable[[Tensor], Tensor]] = {
+def _columns(row: Tensor) -> TensorDict:
+    """A list in every row, a number in every other one."""
+    return encode_columns([{"tests": [n], **({} if n % 2 else {"level": n})} for n in row.tolist()])
+
+
+_ROWS: dict[Key, Callable[[Tensor], Tensor | TensorDict]] = {
     "advantage_scale": _scales,
     "answer_ends": lambda row: torch.tensor([[True, False]]).repeat(len(row), 1),
+    "columns": _columns,
     "group_id": _group_ids,
     "reward_valid": lambda row: row != _INVALID_ROW,
     "chosen": lambda row: row % 2 == 0,

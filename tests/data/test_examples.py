@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers.processors import TemplateProcessing
 
-from rlcomp.batch import decode_texts
+from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.data.examples import (
     ShuffledEpochs,
     check_demonstrations_fit,
@@ -236,3 +236,15 @@ def test_prompts_out_of_one_source_are_held_out_together():
     held_out = {cut.is_held_out(0.5) for cut in cuts}
 
     assert held_out == {is_held_out("speech 7", 0.5)}
+
+
+def test_a_batch_of_prompts_holds_the_columns_of_its_examples():
+    examples = [Example("a", "", "", columns={"tests": ["1"]}), Example("b", "", "")]
+
+    assert decode_columns(prompt_batch(examples)) == [{"tests": ["1"]}, {}]
+
+
+def test_a_batch_of_prompts_without_columns_has_no_such_entry():
+    examples = [Example("a", "", ""), Example("b", "", "", columns={"tests": None})]
+
+    assert "columns" not in prompt_batch(examples).keys()

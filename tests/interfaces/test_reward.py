@@ -2,10 +2,11 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rlcomp.batch import encode_texts
+from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import DataError
 from rlcomp.interfaces.reward import TextReward, put_reward
 from rlcomp.metrics import recording
+from rlcomp.testing import check_component
 
 INF, NAN = float("inf"), float("nan")
 
@@ -113,3 +114,30 @@ def test_what_stands_where_the_reward_is_invalid_does_not_matter():
 
     assert result["reward"].tolist() == [2.0, 0.0, 0.0]
     assert result["correct"].tolist() == [True, False, False]
+
+
+class Level(TextReward):
+    """The column ``level``, 0 without one; -1 for the prompt "another"."""
+
+    name = "level"
+
+    def score_row(self, row):
+        return -1.0 if row["prompt"] == "another" else float(row.get("level", 0))
+
+
+def test_a_subclass_can_read_the_columns_of_each_row():
+    asked = batch("r", "r")
+    asked["columns"] = encode_columns([{"level": 3}, {"other": 4}])
+
+    assert Level()(asked)["reward"].tolist() == [3.0, 0.0]
+
+
+def test_a_column_does_not_stand_in_for_a_text():
+    asked = batch("r")
+    asked["columns"] = encode_columns([{"prompt": "another", "level": 2}])
+
+    assert Level()(asked)["reward"].tolist() == [2.0]
+
+
+def test_a_reward_that_reads_columns_keeps_the_contract():
+    check_component(Level())

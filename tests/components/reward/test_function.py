@@ -1,14 +1,23 @@
+import functools
+
 import pytest
 
 from components.reward.function import Function
+from rlcomp.batch import encode_texts
+from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
+
+
+def row(prompt, response, answer, **columns):
+    return {**columns, "prompt": prompt, "response": response, "answer": answer}
 
 
 def test_a_function_gets_the_arguments_it_names():
     def score(answer, prompt):
         return float(prompt == "p" and answer == "a")
 
-    assert Function(function=score).score("p", "r", "a") == 1.0
+    assert Function(function=score).score_row(row("p", "r", "a")) == 1.0
 
 
 def test_optional_arguments_of_its_own_keep_their_defaults():
@@ -16,7 +25,7 @@ def test_optional_arguments_of_its_own_keep_their_defaults():
         assert not rest
         return float(len(response) <= limit)
 
-    assert Function(function=score).score("", "four", "") == 0.0
+    assert Function(function=score).score_row(row("", "four", "")) == 0.0
 
 
 def test_an_object_that_can_be_called_is_a_function():
@@ -24,11 +33,11 @@ def test_an_object_that_can_be_called_is_a_function():
         def __call__(self, response):
             return float(len(response))
 
-    assert Function(function=Length()).score("", "abc", "") == 3.0
+    assert Function(function=Length()).score_row(row("", "abc", "")) == 3.0
 
 
 def test_none_means_that_it_cannot_be_judged():
-    assert Function(function=lambda response: None).score("", "", "") is None
+    assert Function(function=lambda response: None).score_row(row("", "", "")) is None
 
 
 def test_an_exception_of_the_function_stops_the_run():
@@ -36,12 +45,68 @@ def test_an_exception_of_the_function_stops_the_run():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Function(function=broken).score("", "", "")
+        Function(function=broken).score_row(row("", "", ""))
 
 
-def test_an_argument_that_no_reward_has_is_refused():
-    with pytest.raises(ConfigError, match=r"needs 'completion'; .* prompt, response, answer"):
-        Function(function=lambda completion: 0.0)
+def test_a_function_gets_the_columns_it_names():
+    def score(response, unit_tests):
+        return float(response in unit_tests)
+
+    scored = Function(function=score).score_row(row("", "2", "", unit_tests=["1", "2"], level=3))
+
+    assert scored == 1.0
+
+
+def test_a_parameter_with_a_default_takes_the_column_where_there_is_one():
+    reward = Function(function=lambda response, limit=3: float(len(response) <= limit))
+
+    assert reward.score_row(row("", "four", "", limit=4)) == 1.0
+    assert reward.score_row(row("", "four", "")) == 0.0
+
+
+def test_double_star_gets_all_columns_that_are_not_named():
+    def score(answer, level, **columns):
+        assert (answer, level, columns) == ("a", 3, {"tests": [1], "rubric": "kind"})
+        return 1.0
+
+    columns = {"level": 3, "tests": [1], "rubric": "kind"}
+
+    assert Function(function=score).score_row(row("p", "r", "a", **columns)) == 1.0
+
+
+def test_what_the_user_fixed_is_not_replaced_by_a_column_of_that_name():
+    def score(response, weight, **columns):
+        assert columns == {"level": 1}
+        return weight
+
+    fixed = functools.partial(score, weight=0.5)
+
+    assert Function(function=fixed).score_row(row("", "", "", weight=9.0, level=1)) == 0.5
+
+
+def test_a_column_that_the_example_lacks_is_named_beside_those_it_has():
+    reward = Function(function=lambda unit_test: 0.0)
+
+    with pytest.raises(ConfigError, match=r"needs 'unit_test', .* 'unit_tests'\? \(known: answer,"):
+        reward.score_row(row("", "", "", unit_tests=[]))
+
+
+def test_a_batch_hands_over_the_columns_of_each_row():
+    examples = [
+        Example("a", "", "", columns={"wanted": ["x", "y"]}),
+        Example("b", "", "", columns={"wanted": ["y"]}),
+    ]
+    batch = prompt_batch(examples)
+    batch["response"] = encode_texts(["x", "x"])
+
+    result = Function(function=lambda response, wanted: float(response in wanted))(batch)
+
+    assert result["reward"].tolist() == [1.0, 0.0]
+
+
+def test_what_cannot_be_given_by_name_is_refused():
+    with pytest.raises(ConfigError, match="'text' is positional-only"):
+        Function(function=lambda text, /: 0.0)
 
 
 def test_what_cannot_be_called_is_refused():

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
 from components.reward.steps import Steps, split_steps
-from rlcomp.batch import encode_texts
+from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
@@ -149,3 +149,14 @@ def test_no_rows_have_no_steps():
 
     assert steps(tokenizer, length)(batch)["step_end"].shape == (0, 3)
     assert torch.equal(batch["reward"], torch.zeros(0))
+
+
+def test_a_step_is_scored_with_the_columns_of_its_example():
+    tokenizer = character_tokenizer(characters="?abc;")
+    batch = answered(tokenizer, ["a;b", "a;b"])
+    batch["columns"] = encode_columns([{"good": ["a;"]}, {"good": ["b"]}])
+
+    scored = steps(tokenizer, lambda response, good: float(response in good), so_far=False)(batch)
+
+    # ? a ; b EOS: the first row's first step is good, the second row's second one.
+    assert scored["token_reward"].tolist() == [[0, 0, 1, 0, 0], [0, 0, 0, 0, 1]]
