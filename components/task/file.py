@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from rlcomp.arguments import Checked, Fraction, NonEmptyText
-from rlcomp.data.records import Fields, read_rows
-from rlcomp.interfaces.task import Example
+from rlcomp.arguments import Fraction, NonEmptyText
+from rlcomp.data.fields import Fields
+from rlcomp.data.record_task import RecordTask
+from rlcomp.data.records import read_rows
 
 
-class File(metaclass=Checked):
+class File(RecordTask):
     r"""The rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, validated on construction.
+
+    All columns but those of prompt, answer and demonstration become columns of the example, for
+    rewards (``reward=function``).
 
     Args:
         path: the file.
@@ -37,12 +41,6 @@ class File(metaclass=Checked):
         held_out: Fraction = 0.1,
     ) -> None:
         self.path = path
-        self.prompt_field = prompt_field
-        self.answer_field = answer_field
-        self.demonstration_field = demonstration_field
-        self.answer_pattern = answer_pattern
-        self.prompt_template = prompt_template
-        self.held_out = held_out
         fields = Fields(
             prompt_field=prompt_field,
             answer_field=answer_field,
@@ -50,12 +48,4 @@ class File(metaclass=Checked):
             answer_pattern=answer_pattern,
             prompt_template=prompt_template,
         )
-        self.texts = fields.texts(read_rows(path, fields.columns))
-
-    def __len__(self) -> int:
-        """How many examples there are, training and held out."""
-        return len(self.texts)
-
-    def example(self, index: int) -> Example:
-        """The example of one row."""
-        return Example(*self.texts[index])
+        super().__init__(fields, read_rows(path), held_out)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from rlcomp.arguments import Checked, Fraction, NonEmptyText
-from rlcomp.data.records import Fields, hub_rows
-from rlcomp.interfaces.task import Example
+from rlcomp.arguments import Fraction, NonEmptyText
+from rlcomp.data.fields import Fields
+from rlcomp.data.record_task import RecordTask
+from rlcomp.data.records import hub_rows
 
 
-class Hub(metaclass=Checked):
+class Hub(RecordTask):
     r"""The rows of one split of a data set, from the hub or from a local folder or file.
+
+    All columns but those of prompt, answer and demonstration become columns of the example, for
+    rewards (``reward=function``).
 
     Args:
         name: the data set's name on the hub, or the path of a folder or file.
@@ -44,12 +48,6 @@ class Hub(metaclass=Checked):
         self.name = name
         self.subset = subset
         self.split = split
-        self.prompt_field = prompt_field
-        self.answer_field = answer_field
-        self.demonstration_field = demonstration_field
-        self.answer_pattern = answer_pattern
-        self.prompt_template = prompt_template
-        self.held_out = held_out
         fields = Fields(
             prompt_field=prompt_field,
             answer_field=answer_field,
@@ -57,12 +55,4 @@ class Hub(metaclass=Checked):
             answer_pattern=answer_pattern,
             prompt_template=prompt_template,
         )
-        self.texts = fields.texts(hub_rows(name, subset, split, fields.columns))
-
-    def __len__(self) -> int:
-        """How many examples there are, training and held out."""
-        return len(self.texts)
-
-    def example(self, index: int) -> Example:
-        """The example of one row."""
-        return Example(*self.texts[index])
+        super().__init__(fields, hub_rows(name, subset, split), held_out)

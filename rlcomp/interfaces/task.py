@@ -29,7 +29,7 @@ class Example:
     demonstration: str
     answer_ends: tuple[int, ...] | None = None
     source: str | None = None
-    columns: Mapping[str, object] = field(default_factory=dict)
+    columns: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     @property
     def held_out_by(self) -> str:

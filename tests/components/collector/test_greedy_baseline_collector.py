@@ -67,7 +67,7 @@ def test_it_writes_what_it_declares():
 
     batch = collector()(given)
 
-    told_of_none = {"answer_ends", "policy_prompt", "preference"}
+    told_of_none = {"answer_ends", "columns", "policy_prompt", "preference"}
     assert set(batch.keys()) == set(GreedyBaselineCollector.writes) - told_of_none
     assert batch["example_id"].tolist() == [5, 5, 5, 3, 3, 3]
 

@@ -28,7 +28,9 @@ def test_each_row_is_an_example(path):
     )
 
     assert len(task) == 2
-    assert task.example(1) == Example("Question: 2+1?\nAnswer: ", "3", "It is\n#### 3")
+    assert task.example(1) == Example(
+        "Question: 2+1?\nAnswer: ", "3", "It is\n#### 3", columns={"level": 2}
+    )
 
 
 def test_a_wrong_column_is_found_when_the_task_is_made(path):

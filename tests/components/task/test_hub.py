@@ -65,3 +65,15 @@ def test_a_row_that_does_not_fit_is_named(tmp_path):
 def test_a_data_set_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match=r"'.*nowhere', split 'train' cannot be loaded"):
         Hub(name=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.usefixtures("cache")
+def test_other_columns_go_along_without_pictures(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    columns = {"question": ["1?"], "answer": ["1"], "tests": [["a", "b"]]}
+    seen = [{"bytes": b"no picture", "path": None}]
+    table = datasets.Dataset.from_dict(columns | {"seen": seen})
+    (tmp_path / "data").mkdir()
+    table.cast_column("seen", datasets.Image()).to_parquet(tmp_path / "data" / "train.parquet")
+
+    assert Hub(name=str(tmp_path / "data")).example(0).columns == {"tests": ["a", "b"]}

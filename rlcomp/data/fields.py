@@ -1,0 +1,148 @@
+"""Examples from rows: which columns are prompt, answer and demonstration.
+
+No torch here, so that a bad file is found before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
+from typing import cast
+
+from rlcomp.data.records import Row
+from rlcomp.data.template import field_names
+from rlcomp.errors import ConfigError, DataError, nearest
+from rlcomp.interfaces.task import Example
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """Which columns of a row make an example; all others become columns of the example.
+
+    Attributes:
+        prompt_field: column of the question.
+        answer_field: column of the gold answer.
+        demonstration_field: column of the response to imitate; None: the answer itself.
+        answer_pattern: regular expression whose group 1 is the answer inside its column.
+        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
+
+    Raises:
+        ConfigError: the pattern or the template cannot be used.
+    """
+
+    prompt_field: str
+    answer_field: str
+    demonstration_field: str | None
+    answer_pattern: str | None
+    prompt_template: str
+
+    def __post_init__(self) -> None:
+        if self.answer_pattern is not None:
+            _check_pattern(self.answer_pattern)
+        _template_names(self.prompt_template)
+
+    def examples(self, rows: Iterable[Row]) -> list[Example]:
+        """The example of every row.
+
+        Raises:
+            ConfigError: the template names a column that a row does not have.
+            DataError: a row lacks a column, holds no text there, or its answer does not match.
+        """
+        return [self._example(row) for row in rows]
+
+    def _example(self, row: Row) -> Example:
+        answer = _text(row, self.answer_field)
+        if self.answer_pattern is not None:
+            answer = self._matched(row, answer)
+        demonstration = answer
+        if self.demonstration_field is not None:
+            demonstration = _text(row, self.demonstration_field)
+        used = (self.prompt_field, self.answer_field, self.demonstration_field)
+        others = {name: json_value(v) for name, v in row.columns.items() if name not in used}
+        return Example(self._prompt(row), answer, demonstration, columns=others)
+
+    def _matched(self, row: Row, text: str) -> str:
+        match = re.search(cast("str", self.answer_pattern), text)
+        if match is None or match[1] is None:
+            raise DataError(
+                f"{row.place}: answer_pattern {self.answer_pattern!r} does not match "
+                f"{self.answer_field!r}, which ends in {text[-60:]!r}"
+            )
+        return match[1]
+
+    def _prompt(self, row: Row) -> str:
+        values = {"prompt": _text(row, self.prompt_field)}
+        for name in _template_names(self.prompt_template) - {"prompt"}:
+            if name not in row.columns:
+                raise ConfigError(
+                    f"prompt_template names {{{name}}}, but {row.place} has no such column"
+                    f"{nearest(name, ['prompt', *row.columns])}"
+                )
+            values[name] = _text(row, name)
+        return self.prompt_template.format_map(values)
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ConfigError(f"answer_pattern {pattern!r} is no regular expression: {error}") from None
+    if groups < 1:
+        raise ConfigError(
+            f"answer_pattern {pattern!r} has no group: put the answer in parentheses, as in "
+            r"'####\s*(.+?)\s*$'"
+        )
+
+
+def _template_names(template: str) -> set[str]:
+    return field_names("prompt_template", template, "{prompt} and {column}")
+
+
+def _text(row: Row, column: str) -> str:
+    if column not in row.columns:
+        raise DataError(
+            f"{row.place}: the row has no column {column!r}{nearest(column, row.columns)}"
+        )
+    value = row.columns[column]
+    if isinstance(value, (float, Decimal)) and math.isfinite(value):
+        return _positional(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        shown = "empty (null)" if value is None else f"the {type(value).__name__} {value!r:.60}"
+        raise DataError(f"{row.place}: column {column!r} is {shown}, not a text or a finite number")
+    # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _positional(value: float | Decimal) -> str:
+    """A number as people write it.
+
+    Examples:
+        >>> [_positional(value) for value in (72.0, 1e22, 1e-7, 2.50)]
+        ['72', '10000000000000000000000', '0.0000001', '2.5']
+    """
+    text = f"{Decimal(str(value)):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def json_value(value: object) -> object:
+    """A value as JSON holds it; None for what it cannot hold (bytes, images).
+
+    Examples:
+        >>> json_value({"on": date(2024, 2, 29), "cost": Decimal("2.5"), "picture": b"..."})
+        {'on': '2024-02-29', 'cost': 2.5, 'picture': None}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): json_value(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(part) for part in value]
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    return value if isinstance(value, (str, int, float)) else None

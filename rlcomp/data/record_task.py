@@ -1,0 +1,33 @@
+"""Task whose examples are the records of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rlcomp.arguments import Checked
+from rlcomp.data.fields import Fields
+from rlcomp.data.records import Row
+from rlcomp.interfaces.task import Example
+
+
+class RecordTask(metaclass=Checked):
+    """Task whose examples are the rows of a data set, all read on construction.
+
+    Args:
+        fields: which of their columns make an example.
+        rows: one for each example.
+        held_out: share of the prompts, as worded, that only evaluators see.
+    """
+
+    def __init__(self, fields: Fields, rows: Iterable[Row], held_out: float) -> None:
+        self.fields = fields
+        self.held_out = held_out
+        self.examples = fields.examples(rows)
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return len(self.examples)
+
+    def example(self, index: int) -> Example:
+        """The example of one row."""
+        return self.examples[index]

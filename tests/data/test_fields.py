@@ -1,0 +1,189 @@
+import datetime
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.data.fields import Fields, json_value
+from rlcomp.data.records import Row, read_rows
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example
+
+
+def fields(**changes) -> Fields:
+    defaults = {
+        "prompt_field": "question",
+        "answer_field": "answer",
+        "demonstration_field": None,
+        "answer_pattern": None,
+        "prompt_template": "{prompt}",
+    }
+    return Fields(**{**defaults, **changes})
+
+
+def row(**columns) -> Row:
+    return Row("data.jsonl:7", {"question": "1+1?", "answer": "two #### 2", **columns})
+
+
+def parquet_of(folder, columns):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table(columns), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+def test_a_column_that_parquet_lacks_is_named_beside_all_it_has(tmp_path):
+    file = parquet_of(tmp_path, {"question": ["a"], "answer": ["b"], "level": [3]})
+
+    with pytest.raises(DataError, match=r"row 1: .*did you mean 'question'.*answer, level, quest"):
+        fields(prompt_field="qestion").examples(read_rows(str(file)))
+
+
+def test_without_more_ado_the_answer_is_its_column_and_the_demonstration():
+    assert fields().examples([row()]) == [Example("1+1?", "two #### 2", "two #### 2")]
+
+
+def test_the_pattern_finds_the_answer_and_the_demonstration_keeps_its_column():
+    found = fields(answer_pattern=r"####\s*(.+)$", demonstration_field="answer").examples([row()])
+
+    assert found == [Example("1+1?", "2", "two #### 2")]
+
+
+def test_without_a_demonstration_column_the_found_answer_is_the_demonstration():
+    assert fields(answer_pattern=r"####\s*(.+)$").examples([row()]) == [Example("1+1?", "2", "2")]
+
+
+def test_the_template_words_the_prompt_with_any_column():
+    template = "[{level}] {prompt} {{sic}}\n"
+
+    found = fields(prompt_template=template).examples([row(level=3)])
+
+    assert found[0].prompt == "[3] 1+1? {sic}\n"
+
+
+def test_braces_in_the_data_are_left_alone():
+    assert fields().examples([row(question="{x} {")])[0].prompt == "{x} {"
+
+
+def test_a_template_with_an_unknown_column_names_those_there():
+    with pytest.raises(ConfigError, match=r"\{leve\}.*did you mean 'level'.*known: answer, level"):
+        fields(prompt_template="{leve} {prompt}").examples([row(level=3)])
+
+
+@pytest.mark.parametrize("template", ["{", "{}", "{0}", "{prompt.x}", "{prompt[0]}", "{prompt:>9}"])
+def test_a_template_that_is_not_plain_is_refused(template):
+    with pytest.raises(ConfigError, match="prompt_template"):
+        fields(prompt_template=template)
+
+
+def test_a_row_without_the_column_names_line_and_nearest():
+    with pytest.raises(DataError, match=r"data.jsonl:7: .*'anser'; did you mean 'answer'"):
+        fields(answer_field="anser").examples([row()])
+
+
+NO_TEXT = [
+    (None, r"empty \(null\)"),
+    (True, "the bool True"),
+    (b"2", "the bytes b'2'"),
+    (float("nan"), "the float nan"),
+    (float("-inf"), "the float -inf"),
+    (Decimal("Infinity"), r"the Decimal Decimal\('Infinity'\)"),
+    (datetime.date(2020, 1, 31), r"the date datetime.date\(2020, 1, 31\)"),
+    (["2"], r"the list \['2'\]"),
+    ({"value": 2}, r"the dict \{'value': 2\}"),
+]
+
+
+@pytest.mark.parametrize("column", ["answer", "question"])
+@pytest.mark.parametrize(("value", "shown"), NO_TEXT)
+def test_a_column_that_holds_no_text_is_refused(column, value, shown):
+    words = rf"data.jsonl:7: column '{column}' is {shown}, not a text or a finite number"
+    with pytest.raises(DataError, match=words):
+        fields().examples([row(**{column: value})])
+
+
+def test_not_a_number_in_a_file_is_refused_by_its_line(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"question": "q", "answer": 1}\n{"question": "q", "answer": NaN}\n')
+
+    with pytest.raises(DataError, match=r"a.jsonl:2: column 'answer' is the float nan"):
+        fields().examples(read_rows(str(file)))
+
+
+NUMBERS = [
+    (72, "72"),
+    (72.0, "72"),
+    (2.5, "2.5"),
+    (-0.125, "-0.125"),
+    (100.0, "100"),
+    (1e22, "10000000000000000000000"),
+    (1e-7, "0.0000001"),
+    (0.1, "0.1"),
+    (Decimal("2.50"), "2.5"),
+    (Decimal("1E+3"), "1000"),
+]
+
+
+@pytest.mark.parametrize(("number", "text"), NUMBERS)
+def test_numbers_are_read_as_people_write_them(number, text):
+    assert fields().examples([row(answer=number)])[0].answer == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_comes_back_from_its_text(number):
+    text = fields().examples([row(answer=number)])[0].answer
+
+    assert float(text) == number
+    assert "e" not in text
+
+
+def test_a_lone_surrogate_becomes_a_question_mark():
+    text = json.loads('"a\\ud800b"')
+
+    assert fields().examples([row(question=text)])[0].prompt == "a?b"
+
+
+def test_an_answer_that_does_not_match_names_the_line():
+    with pytest.raises(DataError, match=r"data.jsonl:7: answer_pattern '== \(.\)' does not match"):
+        fields(answer_pattern="== (.)").examples([row()])
+
+
+def test_a_group_that_took_no_part_is_no_answer():
+    with pytest.raises(DataError, match="does not match"):
+        fields(answer_pattern="two|(three)").examples([row()])
+
+
+@pytest.mark.parametrize(("pattern", "words"), [("(", "no regular expression"), ("a", "no group")])
+def test_a_pattern_that_cannot_work_is_refused(pattern, words):
+    with pytest.raises(ConfigError, match=words):
+        fields(answer_pattern=pattern)
+
+
+def test_what_is_not_prompt_answer_or_demonstration_becomes_a_column():
+    rows = [row(solution="1+1=2", level=3, tests=["f(1) == 2"])]
+
+    found = fields(demonstration_field="solution", prompt_template="{level}: {prompt}").examples(
+        rows
+    )
+
+    assert found[0].columns == {"level": 3, "tests": ["f(1) == 2"]}
+
+
+def test_a_column_holds_json_and_nothing_where_that_cannot_be():
+    held = {
+        "cost": Decimal("2.5"),
+        "on": datetime.datetime(2024, 2, 29, 12),
+        "picture": b"...",
+        "calls": ({"arguments": (1, None)},),
+        "easy": True,
+    }
+
+    assert json_value(held) == {
+        "cost": 2.5,
+        "on": "2024-02-29T12:00:00",
+        "picture": None,
+        "calls": [{"arguments": [1, None]}],
+        "easy": True,
+    }
