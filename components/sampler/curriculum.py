@@ -6,19 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import PositiveInt, Probability
-from rlcomp.component import Component
-from rlcomp.data.examples import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.examples import ShuffledEpochs
+from rlcomp.data.prompt_sampler import TaskSampler
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.task import Task
+from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 
 
-class Curriculum(Component):
+class Curriculum(TaskSampler):
     """Pass-rate curriculum: draws part of the batch from prompts with a pass rate in a band.
 
     A share of the batch is drawn, uniformly and without replacement, from the examples whose pass
@@ -51,9 +50,7 @@ class Curriculum(Component):
         Bae et al. 2025, arXiv:2504.03380 (a band of pass rates, here measured in training).
     """
 
-    reads = ()
     writes = ("prompt", "answer", "answer_ends", "example_id")
-    fresh = True
 
     def __init__(
         self,
@@ -67,39 +64,39 @@ class Curriculum(Component):
         high: Probability = 0.8,
         exploration: Probability = 0.3,
     ) -> None:
-        super().__init__()
         if low > high:
             raise ConfigError(f"Curriculum: low is {low}, above high {high}: no pass rate fits")
-        check_enough(task, batch_size)
-        check_prompts_fit(task, tokenizer, context_length, max_new_tokens)
-        self.task = task
-        self.tokenizer = tokenizer
-        self.batch_size = batch_size
-        self.context_length = context_length
-        self.max_new_tokens = max_new_tokens
+        super().__init__(
+            task=task,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            max_new_tokens=max_new_tokens,
+        )
         self.low = low
         self.high = high
         self.exploration = exploration
-        self.examples = ShuffledEpochs(task, torch.initial_seed())
         self.pass_rates: dict[int, float] = {}
+
+    def start(self) -> None:
+        """Begin the first epoch, and seed the generator."""
+        self.examples = ShuffledEpochs(self.task, torch.initial_seed())
         self.generator = new_generator()
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of ``batch_size`` prompts, none of them twice."""
-        chosen = {index: self.task.example(index) for index in self._in_band()}
-        record("curriculum/in_band", len(chosen) / self.batch_size)
+    def take(self, count: int) -> list[tuple[int, Example]]:
+        """The next examples, none of them twice."""
+        chosen = {index: self.task.example(index) for index in self._in_band(count)}
+        record("curriculum/in_band", len(chosen) / count)
         record("curriculum/tried", len(self.pass_rates))
         walk = self.examples.numbered()
-        while len(chosen) < self.batch_size:
+        while len(chosen) < count:
             chosen.setdefault(*next(walk))
-        made = prompt_batch(list(chosen.values()))
-        made["example_id"] = torch.tensor(list(chosen), dtype=torch.int64)
-        return made
+        return list(chosen.items())
 
-    def _in_band(self) -> Iterator[int]:
+    def _in_band(self, count: int) -> Iterator[int]:
         """Draws from the band: the non-exploration share, or all of the band if it is smaller."""
         band = [index for index, r in self.pass_rates.items() if self.low <= r <= self.high]
-        known = torch.rand(self.batch_size, generator=self.generator) >= self.exploration
+        known = torch.rand(count, generator=self.generator) >= self.exploration
         order = torch.randperm(len(band), generator=self.generator)
         return (band[place] for place in order[: int(known.sum())].tolist())
 

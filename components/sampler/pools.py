@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import torch
-from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeFloat, PositiveInt
-from rlcomp.component import Component
-from rlcomp.data.examples import ShuffledEpochs, check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.examples import ShuffledEpochs
+from rlcomp.data.prompt_sampler import PromptSampler
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.interfaces.task import Task
+from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import progress, record
 from rlcomp.seed import named_seed, new_generator
 
 
-class Pools(Component):
+class Pools(PromptSampler):
     """Task mixture whose weights are interpolated linearly over the phase.
 
     A curriculum from easy to hard: ``weights_start`` on the easy task, ``weights_end`` on the hard
@@ -25,8 +25,7 @@ class Pools(Component):
     epochs. The places in the epochs are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
-    (``[B, W]`` bool) of a new batch. Records
-    ``pools/<task>``, the share of each task in the batch.
+    (``[B, W]`` bool) of a new batch. Records ``pools/<task>``, the share of each task in the batch.
 
     Args:
         tasks: by name; held-out prompts of each are left out.
@@ -42,10 +41,6 @@ class Pools(Component):
         DataError: a prompt leaves no room for the answer.
     """
 
-    reads = ()
-    writes = ("prompt", "answer", "answer_ends")
-    fresh = True
-
     def __init__(
         self,
         *,
@@ -57,37 +52,35 @@ class Pools(Component):
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            max_new_tokens=max_new_tokens,
+        )
         _check_weights("weights_start", list(tasks), weights_start)
         _check_weights("weights_end", list(tasks), weights_end)
         for task in tasks.values():
-            check_enough(task, 1)
-            check_prompts_fit(task, tokenizer, context_length, max_new_tokens)
+            self.check(task, 1)
         self.tasks = dict(tasks)
         self.weights_start = dict(weights_start)
         self.weights_end = dict(weights_end)
-        self.tokenizer = tokenizer
-        self.batch_size = batch_size
-        self.context_length = context_length
-        self.max_new_tokens = max_new_tokens
         seed = torch.initial_seed()
         self.examples = {
             name: ShuffledEpochs(task, named_seed(seed, name)) for name, task in tasks.items()
         }
         self.generator = new_generator()
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of ``batch_size`` prompts."""
+    def take(self, count: int) -> list[tuple[int, Example]]:
+        """The next examples of each task, as many as are drawn of it."""
         share = torch.tensor(self.shares(progress()), dtype=torch.float64)
-        drawn = torch.multinomial(
-            share, self.batch_size, replacement=True, generator=self.generator
-        )
-        chosen = []
+        drawn = torch.multinomial(share, count, replacement=True, generator=self.generator)
+        chosen: list[tuple[int, Example]] = []
         for place, (name, examples) in enumerate(self.examples.items()):
-            count = int((drawn == place).sum())
-            record(f"pools/{name}", count / self.batch_size)
-            chosen += examples.take(count)
-        return prompt_batch(chosen)
+            own = int((drawn == place).sum())
+            record(f"pools/{name}", own / count)
+            chosen += islice(examples.numbered(), own)
+        return chosen
 
     def shares(self, at: float) -> list[float]:
         """The expected share of each task at a progress in [0, 1] of the phase."""

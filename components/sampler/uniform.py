@@ -3,63 +3,28 @@
 from __future__ import annotations
 
 import torch
-from tensordict import TensorDict
-from transformers import PreTrainedTokenizerBase
 
-from rlcomp.arguments import PositiveInt
-from rlcomp.component import Component
-from rlcomp.data.examples import check_enough, check_prompts_fit, prompt_batch
-from rlcomp.interfaces.task import Example, Task
+from rlcomp.data.prompt_sampler import TaskSampler
+from rlcomp.interfaces.task import Example
 from rlcomp.seed import new_generator
 
 
-class Uniform(Component):
+class Uniform(TaskSampler):
     """Draw training prompts uniformly, without replacement within a batch.
 
-    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
-    (``[B, W]`` bool) of a new batch.
-
-    Args:
-        task: where examples come from; held-out prompts are never drawn.
-        tokenizer: measures the prompts once, at construction.
-        batch_size: prompts per batch (``B``).
-        context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-
-    Raises:
-        ConfigError: the task has fewer training examples than ``batch_size``.
-        DataError: a prompt leaves no room for the answer.
+    Reads, writes and arguments: see :class:`rlcomp.data.prompt_sampler.TaskSampler`.
     """
 
-    reads = ()
-    writes = ("prompt", "answer", "answer_ends")
-    fresh = True
-
-    def __init__(
-        self,
-        *,
-        task: Task,
-        tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
-        context_length: PositiveInt,
-        max_new_tokens: PositiveInt,
-    ) -> None:
-        super().__init__()
-        check_enough(task, batch_size)
-        check_prompts_fit(task, tokenizer, context_length, max_new_tokens)
-        self.task = task
-        self.tokenizer = tokenizer
-        self.batch_size = batch_size
-        self.context_length = context_length
-        self.max_new_tokens = max_new_tokens
+    def start(self) -> None:
+        """Seed the generator."""
         self.generator = new_generator()
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of ``batch_size`` prompts."""
+    def take(self, count: int) -> list[tuple[int, Example]]:
+        """Draw examples."""
         chosen: dict[int, Example] = {}
-        while len(chosen) < self.batch_size:
+        while len(chosen) < count:
             index = int(torch.randint(len(self.task), (), generator=self.generator))
             example = self.task.example(index)
             if not example.is_held_out(self.task.held_out):
                 chosen.setdefault(index, example)
-        return prompt_batch(list(chosen.values()))
+        return list(chosen.items())

@@ -1,0 +1,109 @@
+"""Base classes of prompt samplers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.data.examples import check_enough, check_prompts_fit, prompt_batch
+from rlcomp.interfaces.task import Example, Task
+from rlcomp.keys import Key
+
+
+class PromptSampler(Component):
+    """Makes a new batch of the prompts that :meth:`take` chooses.
+
+    A sampler that lists ``example_id`` among its ``writes`` has the indices written.
+
+    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
+    (``[B, W]`` bool) of a new batch, and ``columns`` where an example has any.
+
+    Args:
+        tokenizer: measures the prompts once, at construction.
+        batch_size: prompts per batch (``B``).
+        context_length: tokens the model can hold.
+        max_new_tokens: tokens an answer may take.
+    """
+
+    reads = ()
+    writes: ClassVar[tuple[Key, ...]] = ("prompt", "answer", "answer_ends")
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        context_length: PositiveInt,
+        max_new_tokens: PositiveInt,
+    ) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.batch_size = batch_size
+        self.context_length = context_length
+        self.max_new_tokens = max_new_tokens
+
+    def check(self, task: Task, count: int) -> None:
+        """Refuse a task of fewer training examples, or whose prompts leave no room for an answer.
+
+        Raises:
+            ConfigError: the task has fewer than ``count`` training examples.
+            DataError: a prompt leaves no room for the answer.
+        """
+        check_enough(task, count)
+        check_prompts_fit(task, self.tokenizer, self.context_length, self.max_new_tokens)
+
+    def take(self, count: int) -> list[tuple[int, Example]]:
+        """The next examples, each with its index in its task."""
+        raise NotImplementedError
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """A new batch of ``batch_size`` prompts."""
+        taken = self.take(self.batch_size)
+        made = prompt_batch([example for _, example in taken])
+        if "example_id" in self.writes:
+            made["example_id"] = torch.tensor([index for index, _ in taken], dtype=torch.int64)
+        return made
+
+
+class TaskSampler(PromptSampler):
+    """A prompt sampler of one task.
+
+    Args:
+        task: where examples come from; held-out prompts are left out.
+        tokenizer: measures the prompts once, at construction.
+        batch_size: prompts per batch (``B``).
+        context_length: tokens the model can hold.
+        max_new_tokens: tokens an answer may take.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: a prompt leaves no room for the answer.
+    """
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        context_length: PositiveInt,
+        max_new_tokens: PositiveInt,
+    ) -> None:
+        super().__init__(
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            max_new_tokens=max_new_tokens,
+        )
+        self.task = task
+        self.check(task, batch_size)
+        self.start()
+
+    def start(self) -> None:
+        """Make what :meth:`take` draws with; called once, at construction."""
