@@ -6,15 +6,14 @@ from collections.abc import Callable
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.arguments import Checked, Fraction, NonEmptyText
-from rlcomp.data.masked_text import normalised_span
+from rlcomp.arguments import Fraction, NonEmptyText
 from rlcomp.data.positions import Position
-from rlcomp.data.spans import CorpusSpans, Maskable
-from rlcomp.data.template import check_wording
+from rlcomp.data.span_task import SpanTask
+from rlcomp.data.spans import Maskable
 from rlcomp.interfaces.task import Example, Task
 
 
-class MaskProposal(metaclass=Checked):
+class MaskProposal(SpanTask):
     r"""Mask-proposal task: the prompt is a document, the demonstration a span to mask.
 
     SFT warm start of PretrainZero's generator. The answer is the document. It is held out as a
@@ -40,6 +39,8 @@ class MaskProposal(metaclass=Checked):
         PretrainZero's generator, arXiv:2512.03442, and its warm-up on random spans.
     """
 
+    told = ("thought", "target")
+
     def __init__(
         self,
         *,
@@ -51,29 +52,22 @@ class MaskProposal(metaclass=Checked):
         thought: Callable[[str], str] | None = None,
         held_out: Fraction = 0.1,
     ) -> None:
-        check_wording("template", template, fields=["text"], needed=["text"])
-        check_wording("response", response, fields=["thought", "target"])
-        self.corpus = corpus
-        self.tokenizer = tokenizer
-        self.position = position
-        self.template = template
-        self.response = response
-        self.thought = thought
-        self.held_out = held_out
-        self.asked = CorpusSpans(corpus, tokenizer, Maskable(position))
-
-    def __len__(self) -> int:
-        """How many proposals there are, training and held out; a document occurs repeatedly."""
-        return len(self.asked)
+        super().__init__(
+            corpus=corpus,
+            tokenizer=tokenizer,
+            position=Maskable(position),
+            template=template,
+            response=response,
+            thought=thought,
+            held_out=held_out,
+        )
 
     def example(self, index: int) -> Example:
         """One proposal."""
-        document, span = self.asked[index]
-        target = normalised_span(document.text.encode()[span.start : span.stop].decode())
-        thought = "" if self.thought is None else self.thought(document.text)
+        document, target = self.masked(index)
         return Example(
-            prompt=self.template.format(text=document.text),
-            answer=document.text,
-            demonstration=self.response.format(thought=thought, target=target),
+            prompt=self.prompt(document),
+            answer=document,
+            demonstration=self.demonstration(document, target, target),
             source=self.asked.source(index),
         )

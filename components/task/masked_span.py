@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.arguments import Checked, Fraction, NonEmptyText
-from rlcomp.data.masked_text import mask_span, normalised_span
+from rlcomp.arguments import Fraction, NonEmptyText
+from rlcomp.data.masked_text import mask_span
 from rlcomp.data.positions import Position
-from rlcomp.data.spans import CorpusSpans, Maskable
-from rlcomp.data.template import check_wording
+from rlcomp.data.span_task import SpanTask
+from rlcomp.data.spans import Maskable
 from rlcomp.interfaces.task import Example, Task
 
 
-class MaskedSpan(metaclass=Checked):
+class MaskedSpan(SpanTask):
     r"""Masked-span prediction: the prompt is a document with every occurrence of a span masked.
 
     The answer is the whole span, without white space at its ends. A document is held out as a
@@ -54,31 +54,24 @@ class MaskedSpan(metaclass=Checked):
         thought: Callable[[str], str] | None = None,
         held_out: Fraction = 0.1,
     ) -> None:
-        check_wording("template", template, fields=["text"], needed=["text"])
-        check_wording("response", response, fields=["thought", "target", "continuation"])
-        self.corpus = corpus
-        self.tokenizer = tokenizer
-        self.position = position
-        self.template = template
+        super().__init__(
+            corpus=corpus,
+            tokenizer=tokenizer,
+            position=Maskable(position),
+            template=template,
+            response=response,
+            thought=thought,
+            held_out=held_out,
+        )
         self.mask = mask
-        self.response = response
-        self.thought = thought
-        self.held_out = held_out
-        self.asked = CorpusSpans(corpus, tokenizer, Maskable(position))
-
-    def __len__(self) -> int:
-        """How many spans there are, training and held out."""
-        return len(self.asked)
 
     def example(self, index: int) -> Example:
         """The example of one span."""
-        document, span = self.asked[index]
-        target = normalised_span(document.text.encode()[span.start : span.stop].decode())
-        masked = mask_span(document.text, target, self.mask)
-        thought = "" if self.thought is None else self.thought(masked)
+        document, target = self.masked(index)
+        masked = mask_span(document, target, self.mask)
         return Example(
-            prompt=self.template.format(text=masked),
+            prompt=self.prompt(masked),
             answer=target,
-            demonstration=self.response.format(thought=thought, target=target, continuation=target),
+            demonstration=self.demonstration(masked, target, target),
             source=self.asked.source(index),
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
+from rlcomp.arguments import Fraction, NonEmptyText, PositiveInt
 from rlcomp.data.positions import (
     Position,
     Span,
@@ -15,12 +15,11 @@ from rlcomp.data.positions import (
     is_boundary,
     token_ends,
 )
-from rlcomp.data.spans import CorpusSpans
-from rlcomp.data.template import check_wording
+from rlcomp.data.span_task import SpanTask
 from rlcomp.interfaces.task import Example, Task
 
 
-class NextToken(metaclass=Checked):
+class NextToken(SpanTask):
     r"""Next-token reasoning (RPT): the prompt is a document up to a position.
 
     The policy thinks, then predicts the continuation. The answer is the true continuation;
@@ -53,6 +52,8 @@ class NextToken(metaclass=Checked):
         RPT, arXiv:2506.08007; with whole sentences RLPT's next segment.
     """
 
+    shown = "context"
+
     def __init__(
         self,
         *,
@@ -67,23 +68,18 @@ class NextToken(metaclass=Checked):
         thought: Callable[[str], str] | None = None,
         held_out: Fraction = 0.1,
     ) -> None:
-        check_wording("template", template, fields=["context"], needed=["context"])
-        check_wording("response", response, fields=["thought", "target", "continuation"])
-        self.corpus = corpus
-        self.tokenizer = tokenizer
-        self.position = position
-        self.template = template
-        self.response = response
+        super().__init__(
+            corpus=corpus,
+            tokenizer=tokenizer,
+            position=position,
+            template=template,
+            response=response,
+            thought=thought,
+            held_out=held_out,
+        )
         self.horizon = horizon
         self.max_context = max_context
         self.whole_spans = whole_spans
-        self.thought = thought
-        self.held_out = held_out
-        self.asked = CorpusSpans(corpus, tokenizer, position)
-
-    def __len__(self) -> int:
-        """How many positions there are, training and held out."""
-        return len(self.asked)
 
     def example(self, index: int) -> Example:
         """The example of one position."""
@@ -94,11 +90,10 @@ class NextToken(metaclass=Checked):
         context = data[self._begin(document, span.start) : span.start].decode()
         target = data[span.start : span.start + first].decode()
         answer = data[span.start : span.start + ends[-1]].decode()
-        thought = "" if self.thought is None else self.thought(context)
         return Example(
-            prompt=self.template.format(context=context),
+            prompt=self.prompt(context),
             answer=answer,
-            demonstration=self.response.format(thought=thought, target=target, continuation=answer),
+            demonstration=self.demonstration(context, target, answer),
             answer_ends=ends,
             source=self.asked.source(index),
         )
