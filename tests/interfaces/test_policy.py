@@ -28,7 +28,7 @@ from components.task.sorting import Sorting
 from rlcomp import Make, Phase, run_phases
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch
-from rlcomp.data.task import Example
+from rlcomp.interfaces.task import Example
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled, draw_tokens
 from rlcomp.functional.masked import masked
