@@ -28,11 +28,11 @@ from components.task.sorting import Sorting
 from rlcomp import Make, Phase, run_phases
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch
-from rlcomp.interfaces.task import Example
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled, draw_tokens
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.policy import FullDistributionPolicy, PacksRows, Policy
+from rlcomp.interfaces.task import Example
 from rlcomp.text.answers import encode_answers
 from rlcomp.text.rows import pad_id, rollout_rows
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
