@@ -127,4 +127,25 @@ def recording(prefix: str = "", progress: float | None = None) -> Iterator[Ledge
         outer.merge(inner, prefix)
 
 
-__all__ = ["Ledger", "merge", "progress", "record", "record_sample", "record_total", "recording"]
+@contextlib.contextmanager
+def recorded() -> Iterator[Ledger]:
+    """Context that shows what was recorded inside it; the outer ledger records it as well."""
+    inside = Ledger(progress())
+    token = _ledger.set(inside)
+    try:
+        yield inside
+    finally:
+        _ledger.reset(token)
+        merge(inside)
+
+
+__all__ = [
+    "Ledger",
+    "merge",
+    "progress",
+    "record",
+    "record_sample",
+    "record_total",
+    "recorded",
+    "recording",
+]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.group_accuracy import varied
+from rlcomp.functional.group_accuracy import group_accuracy, varied
+from rlcomp.metrics import record
 
 
 class VariedGroups(Component):
@@ -15,17 +16,28 @@ class VariedGroups(Component):
     dropped. Belongs inside a ``Refill``, which samples until the batch is full. ``_keys_: {reward:
     correct}`` compares right and wrong instead of rewards.
 
-    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``. Writes nothing; what it returns holds
-    whole groups, perhaps none.
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``correct`` ``[B]`` where it is there.
+    Writes nothing; what it returns holds whole groups, perhaps none. Records
+    ``filter/zero_variance_fraction``, the share of rows it drops, and where answers are judged the
+    shares of rows in groups without a wrong and without a right answer, ``filter/all_right`` and
+    ``filter/all_wrong``.
 
     Source:
         Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2.
     """
 
     reads = ("reward", "reward_valid", "group_id")
+    optional = ("correct",)
     drops_rows = True
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Keep the rows of groups that differ."""
-        return batch[varied(batch["reward"], batch["group_id"], batch["reward_valid"])]
+        groups, valid = batch["group_id"], batch["reward_valid"]
+        kept = varied(batch["reward"], groups, valid)
+        record("filter/zero_variance_fraction", ~kept)
+        if "correct" in batch.keys():
+            accuracy = group_accuracy(batch["correct"], groups, valid)
+            record("filter/all_right", (accuracy == 1) & valid)
+            record("filter/all_wrong", (accuracy == 0) & valid)
+        return batch[kept]

@@ -13,8 +13,7 @@ from rlcomp.arguments import PositiveInt
 from rlcomp.batch import cat
 from rlcomp.component import Component
 from rlcomp.errors import FlowError
-from rlcomp.functional.group_accuracy import group_accuracy
-from rlcomp.metrics import record
+from rlcomp.metrics import record, recorded
 
 
 def run_stages(stages: Iterable[nn.Module], batch: TensorDict) -> TensorDict:
@@ -118,10 +117,9 @@ class Branch(Sequence):
 class Refill(Sequence):
     """Dynamic sampling (DAPO): run stages repeatedly until enough rows are collected.
 
-    Surplus rows of the last round are dropped. Records ``refill/tries``,
-    ``refill/kept_fraction`` of the rows made and, where answers are judged, the shares of them in
-    groups without a wrong and without a right answer, ``refill/all_right`` and
-    ``refill/all_wrong``.
+    Surplus rows of the last round are dropped. Records ``refill/tries`` and
+    ``refill/kept_fraction`` of the rows made. Why rows are dropped is what the filters among the
+    stages record (``filter/...``); the error quotes it.
 
     Args:
         rows: how many rows the batch must have, whole groups only; null: as many as the first round
@@ -154,46 +152,45 @@ class Refill(Sequence):
     def forward(self, batch: TensorDict) -> TensorDict:
         """A new batch of ``rows`` rows."""
         kept: list[TensorDict] = []
-        made: list[TensorDict] = []
-        for tries in range(1, self.max_tries + 1):
-            found, most = self._round(batch.copy())
-            kept += [found] if found.shape[0] else []
-            made.append(most)
-            rows = self.rows or made[0].shape[0]
-            if kept and sum(part.shape[0] for part in kept) >= rows:
-                record("refill/tries", tries)
-                _shares(kept, made)
-                return _cut(cat(kept), rows)
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in _shares(kept, made).items())
-        raise FlowError(
-            f"Refill: {sum(part.shape[0] for part in kept)} of {rows} rows after "
-            f"max_tries={self.max_tries} rounds ({shares}); raise max_tries, lower rows or loosen "
-            "the filter"
-        )
+        made: list[int] = []
+        with recorded() as ledger:
+            while len(made) < self.max_tries and not self._full(kept, made):
+                found, most = self._round(batch.copy())
+                kept += [found] if found.shape[0] else []
+                made.append(most)
+        share = _rows(kept) / max(sum(made), 1)
+        if not self._full(kept, made):
+            raise FlowError(self._shortage(kept, made, {"kept_fraction": share, **ledger.means()}))
+        record("refill/tries", len(made))
+        record("refill/kept_fraction", share)
+        return _cut(cat(kept), self.rows or made[0])
 
-    def _round(self, batch: TensorDict) -> tuple[TensorDict, TensorDict]:
-        """One round: the rows it keeps, and its widest intermediate batch for statistics."""
-        most = batch
+    def _round(self, batch: TensorDict) -> tuple[TensorDict, int]:
+        """One round: the rows it keeps, and how many it had at most."""
+        most = 0
         for stage in self.stages:
             batch = stage(batch)
-            if not most.batch_size or batch.shape[0] >= most.shape[0]:
-                most = batch
-        return batch, most.select("correct", "reward_valid", "group_id", strict=False)
+            most = max(most, batch.shape[0] if batch.batch_size else 0)
+        return batch, most
+
+    def _full(self, kept: list[TensorDict], made: list[int]) -> bool:
+        return bool(kept) and _rows(kept) >= (self.rows or made[0])
+
+    def _shortage(self, kept: list[TensorDict], made: list[int], means: dict[str, float]) -> str:
+        shown = [
+            f"{name} {mean:.0%}" if 0 <= mean <= 1 else f"{name} {mean:.3g}"
+            for name, mean in means.items()
+            if name == "kept_fraction" or name.startswith("filter/")
+        ]
+        return (
+            f"Refill: {_rows(kept)} of {self.rows or made[0]} rows after "
+            f"max_tries={self.max_tries} rounds ({', '.join(shown)}); raise max_tries, lower rows "
+            "or loosen the filter"
+        )
 
 
-def _shares(kept: list[TensorDict], made: list[TensorDict]) -> dict[str, float]:
-    """Shares of the generated rows: kept, and in all-correct or all-wrong groups."""
-    total = sum(part.shape[0] for part in made)
-    counts = {"kept_fraction": sum(part.shape[0] for part in kept)}
-    for part in made if all(len(part.keys()) == 3 for part in made) else ():
-        valid = part["reward_valid"]
-        accuracy = group_accuracy(part["correct"], part["group_id"], valid)
-        for name, verdict in (("all_right", 1.0), ("all_wrong", 0.0)):
-            counts[name] = counts.get(name, 0) + int(((accuracy == verdict) & valid).sum())
-    shares = {name: count / total for name, count in counts.items()}
-    for name, share in shares.items():
-        record(f"refill/{name}", share)
-    return shares
+def _rows(batches: list[TensorDict]) -> int:
+    return sum(batch.shape[0] for batch in batches)
 
 
 def _cut(batch: TensorDict, rows: int) -> TensorDict:

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, FlowError
-from rlcomp.metrics import recording
+from rlcomp.metrics import record, recording
 from rlcomp.run.stages import (
     Branch,
     Every,
@@ -275,7 +275,9 @@ class Mixed(Component):
 
     def forward(self, batch):
         pairs = batch["correct"].view(-1, 2)
-        return batch[(pairs[:, 0] != pairs[:, 1]).repeat_interleave(2)]
+        differ = pairs[:, 0] != pairs[:, 1]
+        record("filter/even_fraction", float((~differ).float().mean()))
+        return batch[differ.repeat_interleave(2)]
 
 
 def test_without_rows_refill_wants_what_the_first_round_had_before_it_was_filtered():
@@ -294,33 +296,31 @@ def test_refill_records_what_became_of_the_rows_it_made():
     with recording() as ledger:
         Refill(stages=[rounds, Mixed()])(empty_batch())
 
-    # 12 rows made: 6 kept, 2 in a group all right, 4 in groups all wrong.
+    # 12 rows made, 6 kept; the filter dropped all of nothing, half, and none of four rows.
     assert ledger.means() == pytest.approx(
         {
             "refill/tries": 3.0,
             "refill/kept_fraction": 6 / 12,
-            "refill/all_right": 2 / 12,
-            "refill/all_wrong": 4 / 12,
+            "filter/even_fraction": (0.5 + 1.0 + 0.0) / 3,
         }
     )
 
 
-def test_answers_that_could_not_be_judged_are_neither_all_right_nor_all_wrong():
-    class Failed(Judged):
-        def forward(self, batch):
-            made = super().forward(batch)
-            return made.set("reward_valid", torch.zeros(made.shape[0], dtype=torch.bool))
-
-    with recording() as ledger:
-        Refill(stages=[Failed([0, 0])])(empty_batch())
-
-    assert ledger.means()["refill/all_wrong"] == 0.0
-
-
-def test_refill_says_whether_the_groups_were_all_right_or_all_wrong():
+def test_a_refill_that_fails_quotes_what_its_own_filters_recorded():
     rounds = Judged([1, 1, 1, 1], [0, 0, 1, 1])
 
-    with pytest.raises(FlowError, match="kept_fraction 0%, all_right 75%, all_wrong 25%"):
+    with recording() as ledger:
+        record("filter/even_fraction", 0.0)  # of another stage, before
+        with pytest.raises(FlowError, match=r"\(kept_fraction 0%, filter/even_fraction 100%\);"):
+            Refill(stages=[rounds, Mixed()], max_tries=2)(empty_batch())
+
+    assert ledger.means()["filter/even_fraction"] == pytest.approx(2 / 3)
+
+
+def test_outside_a_run_too_a_refill_that_fails_says_why():
+    rounds = Judged([1, 1, 1, 1], [0, 0, 0, 0])
+
+    with pytest.raises(FlowError, match=r"0 of 4 rows .* filter/even_fraction 100%\)"):
         Refill(stages=[rounds, Mixed()], max_tries=2)(empty_batch())
 
 

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,6 +6,7 @@ from tensordict import TensorDict
 
 from components.advantage.group_mean_std import GroupMeanStd
 from components.filter.varied_groups import VariedGroups
+from rlcomp.metrics import recording
 
 
 def batch(reward, group_id, valid=None):
@@ -44,3 +46,33 @@ def test_every_row_that_is_kept_has_a_peer_with_an_advantage(rows):
         advantage = GroupMeanStd()(kept)["advantage"]
         for label in kept["group_id"].unique():
             assert bool((advantage[kept["group_id"] == label] != 0).any())
+
+
+def test_the_shares_of_groups_all_right_and_all_wrong_are_recorded():
+    rows = batch([1, 1, 0, 0, 1, 0, 0], [4, 4, 5, 5, 6, 6, 7])
+    rows["reward_valid"] = torch.tensor([True] * 6 + [False])
+    rows["correct"] = rows["reward"] == 1
+
+    with recording() as ledger:
+        VariedGroups()(rows)
+
+    # Of 7 rows those of groups 4, 5 and 7 are dropped; what could not be judged is neither.
+    assert ledger.means() == pytest.approx(
+        {
+            "filter/zero_variance_fraction": 5 / 7,
+            "filter/all_right": 2 / 7,
+            "filter/all_wrong": 2 / 7,
+        }
+    )
+
+
+def test_right_and_wrong_may_be_compared_and_counted_instead_of_rewards():
+    rows = batch([0.1, 0.2, 0.0, 0.0], [4, 4, 5, 5])
+    rows["correct"] = torch.tensor([True, True, True, False])
+
+    with recording() as ledger:
+        kept = VariedGroups().set_keys(reward="correct")(rows)
+
+    assert kept["group_id"].tolist() == [5, 5]
+    assert kept["correct"].tolist() == [True, False]
+    assert ledger.means()["filter/all_right"] == 0.5
