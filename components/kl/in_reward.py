@@ -29,6 +29,14 @@ class KLInReward(Component):
         Ahmadian et al. 2024, arXiv:2402.14740, eq. 3.
     """
 
+    keys = {
+        "greedy": (
+            "B",
+            "bool",
+            "decoded greedily, as a baseline; not trained on",
+            {"example": "first_of_group"},
+        )
+    }
     reads = (
         "reward",
         "response_mask",
@@ -50,5 +58,6 @@ class KLInReward(Component):
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
         record("kl/in_reward", kl, where=mask)
-        batch["reward"] = batch["reward"] - self.controller.penalty(kl, batch)
+        paying = ~batch["greedy"] if "greedy" in batch.keys() else None
+        batch["reward"] = batch["reward"] - self.controller.penalty(kl, mask, paying)
         return batch

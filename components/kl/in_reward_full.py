@@ -33,6 +33,14 @@ class KLInRewardFull(Component):
         Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
     """
 
+    keys = {
+        "greedy": (
+            "B",
+            "bool",
+            "decoded greedily, as a baseline; not trained on",
+            {"example": "first_of_group"},
+        )
+    }
     reads = ("reward", "tokens", "attention_mask", "response_mask", "ref_log_distribution")
     writes = ("reward",)
     optional = ("greedy",)
@@ -54,5 +62,6 @@ class KLInRewardFull(Component):
             own = self.policy.log_distribution(batch)
         kl = kl_full(own, batch["ref_log_distribution"], mask)
         record("kl/in_reward", kl, where=mask)
-        batch["reward"] = batch["reward"] - self.controller.penalty(kl, batch)
+        paying = ~batch["greedy"] if "greedy" in batch.keys() else None
+        batch["reward"] = batch["reward"] - self.controller.penalty(kl, mask, paying)
         return batch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from tensordict import TensorDict
 from torch import Tensor, nn
 
 from rlcomp.arguments import Checked
@@ -54,17 +53,18 @@ class KLController(nn.Module, metaclass=Checked):
         self.observe(self.measure(kl, mask), int(mask.any(1).sum()))
         return coef
 
-    def penalty(self, kl: Tensor, batch: TensorDict) -> Tensor:
+    def penalty(self, kl: Tensor, mask: Tensor, where: Tensor | None = None) -> Tensor:
         """The KL penalty of each response; afterwards beta is updated from this batch.
 
-        ``penalty_i = beta * sum_t kl_it``; 0 for ReMax's greedy responses, which are baselines.
+        ``penalty_i = beta * sum_t kl_it``.
 
         Args:
             kl: shape ``[B, T]``, nats, 0 outside the mask.
-            batch: holds ``response_mask`` ``[B, T]`` and perhaps ``greedy`` ``[B]``.
+            mask: shape ``[B, T]``, bool.
+            where: the responses that pay, shape ``[B]``, bool; None: all. The others pay 0.
 
         Returns:
             Shape ``[B]``, in reward units.
         """
-        price = self.coef_then_observe(kl, batch["response_mask"]) * kl.sum(1)
-        return masked(price, ~batch["greedy"]) if "greedy" in batch.keys() else price
+        price = self.coef_then_observe(kl, mask) * kl.sum(1)
+        return price if where is None else masked(price, where)

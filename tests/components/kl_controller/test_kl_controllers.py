@@ -104,3 +104,17 @@ def test_a_controller_that_makes_no_sense_is_refused(kind, given, told):
 
     with pytest.raises(ConfigError, match=told):
         kind(**whole | given)
+
+
+def test_only_the_responses_named_pay_and_all_are_measured():
+    kl = torch.tensor([[1.0, 2.0], [0.5, 0.0]])
+    mask = torch.tensor([[True, True], [True, False]])
+
+    with recording() as ledger:
+        some = FixedKL(kl_coef=0.5).penalty(kl, mask, torch.tensor([True, False]))
+        every = FixedKL(kl_coef=0.5).penalty(kl, mask)
+
+    # 0.5 * (1 + 2), and 0.5 * 0.5 where the second row pays as well.
+    assert some.tolist() == [1.5, 0.0]
+    assert every.tolist() == [1.5, 0.25]
+    assert ledger.means()["kl/coef"] == 0.5
