@@ -28,7 +28,7 @@ class BatchWhitened(Component):
 
     reads = ("reward", "reward_valid", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""

@@ -43,7 +43,7 @@ class GAE(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value", "truncated")
     writes = ("advantage", "returns")
-    optional = ("token_reward",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
 
     def __init__(
         self,

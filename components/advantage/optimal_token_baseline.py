@@ -27,6 +27,14 @@ class OptimalTokenBaseline(Component):
         Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl.
     """
 
+    keys = {
+        "squared_probs": (
+            "B T",
+            "float",
+            "sum over the vocabulary of pi_old squared",
+            {"example": "probability"},
+        )
+    }
     reads = (
         "reward",
         "reward_valid",
@@ -36,7 +44,7 @@ class OptimalTokenBaseline(Component):
         "response_mask",
     )
     writes = ("advantage",)
-    optional = ("token_reward",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -30,7 +30,7 @@ class RewardToGo(Component):
 
     reads = ("reward", "reward_valid", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
 
     def __init__(self, *, gamma: Probability = 1.0) -> None:
         super().__init__()

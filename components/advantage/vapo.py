@@ -37,7 +37,7 @@ class VAPO(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value")
     writes = ("advantage", "returns")
-    optional = ("token_reward",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
 
     def __init__(
         self, *, gamma: Probability = 1.0, alpha: PositiveFloat = 0.05, whiten: bool = True

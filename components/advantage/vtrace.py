@@ -47,7 +47,7 @@ class VTrace(Component):
         "rollout_log_probs",
     )
     writes = ("advantage", "returns")
-    optional = ("token_reward",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
 
     def __init__(
         self,

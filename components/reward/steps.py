@@ -51,6 +51,7 @@ class Steps(Component):
     reads = ("prompt", "answer", "tokens", "response_mask")
     optional = ("columns",)
     writes = ("reward", "rewards", "correct", "reward_valid", "token_reward", "step_end")
+    must_reach = ("step_end",)
     runs = ("outcome",)
     contained = True
 

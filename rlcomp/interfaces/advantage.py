@@ -6,7 +6,6 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
 from rlcomp.metrics import record
 
@@ -18,16 +17,8 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     stage wrote it; dense rewards are not part of the baseline.
 
     Records the mean absolute advantage and the share of responses whose advantage is 0.
-
-    Raises:
-        ConfigError: the dense rewards judge steps of the response: they need a baseline.
     """
     mask = batch["response_mask"]
-    if "step_end" in batch.keys():
-        raise ConfigError(
-            "the reward judges steps (reward=steps), and this advantage has no baseline for them: "
-            "choose advantage=process, or advantage=gae with value=critic"
-        )
     batch = put_advantage(batch, advantage.detach()[:, None] + rewards_to_go(batch))
     rows = mask.any(1)
     record("advantage/abs", batch["advantage"].abs(), where=mask)

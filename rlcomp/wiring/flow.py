@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rlcomp.wiring.options import options_writing
+from rlcomp.wiring.options import options_reading, options_writing
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,18 @@ def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
         errors += [
             f"phases.{phase}.stages: {key} of {stage.path} ({stage.kind}) is read by no later "
             f"stage, so it would be lost: choose another {stage.path}, or an advantage that reads "
-            f"{key}"
-            for key in (" or ".join(map(repr, one.split("|"))) for one in lost)
+            f"{key}{_readers(one)}"
+            for one in lost
+            for key in (" or ".join(map(repr, one.split("|"))),)
         ]
     return errors
+
+
+def _readers(keys: str) -> str:
+    """The advantages that read one of the keys of an entry of ``must_reach``."""
+    found = [choice for key in keys.split("|") for choice in options_reading(key, "advantage")]
+    # More than a handful is no advice.
+    return f" ({', '.join(dict.fromkeys(found))})" if 0 < len(set(found)) < 10 else ""
 
 
 def renamed(key: str, names: Mapping[str, str]) -> str:

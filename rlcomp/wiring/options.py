@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from rlcomp.errors import ConfigError
-from rlcomp.wiring.declare import declare
+from rlcomp.wiring.declare import Declaration, declare
 
 _TARGET = re.compile(r"^\s*_target_:\s*(\S+)\s*$", re.MULTILINE)
 _PACKAGED = re.compile(r"^\s*- /([\w/]+)@(\w+): ", re.MULTILINE)
@@ -20,21 +21,31 @@ def config_directory() -> Path:
 
 def options_writing(key: str) -> list[str]:
     """The choices (``group=option``) whose part writes a key."""
+    return _options(
+        lambda part: key in part.writes and not (part.fresh and key in part.optional), "**"
+    )
+
+
+def options_reading(key: str, group: str) -> list[str]:
+    """The choices of a group whose part reads a key, where it is there at least."""
+    return _options(lambda part: key in (*part.reads, *part.optional), group)
+
+
+def _options(suits: Callable[[Declaration], bool], group: str) -> list[str]:
     found = []
-    for file in sorted(config_directory().glob("**/*.yaml")):
+    for file in sorted(config_directory().glob(f"{group}/*.yaml")):
         targets = _TARGET.findall(file.read_text(encoding="utf-8"))
-        if any(_writes(target, key) for target in targets):
-            group = file.parent.relative_to(config_directory()).as_posix()
-            found.append(f"{placed(group)}={file.stem}")
+        if any(suits(part) for part in map(_declared, targets) if part is not None):
+            inside = file.parent.relative_to(config_directory()).as_posix()
+            found.append(f"{placed(inside)}={file.stem}")
     return found
 
 
-def _writes(target: str, key: str) -> bool:
+def _declared(target: str) -> Declaration | None:
     try:
-        part = declare(target)
+        return declare(target)
     except ConfigError:
-        return False  # an option whose package is not installed offers nothing here
-    return key in part.writes and not (part.fresh and key in part.optional)
+        return None  # an option whose package is not installed offers nothing here
 
 
 def placed(group: str) -> str:

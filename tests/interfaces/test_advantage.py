@@ -6,7 +6,6 @@ from tensordict import TensorDict
 
 from components.advantage.difficulty_weighted import DifficultyWeighted
 from components.advantage.group_mean import GroupMean
-from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 
 
@@ -41,13 +40,6 @@ def test_the_metrics_are_of_what_is_written():
     # Equal rewards: 1 and 0.5 on the tokens of the first row, 0 on those of the second.
     assert ledger.means()["advantage/abs"] == pytest.approx(1.5 / 4)
     assert ledger.means()["advantage/zero_fraction"] == pytest.approx(0.5)
-
-
-def test_judged_steps_need_a_baseline_of_their_own():
-    steps = torch.ones(2, 3, dtype=torch.bool)
-
-    with pytest.raises(ConfigError, match="choose advantage=process"):
-        GroupMean()(batch(token_reward=torch.ones(2, 3), step_end=steps))
 
 
 def test_a_difficulty_weight_leaves_the_price_of_kl_alone():
