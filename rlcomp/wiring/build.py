@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import hydra
 import torch
 from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
@@ -97,7 +101,7 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     try:
         target = instantiate({"_target_": node.target, "_partial_": True})
     except (HydraException, InstantiationException) as error:
-        raise ConfigError(f"{node.path}._target_ is {node.target}: {error}") from error
+        raise ConfigError(f"{node.path}._target_ is {node.target}: {_cause(error)}") from error
     if node.partial:
         deferred = _deferred(node, functools.partial(target, **arguments))
         if node.target.startswith("torch.optim."):  # its mistakes, before a model is built
@@ -115,6 +119,28 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     if node.keys and isinstance(made, Component):
         made.set_keys(**node.keys)
     return made
+
+
+def _cause(error: BaseException) -> str:
+    """The error a lookup ended with: its kind, its message and the line it comes from."""
+    told = str(error)
+    while error.__cause__ is not None:
+        error = error.__cause__
+        told = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        return told  # names file and line itself
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _of_lookup(f.filename)]
+    return f"{told} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else told
+
+
+def _of_lookup(file: str) -> bool:
+    """Whether a file belongs to what looks a module up, or to the checks of its classes."""
+    places = (
+        Path(hydra.__file__).parent,
+        Path(__file__).parents[1],
+        Path(importlib.__file__).parent,
+    )
+    return file.startswith("<frozen") or any(place in Path(file).parents for place in places)
 
 
 def _deferred(node: Node, target: Callable[..., object]) -> Callable[..., object]:
