@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,12 +13,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.errors import DataError, ShapeError
-from rlcomp.keys import SCHEMA
+from rlcomp.keys import TEXT_END, lookup, prompt_keys
 
-# 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
-_END = 255
-# Where `answers_group_id` names no group.
-_NO_GROUP = -1
 # What a row holds in place of a column that its example lacks.
 _NULL = "null"
 
@@ -35,13 +32,13 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
         ['24', 'né']
     """
     if not texts:
-        return torch.full((0, 1), _END, dtype=torch.uint8)
+        return torch.full((0, 1), TEXT_END, dtype=torch.uint8)
     # A surrogate (an undecodable byte) cannot be UTF-8: it becomes "?".
     rows = np.array([text.encode("utf-8", "replace") + b"\xff" for text in texts])
     width = rows.dtype.itemsize
     table = rows.view(np.uint8).reshape(len(texts), width)
     lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(texts))
-    table = np.where(np.arange(width)[None, :] < lengths[:, None], table, _END)
+    table = np.where(np.arange(width)[None, :] < lengths[:, None], table, TEXT_END)
     return torch.from_numpy(table.astype(np.uint8))
 
 
@@ -91,8 +88,78 @@ def decode_columns(batch: TensorDict) -> list[dict[str, object]]:
     return decoded
 
 
-def _fill(key: str) -> int:
-    return _END if key in SCHEMA and SCHEMA[key].text else 0
+def cat(batches: Sequence[TensorDict]) -> TensorDict:
+    """Concatenate batches along rows: pad widths, keep group ids distinct.
+
+    How a key is filled and which ids are shifted together stands in its
+    :class:`rlcomp.keys.Spec`.
+
+    Raises:
+        ShapeError: the batches do not hold the same keys, or there are none.
+    """
+    if not batches:
+        raise ShapeError("cat needs at least one batch")
+    ragged = [key for batch in batches for key in batch.keys() if _absent(key)]
+    keys = _common([batch.exclude(*ragged) for batch in batches], "")
+    families = {found.offset for key in keys if (found := lookup(key)) and found.offset}
+    shifts = {family: _shifts(batches, family) for family in families}
+    joined: dict[str, Tensor | TensorDict] = {}
+    for key in keys:
+        parts, found = [batch[key] for batch in batches], lookup(key)
+        if found is not None and found.offset:
+            moved = zip(parts, shifts[found.offset], strict=True)
+            parts = [torch.where(part < 0, part, part + shift) for part, shift in moved]
+        joined[key] = _join(key, parts)
+    joined |= {key: _join_ragged(key, batches) for key in dict.fromkeys(ragged)}
+    return TensorDict(joined, batch_size=[sum(batch.shape[0] for batch in batches)])
+
+
+def _absent(key: str) -> str:
+    found = lookup(key)
+    return found.absent if found is not None else ""
+
+
+def _join_ragged(key: str, batches: Sequence[TensorDict]) -> TensorDict:
+    """Nested texts whose parts differ from batch to batch."""
+    parts = [batch.get(key, TensorDict({}, batch_size=batch.shape)) for batch in batches]
+    names = dict.fromkeys(name for part in parts for name in part.keys())
+    device = next(part[name].device for part in parts for name in part.keys()) if names else None
+    nothing = [encode_texts([_absent(key)] * len(part)).to(device) for part in parts]
+    nested = {
+        name: _join(f"{key}.{name}", [p.get(name, n) for p, n in zip(parts, nothing, strict=True)])
+        for name in names
+    }
+    return TensorDict(nested, batch_size=[sum(map(len, parts))])
+
+
+def _common(batches: Sequence[TensorDict], path: str) -> list[str]:
+    """The keys of batches that hold the same ones."""
+    keys = set(batches[0].keys())
+    for batch in batches[1:]:
+        if set(batch.keys()) != keys:
+            lacking = [f"{path}{key}" for key in sorted(keys ^ set(batch.keys()))]
+            raise ShapeError(f"cannot join batches: only one has {lacking}")
+    return list(batches[0].keys())
+
+
+def _join(path: str, parts: list[Any]) -> Tensor | TensorDict:
+    """One entry of several batches; of a nested one, each part."""
+    if isinstance(parts[0], TensorDict):
+        names = _common(parts, f"{path}.")
+        nested = {name: _join(f"{path}.{name}", [part[name] for part in parts]) for name in names}
+        return TensorDict(nested, batch_size=[sum(part.shape[0] for part in parts)])
+    if parts[0].ndim >= 2:
+        width = max(part.shape[1] for part in parts)
+        parts = [_widen(part, width, _fill(path, part)) for part in parts]
+    return torch.cat(parts)
+
+
+def _fill(path: str, part: Tensor) -> int:
+    """By the schema; of a renamed entry or a nested part, bytes are texts."""
+    found = lookup(path)
+    if found is not None:
+        return found.fill
+    return TEXT_END if part.dtype == torch.uint8 and part.ndim == 2 else 0
 
 
 def _widen(tensor: Tensor, width: int, fill: int) -> Tensor:
@@ -100,61 +167,38 @@ def _widen(tensor: Tensor, width: int, fill: int) -> Tensor:
     return F.pad(tensor, (*beyond, 0, width - tensor.shape[1]), value=fill)
 
 
-def cat(batches: Sequence[TensorDict]) -> TensorDict:
-    """Concatenate batches along rows: pad widths, keep group ids distinct.
-
-    Raises:
-        ShapeError: the batches do not hold the same keys, or there are none.
-    """
-    if not batches:
-        raise ShapeError("cat needs at least one batch")
-    keys = set(batches[0].keys()) - {"columns"}
-    for batch in batches[1:]:
-        only_one = keys ^ (set(batch.keys()) - {"columns"})
-        if only_one:
-            raise ShapeError(f"cannot join batches: only one has {sorted(only_one)}")
-    joined: dict[str, Tensor | TensorDict] = _join_columns(batches)
-    shifts = _shifts(batches)
-    for key in (key for key in batches[0].keys() if key != "columns"):
-        parts = [batch[key] for batch in batches]
-        if key == "group_id":
-            parts = [part + shift for part, shift in zip(parts, shifts, strict=True)]
-        elif key == "answers_group_id":
-            moved = zip(parts, shifts, strict=True)
-            parts = [torch.where(part == _NO_GROUP, part, part + shift) for part, shift in moved]
-        elif isinstance(parts[0], Tensor) and parts[0].ndim >= 2:
-            width = max(part.shape[1] for part in parts)
-            parts = [_widen(part, width, _fill(key)) for part in parts]
-        joined[key] = torch.cat(parts)
-    return TensorDict(joined, batch_size=[sum(batch.shape[0] for batch in batches)])
-
-
-def _join_columns(batches: Sequence[TensorDict]) -> dict[str, Tensor | TensorDict]:
-    """The ``columns`` of all batches, where any has some; "null" where a batch lacks one."""
-    columns = [batch.get("columns", TensorDict({}, batch_size=batch.shape)) for batch in batches]
-    joined: dict[str, Tensor] = {}
-    for name in dict.fromkeys(name for part in columns for name in part.keys()):
-        tables = [part.get(name, encode_texts([_NULL] * len(part))) for part in columns]
-        width = max(table.shape[1] for table in tables)
-        device = batches[0]["group_id"].device if "group_id" in batches[0].keys() else None
-        joined[name] = torch.cat([_widen(table, width, _END).to(device) for table in tables])
-    rows = sum(map(len, columns))
-    return {"columns": TensorDict(joined, batch_size=[rows])} if joined else {}
-
-
-def _shifts(batches: Sequence[TensorDict]) -> list[int]:
-    """Group-id offset of each batch, so that no two batches share one."""
+def _shifts(batches: Sequence[TensorDict], family: str) -> list[int]:
+    """Offset of each batch's ids of a family, so that no two batches share one."""
     shifts, start = [], 0
     for batch in batches:
-        answers_group_id = batch.get("answers_group_id", torch.zeros(0, dtype=torch.int64))
-        ids = [
-            *batch.get("group_id", answers_group_id[:0]).tolist(),
-            *answers_group_id[answers_group_id != _NO_GROUP].tolist(),
-        ]
+        members = [key for key in batch.keys() if (s := lookup(key)) and s.offset == family]
+        ids = [one for key in members for one in batch[key].flatten().tolist() if one >= 0]
         low, high = min(ids, default=0), max(ids, default=-1)
         shifts.append(start - low)
         start += high - low + 1
     return shifts
+
+
+def keep_prompt(rollout: TensorDict, batch: TensorDict, prompt_of_row: Tensor) -> TensorDict:
+    """Write what belongs to a prompt (``per_prompt``) into the rows that answer it.
+
+    Args:
+        rollout: ``[B]`` rows; gets the entries.
+        batch: ``[P]`` prompts.
+        prompt_of_row: which of the prompts each row answers, int64, shape ``[B]``, on the device
+            where the entries shall be.
+
+    Returns:
+        The rollout.
+
+    Examples:
+        >>> prompts = TensorDict({"example_id": torch.tensor([7, 9])}, batch_size=[2])
+        >>> rows = TensorDict({}, batch_size=[4])
+        >>> keep_prompt(rows, prompts, torch.tensor([0, 0, 1, 1]))["example_id"]
+        tensor([7, 7, 9, 9])
+    """
+    kept = batch.select(*(key for key in batch.keys() if key in prompt_keys()))
+    return rollout.update(kept.to(prompt_of_row.device)[prompt_of_row])
 
 
 def trim(batch: TensorDict) -> TensorDict:
@@ -164,13 +208,14 @@ def trim(batch: TensorDict) -> TensorDict:
     cut = {
         key: value[:, :width]
         for key, value in batch.items(include_nested=True, leaves_only=True)
-        if key[0] != "columns" and _per_token(key if isinstance(key, str) else key[-1], value, mask)
+        if _per_token(key if isinstance(key, tuple) else (key,), value, mask)
     }
     return batch.copy().update(cut) if width < mask.shape[1] else batch
 
 
-def _per_token(key: str, value: Tensor, mask: Tensor) -> bool:
+def _per_token(path: tuple[str, ...], value: Tensor, mask: Tensor) -> bool:
     """By the schema; a renamed entry by its shape (texts, whose width is their own, aside)."""
-    if key in SCHEMA:
-        return SCHEMA[key].along_tokens
+    found = lookup(path[0]) or lookup(path[-1])
+    if found is not None:
+        return found.along_tokens
     return value.shape[:2] == mask.shape and value.dtype != torch.uint8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from tensordict import TensorDict
@@ -14,7 +14,7 @@ from tensordict.nn import TensorDictModuleBase
 from rlcomp.arguments import Checked
 from rlcomp.arguments import check_arguments as check_arguments
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.keys import SCHEMA, Key, check_key
+from rlcomp.keys import Key, OwnKey, check_key, declare_keys, lookup, prompt_keys
 
 
 class _Checked(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
@@ -24,12 +24,19 @@ class _Checked(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
 class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     """A TensorDict -> TensorDict map with declared keys.
 
-    Class attributes (plain literals, so that they can be read without importing the module):
-        reads, writes: keys of :data:`rlcomp.keys.SCHEMA`.
+    Class attributes (plain literals, so that they can be read without importing the module;
+    ``(*Base.writes, "more")`` may quote another class):
+        reads, writes: keys of :data:`rlcomp.keys.SCHEMA`, or of ``keys``.
         optional: keys read where an earlier stage writes them, and done without elsewhere.
+        may_write: keys written under some settings only; no later stage can count on them.
+        keys: own keys beside the schema, ``{"turn_id": ("B T", "int64", "which turn wrote it")}``,
+            perhaps with a dict of further fields of :class:`rlcomp.keys.Spec` behind them; added to
+            those of the bases. Whoever else reads or writes one declares it by the same literal.
         fresh: it starts a new batch; what an earlier stage wrote is gone afterwards, unless it
             reads it and lists it among ``writes`` again; a key that stands among ``optional`` and
             ``writes`` is handed on where it was there.
+        keeps_prompt: of what is fresh: every key that belongs to a prompt (``per_prompt``) and is
+            there before it is there behind it, for each row (:func:`rlcomp.batch.keep_prompt`).
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         supplies: keys it hands those children itself, so that they do not read the batch's.
@@ -47,7 +54,10 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     reads: ClassVar[tuple[Key, ...]] = ()
     writes: ClassVar[tuple[Key, ...]] = ()
     optional: ClassVar[tuple[Key, ...]] = ()
+    may_write: ClassVar[tuple[Key, ...]] = ()
+    keys: ClassVar[Mapping[Key, OwnKey]] = {}
     fresh: ClassVar[bool] = False
+    keeps_prompt: ClassVar[bool] = False
     runs: ClassVar[tuple[str, ...]] = ()
     contained: ClassVar[bool] = False
     supplies: ClassVar[tuple[Key, ...]] = ()
@@ -58,8 +68,14 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        for key in (*cls.reads, *cls.writes, *cls.optional, *cls.supplies):
-            check_key(cls.__name__, key)
+        declare_keys(f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("keys", {}))
+        for key in (*cls.reads, *cls.writes, *cls.optional, *cls.may_write, *cls.supplies):
+            check_key(cls.__name__, key, cls.own_keys())
+
+    @classmethod
+    def own_keys(cls) -> frozenset[Key]:
+        """The keys that the class or a base of it declares beside the schema."""
+        return frozenset(key for base in cls.__mro__ for key in vars(base).get("keys", ()))
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +89,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         Raises:
             ConfigError: this component neither reads nor writes such a key.
         """
-        own = {*self.reads, *self.writes, *self.optional}
+        own = self._inputs() | {*self.writes, *self.may_write}
         for key in renames:
             if key not in own:
                 raise ConfigError(f"{type(self).__name__} has no key '{key}'{nearest(key, own)}")
@@ -105,12 +121,20 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         """The batch as passed to ``forward``: renamed keys under their schema names."""
         if not self.renames:
             return batch
-        view = batch.exclude(*self.renames, *self.renames.values())
+        read = self._inputs()
+        # A name that stands for another key here may be read under its own as well.
+        names = set(self.renames.values()) - (read - set(self.renames))
+        view = batch.exclude(*self.renames, *names)
         for key, name in self.renames.items():
             # What the model has yet to write is not there when a loss prepares.
-            if key in (*self.reads, *self.optional) and name in batch.keys():
+            if key in read and name in batch.keys():
                 view[key] = batch[name]
         return view
+
+    def _inputs(self) -> frozenset[Key]:
+        """The keys it may be handed, under their own names."""
+        kept = prompt_keys() if self.keeps_prompt else frozenset()
+        return kept.union(self.reads, self.optional)
 
     def _renamed(self, batch: TensorDict) -> TensorDict:
         view = self.view(batch)
@@ -119,9 +143,14 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         for key in result.keys():
             if key not in self.renames:
                 target[key] = result[key]
-            elif key in self.writes:
+            elif key in self._outputs():
                 target[self.renames[key]] = result[key]
         return target
+
+    def _outputs(self) -> frozenset[Key]:
+        """The keys it may hand on, under their own names."""
+        kept = prompt_keys() if self.keeps_prompt else frozenset()
+        return kept.union(self.writes, self.may_write)
 
 
 _asked: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(
@@ -147,4 +176,4 @@ def asked(key: str) -> bool:
 
 def per_token(batch: TensorDict) -> list[str]:
     """The ``[B, T]`` keys a batch holds."""
-    return [key for key in batch.keys() if key in SCHEMA and SCHEMA[key].per_token]
+    return [key for key in batch.keys() if (found := lookup(key)) and found.per_token]

@@ -1,28 +1,54 @@
 """The batch: every key with its shape, dtype and meaning (docs: the key schema).
 
 ``B`` rows (= prompts x group_size), ``T`` tokens of prompt and response, ``W`` bytes of the longest
-text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``. No torch
-here: the schema is read by ``rlcomp-describe`` before anything heavy is imported.
+text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``. What one
+method alone writes and reads is declared by its parts (:func:`declare_keys`). No torch here: the
+schema is read by ``rlcomp-describe`` before anything heavy is imported.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from rlcomp.errors import ConfigError, nearest
 
 Key = str
+OwnKey = tuple[str, str, str] | tuple[str, str, str, Mapping[str, Any]]
 
 _F, _I, _M, _U = "float", "int64", "bool", "uint8"
+_DTYPES = (_F, _I, _M, _U, "nested")
+# 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
+TEXT_END = 255
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Specification of one entry of a batch."""
+    """Specification of one entry of a batch.
+
+    Attributes:
+        shape: its dimensions, ``B`` first.
+        dtype: ``float``, ``int64``, ``bool``, ``uint8`` or ``nested`` (named parts).
+        meaning: one line.
+        pad: what fills it where rows are widened; by default 255 for texts, else 0.
+        offset: the family of ids it belongs to: shifted together where batches are joined, so that
+            no two batches share one; negative values name nothing and stay.
+        per_prompt: it belongs to the prompt, and passes from the prompt to each answer.
+        absent: of nested texts, what stands in the rows of a batch that lacks a part which another
+            batch has; by default all have the same parts.
+        example: what :mod:`rlcomp.testing` fills it with, where its shape and dtype do not say:
+            ``log_prob``, ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group``, ``same_in_all_rows`` (of rows).
+    """
 
     shape: str
     dtype: str
     meaning: str
+    pad: int | None = None
+    offset: str = ""
+    per_prompt: bool = False
+    absent: str = ""
+    example: str = ""
 
     @property
     def per_token(self) -> bool:
@@ -39,46 +65,61 @@ class Spec:
         """Whether the entry holds texts."""
         return self.shape == "B W" and self.dtype == _U
 
+    @property
+    def fill(self) -> int:
+        """What fills the entry where rows are widened."""
+        if self.pad is not None:
+            return self.pad
+        return TEXT_END if self.text else 0
+
 
 SCHEMA: dict[Key, Spec] = {
     "tokens": Spec("B T", _I, "prompt, response, then padding"),
     "attention_mask": Spec("B T", _M, "not padding"),
     "response_mask": Spec("B T", _M, "tokens the policy sampled and is trained on, EOS included"),
-    "group_id": Spec("B", _I, "which prompt the row answers"),
-    "prompt": Spec("B W", _U, "prompt text (rlcomp.batch.decode_texts)"),
-    "answer": Spec("B W", _U, "the task's gold answer, text"),
-    "columns": Spec("B", "nested", "what else the task knows of the example: texts (JSON) by name"),
-    "answer_ends": Spec("B W", _M, "a token of the answer, or all of it, ends with this byte"),
+    "group_id": Spec("B", _I, "which prompt the row answers", offset="group_id"),
+    "prompt": Spec("B W", _U, "prompt text (rlcomp.batch.decode_texts)", per_prompt=True),
+    "answer": Spec("B W", _U, "the task's gold answer, text", per_prompt=True),
+    "answer_ends": Spec(
+        "B W", _M, "a token of the answer, or all of it, ends with this byte", per_prompt=True
+    ),
+    "example_id": Spec("B", _I, "which example of the task the prompt is", per_prompt=True),
+    "columns": Spec(
+        "B",
+        "nested",
+        "what else the task knows of the example: texts (JSON) by name",
+        per_prompt=True,
+        absent="null",
+    ),
+    "policy_prompt": Spec(
+        "B W", _U, "what the policy is asked, where it differs from prompt", per_prompt=True
+    ),
+    "preference": Spec(
+        "B K", _F, "how much each objective is wanted; a row sums to 1", per_prompt=True
+    ),
     "response": Spec("B W", _U, "decoded response text, special tokens removed"),
-    "rollout_log_probs": Spec("B T", _F, "log-probs recorded while sampling"),
-    "old_log_probs": Spec("B T", _F, "policy at the start of the update"),
-    "ref_log_probs": Spec("B T", _F, "reference policy"),
-    "log_probs": Spec("B T", _F, "current policy, with gradient"),
-    "entropy": Spec("B T", _F, "entropy of the current policy, nats"),
+    "rollout_log_probs": Spec("B T", _F, "log-probs recorded while sampling", example="log_prob"),
+    "old_log_probs": Spec("B T", _F, "policy at the start of the update", example="log_prob"),
+    "ref_log_probs": Spec("B T", _F, "reference policy", example="log_prob"),
+    "log_probs": Spec("B T", _F, "current policy, with gradient", example="log_prob"),
+    "entropy": Spec("B T", _F, "entropy of the current policy, nats", example="positive"),
     "value": Spec("B T", _F, "critic before the token"),
     "old_value": Spec("B T", _F, "critic at the start of the update"),
     "returns": Spec("B T", _F, "return from the token on"),
     "advantage": Spec("B T", _F, "detached advantage"),
-    "ratio": Spec("B T", _F, "pi / pi_old, token or sequence"),
-    "ratio_floor": Spec("B", _F, "lower bound of the ratio, found for the whole optimiser step"),
-    "ratio_ceiling": Spec("B", _F, "upper bound of the ratio, found for the whole optimiser step"),
-    "entropy_floor": Spec("B", _F, "least entropy of a trained token, for the whole step, nats"),
-    "selected": Spec("B T", _M, "tokens a part picked out of the whole optimiser step"),
+    "ratio": Spec("B T", _F, "pi / pi_old, token or sequence", example="ratio"),
     "surrogate": Spec("B T", _F, "per-token objective, to be maximised"),
-    "token_weight": Spec("B T", _F, "factor on the surrogate: importance weights and filters"),
-    "weight_scale": Spec("B", _F, "normaliser of importance weights, for the whole step"),
-    "role_weight": Spec("B", _F, "factor that makes two roles weigh the same in the whole step"),
-    "loss_weight": Spec("B T", _F, "share of the token in the loss of the whole optimiser step"),
+    "token_weight": Spec(
+        "B T", _F, "factor on the surrogate: importance weights and filters", example="positive"
+    ),
+    "loss_weight": Spec(
+        "B T", _F, "share of the token in the loss of the whole optimiser step", example="positive"
+    ),
     "reward": Spec("B", _F, "scalar outcome"),
     "rewards": Spec("B", "nested", "each named part of the reward, [B] by name; NaN if missing"),
     "advantages": Spec(
         "B T K", _F, "detached advantage of each objective, in the order of rewards"
     ),
-    "advantage_scale": Spec(
-        "B K", _F, "what each of advantages was divided by; the same in all rows"
-    ),
-    "preference": Spec("B K", _F, "how much each objective is wanted; a row sums to 1"),
-    "policy_prompt": Spec("B W", _U, "what the policy is asked, where it differs from prompt"),
     "token_reward": Spec("B T", _F, "dense rewards, beside the outcome"),
     "step_end": Spec("B T", _M, "the token ends a step that was rewarded"),
     "truncated": Spec("B", _M, "length limit hit before EOS"),
@@ -86,22 +127,104 @@ SCHEMA: dict[Key, Spec] = {
     "reward_valid": Spec("B", _M, "the reward could be computed"),
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
-    "greedy": Spec("B", _M, "decoded greedily, as a baseline; not trained on"),
-    "is_proposer": Spec("B", _M, "the row poses a question; the others answer one"),
-    "answers_group_id": Spec("B", _I, "group_id of the answers to what the row poses; -1: none"),
-    "example_id": Spec("B", _I, "which example of the task the prompt is"),
-    "squared_probs": Spec("B T", _F, "sum over the vocabulary of pi_old squared"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),
     "sampling_mask": Spec("B T V/8", _U, "tokens truncated sampling kept, one bit each"),
 }
+# What components declare beside the schema: by key, then by the class that declares it.
+_OWN: dict[Key, dict[str, Spec]] = {}
 
 
-def check_key(owner: str, key: Key) -> None:
-    """Refuse a key that the schema does not know.
+def declare_keys(owner: str, keys: Mapping[Key, OwnKey]) -> None:
+    """Add the own keys of a class to those that are known.
+
+    Args:
+        owner: the dotted name of the class; declared again, it replaces its earlier keys.
+        keys: ``(shape, dtype, meaning)`` by key, or with a dict of further fields of :class:`Spec`.
+
+    Raises:
+        ConfigError: a literal is no specification, or contradicts the schema or another class.
+    """
+    if not isinstance(keys, Mapping):
+        raise ConfigError(f"{owner}.keys is {keys!r}: must be a dict of specifications by key")
+    for key, literal in keys.items():
+        found = _read(owner, key, literal)
+        known = {"the schema": SCHEMA[key]} if key in SCHEMA else _OWN.get(key, {})
+        for other, spec in known.items():
+            if other != owner and not _agree(found, spec, shared=key in SCHEMA):
+                raise ConfigError(
+                    f"{owner}.keys: '{key}' is {_shown(found)}, but {other} has it as "
+                    f"{_shown(spec)}: declare it the same, or take another name"
+                )
+        if key not in SCHEMA:
+            _OWN.setdefault(key, {})[owner] = found
+
+
+def _agree(found: Spec, known: Spec, *, shared: bool) -> bool:
+    """Whether two specifications are the same; beside the schema's, shape and dtype count."""
+    return (found.shape, found.dtype) == (known.shape, known.dtype) if shared else found == known
+
+
+def _read(owner: str, key: Key, literal: OwnKey) -> Spec:
+    more = [field.name for field in fields(Spec)[3:]]
+    try:
+        shape, dtype, meaning, *rest = literal if isinstance(literal, (tuple, list)) else ()
+        found = Spec(shape, dtype, meaning, **(rest[0] if rest else {}))
+        sound = len(rest) < 2 and shape.split()[0] == "B" and dtype in _DTYPES
+    except (TypeError, ValueError, AttributeError, IndexError):
+        sound = False
+    if not sound:
+        raise ConfigError(
+            f"{owner}.keys: '{key}' is {literal!r}: must be (shape, dtype, meaning) such as "
+            f'("B T", "int64", "which turn wrote it"), dtype one of {", ".join(_DTYPES)}, perhaps '
+            f"with a dict of {', '.join(more)} behind them"
+        )
+    return found
+
+
+def _shown(spec: Spec) -> str:
+    more = [(f.name, getattr(spec, f.name)) for f in fields(Spec)[3:]]
+    told = "".join(f", {name}={value!r}" for name, value in more if value not in (None, "", False))
+    return f"[{','.join(spec.shape.split())}] {spec.dtype}, {spec.meaning!r}{told}"
+
+
+def lookup(key: Key) -> Spec | None:
+    """The specification of a key of the schema or of a component's own; None if nobody has it."""
+    return SCHEMA.get(key) or next(iter(_OWN.get(key, {}).values()), None)
+
+
+def spec(key: Key) -> Spec:
+    """The specification of a key, of the schema or of a component's own.
 
     Raises:
         ConfigError: the key is unknown; the message suggests the nearest.
+
+    Examples:
+        >>> spec("advantage").shape
+        'B T'
     """
-    if key not in SCHEMA:
-        raise ConfigError(f"{owner}: '{key}' is not a key of the batch{nearest(key, SCHEMA)}")
+    found = lookup(key)
+    if found is None:
+        raise ConfigError(f"'{key}' is not a key of the batch{nearest(key, {*SCHEMA, *_OWN})}")
+    return found
+
+
+def prompt_keys() -> frozenset[Key]:
+    """Every key that belongs to a prompt, those that components declare included."""
+    known = (*SCHEMA, *_OWN)
+    return frozenset(key for key in known if (found := lookup(key)) and found.per_prompt)
+
+
+def check_key(owner: str, key: Key, own: Collection[Key] = ()) -> None:
+    """Refuse a key that is neither in the schema nor among a component's own.
+
+    Raises:
+        ConfigError: the key is unknown; the message suggests the nearest, or says who declares it.
+    """
+    if key in SCHEMA or key in own:
+        return
+    told = nearest(key, {*SCHEMA, *own})
+    if key in _OWN:
+        other, found = next(iter(_OWN[key].items()))
+        told = f": declare it in keys as {other} does, {_shown(found)}"
+    raise ConfigError(f"{owner}: '{key}' is not a key of the batch{told}")

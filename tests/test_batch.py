@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from rlcomp.batch import cat, decode_columns, decode_texts, encode_columns, encode_texts, trim
+import components.collector.mask_game  # noqa: F401 - declares answers_group_id
+from rlcomp.batch import (
+    cat,
+    decode_columns,
+    decode_texts,
+    encode_columns,
+    encode_texts,
+    keep_prompt,
+    trim,
+)
 from rlcomp.errors import DataError, ShapeError
 
 
@@ -186,3 +195,52 @@ def test_a_column_that_is_called_as_a_key_is_not_trimmed():
     batch["columns"] = encode_columns([{"tokens": "abc"}, {"tokens": "d"}])
 
     assert decode_columns(trim(batch)) == [{"tokens": "abc"}, {"tokens": "d"}]
+
+
+def with_columns(**texts: list[str]) -> TensorDict:
+    rows_ = len(next(iter(texts.values())))
+    columns = {name: encode_texts(column) for name, column in texts.items()}
+    return TensorDict({"columns": TensorDict(columns, batch_size=[rows_])}, batch_size=[rows_])
+
+
+def test_cat_joins_the_texts_of_a_nested_entry():
+    joined = cat([with_columns(tests=["[1]"]), with_columns(tests=["[1, 22]", ""])])
+
+    assert decode_texts(joined["columns", "tests"]) == ["[1]", "[1, 22]", ""]
+
+
+def test_cat_joins_the_named_parts_of_the_reward():
+    parts = [TensorDict({"a": torch.tensor([n])}, batch_size=[1]) for n in (0.5, 2.0)]
+
+    joined = cat([TensorDict({"rewards": part}, batch_size=[1]) for part in parts])
+
+    assert joined["rewards", "a"].tolist() == [0.5, 2.0]
+
+
+def test_cat_fills_a_text_under_another_name_like_a_text():
+    parts = [TensorDict({"note": encode_texts([t])}, batch_size=[1]) for t in ("a", "bbbb")]
+
+    assert decode_texts(cat(parts)["note"]) == ["a", "bbbb"]
+
+
+def test_trim_leaves_the_columns_of_a_task_alone_whatever_they_are_called():
+    batch = rows([1, 1]).update(with_columns(value=["ab", "c"]))
+    batch["tokens"] = torch.ones(2, 3, dtype=torch.int64)
+    batch["attention_mask"] = torch.tensor([[True, False, False]] * 2)
+
+    result = trim(batch)
+
+    assert result["tokens"].shape == (2, 1)
+    assert decode_texts(result["columns", "value"]) == ["ab", "c"]
+
+
+def test_what_belongs_to_a_prompt_is_kept_for_each_row_and_nothing_else():
+    prompts = with_columns(tests=["x", "yy"]).update(
+        {"example_id": torch.tensor([7, 9]), "reward": torch.tensor([1.0, 2.0])}
+    )
+
+    kept = keep_prompt(TensorDict({}, batch_size=[3]), prompts, torch.tensor([1, 0, 1]))
+
+    assert sorted(kept.keys()) == ["columns", "example_id"]
+    assert kept["example_id"].tolist() == [9, 7, 9]
+    assert decode_texts(kept["columns", "tests"]) == ["yy", "x", "yy"]

@@ -42,6 +42,14 @@ class GreedyBaseline(Component):
         Li et al. 2023, arXiv:2310.10505 (ReMax), eq. 5.
     """
 
+    keys = {
+        "greedy": (
+            "B",
+            "bool",
+            "decoded greedily, as a baseline; not trained on",
+            {"example": "first_of_group"},
+        )
+    }
     reads = ("reward", "reward_valid", "group_id", "greedy", "response_mask")
     writes = ("advantage", "response_mask")
     optional = ("token_reward",)

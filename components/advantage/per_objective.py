@@ -64,6 +64,14 @@ class PerObjective(Component):
         He et al. 2025, arXiv:2508.07768 (PAMA: advantages as the vectors); the rest this project's.
     """
 
+    keys = {
+        "advantage_scale": (
+            "B K",
+            "float",
+            "what each of advantages was divided by; the same in all rows",
+            {"example": "same_in_all_rows"},
+        )
+    }
     reads = ("rewards", "reward_valid", "response_mask")
     writes = ("advantages", "advantage_scale", "advantage", "reward_valid")
     optional = ("preference",)

@@ -18,12 +18,11 @@ class GreedyBaselineCollector(GroupCollector):
     ``advantage=greedy_baseline``. Its ``rollout_log_probs`` are scored under the policy's own
     decoding settings, so that KL measurements refer to the same policy.
 
-    Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
-    Writes a new batch of ``B = P * (group_size + 1)`` rows: the tokens, masks and log-probs of the
-    rollout, its texts, ``group_id``, ``truncated`` and ``greedy``; of ``answer_ends`` ``[P, W]``,
-    ``example_id`` ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there,
-    for each answer; and ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays
-    them. Its metrics are those of the sampled rows.
+    Reads ``prompt`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there. Writes a
+    new batch of ``B = P * (group_size + 1)`` rows: the tokens, masks and log-probs of the rollout,
+    its texts, ``group_id``, ``truncated`` and ``greedy`` ``[B]``; what belongs to the prompt, for
+    each answer; and ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays them.
+    Its metrics are those of the sampled rows.
 
     Args:
         policy: the model that answers.
@@ -34,24 +33,15 @@ class GreedyBaselineCollector(GroupCollector):
         Li et al. 2023, arXiv:2310.10505 (ReMax), algorithm 1.
     """
 
-    writes = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "rollout_log_probs",
-        "group_id",
-        "truncated",
-        "prompt",
-        "response",
-        "answer",
-        "answer_ends",
-        "columns",
-        "policy_version",
-        "example_id",
-        "policy_prompt",
-        "preference",
-        "greedy",
-    )
+    keys = {
+        "greedy": (
+            "B",
+            "bool",
+            "decoded greedily, as a baseline; not trained on",
+            {"example": "first_of_group"},
+        )
+    }
+    writes = (*GroupCollector.writes, "greedy")
     must_reach = ("greedy",)
 
     def forward(self, batch: TensorDict) -> TensorDict:

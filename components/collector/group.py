@@ -2,57 +2,32 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+import torch
 from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
-from rlcomp.batch import decode_texts
-from rlcomp.component import Component
+from rlcomp.batch import decode_texts, keep_prompt
 from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.collector import Collector
 from rlcomp.interfaces.policy import Policy
-from rlcomp.keys import Key
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answer_prompts
 
 
-class GroupCollector(Component):
+class GroupCollector(Collector):
     """Samples ``group_size`` responses per prompt with the policy's decoding settings.
 
-    Reads ``prompt``, ``answer`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there.
-    Writes a new batch of ``B = P * group_size`` rows: the tokens, masks and log-probs of the
-    rollout, its texts, ``group_id`` and ``truncated``; of ``answer_ends`` ``[P, W]``,
-    ``example_id`` ``[P]``, ``policy_prompt`` and ``preference`` ``[P, K]`` those that are there,
-    for each answer; and ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays
-    them.
+    Reads ``prompt`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there. Writes a
+    new batch of ``B = P * group_size`` rows: the tokens, masks and log-probs of the rollout, its
+    texts, ``group_id`` and ``truncated``; what belongs to the prompt, for each answer; and
+    ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays them.
 
     Args:
         policy: the model that answers.
         group_size: answers per prompt.
         max_new_tokens: longest answer, in tokens.
     """
-
-    reads = ("prompt", "answer")
-    writes: ClassVar[tuple[Key, ...]] = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "rollout_log_probs",
-        "group_id",
-        "truncated",
-        "prompt",
-        "response",
-        "answer",
-        "answer_ends",
-        "columns",
-        "policy_version",
-        "example_id",
-        "policy_prompt",
-        "preference",
-    )
-    optional = ("answer_ends", "columns", "example_id", "policy_prompt", "preference")
-    fresh = True
 
     def __init__(
         self, *, policy: Policy, group_size: PositiveInt, max_new_tokens: PositiveInt
@@ -62,8 +37,6 @@ class GroupCollector(Component):
         self.group_size = group_size
         self.max_new_tokens = max_new_tokens
         self.generator = new_generator()
-        if policy.decoding.replays:
-            self.out_keys = [*self.out_keys, "sampling_mask"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""
@@ -88,8 +61,5 @@ class GroupCollector(Component):
             decoding=decoding,
             generator=self.generator,
         )
-        for key in ("prompt", "answer", *self.optional):
-            if key in batch.keys():
-                entry = batch[key].to(rollout["tokens"].device)
-                rollout[key] = entry.repeat_interleave(group_size, 0)
-        return rollout
+        rows = torch.arange(len(batch), device=rollout["tokens"].device)
+        return keep_prompt(rollout, batch, rows.repeat_interleave(group_size))

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.arguments import Ge, NonEmptyText, PositiveInt, Probability
-from rlcomp.batch import cat, decode_texts
-from rlcomp.component import Component
+from rlcomp.batch import cat, decode_texts, keep_prompt
 from rlcomp.data.examples import prompt_batch
 from rlcomp.data.masked_text import mask_span, normalised_span, span_problem
 from rlcomp.data.template import check_wording
 from rlcomp.functional.prefix_match import last_command
+from rlcomp.interfaces.collector import Collector
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.task import Example
-from rlcomp.keys import Key
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answer_prompts
@@ -28,7 +27,7 @@ from rlcomp.text.tokenizer import encode_prompts
 _PROBLEMS = ("missing", "empty", "absent", "whole", "long", "large", "no_room")
 
 
-class MaskGame(Component):
+class MaskGame(Collector):
     r"""Mask-proposal self-play (PretrainZero).
 
     For every paragraph the generator proposes ``num_masks`` spans; the predictor answers each
@@ -44,12 +43,14 @@ class MaskGame(Component):
     Reads ``answer`` ``[P, W]``, the paragraphs. Writes a new batch of ``B = P * num_masks + M *
     group_size`` rows, for ``M`` masks in use: the tokens, masks and log-probs of the rollouts,
     their texts, ``group_id``, ``truncated``; ``is_proposer`` ``[B]``, True for the generator's
-    rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1; and
-    ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays them. Records
-    ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``, ``mask_game/valid_fraction`` and
-    ``mask_game/words`` (of the masks in use); and the share of proposals that are
-    ``mask_game/missing`` (there is no ``\mask{...}``), ``empty``, ``absent``, ``whole``, ``long``,
-    ``large`` (:func:`rlcomp.data.masked_text.span_problem`) or leave ``no_room`` for an answer.
+    rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1;
+    what else belongs to the paragraph, for each of its rows (``policy_prompt``, where it is there,
+    is the row's own prompt); and ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling
+    replays them. Records ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``,
+    ``mask_game/valid_fraction`` and ``mask_game/words`` (of the masks in use); and the share of
+    proposals that are ``mask_game/missing`` (there is no ``\mask{...}``), ``empty``, ``absent``,
+    ``whole``, ``long``, ``large`` (:func:`rlcomp.data.masked_text.span_problem`) or leave
+    ``no_room`` for an answer.
 
     Templates are those of ``str.format``: ``{text}``, and ``{{`` and ``}}`` for braces.
 
@@ -74,22 +75,17 @@ class MaskGame(Component):
     """
 
     reads = ("answer",)
-    writes: ClassVar[tuple[Key, ...]] = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "rollout_log_probs",
-        "group_id",
-        "truncated",
-        "prompt",
-        "response",
-        "answer",
-        "answer_ends",
-        "policy_version",
-        "is_proposer",
-        "answers_group_id",
-    )
-    fresh = True
+    optional = ()
+    keys = {
+        "is_proposer": ("B", "bool", "the row poses a question; the others answer one"),
+        "answers_group_id": (
+            "B",
+            "int64",
+            "group_id of the answers to what the row poses; -1: none",
+            {"offset": "group_id"},
+        ),
+    }
+    writes = (*Collector.writes, "answer", "answer_ends", "is_proposer", "answers_group_id")
     must_reach = ("answers_group_id",)
 
     def __init__(
@@ -119,8 +115,6 @@ class MaskGame(Component):
         for name in ("mask_template", "answer_template"):
             check_wording(name, getattr(self, name), fields=["text"], needed=["text"])
         self.table = token_bytes(policy.tokenizer)
-        if policy.decoding.replays:
-            self.out_keys = [*self.out_keys, "sampling_mask"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Propose, then predict."""
@@ -137,6 +131,7 @@ class MaskGame(Component):
         predictors = [self._answers(questions, self.group_size)] if questions else []
         joined = cat([proposers, *predictors])
         joined.update(_roles(found, len(paragraphs), joined))
+        self._keep_prompt(joined, batch, found)
         _record(joined, found)
         return joined
 
@@ -151,6 +146,18 @@ class MaskGame(Component):
         for key, entry in prompt_batch(examples).items():
             rollout[key] = entry.to(rollout["tokens"].device).repeat_interleave(group_size, 0)
         return rollout
+
+    def _keep_prompt(
+        self, joined: TensorDict, batch: TensorDict, found: list[Example | str]
+    ) -> None:
+        """What belongs to a paragraph passes to its rows; a row's texts are the game's."""
+        proposed = [row // self.num_masks for row in range(len(found))]
+        used = [p for p, one in zip(proposed, found, strict=True) if isinstance(one, Example)]
+        answered = [paragraph for paragraph in used for _ in range(self.group_size)]
+        paragraphs = torch.tensor([*proposed, *answered], device=joined["tokens"].device)
+        keep_prompt(joined, batch.exclude("prompt", "answer", "answer_ends"), paragraphs)
+        if "policy_prompt" in batch.keys():
+            joined["policy_prompt"] = joined["prompt"]
 
     def _spans(self, proposers: TensorDict) -> list[str | None]:
         """The span each generator response proposes; None where there is none."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.batch import decode_texts
+from rlcomp.batch import decode_texts, keep_prompt
 from rlcomp.component import Component
 from rlcomp.text.padding import padded
 from rlcomp.text.tokenizer import encode_prompts
@@ -17,33 +18,18 @@ class AskedRows(Component):
     For a warm start (SFT) of a preference-conditioned policy: without it the policy would meet
     preferences only in its rollouts.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``answer``,
-    ``policy_prompt`` ``[B, W]``, ``preference`` ``[B, K]``. Writes the same of a new batch: what
-    stood behind the prompt stands behind ``policy_prompt``.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``,
+    ``policy_prompt`` ``[B, W]``. Writes the first three of a new batch, in which what stood behind
+    the prompt stands behind ``policy_prompt``; what belongs to the prompt stays.
 
     Args:
         tokenizer: the one the rows were encoded with.
     """
 
-    reads = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "prompt",
-        "answer",
-        "policy_prompt",
-        "preference",
-    )
-    writes = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "prompt",
-        "answer",
-        "policy_prompt",
-        "preference",
-    )
+    reads = ("tokens", "attention_mask", "response_mask", "prompt", "policy_prompt")
+    writes = ("tokens", "attention_mask", "response_mask")
     fresh = True
+    keeps_prompt = True
 
     def __init__(self, *, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__()
@@ -66,6 +52,7 @@ class AskedRows(Component):
             "attention_mask": filled,
             "response_mask": padded(masks, 0)[0].bool(),
         }
-        kept = batch.select("prompt", "answer", "policy_prompt", "preference")
         device = batch["tokens"].device
-        return kept.update({key: column.to(device) for key, column in columns.items()})
+        made = {key: column.to(device) for key, column in columns.items()}
+        rows = TensorDict(made, batch_size=batch.batch_size)
+        return keep_prompt(rows, batch, torch.arange(len(batch), device=device))

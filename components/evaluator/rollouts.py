@@ -36,6 +36,14 @@ class RolloutLog(Component):
             (``answers_group_id``) and its answers.
     """
 
+    keys = {
+        "answers_group_id": (
+            "B",
+            "int64",
+            "group_id of the answers to what the row poses; -1: none",
+            {"offset": "group_id"},
+        )
+    }
     reads = ("tokens", "attention_mask", "response_mask", "group_id", "prompt", "response")
     optional = (
         "advantage",

@@ -18,7 +18,7 @@ from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy
-from rlcomp.keys import SCHEMA
+from rlcomp.keys import lookup
 from rlcomp.metrics import progress, record
 from rlcomp.seed import new_generator
 
@@ -160,7 +160,7 @@ class Learner(Component):
         rows = batch.copy()
         rows["row"] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
         # Without full distributions: [B, T, V] of a whole step is too large.
-        small = {key for key in self.wanted if key not in SCHEMA or SCHEMA[key].per_token}
+        small = {key for key in self.wanted if not (spec := lookup(key)) or spec.per_token}
         outputs: dict[str, Tensor] = {}
         with torch.no_grad(), asking(small):
             for micro in self._micro_batches(rows):

@@ -76,6 +76,14 @@ class PerObjectiveLearner(Learner):
         Quinton & Rey 2024, arXiv:2406.16232 (Jacobian descent); Désidéri 2012 (MGDA).
     """
 
+    keys = {
+        "advantage_scale": (
+            "B K",
+            "float",
+            "what each of advantages was divided by; the same in all rows",
+            {"example": "same_in_all_rows"},
+        )
+    }
     reads = ("advantages", "rewards", "reward_valid")
     optional = ("preference", "advantage_scale")
 

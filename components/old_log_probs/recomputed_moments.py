@@ -29,6 +29,14 @@ class RecomputedMoments(Component):
         "response_mask",
         "rollout_log_probs",
     )
+    keys = {
+        "squared_probs": (
+            "B T",
+            "float",
+            "sum over the vocabulary of pi_old squared",
+            {"example": "probability"},
+        )
+    }
     writes = ("old_log_probs", "squared_probs")
 
     def __init__(self, *, policy: FullDistributionPolicy) -> None:

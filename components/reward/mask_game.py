@@ -54,6 +54,15 @@ class MaskGameReward(PrefixMatch):
 
     reads = ("tokens", "response_mask", "group_id", "answer")
     writes = ("reward", "rewards", "correct", "reward_valid")
+    keys = {
+        "is_proposer": ("B", "bool", "the row poses a question; the others answer one"),
+        "answers_group_id": (
+            "B",
+            "int64",
+            "group_id of the answers to what the row poses; -1: none",
+            {"offset": "group_id"},
+        ),
+    }
     optional = ("is_proposer", "answers_group_id")
 
     def __init__(

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from rlcomp.cli.guard import guard
 from rlcomp.errors import ConfigError, ConfigErrors
-from rlcomp.keys import SCHEMA
+from rlcomp.keys import lookup
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
@@ -79,27 +79,30 @@ def _rows(table: Table, node: Node, depth: int) -> None:
     declaration, flow = declare(node.target), flow_of(node)
     started = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
+    kept = ", and what belongs to the prompt" if declaration.keeps_prompt else ""
     own = frozenset(node.keys.get(key, key) for key in declaration.writes)
     writes = own if depth or declaration.contained else flow.writes
     table.add_row(
         "  " * depth + node.path,
         declaration.name,
         unknown or _keys(flow.reads, declaration.optional),
-        unknown or started + _keys(writes),
+        unknown or started + _keys(writes, declaration.may_write) + kept,
     )
     for child in ran(node, declaration):
         _rows(table, child, depth + 1)
 
 
-def _keys(keys: frozenset[str], optional: Sequence[str] = ()) -> str:
-    shown = [f"{key}{_shape(key)}" for key in sorted(keys & SCHEMA.keys())]
-    shown += [f"({key}{_shape(key)})" for key in sorted(set(optional) - keys)]
-    shown += sorted(keys - SCHEMA.keys())
+def _keys(keys: frozenset[str], conditional: Sequence[str] = ()) -> str:
+    """Keys with their shapes; those that are not always there in brackets."""
+    shown = [f"{key}{_shape(key)}" for key in sorted(keys) if lookup(key)]
+    shown += [f"({key}{_shape(key)})" for key in sorted(set(conditional) - keys)]
+    shown += sorted(key for key in keys if not lookup(key))
     return ", ".join(shown) or "-"
 
 
 def _shape(key: str) -> str:
-    return f"[{','.join(SCHEMA[key].shape.split())}]"
+    found = lookup(key)
+    return f"[{','.join(found.shape.split())}]" if found else ""
 
 
 def difference(one: DictConfig, other: DictConfig, names: tuple[str, str]) -> Table | str:

@@ -33,7 +33,7 @@ class Part(Component):
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         for key in cls.step_keys:
-            check_key(cls.__name__, key)
+            check_key(cls.__name__, key, cls.own_keys())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Compute the step-level keys ``prepares`` from all rows of an optimiser step."""

@@ -10,6 +10,7 @@ from torch import nn
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors
+from rlcomp.keys import prompt_keys
 from rlcomp.run.phase import Phase
 from rlcomp.wiring.flow import Flow, Stage, check_stages, fold, renamed
 
@@ -21,10 +22,12 @@ def built_flow(stage: object) -> Flow:
     inner = fold(built_flow(child) for child in ran(stage))
     left = frozenset() if stage.contained else inner.writes
     known = frozenset(stage.optional) if stage.fresh else frozenset()
-    carried = frozenset(stage.renames.get(key, key) for key in known.intersection(stage.writes))
+    handed = frozenset(stage.renames.get(key, key) for key in known.intersection(stage.writes))
+    passed = prompt_keys() if stage.keeps_prompt else frozenset()
+    carried = handed | frozenset(stage.renames.get(key, key) for key in passed)
     return Flow(
         reads=frozenset(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
-        writes=(frozenset(stage.out_keys) - carried) | left,
+        writes=(frozenset(stage.out_keys) - handed) | left,
         fresh=stage.fresh or (inner.fresh and not stage.contained),
         opaque=inner.opaque and not stage.contained,
         lacks=inner.lacks,

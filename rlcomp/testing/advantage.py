@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.component import Component
-from rlcomp.keys import Key
+from rlcomp.keys import Key, spec
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.subject import Subject, leaves
 
@@ -110,8 +110,9 @@ def _of_groups(subject: Subject, rewards: list[list[float]]) -> TensorDict:
         "reward": values,
         "group_id": groups,
         "reward_valid": torch.ones(len(values), dtype=torch.bool),
-        "greedy": torch.tensor([row == 0 for group in rewards for row in range(len(group))]),
     }
+    first = torch.tensor([row == 0 for group in rewards for row in range(len(group))])
+    fixed |= {key: first for key in keys if spec(key).example == "first_of_group"}
     entries = {
         key: fixed.get(subject.names.get(key, key), batch[subject.names.get(key, key)])
         for key in subject.reads

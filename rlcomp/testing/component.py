@@ -9,6 +9,7 @@ from torch import Tensor
 from rlcomp.component import Component
 from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import Key
+from rlcomp.run.check_flow import built_flow
 from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
 from rlcomp.testing.corrupt import corrupted, relabelled, renamed_groups, shuffled_rows, widened
@@ -27,8 +28,10 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
     A loss is checked by :func:`check_loss` and whatever writes ``advantage`` by
     :func:`check_advantage` as well. The laws, each quoted in the error:
 
-    - every key is one of the schema's
-    - what is written is declared, what is declared is written; nothing else changes
+    - every key is one of the schema's or declared by a component
+    - what is written is declared, what is declared is written (``may_write``: or not); nothing else
+      changes
+    - what belongs to a prompt passes a component that ``keeps_prompt``
     - no tensor of the batch is changed in place
     - what is written has the schema's shape and dtype, and is finite inside the mask
     - the same state gives the same result (generators and run states are put back)
@@ -52,7 +55,7 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
         return
     subject = Subject(component, batch)
     check_laws(subject)
-    if batch is None and optional_keys(component):
+    if batch is None and (optional_keys(component) or built_flow(component).carries):
         check_laws(Subject(component, None, optional=True))
     if subject.name("advantage") in subject.writes:
         check_advantage(component, batch)
@@ -90,7 +93,7 @@ def _keys_and_state(subject: Subject) -> None:
         subject.restore()
         result = subject.component(batch)
     expected = set(subject.writes) if subject.fresh else {*before, *subject.writes}
-    undeclared = sorted(set(result.keys()) - expected)
+    undeclared = sorted(set(result.keys()) - expected - subject.may_write)
     if undeclared:
         law = "a fresh component keeps nothing" if subject.fresh else "what is written is declared"
         subject.refuse(law, f"'{undeclared[0]}' is in the result")
@@ -134,7 +137,7 @@ def _hold_same(
 
 def _written(subject: Subject) -> None:
     result = subject.run(subject.batch)
-    for key in subject.writes:
+    for key in (*subject.writes, *sorted(subject.may_write & set(result.keys()))):
         _check_shape(subject, key, result)
         entry = result[key]
         for name, part in (
@@ -266,10 +269,9 @@ def _labels(subject: Subject) -> None:
         return
     other = subject.batch.copy()
     other[group_id] = relabelled(subject.batch[group_id])
-    answers_group_id = subject.name("answers_group_id")
-    if answers_group_id in other.keys():  # it names groups
-        other[answers_group_id] = renamed_groups(
-            subject.batch[answers_group_id], subject.batch[group_id]
-        )
+    family = subject.spec(group_id).offset
+    for key in set(subject.reads) - {group_id}:
+        if subject.spec(key).offset == family:  # it names groups
+            other[key] = renamed_groups(subject.batch[key], subject.batch[group_id])
     result = subject.run(subject.batch)
     _compare(subject, "group ids are only labels", subject.run(other), result)

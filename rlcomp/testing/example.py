@@ -9,15 +9,14 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.batch import encode_columns, encode_texts
-from rlcomp.keys import SCHEMA, Key, check_key
+from rlcomp.keys import Key, Spec, spec
 from rlcomp.seed import named_seed
 
 WIDTH = 10
 TOKEN_IDS = 8
 _LONGEST_PROMPT = 3
 _EMPTY_ROW, _INVALID_ROW = 2, 1
-_POSITIVE = ("entropy", "loss_weight", "token_weight")
-_PROBABILITIES = ("log_probs", "old_log_probs", "ref_log_probs", "rollout_log_probs")
+_PARTS = ((1, "a"), (2, "b"))  # of what is nested, and the objectives: seed and name
 
 
 def example_batch(
@@ -32,7 +31,8 @@ def example_batch(
     ``chosen`` alternates, so that rows ``2k`` and ``2k + 1`` are a pair.
 
     Args:
-        keys: of :data:`rlcomp.keys.SCHEMA`.
+        keys: of :data:`rlcomp.keys.SCHEMA`, or a component's own; of these shape, dtype and
+            ``example`` say what they look like.
         rows: ``B``.
         seed: of all that is drawn.
         dtype: of the float entries.
@@ -47,10 +47,7 @@ def example_batch(
         >>> example_batch(("reward", "response_mask"))["response_mask"].sum(1)[2]
         tensor(0)
     """
-    entries: dict[Key, Tensor | TensorDict] = {}
-    for key in keys:
-        check_key("example_batch", key)
-        entries[key] = _entry(key, rows, seed, dtype)
+    entries = {key: _entry(key, spec(key), rows, seed, dtype) for key in keys}
     return TensorDict(entries, batch_size=[rows])
 
 
@@ -72,52 +69,72 @@ def _draw(seed: int, name: str) -> torch.Generator:
     return torch.Generator().manual_seed(named_seed(seed, name))
 
 
-def _entry(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor | TensorDict:
-    spec = SCHEMA[key]
+def _entry(key: Key, spec: Spec, rows: int, seed: int, dtype: torch.dtype) -> Tensor | TensorDict:
     if key in ("attention_mask", "response_mask"):
         attention, response = masks(rows, seed)
         return attention if key == "attention_mask" else response
     if spec.text:
-        return encode_texts([_TEXTS[key](row) for row in range(rows)])
+        return encode_texts([_TEXTS.get(key, _note)(row) for row in range(rows)])
     if key in _ROWS:
         return _ROWS[key](torch.arange(rows))
     if spec.dtype == "nested":
-        parts = {name: _entry("reward", rows, seed + n, dtype) for n, name in enumerate("ab", 1)}
+        part = Spec("B W", "uint8", "") if spec.absent else Spec("B", "float", "")
+        parts = {name: _entry("part", part, rows, seed + n, dtype) for n, name in _PARTS}
         return TensorDict(parts, batch_size=[rows])
-    return _drawn(key, rows, seed, dtype)
+    if spec.dtype == "float":
+        return _drawn(key, spec, rows, seed, dtype)
+    return _counted(key, spec, rows, seed)
 
 
-def _drawn(key: Key, rows: int, seed: int, dtype: torch.dtype) -> Tensor:
-    spec, draw = SCHEMA[key], _draw(seed, key)
-    if spec.shape == "B T V":
-        return torch.randn(rows, WIDTH, TOKEN_IDS, generator=draw, dtype=dtype).log_softmax(-1)
-    if spec.shape == "B T V/8":
-        return torch.full((rows, WIDTH, TOKEN_IDS // 8), 255, dtype=torch.uint8)
-    if spec.shape == "B T K":  # as many as there are rewards
-        return torch.stack([_drawn("advantage", rows, seed + n, dtype) for n in (1, 2)], 2)
+def _counted(key: Key, spec: Spec, rows: int, seed: int) -> Tensor:
+    """Plausible values of a bool, an id or bytes."""
+    draw, row = _draw(seed, key), torch.arange(rows)
+    if spec.dtype == "uint8":
+        return torch.full((rows, *_sizes(spec)), 255, dtype=torch.uint8)
+    if spec.shape != "B":
+        shape = (rows, *_sizes(spec))
+        bits = torch.rand(shape, generator=draw) < 0.5
+        return bits if spec.dtype == "bool" else torch.randint(TOKEN_IDS, shape, generator=draw)
     if spec.dtype == "bool":
-        return torch.rand(rows, WIDTH, generator=draw) < 0.5
-    if spec.dtype == "int64":
-        return torch.randint(TOKEN_IDS, (rows, WIDTH), generator=draw)
-    if spec.shape == "B":
-        return torch.rand(rows, generator=draw, dtype=torch.float64).to(dtype)
-    inside = _floats(key, rows, seed, draw)
+        return _first_of_group(row) if spec.example == "first_of_group" else row % 2 == 0
+    # One of the ids of the example's groups, or none.
+    return torch.where(row % 2 == 0, 3, -1) if spec.offset else row % 2
+
+
+def _sizes(spec: Spec) -> list[int]:
+    """The dimensions behind ``B``, as many as the other entries have."""
+    sizes = {"T": WIDTH, "V": TOKEN_IDS, "V/8": TOKEN_IDS // 8}
+    return [sizes.get(letter, len(_PARTS)) for letter in spec.shape.split()[1:]]
+
+
+def _drawn(key: Key, spec: Spec, rows: int, seed: int, dtype: torch.dtype) -> Tensor:
+    draw, sizes = _draw(seed, key), _sizes(spec)
+    if spec.shape == "B T V":
+        return torch.randn(rows, *sizes, generator=draw, dtype=dtype).log_softmax(-1)
+    if spec.shape == "B T K":  # as many as there are rewards
+        each = Spec("B T", "float", "", example=spec.example)
+        return torch.stack([_drawn(key, each, rows, seed + n, dtype) for n, _ in _PARTS], 2)
+    if not spec.along_tokens:
+        values = torch.rand(rows, *sizes, generator=draw, dtype=torch.float64).to(dtype)
+        same = spec.example == "same_in_all_rows"
+        return values[:1].expand(rows, *sizes).contiguous() if same else values
+    inside = _floats(spec, rows, seed, draw)
     # Not so large that a clamp would hide the gradient of whoever looks at it.
     garbage = 5 * torch.randn(rows, WIDTH, generator=draw, dtype=torch.float64)
     return torch.where(masks(rows, seed)[1], inside, garbage).to(dtype)
 
 
-def _floats(key: Key, rows: int, seed: int, draw: torch.Generator) -> Tensor:
+def _floats(spec: Spec, rows: int, seed: int, draw: torch.Generator) -> Tensor:
     """Plausible values of a per-token key; those of one policy are near those of another."""
     noise = torch.randn(rows, WIDTH, generator=draw, dtype=torch.float64)
-    if key in _PROBABILITIES:
+    if spec.example == "log_prob":
         common = torch.rand(rows, WIDTH, generator=_draw(seed, "log p"), dtype=torch.float64)
         return -0.5 - 2 * common + (0.2 * noise).clamp(-0.4, 0.4)
-    if key == "ratio":
+    if spec.example == "ratio":
         return (0.3 * noise).exp()
-    if key == "squared_probs":
+    if spec.example == "probability":
         return torch.sigmoid(noise)
-    return noise.abs() / WIDTH if key in _POSITIVE else noise
+    return noise.abs() / WIDTH if spec.example == "positive" else noise
 
 
 def _group_ids(row: Tensor) -> Tensor:
@@ -126,16 +143,15 @@ def _group_ids(row: Tensor) -> Tensor:
     return ids
 
 
-def _greedy(row: Tensor) -> Tensor:
+def _first_of_group(row: Tensor) -> Tensor:
     """One row of each group."""
-    greedy = row < 2
-    greedy[-1:] = True
-    return greedy
+    first = row < 2
+    first[-1:] = True
+    return first
 
 
-def _scales(row: Tensor) -> Tensor:
-    """Of two objectives."""
-    return torch.tensor([[2.0, 0.5]]).repeat(len(row), 1)
+def _note(row: int) -> str:
+    return f"note {row % 2}"
 
 
 def _preferences(row: Tensor) -> Tensor:
@@ -150,7 +166,6 @@ def _columns(row: Tensor) -> TensorDict:
 
 
 _ROWS: dict[Key, Callable[[Tensor], Tensor | TensorDict]] = {
-    "advantage_scale": _scales,
     "answer_ends": lambda row: torch.tensor([[True, False]]).repeat(len(row), 1),
     "columns": _columns,
     "group_id": _group_ids,
@@ -158,9 +173,6 @@ _ROWS: dict[Key, Callable[[Tensor], Tensor | TensorDict]] = {
     "chosen": lambda row: row % 2 == 0,
     "correct": lambda row: row % 3 == 0,
     "example_id": lambda row: torch.where(row % 2 == 0, 4, 1),
-    "greedy": _greedy,
-    "answers_group_id": lambda row: torch.where(row % 2 == 0, 3, -1),
-    "is_proposer": lambda row: row % 2 == 0,
     "preference": _preferences,
     "truncated": lambda row: row % 4 == 3,
 }

@@ -12,7 +12,7 @@ from torch import Tensor
 from rlcomp.component import Component
 from rlcomp.errors import ContractError
 from rlcomp.io.state import HasRunState, generators, owned, parts
-from rlcomp.keys import SCHEMA, Key, Spec
+from rlcomp.keys import Key, Spec, lookup, spec
 from rlcomp.run.check_flow import built_flow
 from rlcomp.testing.example import example_batch, masks
 
@@ -39,9 +39,10 @@ class Subject:
     ) -> None:
         self.component = component
         flow = built_flow(component)
-        more = optional_keys(component) - flow.writes if optional else set()
         carried = flow.carries if optional else frozenset()
+        more = (optional_keys(component) | carried) - flow.writes if optional else set()
         self.reads, self.writes = sorted(flow.reads | more), sorted(flow.writes | carried)
+        self.may_write = _may_write(component)
         self.fresh = flow.fresh
         self.draws = bool(generators({"component": component}))
         self.names = _names(component)
@@ -53,8 +54,8 @@ class Subject:
 
     def _check_keys(self) -> None:
         for key in (*self.reads, *self.writes):
-            if self.names.get(key, key) not in SCHEMA:
-                self.refuse("every key is one of the schema's", f"'{key}' is not")
+            if lookup(self.names.get(key, key)) is None:
+                self.refuse("every key is one of the schema's or declared", f"'{key}' is not")
 
     def _example(self, dtype: torch.dtype) -> TensorDict:
         batch = example_batch(sorted({self.names.get(key, key) for key in self.reads}), dtype=dtype)
@@ -102,8 +103,8 @@ class Subject:
         return next((name for name, known in self.names.items() if known == key), key)
 
     def spec(self, key: Key) -> Spec:
-        """The schema's entry of a key, whatever it is called in this instance."""
-        return SCHEMA[self.names.get(key, key)]
+        """The specification of a key, whatever it is called in this instance."""
+        return spec(self.names.get(key, key))
 
     def floats(self) -> list[Key]:
         """The float keys among the reads whose entries speak of tokens."""
@@ -135,6 +136,12 @@ def optional_keys(component: Component) -> set[str]:
     """What the component, or a part of it, reads where it is there."""
     inside = [part for part in component.modules() if isinstance(part, Component)]
     return {part.renames.get(key, key) for part in inside for key in part.optional}
+
+
+def _may_write(component: Component) -> set[str]:
+    """What the component, or a part of it, writes under some settings only."""
+    inside = [part for part in component.modules() if isinstance(part, Component)]
+    return {part.renames.get(key, key) for part in inside for key in part.may_write}
 
 
 def _names(component: Component) -> dict[str, Key]:

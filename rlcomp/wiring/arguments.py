@@ -6,6 +6,7 @@ import importlib.util
 
 from rlcomp.arguments import problem
 from rlcomp.errors import ConfigError, nearest
+from rlcomp.keys import prompt_keys
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import BROKEN, Node
@@ -43,7 +44,8 @@ def _check_node(node: Node) -> list[str]:
     ]
     if not isinstance(node.keys, dict):
         return [*errors, f"{node.path}._keys_ is {node.keys!r}: must be a mapping of keys"]
-    own = {*declaration.reads, *declaration.writes}
+    own = {*declaration.reads, *declaration.writes, *declaration.optional, *declaration.may_write}
+    own |= prompt_keys() if declaration.keeps_prompt else frozenset()
     errors += [
         f"{node.path}._keys_.{key}: {kind} has no such key{nearest(key, own)}"
         for key in node.keys

@@ -1,8 +1,9 @@
 """Declarations of a ``_target_``, parsed from its source: not imported, so no torch.
 
 A class's constructor is its schema; ``reads``, ``writes`` and the other declarations of
-:class:`rlcomp.component.Component` are literals. A target whose source cannot be followed (a C
-type, a lazily exported name) is *opaque*: it is looked at once it is built.
+:class:`rlcomp.component.Component` are literals, which may quote those of another class. A target
+whose source cannot be followed (a C type, a lazily exported name) is *opaque*: it is looked at once
+it is built.
 """
 
 from __future__ import annotations
@@ -15,14 +16,20 @@ from typing import Any
 
 from rlcomp.arguments import VOCABULARY
 from rlcomp.errors import ConfigError
+from rlcomp.keys import OwnKey, check_key, declare_keys
+from rlcomp.wiring.literal import assigned, literal
 from rlcomp.wiring.source import alias, find, lineage
 
 _DECLARED = (
     "reads",
     "writes",
     "optional",
+    "may_write",
+    "step_keys",
+    "keys",
     "must_reach",
     "fresh",
+    "keeps_prompt",
     "runs",
     "contained",
     "supplies",
@@ -52,8 +59,12 @@ class Declaration:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    may_write: tuple[str, ...] = ()
+    step_keys: tuple[str, ...] = ()
+    keys: dict[str, OwnKey] = field(default_factory=dict)
     must_reach: tuple[str, ...] = ()
     fresh: bool = False
+    keeps_prompt: bool = False
     runs: tuple[str, ...] = ()
     contained: bool = False
     supplies: tuple[str, ...] = ()
@@ -72,7 +83,8 @@ def declare(target: str) -> Declaration:
     """The declaration of a dotted target.
 
     Raises:
-        ConfigError: there is no such module, or it has no such name.
+        ConfigError: there is no such module, or it has no such name, or the class declares a key
+            that is unknown or contradicts another's.
     """
     module, _, name = target.rpartition(".")
     found = find(module, name)
@@ -87,12 +99,31 @@ def declare(target: str) -> Declaration:
         return Declaration(target, parameters, open_ended, True, doc, extras, returns=returns)
     classes = list(lineage(home, definition))
     parameters, open_ended = _constructor(classes)
-    declared: dict[str, Any] = {}
-    for _, cls in reversed(classes):
-        declared |= dict(_literals(cls))
     component = any((home, cls.name) == ("rlcomp.component", "Component") for home, cls in classes)
+    declared = _declared(classes) if component else _unchecked(classes)
     extras = _extras(definition)
     return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
+
+
+def _unchecked(classes: list[tuple[str, ast.ClassDef]]) -> dict[str, Any]:
+    """What a class that may be no component says under the names of declarations."""
+    found = [_literals(home, cls) for home, cls in reversed(classes)]
+    return {name: value for each in found for name, value in each if name != "keys"}
+
+
+def _declared(classes: list[tuple[str, ast.ClassDef]]) -> dict[str, Any]:
+    """What a component and its bases declare; own keys are added up, and made known."""
+    declared: dict[str, Any] = {}
+    keys: dict[str, OwnKey] = {}
+    for home, cls in reversed(classes):
+        declared |= dict(_literals(home, cls))
+        own = declared.pop("keys", {})
+        declare_keys(f"{home}.{cls.name}", own)
+        keys |= own
+    for name in ("reads", "writes", "optional", "may_write", "supplies", "step_keys"):
+        for key in declared.get(name, ()):
+            check_key(classes[0][1].name, key, keys)
+    return declared | {"keys": keys}
 
 
 def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
@@ -107,17 +138,11 @@ def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
     return tuple((str(words[0]), str(words[1])) for words in asked if len(words) == 2)
 
 
-def _literals(cls: ast.ClassDef) -> Iterator[tuple[str, Any]]:
-    for line in cls.body:
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-            name, value = line.target.id, line.value
-        elif isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
-            name, value = line.targets[0].id, line.value
-        else:
-            continue
-        if name in _DECLARED and value is not None:
+def _literals(home: str, cls: ast.ClassDef) -> Iterator[tuple[str, Any]]:
+    for name, value in assigned(cls):
+        if name in _DECLARED:
             try:
-                yield name, ast.literal_eval(value)
+                yield name, literal(home, value)
             except ValueError:
                 raise ConfigError(
                     f"{cls.name}.{name} is not a literal: write it out, it is read from source"

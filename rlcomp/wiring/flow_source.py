@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlcomp.errors import ConfigError
+from rlcomp.keys import prompt_keys
 from rlcomp.wiring.declare import Declaration, declare
 from rlcomp.wiring.flow import Flow, Stage, check_stages, fold, renamed
 from rlcomp.wiring.plan import PhasePlan, Plan, children
@@ -23,12 +24,14 @@ def flow_of(node: Node) -> Flow:
     inner = fold(flow_of(child) for child in ran(node, declaration))
     left = frozenset() if declaration.contained else inner.writes
     known = frozenset(declaration.optional) if declaration.fresh else frozenset()
-    carried = frozenset(node.keys.get(key, key) for key in known.intersection(declaration.writes))
+    handed = frozenset(node.keys.get(key, key) for key in known.intersection(declaration.writes))
+    passed = prompt_keys() if declaration.keeps_prompt else frozenset()
+    carried = handed | frozenset(node.keys.get(key, key) for key in passed)
     written = frozenset(node.keys.get(key, key) for key in declaration.writes)
     return Flow(
         reads=frozenset(node.keys.get(key, key) for key in declaration.reads)
         | (inner.reads - frozenset(declaration.supplies)),
-        writes=(written - carried) | left,
+        writes=(written - handed) | left,
         fresh=declaration.fresh or (inner.fresh and not declaration.contained),
         opaque=declaration.opaque or (inner.opaque and not declaration.contained),
         lacks=inner.lacks,

@@ -104,6 +104,8 @@ def _dynamic(line: ast.stmt) -> bool:
 def _assigned(line: ast.stmt) -> list[str]:
     if isinstance(line, ast.Assign):
         return [target.id for target in line.targets if isinstance(target, ast.Name)]
+    if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+        return [line.target.id]
     if isinstance(line, ast.Import):
         return [(alias.asname or alias.name).split(".")[0] for alias in line.names]
     return []
@@ -146,6 +148,6 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
         original = _imported(line, name)
         if original is not None and isinstance(line, ast.ImportFrom):
             return alias(_absolute(module, path, line), original, depth + 1)
-        if isinstance(line, ast.Assign) and name in _assigned(line):
-            return module, line.value
+        if isinstance(line, (ast.Assign, ast.AnnAssign)) and name in _assigned(line):
+            return None if line.value is None else (module, line.value)
     return None

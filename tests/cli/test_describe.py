@@ -58,6 +58,17 @@ def test_a_stage_that_starts_a_new_batch_says_so(describe):
     assert cells(text, "prompts")[-1] == "a new batch: answer[B,W], answer_ends[B,W],"
 
 
+def test_a_collector_shows_what_it_may_write_and_that_prompts_are_kept(describe):
+    text, _, _ = describe(
+        "recipe=grpo", "collector@rollout=greedy_baseline", "advantage=greedy_baseline"
+    )
+    shown = " ".join(" ".join(line.split()) for line in text.splitlines())
+
+    assert "greedy[B]" in shown
+    assert "(sampling_mask[B,T,V/8])" in "".join(text.split())
+    assert "andwhatbelongstotheprompt" in "".join(text.split())
+
+
 def test_the_parts_of_a_learner_stand_below_it(describe):
     text, _, _ = describe("recipe=grpo")
     own = ["loss", "loss.reduction", "loss.ratio", "loss.trust_region"]

@@ -208,4 +208,4 @@ def test_the_collector_declares_the_sets_it_writes():
 
     check_component(collector)
     assert decode_texts(batch["prompt"]) == ["1+2="] * 2
-    assert {"sampling_mask"} == {*batch.keys()} & {*collector.out_keys} - {*GroupCollector.writes}
+    assert {*batch.keys()} - {*GroupCollector.writes, "answer"} == {*GroupCollector.may_write}

@@ -6,6 +6,7 @@ import pytest
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.errors import ConfigError
+from rlcomp.keys import Spec, lookup
 from rlcomp.wiring.declare import declare
 
 SOURCE = '''
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from typing import Literal
 from rlcomp.component import Component
 from rlcomp.arguments import PositiveInt
-from .other import Foreign, remade as renamed
+from .other import Distant as Distant, Foreign, remade as renamed
+from rlcomp.interfaces.loss import Part
 from elsewhere.nowhere import Unfollowed
 
 if True:
@@ -81,8 +83,43 @@ class Computed(Component):
     reads = tuple(sorted(["reward"]))
 
 alias = Base
+
+class Starred(Base):
+    reads = (*Base.reads, *Distant.writes, "group_id")
+    writes = (*Child.writes,)
+    optional = (*SOME, "correct")
+    may_write = Distant.writes
+
+class OwnKeys(Component):
+    keys = {"declared_note": ("B", "int64", "a note"), **Distant.keys}
+    reads = ("declared_note",)
+
+class MoreKeys(OwnKeys):
+    keys = {"declared_more": ("B", "float", "more", {"per_prompt": True})}
+    writes = ("declared_more", "declared_far")
+    keeps_prompt = True
+
+class Circular(Component):
+    reads = (*Circular.reads,)
+
+class Nowhere(Component):
+    reads = (*Base.absent,)
+
+class Unknown(Component):
+    reads = ("rewrad",)
+
+class UnknownStep(Part):
+    step_keys = ("rewrad",)
+
+SOME: tuple = ("truncated",)
 '''
 OTHER = """
+from rlcomp.component import Component
+
+class Distant(Component):
+    keys = {"declared_far": ("B", "int64", "declared elsewhere")}
+    writes = ("value", "returns")
+
 class Foreign:
     def __init__(self, x):
         ...
@@ -246,6 +283,36 @@ def test_torchs_optimizers_arguments_are_known():
 def test_keys_that_are_computed_are_refused_by_name():
     with pytest.raises(ConfigError, match=r"^Computed\.reads is not a literal: write it out"):
         of("Computed")
+
+
+def test_a_starred_attribute_of_another_class_is_followed():
+    found = of("Starred")
+
+    assert found.reads == ("reward", "value", "returns", "group_id")
+    assert found.writes == ("advantage", "returns")
+    assert found.optional == ("truncated", "correct")
+    assert found.may_write == ("value", "returns")
+
+
+def test_own_keys_are_added_to_those_of_the_bases():
+    found = of("MoreKeys")
+
+    assert list(found.keys) == ["declared_note", "declared_far", "declared_more"]
+    assert found.keeps_prompt
+    assert lookup("declared_far") == Spec("B", "int64", "declared elsewhere")
+    assert lookup("declared_more") == Spec("B", "float", "more", per_prompt=True)
+
+
+@pytest.mark.parametrize("name", ["Circular", "Nowhere"])
+def test_a_starred_attribute_that_leads_nowhere_is_refused(name):
+    with pytest.raises(ConfigError, match=rf"^{name}\.reads is not a literal: write it out"):
+        of(name)
+
+
+@pytest.mark.parametrize("name", ["Unknown", "UnknownStep"])
+def test_an_unknown_key_is_refused_with_the_nearest(name):
+    with pytest.raises(ConfigError, match=rf"^{name}: 'rewrad' is .* did you mean 'reward'"):
+        of(name)
 
 
 def test_an_unknown_name_suggests_the_nearest():

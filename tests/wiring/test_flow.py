@@ -1,7 +1,6 @@
 """The flow of keys, from sources and from built objects."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,10 +11,11 @@ from tensordict.nn import TensorDictModule
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors
+from rlcomp.interfaces.collector import Collector
 from rlcomp.model.build import causal_lm
 from rlcomp.run.check_flow import built_flow, check_built
 from rlcomp.run.phase import Phase
-from rlcomp.run.stages import Branch, Every, Nothing, Sequence
+from rlcomp.run.stages import Branch, Every, Nothing, Refill, Sequence
 from rlcomp.text.tokenizer import byte_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config
@@ -366,9 +366,7 @@ def test_source_and_built_objects_tell_the_same_flow(recipe, rows):
             declared, built = flow_of(node), built_flow(builder.build(node))
             # Of a foreign part, source knows nothing; of everything else, all.
             if knows_all(node):
-                # A collector records kept tokens where its policy replays them.
-                recorded = {"sampling_mask"} - declared.writes
-                assert declared == replace(built, writes=built.writes - recorded), node.path
+                assert declared == built, node.path
             else:
                 assert declared.opaque or declared.reads <= built.reads, node.path
 
@@ -479,3 +477,113 @@ def test_the_remedies_can_be_typed(advantage, remedies):
     for remedy in remedies:
         assert remedy in error
         assert told(f"advantage={advantage}", remedy) == []
+
+
+def test_rewards_of_steps_under_an_advantage_without_a_baseline_for_them_are_refused():
+    steps = ["reward=steps", "reward@reward.step=exact_match"]
+
+    (error,) = told(*steps)
+
+    assert "'step_end' of reward (Steps) is read by no later stage" in error
+    assert "an advantage that reads 'step_end' (advantage=batch_whitened, advantage=gae, " in error
+    assert "advantage=process" in error
+    assert told(*steps, "advantage=process") == []
+    assert told(*steps, "advantage=gae", "value=critic") == []
+
+
+class Levels(Component):
+    """A task's own key, which belongs to the prompt."""
+
+    keys = {"flow_level": ("B", "int64", "how hard the prompt is", {"per_prompt": True})}
+    writes = ("prompt", "flow_level")
+    fresh = True
+
+
+class Unlevelled(Component):
+    """A new batch of other prompts, without it."""
+
+    writes = ("prompt",)
+    fresh = True
+
+
+class Levelled(Component):
+    """A reward that reads it."""
+
+    keys = {"flow_level": ("B", "int64", "how hard the prompt is", {"per_prompt": True})}
+    reads = ("response", "flow_level")
+    writes = ("reward", "step_end")
+    must_reach = ("step_end",)
+
+
+class Rolled(Collector):
+    """A collector by name only."""
+
+
+class OutcomeOnly(Component):
+    reads = ("reward",)
+    writes = ("advantage",)
+
+
+class OfSteps(Component):
+    reads = ("reward", "step_end")
+    writes = ("advantage",)
+
+
+def test_what_belongs_to_a_prompt_passes_a_collector_and_what_does_not_is_gone():
+    stages = [Levels(), Rolled(), Levelled(), OfSteps()]
+
+    check_built({"rl": Phase(1, stages)}, {})
+    check_built({"rl": Phase(1, [Sequence(stages=stages[:2]), *stages[2:]])}, {})
+    check_built({"rl": Phase(1, [Refill(stages=stages[:2], rows=4), *stages[2:]])}, {})
+    with pytest.raises(ConfigErrors, match=r"stage Levelled \(Levelled\) reads 'flow_level'"):
+        check_built({"rl": Phase(1, [*stages[:2], Unlevelled(), Rolled(), *stages[2:]])}, {})
+
+
+def test_a_prompt_key_under_another_name_passes_a_collector_that_is_told():
+    levels = Levels().set_keys(flow_level="hard")
+    reward = Levelled().set_keys(flow_level="hard")
+
+    check_built(
+        {"rl": Phase(1, [levels, Rolled().set_keys(flow_level="hard"), reward, OfSteps()])}, {}
+    )
+    with pytest.raises(ConfigErrors, match="reads 'hard'"):
+        check_built({"rl": Phase(1, [levels, Rolled(), reward, OfSteps()])}, {})
+
+
+def test_judged_steps_by_hand_need_an_advantage_that_reads_them():
+    with pytest.raises(ConfigErrors, match=r"'step_end' of Levelled .* advantage=process"):
+        check_built({"rl": Phase(1, [Levels(), Rolled(), Levelled(), OutcomeOnly()])}, {})
+
+
+def test_a_key_that_is_written_under_some_settings_only_cannot_be_counted_on():
+    class Replays(Component):
+        reads = ("sampling_mask",)
+
+    with pytest.raises(ConfigErrors, match=r"Replays \(Replays\) reads 'sampling_mask'"):
+        check_built({"rl": Phase(1, [Levels(), Rolled(), Replays()])}, {})
+
+
+OWN_TASK = """
+from rlcomp.component import Component
+
+KEYS = {"own_level": ("B", "int64", "how hard the prompt is", {"per_prompt": True})}
+
+class Level(Component):
+    keys = {**KEYS}
+    reads = ("prompt",)
+    writes = ("own_level",)
+
+class Wants(Component):
+    keys = {**KEYS}
+    reads = ("own_level",)
+"""
+
+
+def test_a_users_own_prompt_key_passes_a_collector_of_a_config(tmp_path, monkeypatch):
+    (tmp_path / "own_flow_task.py").write_text(OWN_TASK)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = "conditioning._target_=own_flow_task.Level"
+
+    assert told(before, "feedback._target_=own_flow_task.Wants") == []
+    (error,) = told("feedback._target_=own_flow_task.Wants")
+    assert "stage feedback (Wants) reads 'own_level', which no earlier stage writes" in error

@@ -55,6 +55,18 @@ class Bapo(Part):
 
     reads = ("log_probs", "ratio", "advantage", "response_mask", "rollout_log_probs")
     writes = ("surrogate",)
+    keys = {
+        "ratio_floor": (
+            "B",
+            "float",
+            "lower bound of the ratio, found for the whole optimiser step",
+        ),
+        "ratio_ceiling": (
+            "B",
+            "float",
+            "upper bound of the ratio, found for the whole optimiser step",
+        ),
+    }
     step_keys = ("ratio_floor", "ratio_ceiling")
 
     def __init__(

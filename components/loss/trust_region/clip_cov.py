@@ -44,6 +44,7 @@ class ClipCov(Part):
 
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)
+    keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
     step_keys = ("selected",)
     filters = True
 

@@ -37,6 +37,7 @@ class KLCov(Part):
 
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)
+    keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
     step_keys = ("selected",)
 
     def __init__(self, *, share: Probability = 2e-3, kl_coef: NonNegativeFloat = 1.0) -> None:

@@ -24,6 +24,14 @@ class EqualRoles(Part):
         PretrainZero, arXiv:2512.03442: the batches of both roles, joined with equal weight.
     """
 
+    keys = {
+        "role_weight": (
+            "B",
+            "float",
+            "factor that makes two roles weigh the same in the whole step",
+        ),
+        "is_proposer": ("B", "bool", "the row poses a question; the others answer one"),
+    }
     reads = ("is_proposer", "loss_weight", "response_mask")
     writes = ("token_weight",)
     step_keys = ("role_weight",)

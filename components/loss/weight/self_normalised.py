@@ -24,6 +24,7 @@ class SelfNormalisedWeight(TruncatedWeight):
         Owen 2013, "Monte Carlo theory", section 9.2.
     """
 
+    keys = {"weight_scale": ("B", "float", "normaliser of importance weights, for the whole step")}
     step_keys = ("weight_scale",)
     needs_forward = False
 

@@ -33,6 +33,13 @@ class TopEntropy(Part):
 
     reads = ("entropy", "response_mask")
     writes = ("token_weight",)
+    keys = {
+        "entropy_floor": (
+            "B",
+            "float",
+            "least entropy of a trained token, for the whole step, nats",
+        )
+    }
     step_keys = ("entropy_floor",)
     filters = True
 

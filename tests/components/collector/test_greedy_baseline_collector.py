@@ -67,8 +67,7 @@ def test_it_writes_what_it_declares():
 
     batch = collector()(given)
 
-    told_of_none = {"answer_ends", "columns", "policy_prompt", "preference"}
-    assert set(batch.keys()) == set(GreedyBaselineCollector.writes) - told_of_none
+    assert set(batch.keys()) == {*GreedyBaselineCollector.writes, *given.keys()}
     assert batch["example_id"].tolist() == [5, 5, 5, 3, 3, 3]
 
 
@@ -76,7 +75,7 @@ def test_the_greedy_answer_keeps_a_set_of_its_own_where_sets_are_replayed():
     made = collector(top_k=3, replay=True)
     batch = made(prompts())
 
-    assert "sampling_mask" in made.out_keys
+    assert "sampling_mask" in made.may_write
     torch.testing.assert_close(batch["rollout_log_probs"], made.policy.log_probs(batch))
     assert not batch["rollout_log_probs"][batch["greedy"]].any()
 
@@ -108,3 +107,17 @@ def test_only_sampled_rows_are_measured():
     assert ledger.means()["rollout/tokens"] == tokens
     assert ledger.means()["rollout/length"] == tokens / 4
     assert ledger.means()["rollout/truncated"] == sampled["truncated"].double().mean().item()
+
+
+def test_what_belongs_to_the_prompt_goes_with_the_greedy_answer_too():
+    given = prompts().set("example_id", torch.tensor([5, 3]))
+    columns = {"tests": encode_texts(["a", "bb"])}
+    given["columns"] = TensorDict(columns, batch_size=[2])
+
+    batch = collector()(given)
+
+    of_first = batch["example_id"] == 5
+    assert bool(batch["greedy"][of_first].any())
+    assert bool(batch["greedy"][~of_first].any())
+    texts = decode_texts(batch["columns", "tests"])
+    assert texts == ["a" if first else "bb" for first in of_first.tolist()]

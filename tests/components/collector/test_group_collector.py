@@ -2,11 +2,16 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.group import GroupCollector
+from components.filter.varied_groups import VariedGroups
 from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
+from rlcomp.keys import declare_keys
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.run.stages import Refill
+from rlcomp.testing import check_component
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -44,15 +49,62 @@ def test_every_prompt_is_answered_group_size_times():
 
 
 def test_it_writes_what_it_declares():
-    assert set(collector()(prompts()).keys()) == {*GroupCollector.writes} - {
-        *GroupCollector.optional
-    }
+    assert set(collector()(prompts()).keys()) == {*GroupCollector.writes, "answer"}
 
 
 def test_the_number_of_the_example_goes_with_its_answers():
     batch = collector()(prompts().set("example_id", torch.tensor([12, 5])))
 
     assert batch["example_id"].tolist() == [12] * 3 + [5] * 3
+
+
+def test_whatever_belongs_to_the_prompt_goes_with_its_answers_and_nothing_else_does():
+    declare_keys("own.Task", {"group_level": ("B", "int64", "how hard", {"per_prompt": True})})
+    given = prompts().update({"group_level": torch.tensor([4, 2]), "reward": torch.zeros(2)})
+    columns = {"tests": encode_texts(["[1]", "[2, 3]"])}
+    given["columns"] = TensorDict(columns, batch_size=[2])
+    given["policy_prompt"] = encode_texts(["2+1=", "=7"])
+
+    batch = collector()(given)
+
+    assert batch["group_level"].tolist() == [4] * 3 + [2] * 3
+    assert decode_texts(batch["columns", "tests"]) == ["[1]"] * 3 + ["[2, 3]"] * 3
+    assert decode_texts(batch["policy_prompt"]) == ["2+1="] * 3 + ["=7"] * 3
+    assert decode_texts(batch["prompt"]) == ["1+2="] * 3 + ["7="] * 3
+    assert "reward" not in batch.keys()
+
+
+def test_it_keeps_the_contract_of_components_with_every_prompt_key():
+    check_component(collector())
+
+
+def test_what_belongs_to_the_prompt_passes_a_refill_and_its_filter():
+    class Judge(Component):
+        reads = ("example_id", "group_id")
+        writes = ("reward", "reward_valid")
+
+        def forward(self, batch):
+            first = batch["group_id"] != batch["group_id"].roll(1)
+            batch["reward"] = (first & (batch["example_id"] == 12)).float()
+            return batch.set("reward_valid", torch.ones(len(batch), dtype=torch.bool))
+
+    class Start(Component):
+        writes = ("prompt", "answer", "example_id", "columns")
+        fresh = True
+
+        def forward(self, batch):
+            made = prompts().set("example_id", torch.tensor([12, 5]))
+            columns = {"tests": encode_texts(["a long one", "b"])}
+            return made.set("columns", TensorDict(columns, batch_size=[2]))
+
+    refill = Refill(rows=6, stages=[Start(), collector(), Judge(), VariedGroups()])
+
+    batch = refill()
+
+    # Of each round the group of example 12 is kept: two rounds make six rows.
+    assert batch["example_id"].tolist() == [12] * 6
+    assert decode_texts(batch["columns", "tests"]) == ["a long one"] * 6
+    assert batch["group_id"].tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_answers_keep_to_their_length():

@@ -217,7 +217,7 @@ def test_sets_of_kept_tokens_are_joined(scripted):
     made = game(policy)
     batch = made(paragraphs(CAT))
 
-    assert "sampling_mask" in made.out_keys
+    assert "sampling_mask" in made.may_write
     assert batch["sampling_mask"].shape[:2] == batch["tokens"].shape
 
 
@@ -246,3 +246,20 @@ def test_a_template_with_another_field_is_refused(name):
 def test_a_group_of_one_mask_is_refused():
     with pytest.raises(ConfigError, match="num_masks is 1: must be at least 2"):
         game(make_policy(), num_masks=1)
+
+
+def test_what_belongs_to_a_paragraph_goes_with_all_its_rows(scripted):
+    policy = make_policy()
+    scripted(policy, ANSWERS)
+    given = paragraphs(CAT, DOG)
+    given["example_id"] = torch.tensor([8, 9])
+    given["columns"] = TensorDict({"title": encode_texts(["cat", "dog"])}, batch_size=[2])
+    given["policy_prompt"] = encode_texts(["unused", "unused"])
+
+    batch = game(policy)(given)
+
+    # Two proposals each, then three predictors of the cat's two masks and of the dog's second.
+    assert batch["example_id"].tolist() == [8, 8, 9, 9, *[8] * 6, *[9] * 3]
+    titles = decode_texts(batch["columns", "title"])
+    assert titles == ["cat" if one == 8 else "dog" for one in batch["example_id"].tolist()]
+    assert decode_texts(batch["policy_prompt"]) == decode_texts(batch["prompt"])

@@ -1,0 +1,180 @@
+"""Own keys: declared by components beside the schema."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from rlcomp.batch import cat
+from rlcomp.component import Component, per_token
+from rlcomp.errors import ConfigError
+from rlcomp.keys import SCHEMA, declare_keys, lookup, prompt_keys, spec
+from rlcomp.testing import check_component, example_batch
+
+TURN = ("B T", "int64", "which turn wrote the token (of these tests)")
+
+
+class Writer(Component):
+    """Numbers the tokens of the response."""
+
+    keys = {"test_turn": TURN, "test_pair": ("B", "int64", "a pair", {"offset": "test_pair"})}
+    reads = ("response_mask",)
+    writes = ("test_turn",)
+
+    def forward(self, batch):
+        batch["test_turn"] = batch["response_mask"].long()
+        return batch
+
+
+class Reader(Component):
+    """Weighs the tokens of turn 1."""
+
+    keys = {"test_turn": TURN}
+    reads = ("test_turn", "response_mask")
+    writes = ("token_weight",)
+
+    def forward(self, batch):
+        weight = ((batch["test_turn"] == 1) & batch["response_mask"]).float()
+        return batch.set("token_weight", weight)
+
+
+class Inherits(Writer):
+    """The keys of a base are there as well."""
+
+    keys = {"test_more": ("B", "float", "more")}
+    writes = ("test_turn", "test_more")
+
+    def forward(self, batch):
+        return super().forward(batch).set("test_more", torch.zeros(len(batch)))
+
+
+@pytest.mark.parametrize("part", [Writer(), Reader(), Inherits()], ids=lambda p: type(p).__name__)
+def test_parts_with_own_keys_keep_the_contract(part):
+    check_component(part)
+
+
+def test_an_own_key_passes_by_hand_from_part_to_part():
+    batch = Reader()(Writer()(example_batch(("response_mask",))))
+
+    assert torch.equal(batch["token_weight"], batch["response_mask"].float())
+
+
+def test_an_own_key_is_known_where_keys_are_looked_up():
+    batch = example_batch(("test_turn", "reward"))
+
+    assert spec("test_turn").meaning == TURN[2]
+    assert per_token(batch) == ["test_turn"]
+    assert lookup("nobody_has_this") is None
+
+
+def test_an_unknown_key_suggests_the_nearest_own_ones_included():
+    with pytest.raises(ConfigError, match=r"'test_turm' is not a key .* did you mean 'test_turn'"):
+        spec("test_turm")
+
+
+def test_whoever_reads_an_own_key_of_another_class_is_told_to_declare_it():
+    told = r"Foreign: 'test_turn' is not .*: declare it in keys as \S+Writer does, \[B,T\] int64"
+    with pytest.raises(ConfigError, match=told):
+        type("Foreign", (Component,), {"reads": ("test_turn",)})
+
+
+@pytest.mark.parametrize(
+    ("key", "literal", "told"),
+    [
+        ("test_turn", ("B", "int64", TURN[2]), r"\[B\] int64, .* but \S+Writer has it as \[B,T\]"),
+        ("test_turn", ("B T", "int64", "another"), r"'another', but \S+ has it as"),
+        ("test_turn", (*TURN, {"pad": -1}), r"pad=-1, but \S+ has it as"),
+        ("reward", ("B", "bool", "right"), r"\[B\] bool, 'right', but the schema has it as \[B\]"),
+        ("test_bad", ("B T", "int64"), r"must be \(shape, dtype, meaning\)"),
+        ("test_bad", ("T", "int64", "no rows"), r"must be \(shape, dtype, meaning\)"),
+        ("test_bad", ("B", "int32", "a dtype"), "dtype one of float, int64, bool, uint8, nested"),
+        (
+            "test_bad",
+            ("B", "int64", "a typo", {"ofset": "x"}),
+            "perhaps with a dict of pad, offset",
+        ),
+        ("test_bad", "abc", r"must be \(shape, dtype, meaning\)"),
+    ],
+)
+def test_a_contradiction_is_refused_by_name(key, literal, told):
+    with pytest.raises(ConfigError, match=rf"Other\.keys: '{key}' is .*{told}"):
+        type("Other", (Component,), {"keys": {key: literal}})
+
+
+def test_keys_that_are_no_mapping_are_refused():
+    with pytest.raises(ConfigError, match=r"Other\.keys is \('turn',\): must be a dict"):
+        type("Other", (Component,), {"keys": ("turn",)})
+
+
+def test_a_class_that_is_made_again_may_change_its_keys():
+    declare_keys("notebook.Cell", {"test_cell": ("B", "int64", "first")})
+    declare_keys("notebook.Cell", {"test_cell": ("B", "float", "second")})
+
+    assert spec("test_cell").dtype == "float"
+
+
+def test_a_key_of_the_schema_may_be_declared_as_the_schema_has_it():
+    declare_keys("package.Part", {"reward": ("B", "float", "in other words")})
+
+    assert spec("reward") is SCHEMA["reward"]
+
+
+def test_own_keys_say_how_they_join():
+    declare_keys("package.Joins", {"test_filled": ("B T", "int64", "x", {"pad": 9})})
+    parts = [
+        {"test_pair": [4, 6, -1], "test_filled": [[1], [2], [3]]},
+        {"test_pair": [0, -1], "test_filled": [[1, 1], [2, 2]]},
+    ]
+    batches = [
+        TensorDict(
+            {k: torch.tensor(v) for k, v in part.items()}, batch_size=[len(part["test_pair"])]
+        )
+        for part in parts
+    ]
+
+    joined = cat(batches)
+
+    # 4 ... 6 become 0 ... 2, then 0 becomes 3; -1 names nothing.
+    assert joined["test_pair"].tolist() == [0, 2, -1, 3, -1]
+    assert joined["test_filled"].tolist() == [[1, 9], [2, 9], [3, 9], [1, 1], [2, 2]]
+
+
+def test_what_belongs_to_a_prompt_is_declared_so():
+    declare_keys("package.Sampler", {"test_level": ("B", "int64", "x", {"per_prompt": True})})
+
+    shared = {"prompt", "answer", "answer_ends", "example_id", "columns", "policy_prompt"}
+    assert {*shared, "preference", "test_level"} <= prompt_keys()
+    assert prompt_keys().isdisjoint({"tokens", "response", "group_id", "reward", "test_turn"})
+
+
+@pytest.mark.parametrize(
+    ("literal", "shape", "dtype"),
+    [
+        (("B", "float", "x"), (8,), torch.float32),
+        (("B K", "float", "x"), (8, 2), torch.float32),
+        (("B T", "float", "x"), (8, 10), torch.float32),
+        (("B T K", "float", "x"), (8, 10, 2), torch.float32),
+        (("B", "bool", "x"), (8,), torch.bool),
+        (("B T", "bool", "x"), (8, 10), torch.bool),
+        (("B", "int64", "x"), (8,), torch.int64),
+        (("B T", "int64", "x"), (8, 10), torch.int64),
+        (("B W", "bool", "x"), (8, 2), torch.bool),
+        (("B T V/8", "uint8", "x"), (8, 10, 1), torch.uint8),
+    ],
+)
+def test_an_example_of_an_own_key_has_its_shape_and_dtype(literal, shape, dtype):
+    declare_keys("package.Example", {"test_example": literal})
+
+    entry = example_batch(("test_example",))["test_example"]
+
+    assert (tuple(entry.shape), entry.dtype) == (shape, dtype)
+
+
+def test_an_example_of_texts_can_be_read():
+    declare_keys("package.Example", {"test_note": ("B W", "uint8", "a text")})
+
+    batch = example_batch(("test_note", "columns"))
+
+    from rlcomp.batch import decode_texts
+
+    assert len(decode_texts(batch["test_note"])) == 8
+    assert [len(decode_texts(batch["columns", name])) for name in "ab"] == [8, 8]
