@@ -1,22 +1,31 @@
-"""Writes ``keys.md`` from the key schema: ``python docs/make_keys.py``."""
+"""Writes ``keys.md`` from the key schema and the parts' own keys: ``python docs/make_keys.py``."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from rlcomp.keys import SCHEMA
+from rlcomp.keys import SCHEMA, spec
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.options import config_directory
 
 PAGE = Path(__file__).with_name("keys.md")
 
 INTRODUCTION = """\
 # The keys of a batch
 
-A batch is one TensorDict. This page lists every key that a component may read or write, with its
-shape, dtype and meaning. It is made from `rlcomp/keys.py` by `python docs/make_keys.py`.
-A component that declares a key outside this table does not import.
+A batch is one TensorDict. This page lists the keys that components share, with shape, dtype and
+meaning. It is made from `rlcomp/keys.py` by `python docs/make_keys.py`. What a single method writes
+and reads is declared by its parts (`keys = {...}`, see [CONTRIBUTING](../CONTRIBUTING.md)) and
+stands below. A component that uses a key it does not declare does not import.
 
 Shapes: `B` rows (prompts times group size), `T` tokens of prompt and response, `W` bytes of the
-longest text. `[B K]` is a nested TensorDict: `K` named parts of shape `[B]`.
+longest text, `K` objectives. A nested entry is a TensorDict of named parts of `B` rows each.
+
+"""
+
+OWN = """
+Keys of single methods, which their parts declare:
 
 """
 
@@ -33,6 +42,10 @@ Rules:
   (temperature, top-k, top-p, min-p). `old_log_probs` is the policy at the start of the update. The
   slot `old_log_probs` says whether it is taken from the rollout or computed again.
 - `advantage` is always detached.
+- What belongs to a prompt (`per_prompt`: PROMPT) passes every collector, filter and refill
+  untouched, for each answer.
+- Joined batches keep their groups apart: ids of one family (`offset`) are shifted together, and a
+  negative id names nothing.
 - A reward that could not be computed has `reward_valid` False. Its `reward` is 0, and nothing is
   learnt from it.
 - Texts are UTF-8 bytes: `rlcomp.batch.encode_texts` and `decode_texts`.
@@ -42,15 +55,30 @@ Rules:
 """
 
 
+def own_rows() -> list[str]:
+    """One line for each key that a shipped part declares, with who does."""
+    owners: dict[str, set[str]] = {}
+    for file in sorted(config_directory().glob("**/*.yaml")):
+        for target in re.findall(r"(?m)^\s*_target_:\s*(components\.\S+)", file.read_text()):
+            for key in declare(target).keys:
+                owners.setdefault(key, set()).add(f"`{target.removeprefix('components.')}`")
+    return [
+        f"- `{key}` [{spec(key).shape}] {spec(key).dtype}: {spec(key).meaning} "
+        f"({', '.join(sorted(owners[key]))})"
+        for key in sorted(owners)
+    ]
+
+
 def keys_page() -> str:
     """The whole page."""
     rows = [
-        f"| `{key}` | [{'B K' if spec.dtype == 'nested' else spec.shape}] "
-        f"| {spec.dtype} | {spec.meaning} |"
+        f"| `{key}` | [{spec.shape}] | {spec.dtype} | {spec.meaning} |"
         for key, spec in SCHEMA.items()
     ]
     head = ["| key | shape | dtype | meaning |", "|---|---|---|---|"]
-    return INTRODUCTION + "\n".join([*head, *rows]) + "\n" + RULES
+    prompt = ", ".join(f"`{key}`" for key, spec in SCHEMA.items() if spec.per_prompt)
+    table, own = "\n".join([*head, *rows]), "\n".join(own_rows())
+    return INTRODUCTION + table + "\n" + OWN + own + "\n" + RULES.replace("PROMPT", prompt)
 
 
 if __name__ == "__main__":
