@@ -38,7 +38,8 @@ class Spec:
         absent: of nested texts, what stands in the rows of a batch that lacks a part which another
             batch has; by default all have the same parts.
         example: what :mod:`rlcomp.testing` fills it with, where its shape and dtype do not say:
-            ``log_prob``, ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group``, ``same_in_all_rows`` (of rows).
+            ``log_prob``, ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group``,
+            ``same_in_all_rows`` (of rows).
     """
 
     shape: str
