@@ -177,4 +177,4 @@ def test_an_example_of_texts_can_be_read():
     from rlcomp.batch import decode_texts
 
     assert len(decode_texts(batch["test_note"])) == 8
-    assert [len(decode_texts(batch["columns", name])) for name in "ab"] == [8, 8]
+    assert [len(decode_texts(batch["columns", name])) for name in ("tests", "level")] == [8, 8]

@@ -39,7 +39,8 @@ class Subject:
     ) -> None:
         self.component = component
         flow = built_flow(component)
-        carried = flow.carries if optional else frozenset()
+        # What a part reads of a prompt is there, so it must be there behind it as well.
+        carried = flow.carries if optional else flow.carries & flow.reads
         more = (optional_keys(component) | carried) - flow.writes if optional else set()
         self.reads, self.writes = sorted(flow.reads | more), sorted(flow.writes | carried)
         self.may_write = _may_write(component)

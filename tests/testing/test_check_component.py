@@ -16,6 +16,7 @@ from components.loss.reduction.sequence_sum import SequenceSum
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
+from rlcomp.batch import keep_prompt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError
 from rlcomp.functional.masked import masked
@@ -670,3 +671,39 @@ def test_an_entry_of_an_example_does_not_depend_on_the_other_keys():
 def test_an_example_with_an_unknown_key_is_refused():
     with pytest.raises(ConfigError, match="did you mean 'reward'"):
         example_batch(("rewrad",))
+
+
+class Forgetful(Component):
+    """Answers every prompt, and hands on one of the keys that belong to it."""
+
+    reads = ("prompt",)
+    writes = ("prompt", "response")
+    may_write = ("sampling_mask",)
+    fresh = True
+    keeps_prompt = True
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        answered = batch.select("prompt", "example_id", strict=False)
+        return answered.set("response", batch["prompt"])
+
+
+class Careful(Forgetful):
+    def forward(self, batch: TensorDict) -> TensorDict:
+        answered = keep_prompt(super().forward(batch), batch, torch.arange(len(batch)))
+        return answered.set("sampling_mask", torch.zeros(len(batch), 3, 1, dtype=torch.uint8))
+
+
+class OfAnotherDtype(Careful):
+    def forward(self, batch: TensorDict) -> TensorDict:
+        return super().forward(batch).set("sampling_mask", torch.zeros(len(batch), 3))
+
+
+def test_a_collector_that_forgets_what_belongs_to_the_prompt_is_caught():
+    with pytest.raises(ContractError, match=r"what is declared is written.*'answer' is not"):
+        check_component(Forgetful())
+
+
+def test_what_is_written_under_some_settings_only_is_allowed_and_has_its_dtype():
+    check_component(Careful())
+    with pytest.raises(ContractError, match=r"schema's shape and dtype.*'sampling_mask'"):
+        check_component(OfAnotherDtype())

@@ -2,9 +2,11 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
+from rlcomp.batch import decode_texts, encode_texts, keep_prompt
 from rlcomp.component import Component
 from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
 from rlcomp.metrics import recording
+from rlcomp.run.check_flow import built_flow
 from rlcomp.testing import check_component
 
 
@@ -105,3 +107,28 @@ def test_rollouts_that_wait_survive_a_checkpoint(tmp_path):
 
 def test_it_keeps_the_contract_of_components():
     check_component(delayed(1))
+
+
+def test_what_belongs_to_the_prompt_waits_with_its_rollout():
+    class Answering(Component):
+        reads = ("prompt",)
+        writes = ("prompt", "tokens", "attention_mask", "response_mask", "policy_version")
+        fresh = True
+        keeps_prompt = True
+
+        def forward(self, batch):
+            made = Counting()(batch).exclude("rewards")
+            return keep_prompt(made, batch, torch.arange(2))
+
+    collector = DelayedCollector(collector=Answering(), staleness=1)
+
+    def asked(number):
+        columns = TensorDict({"tests": encode_texts([str(number)] * 2)}, batch_size=[2])
+        entries = {"prompt": encode_texts(["a", "b"]), "columns": columns}
+        return TensorDict(entries, batch_size=[2])
+
+    handed = [decode_texts(collector(asked(n))["columns", "tests"])[0] for n in range(3)]
+
+    # The queue is filled with the first prompts; then each waits a step.
+    assert handed == ["0", "0", "1"]
+    assert "columns" in built_flow(collector).carries
