@@ -9,14 +9,35 @@
 
 :func:`check_component` looks at what it is given and applies all laws that hold for it. Each law
 has a name, which the :class:`rlcomp.errors.ContractError` quotes beside the key and the size of the
-fault.
+fault. :func:`tiny_policy` makes a policy to try a part with.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rlcomp.testing.advantage import check_advantage
 from rlcomp.testing.component import check_component
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
 
-__all__ = ["check_advantage", "check_component", "check_loss", "example_batch"]
+if TYPE_CHECKING:
+    from rlcomp.testing.tiny import tiny_model, tiny_policy
+
+__all__ = [
+    "check_advantage",
+    "check_component",
+    "check_loss",
+    "example_batch",
+    "tiny_model",
+    "tiny_policy",
+]
+
+
+def __getattr__(name: str) -> object:
+    # When first used: they need transformers, whose import takes longer than all the rest.
+    if name not in ("tiny_model", "tiny_policy"):
+        raise AttributeError(f"module 'rlcomp.testing' has no attribute '{name}'")
+    from rlcomp.testing import tiny
+
+    return getattr(tiny, name)
