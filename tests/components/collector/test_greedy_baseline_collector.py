@@ -6,25 +6,8 @@ from components.collector.greedy_baseline import GreedyBaselineCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.tokenizer import character_tokenizer
-
-
-def make_policy(**decoding) -> LanguageModel:
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=>")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(**decoding))
 
 
 def prompts() -> TensorDict:
@@ -34,7 +17,7 @@ def prompts() -> TensorDict:
 
 def collector(group_size: int = 2, **decoding) -> GreedyBaselineCollector:
     torch.manual_seed(1)
-    policy = make_policy(**decoding)
+    policy = tiny_policy(decoding=Decoding(**decoding))
     return GreedyBaselineCollector(policy=policy, group_size=group_size, max_new_tokens=4)
 
 

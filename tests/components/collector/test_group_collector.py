@@ -5,29 +5,10 @@ from components.collector.group import GroupCollector
 from components.filter.varied_groups import VariedGroups
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
-from rlcomp.engine.decoding import Decoding
 from rlcomp.keys import declare_keys
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.stages import Refill
-from rlcomp.testing import check_component
-from rlcomp.text.tokenizer import character_tokenizer
-
-
-def make_policy() -> LanguageModel:
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=>")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
+from rlcomp.testing import check_component, tiny_policy
 
 
 def prompts() -> TensorDict:
@@ -37,7 +18,7 @@ def prompts() -> TensorDict:
 
 def collector() -> GroupCollector:
     torch.manual_seed(1)
-    return GroupCollector(policy=make_policy(), group_size=3, max_new_tokens=4)
+    return GroupCollector(policy=tiny_policy(), group_size=3, max_new_tokens=4)
 
 
 def test_every_prompt_is_answered_group_size_times():

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -7,27 +9,13 @@ from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.text.tokenizer import character_tokenizer
+from rlcomp.testing import tiny_policy
 
 CAT = "the cat sat on the mat."
 DOG = "a dog ran to his den."
 
-
-def make_policy(context_length: int = 64, **decoding) -> LanguageModel:
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="abcdefghijklmnopqrstuvwxyz .<>[]{}\\/")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=context_length,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(**decoding))
+make_policy = partial(tiny_policy, "abcdefghijklmnopqrstuvwxyz .<>[]{}\\/", context_length=64)
 
 
 def paragraphs(*texts: str) -> TensorDict:
@@ -211,7 +199,7 @@ def test_rows_of_both_roles_hold_their_own_response(scripted):
 
 
 def test_sets_of_kept_tokens_are_joined(scripted):
-    policy = make_policy(top_k=3, replay=True)
+    policy = make_policy(decoding=Decoding(top_k=3, replay=True))
     scripted(policy, ANSWERS)
 
     made = game(policy)

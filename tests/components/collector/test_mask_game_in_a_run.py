@@ -20,14 +20,12 @@ from components.loss.weight.equal_roles import EqualRoles
 from components.old_log_probs.recomputed import Recomputed
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
-from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigErrors
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.report.summary import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.text.tokenizer import character_tokenizer
+from rlcomp.testing import tiny_policy
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 
@@ -43,20 +41,7 @@ ANSWERS = {
     "a [mask] ran to his den.<think>": [r"</think>\boxed{cat}"],
 }
 
-
-def make_policy() -> LanguageModel:
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters=LETTERS)
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=64,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
+make_policy = partial(tiny_policy, LETTERS, context_length=64)
 
 
 def played(policy: LanguageModel):

@@ -16,6 +16,7 @@ from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.metrics import recording
 from rlcomp.run.stages import Nothing, Refill
+from rlcomp.testing import tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="0123456789>:,ab")
@@ -115,8 +116,8 @@ def test_mean_weights_are_recorded():
 
 
 @pytest.mark.parametrize("kind", ["group", "greedy", "delayed"])
-def test_every_collector_hands_on_one_preference_for_all_answers_to_a_prompt(make_policy, kind):
-    policy = make_policy(TOKENIZER)
+def test_every_collector_hands_on_one_preference_for_all_answers_to_a_prompt(kind):
+    policy = tiny_policy(tokenizer=TOKENIZER)
     cls = GreedyBaselineCollector if kind == "greedy" else GroupCollector
     collector = cls(policy=policy, group_size=4, max_new_tokens=4)
     if kind == "delayed":
@@ -139,8 +140,8 @@ def test_every_collector_hands_on_one_preference_for_all_answers_to_a_prompt(mak
     assert int(batch["response_mask"].int().argmax(1).min()) == len("72:012>")
 
 
-def test_waiting_rollouts_keep_their_preferences_in_a_checkpoint(make_policy):
-    policy = make_policy(TOKENIZER)
+def test_waiting_rollouts_keep_their_preferences_in_a_checkpoint():
+    policy = tiny_policy(tokenizer=TOKENIZER)
     inner = GroupCollector(policy=policy, group_size=2, max_new_tokens=4)
     first, second = (DelayedCollector(collector=inner, staleness=1) for _ in range(2))
     first(make()(prompts()))
@@ -157,8 +158,10 @@ class DropSome(torch.nn.Module):
         return batch[batch["group_id"] == 0]
 
 
-def test_groups_keep_their_preference_through_refilling_and_minibatches(make_policy):
-    collector = GroupCollector(policy=make_policy(TOKENIZER), group_size=4, max_new_tokens=4)
+def test_groups_keep_their_preference_through_refilling_and_minibatches():
+    collector = GroupCollector(
+        policy=tiny_policy(tokenizer=TOKENIZER), group_size=4, max_new_tokens=4
+    )
     refill = Refill(rows=12, stages=[sampler(), make(), collector, DropSome()], max_tries=5)
 
     batch = refill()

@@ -9,27 +9,10 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.tokenizer import character_tokenizer
 
 SEED, PROMPTS, SAMPLES = 3, 12, 4
-
-
-def make_policy() -> LanguageModel:
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=>")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
 
 
 def has_an_even_digit(response):
@@ -69,7 +52,7 @@ def right_by_hand(policy, examples, group_size, decoding):
 
 
 def test_accuracies_are_the_shares_of_right_answers():
-    policy = make_policy()
+    policy = tiny_policy()
     accuracy = evaluator(policy)
 
     with recording() as ledger:
@@ -87,7 +70,7 @@ def test_accuracies_are_the_shares_of_right_answers():
 
 def test_pass_at_k_is_reported_for_powers_of_two_with_intervals_around_it():
     with recording() as ledger:
-        evaluator(make_policy())(empty())
+        evaluator(tiny_policy())(empty())
 
     means = ledger.means()
     names = ["greedy", "sampled", "pass@1", "pass@2", "pass@4"]
@@ -101,7 +84,7 @@ def test_pass_at_k_is_reported_for_powers_of_two_with_intervals_around_it():
 
 
 def test_a_second_evaluation_of_the_same_policy_gives_the_same_numbers():
-    accuracy = evaluator(make_policy())
+    accuracy = evaluator(tiny_policy())
 
     with recording() as first:
         accuracy(empty())
@@ -134,7 +117,7 @@ def measured(greedy: str, sampled: str) -> dict[str, float]:
     """What is recorded of 3 prompts with 4 answers each: + right, - wrong, ? not judged."""
     reward = Verdicts(greedy=greedy, sampled=sampled.replace(" ", ""))
     with recording() as ledger:
-        evaluator(make_policy(), reward=reward, num_prompts=3)(empty())
+        evaluator(tiny_policy(), reward=reward, num_prompts=3)(empty())
     return ledger.means()
 
 
@@ -175,14 +158,14 @@ def test_the_gold_answers_are_put_beside_the_tokens(monkeypatch):
 
     reward = Verdicts(greedy="+++", sampled="+" * 12)
 
-    evaluator(make_policy(), reward=reward, num_prompts=3)(empty())
+    evaluator(tiny_policy(), reward=reward, num_prompts=3)(empty())
 
     assert reward.devices == {"meta"}
 
 
 def test_the_first_greedy_answers_are_shown():
     with recording() as ledger:
-        accuracy = evaluator(make_policy())
+        accuracy = evaluator(tiny_policy())
         accuracy(empty())
 
     assert [sample["prompt"] for sample in ledger.samples] == [
@@ -194,7 +177,7 @@ def test_the_first_greedy_answers_are_shown():
 
 def test_nothing_is_shown_when_nothing_is_asked_for():
     with recording() as ledger:
-        evaluator(make_policy(), num_shown=0)(empty())
+        evaluator(tiny_policy(), num_shown=0)(empty())
 
     assert ledger.samples == []
 
@@ -202,7 +185,7 @@ def test_nothing_is_shown_when_nothing_is_asked_for():
 def test_the_batch_is_handed_on_as_it_is():
     batch = TensorDict({"reward": torch.ones(2)}, batch_size=[2])
 
-    result = evaluator(make_policy())(batch)
+    result = evaluator(tiny_policy())(batch)
 
     assert list(result.keys()) == ["reward"]
     assert result["reward"].tolist() == [1.0, 1.0]

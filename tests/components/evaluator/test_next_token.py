@@ -8,8 +8,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer
 
@@ -31,19 +30,9 @@ class Held:
 
 @pytest.fixture(scope="module")
 def policy():
-    torch.manual_seed(0)
-    tokenizer = byte_tokenizer()
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=32,
-    )
     # Cold: what is recorded is at temperature 1 all the same.
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=0.3))
+    cold = Decoding(temperature=0.3)
+    return tiny_policy(tokenizer=byte_tokenizer(), context_length=32, decoding=cold)
 
 
 def recorded(policy, **arguments):

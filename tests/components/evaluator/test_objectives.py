@@ -16,6 +16,7 @@ from rlcomp.errors import ConfigError, MissingExtra
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator
 from rlcomp.run.stages import Nothing
+from rlcomp.testing import tiny_policy
 from rlcomp.text.rows import given_rows
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer, encode_all
 
@@ -208,9 +209,9 @@ def test_the_rewards_see_the_prompt_and_not_the_preference():
     assert seen == {example.prompt for example in evaluation.examples}
 
 
-def test_an_evaluation_draws_from_no_generator_of_the_training_and_repeats_itself(make_policy):
+def test_an_evaluation_draws_from_no_generator_of_the_training_and_repeats_itself():
     conditioning = told()
-    evaluation = evaluator(make_policy(TOKENIZER), conditioning=conditioning)
+    evaluation = evaluator(tiny_policy(tokenizer=TOKENIZER), conditioning=conditioning)
     before = torch.get_rng_state(), conditioning.generator.get_state()
 
     first = measured(evaluation)

@@ -6,22 +6,14 @@ from tensordict import TensorDict
 
 from components.evaluator.rollouts import RolloutLog
 from rlcomp.batch import encode_texts
-from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers
-from rlcomp.text.tokenizer import character_tokenizer
 
 
 @pytest.fixture(scope="module")
 def policy():
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=")
-    sizes = {"hidden_size": 16, "intermediate_size": 24, "context_length": 16}
-    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
-    model = causal_lm(tokenizer=tokenizer, **sizes, **heads)
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
+    return tiny_policy("0123456789+=")
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -6,31 +7,21 @@ import torch
 from components.judge.generative import Generative
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 TEMPLATE = "{reference}|{prediction}?"
 
-
-def make_model(context_length=64):
-    torch.manual_seed(0)
-    model = causal_lm(
-        tokenizer=TOKENIZER,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=context_length,
-        tie_word_embeddings=False,
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(4.0)  # far from uniform
-    return LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding(temperature=0.3))
-
+# Far from uniform.
+make_model = partial(
+    tiny_policy,
+    tokenizer=TOKENIZER,
+    context_length=64,
+    scale=4.0,
+    vector_scale=4.0,
+    decoding=Decoding(temperature=0.3),
+)
 
 MODEL = make_model()
 

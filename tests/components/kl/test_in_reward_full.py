@@ -1,29 +1,15 @@
+from functools import partial
+
 import torch
 
 from components.kl.in_reward_full import KLInRewardFull
 from components.kl_controller.fixed import FixedKL
 from components.reference.frozen_full import FrozenFull
 from rlcomp.engine.decoding import Decoding
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.tokenizer import character_tokenizer
 
-
-def make_policy():
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="abc")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=False,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=0.8))
+make_policy = partial(tiny_policy, "abc", decoding=Decoding(temperature=0.8))
 
 
 def change(policy):

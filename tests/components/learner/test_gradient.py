@@ -16,29 +16,11 @@ from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.component import Component, asked
-from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import Loss, scalars
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
-from rlcomp.text.tokenizer import character_tokenizer
-
-
-def make_policy() -> LanguageModel:
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=>")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
+from rlcomp.testing import tiny_policy
 
 
 class Table(Component):
@@ -131,7 +113,7 @@ def test_losses_are_added_up():
 @pytest.mark.parametrize("reduction", [TokenMean(), SequenceMean()])
 @pytest.mark.parametrize("budget", [1, 12, 40])
 def test_micro_batches_change_no_parameter(reduction, budget):
-    policy = make_policy().double()
+    policy = tiny_policy().double()
     other = copy.deepcopy(policy)
     parts = {"ratio": TokenRatio(), "trust_region": Clip(clip_low=0.2, clip_high=0.2)}
     loss = PolicyLoss(**parts, reduction=reduction)

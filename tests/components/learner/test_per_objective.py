@@ -21,18 +21,14 @@ from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.none import NoTrustRegion
 from rlcomp.component import Component
-from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.engine import Engine
+from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, MissingExtra, NumericalError, ShapeError
 from rlcomp.functional.masked import masked
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.interfaces.loss import Loss, scalars
 from rlcomp.metrics import recording
-from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.pareto.aggregator import Aggregator
-from rlcomp.text.tokenizer import character_tokenizer
+from rlcomp.testing import tiny_policy
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "preference"
 
@@ -117,31 +113,12 @@ def batch():
     )
 
 
-def make_model(rank=None, layers=2):
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=>")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=layers,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    if rank:
-        model = lora(model=model, rank=rank, alpha=4.0)
-        for name, parameter in model.named_parameters():
-            if "lora_B" in name:  # zero at first, which leaves lora_A without gradient
-                parameter.data.normal_(std=0.1)
-    return tokenizer, model
-
-
-def make_policy(rank=None, engine=None):
-    tokenizer, model = make_model(rank)
-    given = {} if engine is None else {"engine": engine}
-    decoding = Decoding(temperature=1.0)
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=decoding, **given).double()
+def make_policy(rank=0, engine=AUTO):
+    policy = tiny_policy(num_hidden_layers=2, rank=rank, engine=engine)
+    for name, parameter in policy.model.named_parameters():
+        if "lora_B" in name:  # zero at first, which leaves lora_A without gradient
+            parameter.data.normal_(std=0.1)
+    return policy.double()
 
 
 def many_rows(objectives=3, width=12):

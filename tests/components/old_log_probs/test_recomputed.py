@@ -2,27 +2,9 @@ import pytest
 import torch
 
 from components.old_log_probs.recomputed import Recomputed
-from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.tokenizer import character_tokenizer
-
-
-def make_policy() -> LanguageModel:
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=>")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
 
 
 def rollout(policy):
@@ -31,7 +13,7 @@ def rollout(policy):
 
 
 def test_on_policy_the_trainer_repeats_what_the_sampler_recorded():
-    policy = make_policy()
+    policy = tiny_policy()
     batch = rollout(policy)
 
     torch.testing.assert_close(
@@ -40,7 +22,7 @@ def test_on_policy_the_trainer_repeats_what_the_sampler_recorded():
 
 
 def test_it_is_the_policy_as_it_is_now_without_gradient():
-    policy = make_policy()
+    policy = tiny_policy()
     batch = rollout(policy)
     with torch.no_grad():
         for parameter in policy.parameters():
@@ -54,7 +36,7 @@ def test_it_is_the_policy_as_it_is_now_without_gradient():
 
 
 def test_how_far_the_sampler_was_off_is_recorded():
-    policy = make_policy()
+    policy = tiny_policy()
     batch = rollout(policy)
     batch["rollout_log_probs"] = batch["rollout_log_probs"] + 0.25
 

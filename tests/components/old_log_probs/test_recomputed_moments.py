@@ -7,25 +7,8 @@ from components.old_log_probs.recomputed_moments import RecomputedMoments
 from rlcomp.engine.decoding import Decoding, sampling_log_probs
 from rlcomp.engine.logprob import squared_probs
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.tokenizer import character_tokenizer
-
-
-def make_policy(**decoding) -> LanguageModel:
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=>")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(**decoding))
 
 
 def rollout(policy):
@@ -37,7 +20,7 @@ def rollout(policy):
 
 def test_the_second_moment_is_that_of_the_distribution_that_samples():
     # Temperature 2 and the barred pad token, by the sampler's own log-probs at every place.
-    policy = make_policy(temperature=2.0)
+    policy = tiny_policy(decoding=Decoding(temperature=2.0))
     batch = RecomputedMoments(policy=policy)(rollout(policy))
 
     with torch.no_grad():
@@ -51,7 +34,7 @@ def test_the_second_moment_is_that_of_the_distribution_that_samples():
 
 
 def test_on_policy_the_log_probs_are_those_the_sampler_recorded():
-    policy = make_policy()
+    policy = tiny_policy()
     batch = rollout(policy)
     batch["rollout_log_probs"] = batch["rollout_log_probs"] + 0.25
 
@@ -65,7 +48,7 @@ def test_on_policy_the_log_probs_are_those_the_sampler_recorded():
 
 
 def test_a_large_batch_is_read_in_pieces_without_gradient(monkeypatch):
-    policy = make_policy()
+    policy = tiny_policy()
     batch = rollout(policy)
     whole = policy.squared_probs(batch)
     monkeypatch.setattr(rlcomp.model.language_model, "_NO_GRAD_TOKENS", 8)

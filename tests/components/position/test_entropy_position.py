@@ -10,8 +10,8 @@ from components.position.entropy import EntropyFilter
 from components.position.every import EveryToken
 from rlcomp.data.positions import Tokenised
 from rlcomp.errors import ConfigError
-from rlcomp.model.build import causal_lm
 from rlcomp.model.next_token import next_token_entropies
+from rlcomp.testing import tiny_model
 from rlcomp.text.token_bytes import encoded_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 
@@ -21,16 +21,7 @@ DOCUMENTS = [Tokenised(text, *encoded_with_ends(byte_tokenizer(), text)) for tex
 
 @pytest.fixture(scope="module")
 def proxy():
-    torch.manual_seed(0)
-    model = causal_lm(
-        tokenizer=byte_tokenizer(),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=32,
-    )
+    model = tiny_model(byte_tokenizer(), context_length=32)
     with torch.no_grad():  # so that entropies differ
         model.lm_head.weight.mul_(40)
     return model
@@ -88,15 +79,7 @@ def test_a_share_is_that_of_the_most_uncertain_of_all_texts(proxy, share):
 
 
 def test_of_equal_positions_all_are_taken(proxy):
-    flat = causal_lm(
-        tokenizer=byte_tokenizer(),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=32,
-    )
+    flat = tiny_model(byte_tokenizer(), context_length=32)
     torch.nn.init.zeros_(flat.lm_head.weight)
 
     assert chosen(made(flat, threshold=None, top_share=0.01)) == list(measured(proxy))

@@ -6,25 +6,15 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
 
 def make_policy(*, adapters):
-    torch.manual_seed(0)
     tokenizer = character_tokenizer(characters="abc")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=False,
-    )
+    model = tiny_model(tokenizer, num_hidden_layers=2)
     if adapters:
         model = lora(model=model, rank=2, alpha=16.0)
         with torch.no_grad():

@@ -1,4 +1,5 @@
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -6,28 +7,11 @@ import torch
 from components.reference.frozen import Frozen
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
-from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.tokenizer import character_tokenizer
 
-
-def make_policy(*, tie=False, adapters=False):
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="abc")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=tie,
-    )
-    model = lora(model=model, rank=2, alpha=4.0) if adapters else model
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=0.8))
+make_policy = partial(tiny_policy, "abc", num_hidden_layers=2, decoding=Decoding(temperature=0.8))
 
 
 def change(policy):
@@ -43,9 +27,9 @@ def rollout(policy):
 
 
 @pytest.mark.parametrize("tie", [False, True])
-@pytest.mark.parametrize("adapters", [False, True])
-def test_reference_is_the_policy_at_the_start_of_the_phase(tie, adapters):
-    policy = make_policy(tie=tie, adapters=adapters)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_reference_is_the_policy_at_the_start_of_the_phase(tie, rank):
+    policy = make_policy(tie_word_embeddings=tie, rank=rank)
     reference = Frozen(policy=policy)
     change(policy)
 
@@ -58,9 +42,9 @@ def test_reference_is_the_policy_at_the_start_of_the_phase(tie, adapters):
 
 
 @pytest.mark.parametrize("tie", [False, True])
-@pytest.mark.parametrize("adapters", [False, True])
-def test_reference_stays_when_the_policy_changes(tie, adapters):
-    policy = make_policy(tie=tie, adapters=adapters)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_reference_stays_when_the_policy_changes(tie, rank):
+    policy = make_policy(tie_word_embeddings=tie, rank=rank)
     reference = Frozen(policy=policy)
     twin = LanguageModel(
         model=copy.deepcopy(policy.model), tokenizer=policy.tokenizer, decoding=policy.decoding
@@ -116,7 +100,7 @@ def test_policy_is_not_part_of_the_reference():
 
 
 def test_with_adapters_only_they_are_copied():
-    policy = make_policy(adapters=True)
+    policy = make_policy(rank=2)
     reference = Frozen(policy=policy)
 
     trainable = sum(v.numel() for v in policy.model.parameters() if v.requires_grad)
@@ -125,7 +109,7 @@ def test_with_adapters_only_they_are_copied():
 
 
 def test_tied_weights_are_copied_once():
-    policy = make_policy(tie=True)
+    policy = make_policy(tie_word_embeddings=True)
 
     copied = sum(buffer.numel() for buffer in Frozen(policy=policy).buffers())
 

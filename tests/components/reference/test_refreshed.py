@@ -2,27 +2,8 @@ import pytest
 import torch
 
 from components.reference.refreshed import Refreshed
-from rlcomp.engine.decoding import Decoding
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers
-from rlcomp.text.tokenizer import character_tokenizer
-
-
-def make_policy():
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="abc")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=False,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
 
 
 def rows(policy):
@@ -51,7 +32,7 @@ def weight(reference):
 
 
 def test_every_period_the_copy_is_mixed_with_the_policy():
-    policy = make_policy()
+    policy = tiny_policy("abc")
     set_all(policy, 0.0)
     reference = Refreshed(policy=policy, period=2, mix=0.6)
 
@@ -65,7 +46,7 @@ def test_every_period_the_copy_is_mixed_with_the_policy():
 
 
 def test_the_first_batch_refreshes_nothing():
-    policy = make_policy()
+    policy = tiny_policy("abc")
     set_all(policy, 0.0)
     reference = Refreshed(policy=policy, period=1, mix=1.0)
     set_all(policy, 1.0)
@@ -76,7 +57,7 @@ def test_the_first_batch_refreshes_nothing():
 
 
 def test_a_batch_is_scored_with_the_refreshed_copy():
-    policy = make_policy()
+    policy = tiny_policy("abc")
     reference = Refreshed(policy=policy, period=1, mix=1.0)
     batch = rows(policy)
     batch["rollout_log_probs"] = torch.zeros(batch["tokens"].shape)
@@ -92,7 +73,7 @@ def test_a_batch_is_scored_with_the_refreshed_copy():
 
 
 def test_a_phase_starts_to_count_anew_from_a_fresh_copy():
-    policy = make_policy()
+    policy = tiny_policy("abc")
     set_all(policy, 0.0)
     reference = Refreshed(policy=policy, period=2, mix=1.0)
     step(reference, policy, 1.0)
@@ -106,7 +87,7 @@ def test_a_phase_starts_to_count_anew_from_a_fresh_copy():
 
 @pytest.mark.parametrize("done", [1, 2])
 def test_the_count_travels_in_a_checkpoint(done):
-    policy = make_policy()
+    policy = tiny_policy("abc")
     set_all(policy, 0.0)
     reference, other = (Refreshed(policy=policy, period=3, mix=0.5) for _ in range(2))
     for _ in range(done):

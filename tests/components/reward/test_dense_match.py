@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 from tokenizers import AddedToken
@@ -9,37 +11,22 @@ from rlcomp.engine.engine import Engine
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.io.state import owned
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, tiny_policy
 from rlcomp.text.rows import encode_rows
-from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
+from rlcomp.text.tokenizer import byte_tokenizer
 
 CONTEXT, TRUTH = "ba", "ab"
 
-
-def make_policy(tokenizer=None, engine=None):
-    torch.manual_seed(0)
-    tokenizer = tokenizer or character_tokenizer(characters="abc<think>/\\oxed{}")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=64,
-    )
-    # Far from uniform, so that one token is told from another.
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(3)
-    # Samples neither at temperature 1 nor from everything: the reference does both.
-    decoding = Decoding(temperature=0.5, top_k=2)
-    return LanguageModel(
-        model=model, tokenizer=tokenizer, decoding=decoding, engine=engine or Engine()
-    )
-
+# Far from uniform, so that one token is told from another. It samples neither at temperature 1 nor
+# from everything: the reference does both.
+make_policy = partial(
+    tiny_policy,
+    "abc<think>/\\oxed{}",
+    context_length=64,
+    scale=3.0,
+    vector_scale=3.0,
+    decoding=Decoding(temperature=0.5, top_k=2),
+)
 
 POLICY = make_policy()
 
@@ -107,7 +94,7 @@ def test_no_prediction_is_worth_nothing(response):
 def test_the_first_token_is_the_longest_that_the_prediction_begins_with():
     tokenizer = byte_tokenizer()
     tokenizer.add_tokens([AddedToken("bc")])
-    policy = make_policy(tokenizer)
+    policy = make_policy(tokenizer=tokenizer)
     # "bca" begins with "b" and with "bc"; of "é" a token is the first byte alone.
     batch = rows([boxed("bca"), boxed("éa")], policy=policy)
 

@@ -1,5 +1,6 @@
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -14,32 +15,22 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
-from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 
-
-def make_policy(*, layers=2, adapters=False, context_length=64):
-    torch.manual_seed(0)
-    model = causal_lm(
-        tokenizer=TOKENIZER,
-        hidden_size=16,
-        num_hidden_layers=layers,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=context_length,
-        tie_word_embeddings=False,
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(4.0)  # far from uniform
-    model = lora(model=model, rank=2, alpha=4.0) if adapters else model
-    return LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding(temperature=0.5))
+# Far from uniform.
+make_policy = partial(
+    tiny_policy,
+    tokenizer=TOKENIZER,
+    num_hidden_layers=2,
+    context_length=64,
+    scale=4.0,
+    vector_scale=4.0,
+    decoding=Decoding(temperature=0.5),
+)
 
 
 def answered(responses, *, prompt="ab<think>"):
@@ -87,10 +78,10 @@ def log_prob(model, context, target):
     return float(steps.gather(1, ids[0, start:, None]).sum())
 
 
-@pytest.mark.parametrize("adapters", [False, True])
+@pytest.mark.parametrize("rank", [0, 2])
 @pytest.mark.parametrize(("num_tokens", "target"), [(1, "x"), (2, "xy")])
-def test_it_is_the_gain_over_the_slow_policy_without_the_thought(num_tokens, target, adapters):
-    policy = make_policy(adapters=adapters)
+def test_it_is_the_gain_over_the_slow_policy_without_the_thought(num_tokens, target, rank):
+    policy = make_policy(rank=rank)
     reward = InformationGain(policy=policy, tau=1.0, num_tokens=num_tokens)
     batch = answered(["so</think>no", "hm, so"])
     at_step(reward, batch, 0)
@@ -122,7 +113,7 @@ def test_correct_is_a_thought_that_gains():
 
 def blind_policy():
     """Its next token hangs on the token before it alone: attention adds nothing."""
-    policy = make_policy(layers=1)
+    policy = make_policy(num_hidden_layers=1)
     with torch.no_grad():
         policy.model.get_decoder().layers[0].self_attn.o_proj.weight.zero_()
     return policy

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -11,31 +12,21 @@ from components.reward.thought_likelihood import ThoughtLikelihood
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.interfaces.task import Example
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 
-
-def make_policy(context_length=64, decoding=None):
-    torch.manual_seed(0)
-    model = causal_lm(
-        tokenizer=TOKENIZER,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=context_length,
-        tie_word_embeddings=False,
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(4.0)  # far from uniform
-    return LanguageModel(model=model, tokenizer=TOKENIZER, decoding=decoding or Decoding())
-
+# Far from uniform.
+make_policy = partial(
+    tiny_policy,
+    tokenizer=TOKENIZER,
+    num_hidden_layers=2,
+    context_length=64,
+    scale=4.0,
+    vector_scale=4.0,
+)
 
 POLICY = make_policy()
 

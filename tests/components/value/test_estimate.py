@@ -10,28 +10,17 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.value import explained_variance
 from rlcomp.metrics import recording
 from rlcomp.model.actor_critic import ActorCritic
-from rlcomp.model.build import causal_lm
 from rlcomp.model.critic import Critic
-from rlcomp.testing import check_component, example_batch
+from rlcomp.testing import check_component, example_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
 KEYS = ("tokens", "attention_mask", "response_mask")
 
 
 def make_critic(kind):
-    torch.manual_seed(0)
     tokenizer = character_tokenizer(characters="abcdef")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
     more = {"tokenizer": tokenizer, "decoding": Decoding()} if kind is ActorCritic else {}
-    critic = kind(model=model, **more)
+    critic = kind(model=tiny_model(tokenizer), **more)
     torch.nn.init.normal_(critic.value_head.weight)
     return critic
 

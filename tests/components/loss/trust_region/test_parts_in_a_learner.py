@@ -25,8 +25,8 @@ from rlcomp.component import asked
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.masked import masked
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -55,18 +55,8 @@ class Rounded(LanguageModel):
 
 
 def policy():
-    torch.manual_seed(0)
     tokenizer = character_tokenizer(characters="012+=")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return Rounded(model=model, tokenizer=tokenizer, decoding=Decoding(temperature=1.0))
+    return Rounded(model=tiny_model(tokenizer), tokenizer=tokenizer, decoding=Decoding())
 
 
 def rollouts(model):
