@@ -6,20 +6,13 @@ import transformers
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abc")
-SIZES = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "intermediate_size": 24,
-    "context_length": 32,
-}
+SIZES = {"num_hidden_layers": 2, "context_length": 32}
 OWN = {
     "gptj": {"rotary_dim": 4},
     "codegen": {"rotary_dim": 4, "n_head": 4},
@@ -70,19 +63,16 @@ def by_config(architecture, **settings):
 
 
 def build(architecture):
-    torch.manual_seed(3)
     if architecture in BY_CONFIG:
+        torch.manual_seed(3)
         return by_config(architecture, **BY_CONFIG[architecture])
-    return causal_lm(
-        tokenizer=TOKENIZER,
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
+    return tiny_model(
+        TOKENIZER,
+        seed=3,
         architecture=architecture,
         overrides=OWN.get(architecture),
-        **SIZES
-        | (
-            {"num_attention_heads": 4, "num_key_value_heads": 4}
-            if architecture == "codegen"
-            else {}
-        ),
+        **SIZES | (heads if architecture == "codegen" else {}),
     )
 
 
@@ -152,7 +142,7 @@ def told(error: Exception) -> str:
 
 def test_a_model_that_cannot_read_is_named():
     # rotary_dim 64 is gptj's own default; its heads are 8 wide here.
-    model = causal_lm(tokenizer=TOKENIZER, architecture="gptj", **SIZES)
+    model = tiny_model(TOKENIZER, architecture="gptj", **SIZES)
 
     with pytest.raises(RuntimeError) as caught:
         LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding())

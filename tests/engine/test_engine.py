@@ -10,9 +10,9 @@ from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
 from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_model
 from rlcomp.text.answers import encode_answers
 from rlcomp.text.tokenizer import character_tokenizer
 from rlcomp.wiring.compose import compose_config
@@ -40,18 +40,8 @@ UNKNOWN = [
 
 
 def make_model(architecture="qwen2", **overrides):
-    torch.manual_seed(0)
-    return causal_lm(
-        tokenizer=TOKENIZER,
-        architecture=architecture,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=32,
-        overrides=overrides,
-    ).eval()
+    sizes = {"num_hidden_layers": 2, "context_length": 32}
+    return tiny_model(TOKENIZER, architecture=architecture, overrides=overrides, **sizes)
 
 
 def policy(model, engine=AUTO, kind=LanguageModel):

@@ -17,28 +17,12 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.sampling_mask import contains, unpack
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.metrics import recording
-from rlcomp.model.build import causal_lm
-from rlcomp.model.language_model import LanguageModel
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, tiny_policy
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.tokenizer import character_tokenizer
 
 NUCLEUS = Decoding(top_p=0.6, replay=True)
 
-
-def make_policy(decoding=NUCLEUS):
-    torch.manual_seed(0)
-    tokenizer = character_tokenizer(characters="0123456789+=>")
-    model = causal_lm(
-        tokenizer=tokenizer,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-    )
-    return LanguageModel(model=model, tokenizer=tokenizer, decoding=decoding)
+make_policy = partial(tiny_policy, decoding=NUCLEUS)
 
 
 def rollout(policy, group_size=8):
@@ -93,7 +77,7 @@ def test_a_policy_that_has_moved_is_scored_over_the_recorded_sets():
     with torch.no_grad():
         log_probs = policy(batch.copy())["log_probs"]
 
-    plain = make_policy(Decoding())
+    plain = make_policy(decoding=Decoding())
     plain.load_state_dict(policy.state_dict())
     with torch.no_grad():
         full = plain.log_distribution(batch.select(*plain.in_keys))
@@ -162,7 +146,7 @@ def test_several_optimiser_steps_need_the_recorded_sets():
 
 def test_without_replay_several_optimiser_steps_are_refused():
     with pytest.raises(ConfigError, match=r"decoding\.replay=true"):
-        learner(make_policy(Decoding(top_p=0.6)), epochs=2)
+        learner(make_policy(decoding=Decoding(top_p=0.6)), epochs=2)
 
 
 def test_a_token_outside_its_set_is_an_error():
@@ -186,7 +170,7 @@ def test_sets_of_another_vocabulary_are_an_error():
 
 @pytest.mark.parametrize("decoding", [Decoding(top_p=0.6), Decoding(replay=True)])
 def test_nothing_is_recorded_unless_it_is_truncated_and_replayed(decoding):
-    assert "sampling_mask" not in rollout(make_policy(decoding)).keys()
+    assert "sampling_mask" not in rollout(make_policy(decoding=decoding)).keys()
 
 
 def test_rows_of_several_rollouts_are_joined_with_their_sets():

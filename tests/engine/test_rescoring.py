@@ -7,8 +7,8 @@ import torch
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -26,18 +26,7 @@ def make_policy(decoding, *, pad_is_eos, adapters, architecture="qwen2", charact
     tokenizer = character_tokenizer(characters=characters)
     if pad_is_eos:
         tokenizer.pad_token = tokenizer.eos_token
-    torch.manual_seed(11)
-    model = causal_lm(
-        tokenizer=tokenizer,
-        architecture=architecture,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=False,
-    )
+    model = tiny_model(tokenizer, seed=11, architecture=architecture, num_hidden_layers=2)
     if adapters:
         model = lora(model=model, rank=2, alpha=8.0)
     with torch.no_grad():

@@ -18,10 +18,10 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import DataError
 from rlcomp.model.actor_critic import ActorCritic
-from rlcomp.model.adapters import adapters_off, lora
-from rlcomp.model.build import causal_lm
+from rlcomp.model.adapters import adapters_off
 from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -66,22 +66,19 @@ def norms_in_full_precision(monkeypatch):
 
 def make_model(architecture="llama", *, dtype=torch.float64, tie=False, overrides=None, rank=0):
     """Far from its initialisation in every parameter, biases and norms included."""
-    torch.manual_seed(5)
-    model = causal_lm(
-        tokenizer=TOKENIZER,
+    model = tiny_model(
+        TOKENIZER,
+        seed=5,
+        rank=rank,
         architecture=architecture,
-        hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=4 if architecture == "gpt2" else 2,
-        intermediate_size=24,
         context_length=32,
         tie_word_embeddings=tie,
         overrides=overrides,
     )
-    if rank:
-        lora(model=model, rank=rank, alpha=4.0)
-    return perturbed(model.to(dtype).eval())
+    return perturbed(model.to(dtype))
 
 
 def perturbed(module, scale=0.3):
