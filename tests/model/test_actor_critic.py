@@ -7,8 +7,8 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -19,24 +19,8 @@ OWN = {"gemma2": {"sliding_window": 4}, "opt": {"word_embed_proj_dim": 8}}
 
 
 def make_model(architecture="qwen2", **settings):
-    torch.manual_seed(3)
-    model = causal_lm(
-        tokenizer=TOKENIZER,
-        architecture=architecture,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=32,
-        overrides=OWN.get(architecture),
-        **settings,
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.mul_(4.0)
-    return model
+    sizes = {"num_hidden_layers": 2, "context_length": 32, "overrides": OWN.get(architecture)}
+    return tiny_model(TOKENIZER, seed=3, scale=4.0, architecture=architecture, **sizes, **settings)
 
 
 def make_policy(model=None, *, kind=ActorCritic, engine=AUTO):

@@ -3,25 +3,15 @@ import torch
 
 from rlcomp.errors import ConfigError
 from rlcomp.model.adapters import adapters_off, has_adapters, lora
-from rlcomp.model.build import causal_lm
+from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
 IDS = torch.tensor([[2, 3, 2]])
 
 
 def make_model(architecture="qwen2"):
-    torch.manual_seed(0)
-    return causal_lm(
-        tokenizer=character_tokenizer(characters="ab"),
-        architecture=architecture,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=False,
-    ).eval()
+    tokenizer = character_tokenizer(characters="ab")
+    return tiny_model(tokenizer, architecture=architecture, num_hidden_layers=2)
 
 
 def disturb(model):

@@ -1,24 +1,13 @@
+from functools import partial
+
 import pytest
 import torch
 
-from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
 from rlcomp.model.copied import CopiedWeights
+from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
-
-def make_model(*, tie=False, adapters=False):
-    model = causal_lm(
-        tokenizer=character_tokenizer(characters="abc"),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=tie,
-    )
-    return lora(model=model, rank=2, alpha=4.0) if adapters else model
+make_model = partial(tiny_model, character_tokenizer(characters="abc"))
 
 
 class Owner:
@@ -86,9 +75,9 @@ def test_following_wholly_is_taking():
 
 
 @pytest.mark.parametrize("tie", [False, True])
-@pytest.mark.parametrize("adapters", [False, True])
-def test_trainable_parameters_are_copied_once_and_no_others(tie, adapters):
-    model = make_model(tie=tie, adapters=adapters)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_trainable_parameters_are_copied_once_and_no_others(tie, rank):
+    model = make_model(tie_word_embeddings=tie, rank=rank)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
 
     copied = CopiedWeights(Owner(model))

@@ -1,30 +1,16 @@
 import copy
+from functools import partial
 
 import pytest
 import torch
 
-from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm
 from rlcomp.model.critic import Critic
-from rlcomp.testing import check_component, example_batch
+from rlcomp.testing import check_component, example_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
 KEYS = ("tokens", "attention_mask", "response_mask")
 
-
-def make_model(*, tie=False, adapters=False):
-    torch.manual_seed(0)
-    model = causal_lm(
-        tokenizer=character_tokenizer(characters="abcdef"),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=tie,
-    )
-    return lora(model=model, rank=2, alpha=4.0) if adapters else model
+make_model = partial(tiny_model, character_tokenizer(characters="abcdef"), num_hidden_layers=2)
 
 
 def make_critic(model):
@@ -47,9 +33,9 @@ def same(critic, model):
 
 
 @pytest.mark.parametrize("tie", [False, True])
-@pytest.mark.parametrize("adapters", [False, True])
-def test_it_starts_from_the_model_as_its_first_phase_finds_it(tie, adapters):
-    model = make_model(tie=tie, adapters=adapters)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_it_starts_from_the_model_as_its_first_phase_finds_it(tie, rank):
+    model = make_model(tie_word_embeddings=tie, rank=rank)
     critic = make_critic(model)
     change(model)
     assert not same(critic, model)
@@ -84,7 +70,7 @@ def test_a_critic_from_a_checkpoint_does_not_start_over():
 
 
 def test_training_it_leaves_the_model_alone():
-    model = make_model(tie=True)
+    model = make_model(tie_word_embeddings=True)
     critic = make_critic(model)
     before = copy.deepcopy(model.state_dict())
 
@@ -106,7 +92,7 @@ def test_it_has_no_output_head():
 
 
 def test_with_adapters_only_they_and_the_head_learn():
-    critic = make_critic(make_model(adapters=True))
+    critic = make_critic(make_model(rank=2))
 
     learning = {name for name, p in critic.named_parameters() if p.requires_grad}
 

@@ -10,10 +10,10 @@ from transformers import PreTrainedTokenizerFast
 from rlcomp.batch import decode_texts
 from rlcomp.component import asking
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.engine import AUTO, Engine
+from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
@@ -22,38 +22,11 @@ ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]
 PAD, EOS = 0, 1
 
 
-def make_policy(
-    characters="abc",
-    *,
-    architecture="qwen2",
-    tie=False,
-    decoding=None,
-    tokenizer=None,
-    vocab_size=None,
-    engine=AUTO,
-):
+def make_policy(characters="abc", **settings):
     """A tiny policy whose distributions are far from uniform."""
-    tokenizer = tokenizer or character_tokenizer(characters=characters)
-    torch.manual_seed(5)
-    model = causal_lm(
-        tokenizer=tokenizer,
-        architecture=architecture,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        intermediate_size=48,
-        context_length=24,
-        tie_word_embeddings=tie,
-        vocab_size=vocab_size,
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.mul_(8.0)
-    return LanguageModel(
-        model=model, tokenizer=tokenizer, decoding=decoding or Decoding(), engine=engine
-    )
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 2}
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "context_length": 24}
+    return tiny_policy(characters, seed=5, scale=8.0, **heads, **sizes, **settings)
 
 
 def generator(seed=0):
@@ -119,7 +92,9 @@ def test_log_probs_are_those_of_a_plain_forward(architecture, temperature, engin
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("engine", [OWN, PACKED])
 def test_gradients_are_those_of_a_plain_forward(architecture, tie, engine):
-    policy = make_policy("abcdefgh", architecture=architecture, tie=tie, engine=engine)
+    policy = make_policy(
+        "abcdefgh", architecture=architecture, tie_word_embeddings=tie, engine=engine
+    )
     batch = rows(policy)
     weights = torch.randn(batch["tokens"].shape, generator=generator(1))
     parameters = list(policy.model.parameters())

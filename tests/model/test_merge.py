@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.io.checkpoint import open_checkpoint
 from rlcomp.model.adapters import has_adapters, lora
-from rlcomp.model.build import causal_lm, load_causal_lm
+from rlcomp.model.build import load_causal_lm
 from rlcomp.model.merge import average, merge_adapters, mixed, soup
 from rlcomp.run.launch import launch
+from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
@@ -22,19 +23,8 @@ IDS = torch.tensor([[2, 3, 2]])
 TIED = "ignore:Model has `tie_word_embeddings=True`"
 
 
-def make_model(seed=0, *, architecture="qwen2", tie=False, hidden_size=16):
-    torch.manual_seed(seed)
-    return causal_lm(
-        tokenizer=TOKENIZER,
-        architecture=architecture,
-        hidden_size=hidden_size,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        tie_word_embeddings=tie,
-    ).eval()
+def make_model(seed=0, **settings):
+    return tiny_model(TOKENIZER, seed=seed, **settings)
 
 
 def adapted(seed, target_modules="all-linear", **model):
@@ -125,8 +115,8 @@ def test_tensors_that_do_not_fit_are_named():
 
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
 def test_tied_weights_are_averaged_once_and_stay_tied(architecture):
-    models = {"a": make_model(1, architecture=architecture, tie=True),
-              "b": make_model(2, architecture=architecture, tie=True)}  # fmt: skip
+    models = {"a": make_model(1, architecture=architecture, tie_word_embeddings=True),
+              "b": make_model(2, architecture=architecture, tie_word_embeddings=True)}  # fmt: skip
     one, other = (m.get_input_embeddings().weight.detach().clone() for m in models.values())
 
     made = mixed(models, {"a": 0.25, "b": 0.75})
@@ -163,7 +153,7 @@ def test_merged_adapters_leave_a_plain_model_that_says_the_same(architecture, tm
 @pytest.mark.parametrize("target", [["lm_head"], ["embed_tokens"], ["lm_head", "embed_tokens"]])
 @pytest.mark.parametrize("tie", [True, False])
 def test_merged_adapters_of_head_or_embedding_say_the_same(target, tie, tmp_path):
-    model = adapted(1, target_modules=target, tie=tie)
+    model = adapted(1, target_modules=target, tie_word_embeddings=tie)
     expected = model(IDS).logits
 
     made = merge_adapters(model)
@@ -176,7 +166,7 @@ def test_merged_adapters_of_head_or_embedding_say_the_same(target, tie, tmp_path
 
 
 def test_a_tied_model_whose_ends_have_no_adapter_stays_tied():
-    made = merge_adapters(adapted(1, tie=True))
+    made = merge_adapters(adapted(1, tie_word_embeddings=True))
 
     assert made.get_output_embeddings().weight is made.get_input_embeddings().weight
     assert made.config.tie_word_embeddings
@@ -185,10 +175,10 @@ def test_a_tied_model_whose_ends_have_no_adapter_stays_tied():
 @pytest.mark.filterwarnings(TIED)
 def test_soups_of_tied_models_with_adapted_heads_are_means_of_what_they_add():
     models = {
-        name: adapted(seed, target_modules=["lm_head"], tie=True)
+        name: adapted(seed, target_modules=["lm_head"], tie_word_embeddings=True)
         for seed, name in ((1, "a"), (2, "b"))
     }
-    table = make_model(0, tie=True).get_input_embeddings().weight.detach()
+    table = make_model(0, tie_word_embeddings=True).get_input_embeddings().weight.detach()
     heads = [model.get_output_embeddings() for model in models.values()]
     # alpha / rank is 2.
     deltas = [2 * h.lora_B["default"].weight @ h.lora_A["default"].weight for h in heads]

@@ -1,33 +1,26 @@
 """Entropy of the next token at every place of a text."""
 
+from functools import partial
+
 import pytest
 import torch
 
 import rlcomp.model.next_token as next_token
 from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.model.build import causal_lm
 from rlcomp.model.next_token import next_token_entropies
+from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
 ROWS = [[5, 2, 2, 7, 3, 4], [], [9], [3, 8], [6, 6, 7, 5]]
 
-
-def tiny(architecture="qwen2"):
-    torch.manual_seed(0)
-    model = causal_lm(
-        tokenizer=character_tokenizer(characters="abcdefgh"),
-        architecture=architecture,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=8,
-    )
-    with torch.no_grad():  # so that entropies differ
-        for weight in model.parameters():
-            weight.mul_(8 if weight.ndim == 2 else 1)
-    return model
+# Its matrices are large, so that entropies differ.
+tiny = partial(
+    tiny_model,
+    character_tokenizer(characters="abcdefgh"),
+    num_hidden_layers=2,
+    context_length=8,
+    scale=8.0,
+)
 
 
 def entropies(model, rows=ROWS, top_k=3, renormalise=False):
@@ -52,7 +45,7 @@ def slow(model, row, top_k):
 def test_it_is_that_of_each_prefix_by_itself(monkeypatch, architecture, tokens, logits):
     monkeypatch.setattr(next_token, "_TOKENS", tokens)
     monkeypatch.setattr(next_token, "_LOGITS", logits)
-    model = tiny(architecture)
+    model = tiny(architecture=architecture)
 
     found = entropies(model)
 
@@ -80,7 +73,7 @@ def test_the_model_keeps_its_mode_and_gets_no_gradient(training):
 
 
 def test_dropout_is_off_while_it_reads():
-    model = tiny("gpt2").train()
+    model = tiny(architecture="gpt2").train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.5

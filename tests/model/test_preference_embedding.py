@@ -18,9 +18,10 @@ from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.model.adapters import lora
-from rlcomp.model.build import causal_lm, load_causal_lm
+from rlcomp.model.build import load_causal_lm
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.preference_embedding import PreferenceEmbedding, conditioned
+from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.preference_tokens import preference_points, preference_tokenizer
 from rlcomp.text.tokenizer import character_tokenizer, encode_prompts, suppressed_token_mask
@@ -49,18 +50,8 @@ def norms_in_full_precision(monkeypatch):
 
 
 def plain_model(architecture="qwen2", *, tie=False):
-    torch.manual_seed(5)
-    model = causal_lm(
-        tokenizer=TOKENIZER,
-        architecture=architecture,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=32,
-        tie_word_embeddings=tie,
-    ).double()
+    sizes = {"num_hidden_layers": 2, "context_length": 32, "tie_word_embeddings": tie}
+    model = tiny_model(TOKENIZER, seed=5, architecture=architecture, **sizes).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)

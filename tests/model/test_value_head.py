@@ -1,3 +1,4 @@
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -6,24 +7,13 @@ from tensordict import TensorDict
 
 import rlcomp.model.value_head
 from rlcomp.engine.engine import Engine
-from rlcomp.model.build import causal_lm
 from rlcomp.model.value_head import ValueHead, read_values, spread_values
+from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
 ENGINES = [Engine(forward="packed"), Engine(forward="transformers")]
 
-
-def make_model(**settings):
-    return causal_lm(
-        tokenizer=character_tokenizer(characters="abc"),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        context_length=16,
-        **settings,
-    )
+make_model = partial(tiny_model, character_tokenizer(characters="abc"))
 
 
 def make_head(*weight, bias=0.0):
@@ -103,7 +93,7 @@ def test_making_a_head_draws_nothing():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_batch_without_response_has_values_0_and_a_zero_gradient(engine):
-    head, model = make_head(*[1.0] * 16), make_model().eval()
+    head, model = make_head(*[1.0] * 16), make_model()
     batch = rows([[0, 0, 0], [0, 0, 0]])
 
     values = read_values(model.get_decoder(), engine.transformer(model), head, batch)
@@ -116,7 +106,7 @@ def test_a_batch_without_response_has_values_0_and_a_zero_gradient(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("budget", [1, 6, 8])
 def test_without_gradient_rows_are_read_in_pieces_and_nothing_changes(monkeypatch, engine, budget):
-    model, head = make_model().eval(), make_head(*torch.linspace(-1, 1, 16).tolist())
+    model, head = make_model(), make_head(*torch.linspace(-1, 1, 16).tolist())
     batch = rows([[0, 1, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]])
     batch["tokens"] = torch.arange(24).reshape(4, 6) % 5
     parts = (model.get_decoder(), engine.transformer(model), head)
