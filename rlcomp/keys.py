@@ -93,28 +93,43 @@ SCHEMA: dict[Key, Spec] = {
         absent="null",
     ),
     "policy_prompt": Spec(
-        "B W", _U, "what the policy is asked, where it differs from prompt", per_prompt=True
+        "B W", _U, "prompt of a conditioned policy: preference and prompt", per_prompt=True
     ),
     "preference": Spec(
-        "B K", _F, "how much each objective is wanted; a row sums to 1", per_prompt=True
+        "B K",
+        _F,
+        "objective weights the policy is conditioned on; a row sums to 1",
+        per_prompt=True,
     ),
     "response": Spec("B W", _U, "decoded response text, special tokens removed"),
     "rollout_log_probs": Spec("B T", _F, "log-probs recorded while sampling", example="log_prob"),
-    "old_log_probs": Spec("B T", _F, "policy at the start of the update", example="log_prob"),
-    "ref_log_probs": Spec("B T", _F, "reference policy", example="log_prob"),
-    "log_probs": Spec("B T", _F, "current policy, with gradient", example="log_prob"),
+    "old_log_probs": Spec(
+        "B T", _F, "log-probs of pi_old, the policy before the update", example="log_prob"
+    ),
+    "ref_log_probs": Spec(
+        "B T", _F, "log-probs of pi_ref, the reference policy", example="log_prob"
+    ),
+    "log_probs": Spec(
+        "B T", _F, "log-probs of pi_theta, the current policy, with gradient", example="log_prob"
+    ),
     "entropy": Spec("B T", _F, "entropy of the current policy, nats", example="positive"),
-    "value": Spec("B T", _F, "critic before the token"),
-    "old_value": Spec("B T", _F, "critic at the start of the update"),
-    "returns": Spec("B T", _F, "return from the token on"),
-    "advantage": Spec("B T", _F, "detached advantage"),
-    "ratio": Spec("B T", _F, "pi / pi_old, token or sequence", example="ratio"),
-    "surrogate": Spec("B T", _F, "per-token objective, to be maximised"),
+    "value": Spec("B T", _F, "V_t: value of the state before the token"),
+    "old_value": Spec("B T", _F, "V_old_t: the same before the update"),
+    "returns": Spec("B T", _F, "G_t: return from the token on, the critic's target"),
+    "advantage": Spec("B T", _F, "A_t: advantage, detached"),
+    "ratio": Spec("B T", _F, "r_t: pi_theta / pi_old, of tokens or sequences", example="ratio"),
+    "surrogate": Spec("B T", _F, "l_t: per-token surrogate, to be maximised"),
     "token_weight": Spec(
-        "B T", _F, "factor on the surrogate: importance weights and filters", example="positive"
+        "B T",
+        _F,
+        "c_t: importance weights and filters, multiplied into the surrogate",
+        example="positive",
     ),
     "loss_weight": Spec(
-        "B T", _F, "share of the token in the loss of the whole optimiser step", example="positive"
+        "B T",
+        _F,
+        "w_t: weight of the token in the loss of the whole optimiser step",
+        example="positive",
     ),
     "reward": Spec("B", _F, "scalar outcome"),
     "rewards": Spec("B", "nested", "each named part of the reward, [B] by name; NaN if missing"),
@@ -124,7 +139,7 @@ SCHEMA: dict[Key, Spec] = {
     "token_reward": Spec("B T", _F, "dense rewards, beside the outcome"),
     "step_end": Spec("B T", _M, "the token ends a step that was rewarded"),
     "truncated": Spec("B", _M, "length limit hit before EOS"),
-    "correct": Spec("B", _M, "the verifier says right"),
+    "correct": Spec("B", _M, "the verifier accepts the response"),
     "reward_valid": Spec("B", _M, "the reward could be computed"),
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
