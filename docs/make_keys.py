@@ -49,6 +49,7 @@ Rules:
 - A reward that could not be computed has `reward_valid` False. Its `reward` is 0, and nothing is
   learnt from it.
 - Texts are UTF-8 bytes: `rlcomp.batch.encode_texts` and `decode_texts`.
+- What a task adds to its examples is in `columns`, as JSON texts: `rlcomp.batch.decode_columns`.
 - An instance can use other names: `_keys_: {reward: shaped}` in yaml, `.set_keys(reward="shaped")`
   by hand.
 - Control recipes use torchrl's own keys. Those are not in the table.

@@ -141,3 +141,10 @@ def test_a_column_does_not_stand_in_for_a_text():
 
 def test_a_reward_that_reads_columns_keeps_the_contract():
     check_component(Level())
+
+
+def test_columns_can_be_read_under_another_name():
+    asked = batch("r")
+    asked["facts"] = encode_columns([{"level": 3}])
+
+    assert Level().set_keys(columns="facts")(asked)["reward"].tolist() == [3.0]
