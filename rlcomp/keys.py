@@ -68,6 +68,7 @@ SCHEMA: dict[Key, Spec] = {
     "weight_scale": Spec("B", _F, "normaliser of importance weights, for the whole step"),
     "role_weight": Spec("B", _F, "factor that makes two roles weigh the same in the whole step"),
     "loss_weight": Spec("B T", _F, "share of the token in the loss of the whole optimiser step"),
+    "row_weight": Spec("B", _F, "share of the row's unit (pair) in the loss of the whole step"),
     "reward": Spec("B", _F, "scalar outcome"),
     "rewards": Spec("B", "nested", "each named part of the reward, [B] by name; NaN if missing"),
     "advantages": Spec(

@@ -97,7 +97,7 @@ class Learner(Component):
             key
             for part in self.losses.modules()
             if isinstance(part, Component)
-            for key in (*part.in_keys, *part.optional)
+            for key in (*part.in_keys, *(part.renames.get(key, key) for key in part.optional))
         }
 
     def forward(self, batch: TensorDict) -> TensorDict:

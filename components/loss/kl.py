@@ -7,11 +7,11 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import Estimator, kl_estimate
 from rlcomp.interfaces.kl_controller import KLController
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class KLLoss(Loss):
+class KLLoss(TokenLoss):
     """KL penalty in the loss (GRPO).
 
     ``loss = beta * sum_t w_t * k(d_t)`` with ``d_t = log pi(a_t) - log pi_ref(a_t)`` and ``w_t`` =

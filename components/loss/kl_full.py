@@ -7,11 +7,11 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import kl_full
 from rlcomp.interfaces.kl_controller import KLController
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class KLFullLoss(Loss):
+class KLFullLoss(TokenLoss):
     """Full-vocabulary KL penalty in the loss.
 
     ``loss = beta * sum_t w_t * KL_t`` with

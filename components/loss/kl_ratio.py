@@ -8,11 +8,11 @@ from rlcomp.component import Component
 from rlcomp.functional.importance import recorded
 from rlcomp.functional.kl import RatioEstimator, kl_ratio_estimate
 from rlcomp.interfaces.kl_controller import KLController
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class KLRatioLoss(Loss):
+class KLRatioLoss(TokenLoss):
     """Importance-weighted KL penalty in the loss (DeepSeek-V3.2: "unbiased KL estimate").
 
     ``loss = beta * sum_t w_t * rho_t * k(d_t)`` with ``rho_t = pi(a_t) / pi_rollout(a_t)``,

@@ -19,7 +19,7 @@ from rlcomp.component import Component, asked
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 from rlcomp.model.build import causal_lm
 from rlcomp.model.language_model import LanguageModel
@@ -260,7 +260,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
     with torch.no_grad():
         table.weight[1] = float("nan")
 
-    class Square(Loss):
+    class Square(TokenLoss):
         reads = ("response_mask", "log_probs")
         runs = ("reduction",)
         contained = True
@@ -326,7 +326,7 @@ def test_the_optimisers_state_goes_on_where_it_was_saved():
 
 
 def test_a_loss_without_a_loss_is_refused_by_name():
-    class Silent(Loss):
+    class Silent(TokenLoss):
         reads = ("log_probs",)
         runs = ("reduction",)
         contained = True

@@ -26,7 +26,7 @@ from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, MissingExtra, NumericalError, ShapeError
 from rlcomp.functional.masked import masked
 from rlcomp.functional.min_norm import min_norm
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import causal_lm
@@ -445,7 +445,7 @@ class Squares(Component):
         return batch
 
 
-class Plain(Loss):
+class Plain(TokenLoss):
     """Minus the mean over tokens of advantage times log-prob."""
 
     reads = ("response_mask", "log_probs", "advantage")
