@@ -11,6 +11,7 @@ from torch import Tensor
 from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
 from rlcomp.keys import Key
 from rlcomp.metrics import recording
+from rlcomp.testing.canonical import check_canonical
 from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened
 from rlcomp.testing.subject import Subject, leaves
 
@@ -25,6 +26,7 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
       leaves the batch alone
     - loss and gradient are finite, also for log-ratios of +-100
     - the gradient is 0 outside the mask and for everything the model does not compute
+    - integer masks, half-precision floats and one advantage a row are understood
     - NaN and infinities outside the mask, further padding and the order of rows change nothing
     - prepared on the whole batch and summed over parts, loss and gradient are those of the whole,
       and so are the metrics
@@ -62,6 +64,7 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
             case.invalid_unit()
         if case.is_policy_loss():
             case.policy()
+        check_canonical(subject)
         if batch is None:
             _extremes(loss)
     finally:
