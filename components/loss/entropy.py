@@ -30,6 +30,7 @@ class EntropyLoss(TokenLoss):
         algorithms"; Mnih et al. 2016, arXiv:1602.01783, section 4.
     """
 
+    equation = "loss = -{entropy_coef} sum_t w_t H_t"
     reads = ("response_mask", "entropy")
     runs = ("reduction",)
     contained = True

@@ -36,6 +36,10 @@ class AdaptiveEntropyLoss(TokenLoss):
         He et al. 2025 (Skywork Open Reasoner 1), arXiv:2505.22312.
     """
 
+    equation = (
+        "loss = -c 1[H <= {target}] sum_t w_t H_t, c from {entropy_coef} by {step} to at most "
+        "{maximum}"
+    )
     reads = ("response_mask", "entropy")
     runs = ("reduction",)
     contained = True

@@ -30,6 +30,10 @@ class KLLoss(TokenLoss):
         Shao et al. 2024, arXiv:2402.03300, eq. 4 (k3, in the loss).
     """
 
+    equation = (
+        "loss = beta sum_t w_t {estimator}(d_t), d_t = log pi(a_t) - log pi_ref(a_t), beta = "
+        "{controller}"
+    )
     reads = ("response_mask", "log_probs", "ref_log_probs")
     runs = ("reduction",)
     contained = True

@@ -31,6 +31,10 @@ class KLFullLoss(TokenLoss):
         Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
     """
 
+    equation = (
+        "loss = beta sum_t w_t sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t)), beta = "
+        "{controller}"
+    )
     reads = ("response_mask", "log_distribution", "ref_log_distribution")
     runs = ("reduction",)
     contained = True

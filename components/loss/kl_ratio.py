@@ -36,6 +36,10 @@ class KLRatioLoss(TokenLoss):
         DeepSeek-AI 2025, arXiv:2512.02556, section 3.1, "unbiased KL estimate".
     """
 
+    equation = (
+        "loss = beta sum_t w_t rho_t {estimator}(d_t), rho_t = pi(a_t) / pi_rollout(a_t), d_t "
+        "= log pi(a_t) - log pi_ref(a_t), beta = {controller}"
+    )
     reads = ("response_mask", "log_probs", "rollout_log_probs", "ref_log_probs")
     runs = ("reduction",)
     contained = True

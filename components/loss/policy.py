@@ -40,6 +40,7 @@ class PolicyLoss(TokenLoss):
         Schulman et al. 2017, arXiv:1707.06347; Shao et al. 2024, arXiv:2402.03300.
     """
 
+    equation = "loss = -sum_t w_t sg[prod c_t] l_t, prod over the weights"
     reads = ("response_mask", "advantage")
     runs = ("reduction", "ratio", "trust_region", "weight")
     contained = True

@@ -31,6 +31,7 @@ class PositiveNLL(TokenLoss):
         Yue et al. 2025 (VAPO), arXiv:2504.05118: the positive-example LM loss.
     """
 
+    equation = "loss = -{nll_coef} sum_t w_t log pi(a_t), w_t over correct responses only"
     reads = ("response_mask", "log_probs", "correct")
     runs = ("reduction",)
     contained = True

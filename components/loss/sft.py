@@ -20,6 +20,7 @@ class SFTLoss(TokenLoss):
         reduction: writes ``loss_weight``; ``token_mean`` is the usual cross-entropy.
     """
 
+    equation = "loss = -sum_t w_t log pi(a_t)"
     reads = ("response_mask", "log_probs")
     runs = ("reduction",)
     contained = True

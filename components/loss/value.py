@@ -38,6 +38,10 @@ class ValueLoss(TokenLoss):
         Schulman et al. 2017, arXiv:1707.06347, eq. 9; the clip is the authors' code's.
     """
 
+    equation = (
+        "loss = {value_coef} sum_t w_t max((V_t - G_t)^2, (V'_t - G_t)^2) / 2, V'_t = "
+        "clip(V_t, V_old_t - {clip}, V_old_t + {clip})"
+    )
     reads = ("response_mask", "value", "old_value", "returns")
     runs = ("reduction",)
     contained = True

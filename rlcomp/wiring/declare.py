@@ -28,6 +28,7 @@ _DECLARED = (
     "supplies",
     "min_group_size",
     "exclusive",
+    "equation",
 )
 
 
@@ -59,6 +60,7 @@ class Declaration:
     supplies: tuple[str, ...] = ()
     min_group_size: int = 1
     exclusive: str = ""
+    equation: str = ""
     returns: str = ""
 
     @property

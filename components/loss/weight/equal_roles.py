@@ -24,6 +24,7 @@ class EqualRoles(Part):
         PretrainZero, arXiv:2512.03442: the batches of both roles, joined with equal weight.
     """
 
+    equation = "c_t = (W_a + W_b) / (2 W_role), W = sum of w_t over a role"
     reads = ("is_proposer", "loss_weight", "response_mask")
     writes = ("token_weight",)
     step_keys = ("role_weight",)

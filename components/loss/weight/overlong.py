@@ -22,6 +22,7 @@ class OverlongMask(Part):
         Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.4 (overlong filtering).
     """
 
+    equation = "c_t = 0 if the response is truncated, else 1"
     reads = ("truncated", "response_mask")
     writes = ("token_weight",)
     filters = True

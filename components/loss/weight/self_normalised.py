@@ -24,6 +24,10 @@ class SelfNormalisedWeight(TruncatedWeight):
         Owen 2013, "Monte Carlo theory", section 9.2.
     """
 
+    equation = (
+        "c_t = rho'_t / mean(rho'), rho'_t = clip(rho_t, {floor}, {cap}), rho_t = pi_old / "
+        "pi_rollout ({level})"
+    )
     step_keys = ("weight_scale",)
     needs_forward = False
 
