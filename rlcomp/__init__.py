@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rlcomp.component import Component
     from rlcomp.engine.decoding import Decoding
-    from rlcomp.interfaces.loss import Loss
+    from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
     from rlcomp.io.tracking import JsonLines
     from rlcomp.metrics import progress, record
     from rlcomp.model.build import causal_lm
@@ -32,8 +32,10 @@ _HOME = {
     "Loss": "rlcomp.interfaces.loss",
     "Make": "rlcomp.wiring.build",
     "Phase": "rlcomp.run.phase",
+    "RowLoss": "rlcomp.interfaces.loss",
     "Decoding": "rlcomp.engine.decoding",
     "Schedule": "rlcomp.model.schedule",
+    "TokenLoss": "rlcomp.interfaces.loss",
     "causal_lm": "rlcomp.model.build",
     "character_tokenizer": "rlcomp.text.tokenizer",
     "progress": "rlcomp.metrics",
@@ -49,7 +51,9 @@ __all__ = [
     "Loss",
     "Make",
     "Phase",
+    "RowLoss",
     "Schedule",
+    "TokenLoss",
     "causal_lm",
     "character_tokenizer",
     "progress",

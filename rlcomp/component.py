@@ -13,6 +13,7 @@ from tensordict.nn import TensorDictModuleBase
 
 from rlcomp.arguments import Checked
 from rlcomp.arguments import check_arguments as check_arguments
+from rlcomp.canonical import canonical
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import Key, OwnKey, check_key, declare_keys, lookup, prompt_keys
 
@@ -45,10 +46,12 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             ``"reward|rewards"``: one of them.
         drops_rows: the batch it returns holds some of the rows only.
         exclusive: a name that at most one component of a phase may carry ("kl": counted once).
+        equation: what a part of a loss computes, for ``rlcomp-describe --equation``; ``{argument}``
+            stands for a value of the config.
 
     ``forward`` speaks the schema's names. ``set_keys(reward="shaped")`` (in yaml ``_keys_: {reward:
-    shaped}``) renames per instance. A component never writes in place into a tensor it did not
-    make.
+    shaped}``) renames per instance. What it reads has the schema's dtype and shape
+    (:mod:`rlcomp.canonical`). A component never writes in place into a tensor it did not make.
     """
 
     reads: ClassVar[tuple[Key, ...]] = ()
@@ -65,6 +68,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     must_reach: ClassVar[tuple[Key, ...]] = ()
     drops_rows: ClassVar[bool] = False
     exclusive: ClassVar[str] = ""
+    equation: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -113,44 +117,52 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             raise KeyError(
                 f"{type(self).__name__} reads {missing[0]!r}, the batch has {sorted(batch.keys())}"
             )
-        if not self.renames:
-            return typing.cast("TensorDict", super().__call__(batch))
-        return self._renamed(batch)
+        view = self.view(batch)
+        result = typing.cast("TensorDict", super().__call__(view))
+        return result if view is batch else _handed_back(self, batch, view, result)
 
     def view(self, batch: TensorDict) -> TensorDict:
-        """The batch as passed to ``forward``: renamed keys under their schema names."""
-        if not self.renames:
-            return batch
-        read = self._inputs()
-        # A name that stands for another key here may be read under its own as well.
-        names = set(self.renames.values()) - (read - set(self.renames))
-        view = batch.exclude(*self.renames, *names)
-        for key, name in self.renames.items():
-            # What the model has yet to write is not there when a loss prepares.
-            if key in read and name in batch.keys():
-                view[key] = batch[name]
-        return view
+        """The batch as passed to ``forward``: under the schema's names, with canonical entries."""
+        named = _schema_names(self, batch) if self.renames else batch
+        return canonical(type(self).__name__, named, self._inputs())
 
     def _inputs(self) -> frozenset[Key]:
         """The keys it may be handed, under their own names."""
         kept = prompt_keys() if self.keeps_prompt else frozenset()
         return kept.union(self.reads, self.optional)
 
-    def _renamed(self, batch: TensorDict) -> TensorDict:
-        view = self.view(batch)
-        result = super().__call__(view)
-        target = batch if result is view else result.exclude(*self.renames)
-        for key in result.keys():
-            if key not in self.renames:
-                target[key] = result[key]
-            elif key in self._outputs():
-                target[self.renames[key]] = result[key]
-        return target
-
     def _outputs(self) -> frozenset[Key]:
         """The keys it may hand on, under their own names."""
         kept = prompt_keys() if self.keeps_prompt else frozenset()
         return kept.union(self.writes, self.may_write)
+
+
+# Functions, not methods: a subclass may call a method of its own what it likes.
+def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
+    read, renames = component._inputs(), component.renames
+    # A name that stands for another key here may be read under its own as well.
+    names = set(renames.values()) - (read - set(renames))
+    view = batch.exclude(*renames, *names)
+    for key, name in renames.items():
+        # What the model has yet to write is not there when a loss prepares.
+        if key in read and name in batch.keys():
+            view[key] = batch[name]
+    return view
+
+
+def _handed_back(
+    component: Component, batch: TensorDict, view: TensorDict, result: TensorDict
+) -> TensorDict:
+    """What ``forward`` wrote into its view, under this instance's names; keys only read stay."""
+    target = batch if result is view else result.exclude(*component.renames)
+    written = component._outputs()
+    only_read = component._inputs().difference(written)
+    for key in result.keys():
+        if key in written:
+            target[component.renames.get(key, key)] = result[key]
+        elif key not in component.renames and (key not in only_read or key not in target.keys()):
+            target[key] = result[key]
+    return target
 
 
 _asked: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(

@@ -131,6 +131,9 @@ SCHEMA: dict[Key, Spec] = {
         "w_t: weight of the token in the loss of the whole optimiser step",
         example="positive",
     ),
+    "row_weight": Spec(
+        "B", _F, "weight of the row's unit (pair) in the loss of the whole step", example="positive"
+    ),
     "reward": Spec("B", _F, "scalar outcome"),
     "rewards": Spec("B", "nested", "each named part of the reward, [B] by name; NaN if missing"),
     "advantages": Spec(

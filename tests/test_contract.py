@@ -8,6 +8,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -374,6 +375,18 @@ def test_every_component_folder_has_a_folder_of_options():
 
     assert parts
     assert folders <= {file.name for file in CONF.iterdir() if file.is_dir()}
+
+
+LOSS_PARTS = sorted({t for t in component_classes() if t.startswith("components.loss.")})
+
+
+@pytest.mark.parametrize("target", LOSS_PARTS)
+def test_every_part_of_a_loss_states_its_equation_in_its_own_arguments(target):
+    declaration = declare(target)
+
+    assert declaration.equation.isascii()
+    assert " = " in declaration.equation
+    assert set(re.findall(r"{(\w+)}", declaration.equation)) <= set(declaration.parameters)
 
 
 @pytest.mark.parametrize("name", GIVEN)

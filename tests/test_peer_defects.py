@@ -13,14 +13,14 @@ from rlcomp.errors import ContractError
 from rlcomp.functional.kl import kl_estimate
 from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio import log_ratio
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.testing import check_loss
 
 NEVER_ON_POLICY = "at ratio 1 the gradient is -advantage * loss_weight"
 SPLIT = "micro-batches sum to the whole"
 
 
-class Surrogate(Loss):
+class Surrogate(TokenLoss):
     """A sound loss, -sum w A r, for the defects to be put into."""
 
     reads = ("response_mask", "log_probs", "old_log_probs", "rollout_log_probs", "advantage")
@@ -160,7 +160,7 @@ class RejectionShrinksTheDenominator(Surrogate):
         return masked(per_token, kept).sum() / kept.sum().clamp(min=1)
 
 
-class KLOverPadding(Loss):
+class KLOverPadding(TokenLoss):
     """12: the mean of the KL counts padding."""
 
     reads = ("response_mask", "log_probs", "ref_log_probs")

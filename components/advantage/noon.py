@@ -16,7 +16,8 @@ class Noon(Component):
     Tokens with negative advantage have zero loss and gradient and stay in the denominator of the
     loss.
 
-    Runs the estimator and overwrites its ``advantage`` ``[B, T]``.
+    Runs the estimator and overwrites its ``advantage`` ``[B, T]``; reads ``response_mask``
+    ``[B, T]``, and ``reward_valid`` ``[B]`` where it is there.
 
     Args:
         advantage: the estimator; another one: ``advantage@advantage.advantage=leave_one_out``.
@@ -25,7 +26,8 @@ class Noon(Component):
         He et al. 2025, arXiv:2508.07768 (PAMA: Noon PPO).
     """
 
-    reads = ()
+    reads = ("response_mask",)
+    optional = ("reward_valid",)
     writes = ("advantage",)
     runs = ("advantage",)
 

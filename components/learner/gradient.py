@@ -12,6 +12,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.canonical import canonical
 from rlcomp.component import Component, asking
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import micro_batches, minibatches
@@ -21,6 +22,10 @@ from rlcomp.interfaces.policy import PacksRows, Policy
 from rlcomp.keys import lookup
 from rlcomp.metrics import progress, record
 from rlcomp.seed import new_generator
+from rlcomp.wiring.foreign import refusal
+
+# What the learner itself looks at; the rest is for the model and the losses to read.
+_MASKS = ("attention_mask", "response_mask")
 
 
 def constant(progress: float) -> float:
@@ -51,7 +56,8 @@ class Learner(Component):
         name: what its metrics are called: ``learner/grad_norm``.
 
     Raises:
-        ConfigError: micro-batches with a loss that averages over what it is given.
+        ConfigError: one of the losses is none, or averages over what it is given while there are
+            micro-batches.
         NumericalError: the gradient is not finite.
     """
 
@@ -72,6 +78,7 @@ class Learner(Component):
         name: NonEmptyText = "learner",
     ) -> None:
         super().__init__()
+        _check_losses(losses)
         self.model = model
         self.losses = torch.nn.ModuleDict(losses)
         self.schedule = schedule
@@ -96,7 +103,7 @@ class Learner(Component):
             key
             for part in self.losses.modules()
             if isinstance(part, Component)
-            for key in (*part.in_keys, *part.optional)
+            for key in (*part.in_keys, *(part.renames.get(key, key) for key in part.optional))
         }
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -121,7 +128,7 @@ class Learner(Component):
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
         if isinstance(self.model, Component):
             needed |= set(self.model.optional)
-        rows = batch.select(*needed, strict=False)
+        rows = canonical(type(self).__name__, batch.select(*needed, strict=False), _MASKS)
         where = self.trained[0].device
         return rows if where.type == "cpu" else rows.to(where)
 
@@ -185,6 +192,9 @@ class Learner(Component):
     def _value(self, name: str, view: TensorDict) -> Tensor:
         """The value of a loss on a micro-batch, a scalar."""
         result = self.losses[name](view)
+        if name not in self.own:  # a module may hand on what it read
+            written: Any = self.losses[name].out_keys
+            result = result.select(*written, strict=False)
         for key, other in result.items():  # further metrics of a foreign loss
             if not key.startswith("loss") and other.numel() == 1:
                 record(f"{name}/{key}", other)
@@ -192,13 +202,19 @@ class Learner(Component):
 
     @staticmethod
     def _summed(name: str, result: TensorDict) -> Tensor:
-        terms = [value for key, value in result.items() if key.startswith("loss")]
+        terms = {key: value for key, value in result.items() if key.startswith("loss")}
         if not terms:
             raise ConfigError(
                 f"learner.losses.{name} returned {sorted(result.keys())}: a loss writes at least "
                 "one scalar whose name starts with 'loss'"
             )
-        return torch.stack(terms).sum()
+        for key, value in terms.items():
+            if value.numel() != 1:
+                raise ConfigError(
+                    f"learner.losses.{name} returned '{key}' of shape {list(value.shape)}: a loss "
+                    "is one number; let it reduce over the rows (torchrl: reduction=mean)"
+                )
+        return torch.stack([value.reshape(()) for value in terms.values()]).sum()
 
     def _update(self) -> None:
         limit = self.max_grad_norm or float("inf")
@@ -232,6 +248,25 @@ class Learner(Component):
         saved: Any = state["optimizer"]
         own = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({**saved, "param_groups": own})
+
+
+def _check_losses(losses: dict[str, TensorDictModuleBase]) -> None:
+    for name, loss in losses.items():
+        if isinstance(loss, Loss):
+            continue
+        kinds = [(kind.__module__, kind.__name__) for kind in type(loss).__mro__]
+        known = next(
+            (reason for kind in kinds if kind[1] != "Module" and (reason := refusal(*kind))), None
+        )
+        # A foreign module speaks TensorDict if it lists its keys, whatever it derives from.
+        written = list(getattr(loss, "out_keys", ()))
+        if known is None and not any(str(key).startswith("loss") for key in written):
+            known = (
+                f"it writes {written or 'no TensorDict'}, but a loss writes at least one scalar "
+                "whose name starts with 'loss'; subclass rlcomp.TokenLoss or rlcomp.RowLoss"
+            )
+        if known is not None:
+            raise ConfigError(f"learner.losses.{name} is a {type(loss).__name__}: {known}")
 
 
 def _check_micro_batches(

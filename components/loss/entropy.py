@@ -7,10 +7,10 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonNegativeFloat
 from rlcomp.component import Component
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 
 
-class EntropyLoss(Loss):
+class EntropyLoss(TokenLoss):
     """Entropy bonus.
 
     ``loss = -c_H * sum_t w_t * H_t`` with ``H_t = -sum_v pi(v|s_t) log pi(v|s_t)``, ``c_H`` =
@@ -30,6 +30,7 @@ class EntropyLoss(Loss):
         algorithms"; Mnih et al. 2016, arXiv:1602.01783, section 4.
     """
 
+    equation = "loss = -{entropy_coef} sum_t w_t H_t"
     reads = ("response_mask", "entropy")
     runs = ("reduction",)
     contained = True

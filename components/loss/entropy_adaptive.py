@@ -10,11 +10,11 @@ from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.kl_coefficient import stepped_entropy_coef
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class AdaptiveEntropyLoss(Loss):
+class AdaptiveEntropyLoss(TokenLoss):
     """Adaptive entropy bonus (Skywork-OR1).
 
     ``loss = -c * 1[H <= H_target] * sum_t w_t * H_t`` with ``w_t`` = ``loss_weight``.
@@ -36,6 +36,10 @@ class AdaptiveEntropyLoss(Loss):
         He et al. 2025 (Skywork Open Reasoner 1), arXiv:2505.22312.
     """
 
+    equation = (
+        "loss = -c 1[H <= {target}] sum_t w_t H_t, c from {entropy_coef} by {step} to at most "
+        "{maximum}"
+    )
     reads = ("response_mask", "entropy")
     runs = ("reduction",)
     contained = True

@@ -7,11 +7,11 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import Estimator, kl_estimate
 from rlcomp.interfaces.kl_controller import KLController
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class KLLoss(Loss):
+class KLLoss(TokenLoss):
     """KL penalty in the loss (GRPO).
 
     ``loss = beta * sum_t w_t * k(d_t)`` with ``d_t = log pi(a_t) - log pi_ref(a_t)`` and ``w_t`` =
@@ -30,6 +30,10 @@ class KLLoss(Loss):
         Shao et al. 2024, arXiv:2402.03300, eq. 4 (k3, in the loss).
     """
 
+    equation = (
+        "loss = beta sum_t w_t {estimator}(d_t), d_t = log pi(a_t) - log pi_ref(a_t), beta = "
+        "{controller}"
+    )
     reads = ("response_mask", "log_probs", "ref_log_probs")
     runs = ("reduction",)
     contained = True

@@ -7,11 +7,11 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import kl_full
 from rlcomp.interfaces.kl_controller import KLController
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class KLFullLoss(Loss):
+class KLFullLoss(TokenLoss):
     """Full-vocabulary KL penalty in the loss.
 
     ``loss = beta * sum_t w_t * KL_t`` with
@@ -31,6 +31,10 @@ class KLFullLoss(Loss):
         Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
     """
 
+    equation = (
+        "loss = beta sum_t w_t sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t)), beta = "
+        "{controller}"
+    )
     reads = ("response_mask", "log_distribution", "ref_log_distribution")
     runs = ("reduction",)
     contained = True

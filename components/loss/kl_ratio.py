@@ -8,11 +8,11 @@ from rlcomp.component import Component
 from rlcomp.functional.importance import recorded
 from rlcomp.functional.kl import RatioEstimator, kl_ratio_estimate
 from rlcomp.interfaces.kl_controller import KLController
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class KLRatioLoss(Loss):
+class KLRatioLoss(TokenLoss):
     """Importance-weighted KL penalty in the loss (DeepSeek-V3.2: "unbiased KL estimate").
 
     ``loss = beta * sum_t w_t * rho_t * k(d_t)`` with ``rho_t = pi(a_t) / pi_rollout(a_t)``,
@@ -36,6 +36,10 @@ class KLRatioLoss(Loss):
         DeepSeek-AI 2025, arXiv:2512.02556, section 3.1, "unbiased KL estimate".
     """
 
+    equation = (
+        "loss = beta sum_t w_t rho_t {estimator}(d_t), rho_t = pi(a_t) / pi_rollout(a_t), d_t "
+        "= log pi(a_t) - log pi_ref(a_t), beta = {controller}"
+    )
     reads = ("response_mask", "log_probs", "rollout_log_probs", "ref_log_probs")
     runs = ("reduction",)
     contained = True

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import Loss, Part, scalars
+from rlcomp.interfaces.loss import Part, TokenLoss, scalars
 from rlcomp.metrics import recording
 
 
-class PolicyLoss(Loss):
+class PolicyLoss(TokenLoss):
     """Policy-gradient loss (PPO, GRPO, DAPO, GSPO, CISPO, ...) composed of parts.
 
     ``loss = -sum_t w_t * sg[c_t] * l_t`` with the surrogate ``l_t`` (trust region, such as PPO's
@@ -40,6 +40,7 @@ class PolicyLoss(Loss):
         Schulman et al. 2017, arXiv:1707.06347; Shao et al. 2024, arXiv:2402.03300.
     """
 
+    equation = "loss = -sum_t w_t sg[prod c_t] l_t, prod over the weights"
     reads = ("response_mask", "advantage")
     runs = ("reduction", "ratio", "trust_region", "weight")
     contained = True

@@ -7,11 +7,11 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonNegativeFloat
 from rlcomp.component import Component
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class PositiveNLL(Loss):
+class PositiveNLL(TokenLoss):
     """Positive-example LM loss (VAPO): negative log-likelihood of correct responses.
 
     ``loss = -mu * sum_{i in C} sum_t log pi(a_it) / sum_{i in C} n_i`` with
@@ -31,6 +31,7 @@ class PositiveNLL(Loss):
         Yue et al. 2025 (VAPO), arXiv:2504.05118: the positive-example LM loss.
     """
 
+    equation = "loss = -{nll_coef} sum_t w_t log pi(a_t), w_t over correct responses only"
     reads = ("response_mask", "log_probs", "correct")
     runs = ("reduction",)
     contained = True

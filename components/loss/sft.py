@@ -6,10 +6,10 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 
 
-class SFTLoss(Loss):
+class SFTLoss(TokenLoss):
     """SFT loss: negative log-likelihood of the response tokens.
 
     ``loss = -sum_t w_t * log pi(a_t)`` with ``w_t`` = ``loss_weight``.
@@ -20,6 +20,7 @@ class SFTLoss(Loss):
         reduction: writes ``loss_weight``; ``token_mean`` is the usual cross-entropy.
     """
 
+    equation = "loss = -sum_t w_t log pi(a_t)"
     reads = ("response_mask", "log_probs")
     runs = ("reduction",)
     contained = True

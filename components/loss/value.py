@@ -9,11 +9,11 @@ from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.masked import masked
 from rlcomp.functional.value import clipped_value_error, explained_variance, value_error
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class ValueLoss(Loss):
+class ValueLoss(TokenLoss):
     """PPO's clipped value loss.
 
     ``loss = c_V * sum_t w_t * max((V_t - G_t)^2, (V'_t - G_t)^2) / 2`` with
@@ -38,6 +38,10 @@ class ValueLoss(Loss):
         Schulman et al. 2017, arXiv:1707.06347, eq. 9; the clip is the authors' code's.
     """
 
+    equation = (
+        "loss = {value_coef} sum_t w_t max((V_t - G_t)^2, (V'_t - G_t)^2) / 2, V'_t = "
+        "clip(V_t, V_old_t - {clip}, V_old_t + {clip})"
+    )
     reads = ("response_mask", "value", "old_value", "returns")
     runs = ("reduction",)
     contained = True

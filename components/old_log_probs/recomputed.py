@@ -15,19 +15,16 @@ class Recomputed(Component):
 
     Needed when the sampler is another engine or an older policy.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
-    Writes ``old_log_probs`` ``[B, T]``; records the sampler-trainer mismatch.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` where it is there. Writes ``old_log_probs`` ``[B, T]``; records the sampler-trainer
+    mismatch where the rows are rollouts.
 
     Args:
         policy: the model that is trained.
     """
 
-    reads = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "rollout_log_probs",
-    )
+    reads = ("tokens", "attention_mask", "response_mask")
+    optional = ("rollout_log_probs",)
     writes = ("old_log_probs",)
 
     def __init__(self, *, policy: Policy) -> None:
@@ -38,6 +35,7 @@ class Recomputed(Component):
         """Write the recomputed log-probs."""
         with torch.no_grad():
             batch["old_log_probs"] = self.policy.log_probs(batch)
-        gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
-        record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
+        if "rollout_log_probs" in batch.keys():
+            gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
+            record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
         return batch

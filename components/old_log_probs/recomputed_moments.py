@@ -15,20 +15,17 @@ class RecomputedMoments(Component):
 
     ``squared_probs_t = sum_v pi_old(v|s_t)^2``. Two forward passes.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
-    Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both under the distribution that
-    samples; records the sampler-trainer mismatch.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` where it is there. Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both
+    under the distribution that samples; records the sampler-trainer mismatch where the rows are
+    rollouts.
 
     Args:
         policy: the model that is trained.
     """
 
-    reads = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "rollout_log_probs",
-    )
+    reads = ("tokens", "attention_mask", "response_mask")
+    optional = ("rollout_log_probs",)
     keys = {
         "squared_probs": (
             "B T",
@@ -48,6 +45,7 @@ class RecomputedMoments(Component):
         with torch.no_grad():
             batch["old_log_probs"] = self.policy.log_probs(batch)
         batch["squared_probs"] = self.policy.squared_probs(batch)
-        gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
-        record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
+        if "rollout_log_probs" in batch.keys():
+            gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
+            record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
         return batch

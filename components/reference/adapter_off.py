@@ -15,18 +15,20 @@ from rlcomp.model.language_model import LanguageModel
 class AdapterOff(Component):
     """Reference policy = base model: the policy with its adapters disabled, at no memory.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` where it is there.
 
     Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 
-    Records ``kl/reference``: mean of ``rollout_log_probs - ref_log_probs``, nats a token (the
-    estimator k1).
+    Records ``kl/reference``, where the rows are rollouts: mean of
+    ``rollout_log_probs - ref_log_probs``, nats a token (the estimator k1).
 
     Args:
         policy: a model with adapters.
     """
 
-    reads = ("tokens", "attention_mask", "response_mask", "rollout_log_probs")
+    reads = ("tokens", "attention_mask", "response_mask")
+    optional = ("rollout_log_probs",)
     writes = ("ref_log_probs",)
 
     policy: LanguageModel
@@ -46,6 +48,7 @@ class AdapterOff(Component):
         with torch.no_grad(), adapters_off(self.policy.model):
             ref_log_probs = self.policy.log_probs(batch)
         batch["ref_log_probs"] = ref_log_probs
-        distance = batch["rollout_log_probs"] - ref_log_probs
-        record("kl/reference", distance, where=batch["response_mask"])
+        if "rollout_log_probs" in batch.keys():
+            distance = batch["rollout_log_probs"] - ref_log_probs
+            record("kl/reference", distance, where=batch["response_mask"])
         return batch

@@ -20,18 +20,20 @@ class Frozen(Component):
     Only the policy's trainable parameters are copied, and the policy's own model runs with them
     swapped in: with adapters the reference costs the adapters, never a second model.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` where it is there.
 
     Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 
-    Records ``kl/reference``: mean of ``rollout_log_probs - ref_log_probs``, nats a token (the
-    estimator k1).
+    Records ``kl/reference``, where the rows are rollouts: mean of
+    ``rollout_log_probs - ref_log_probs``, nats a token (the estimator k1).
 
     Args:
         policy: the model to stay close to.
     """
 
-    reads = ("tokens", "attention_mask", "response_mask", "rollout_log_probs")
+    reads = ("tokens", "attention_mask", "response_mask")
+    optional = ("rollout_log_probs",)
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
 
     policy: Policy
@@ -51,6 +53,7 @@ class Frozen(Component):
         with torch.no_grad():
             ref_log_probs = self.policy.log_probs(batch, self.copied.weights())
         batch["ref_log_probs"] = ref_log_probs
-        distance = batch["rollout_log_probs"] - ref_log_probs
-        record("kl/reference", distance, where=batch["response_mask"])
+        if "rollout_log_probs" in batch.keys():
+            distance = batch["rollout_log_probs"] - ref_log_probs
+            record("kl/reference", distance, where=batch["response_mask"])
         return batch

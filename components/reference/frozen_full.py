@@ -17,7 +17,8 @@ class FrozenFull(Frozen):
 
     Memory: ``ref_log_distribution`` is ``B * T * V`` numbers that live through the whole step.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` where it is there.
 
     Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
     gradient.

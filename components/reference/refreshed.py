@@ -19,7 +19,8 @@ class Refreshed(Frozen):
 
     The KL then limits how fast the policy moves, not how far.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` where it is there.
 
     Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 

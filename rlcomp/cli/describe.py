@@ -17,6 +17,7 @@ from rlcomp.keys import lookup
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
+from rlcomp.wiring.equation import equations
 from rlcomp.wiring.flow_source import flow_of, ran
 from rlcomp.wiring.plan import PhasePlan, Plan, read
 from rlcomp.wiring.reader import Node
@@ -24,7 +25,10 @@ from rlcomp.wiring.resolve import check_plan
 
 
 def main() -> None:
-    """Print phases, stages, keys and shapes; with ``--against``, the difference of two recipes."""
+    """Print phases, stages, keys and shapes; with ``--against``, the difference of two recipes.
+
+    With ``--equation``, the losses with the numbers of the config.
+    """
     guard(_app)
 
 
@@ -32,6 +36,7 @@ def _app() -> None:
     parser = argparse.ArgumentParser(prog="rlcomp-describe", description=main.__doc__)
     parser.add_argument("overrides", nargs="*", help="as for rlcomp, e.g. recipe=grpo")
     parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="a second recipe")
+    parser.add_argument("--equation", action="store_true", help="the losses, as equations")
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
     given = parser.parse_args()
     # No markup: a config may well hold "[/]".
@@ -45,8 +50,8 @@ def _app() -> None:
     plan, errors = read(config)
     errors += check_plan(plan)
     try:
-        for line in describe(plan):
-            console.print(line)
+        for line in equations(plan) if given.equation else describe(plan):
+            console.print(line, soft_wrap=given.equation)
     except ConfigError as error:  # a target that is not there is among the errors already
         errors += [] if errors else [str(error)]
     if errors:

@@ -1,7 +1,7 @@
-"""Loss aggregation modes as token weights, for the whole optimiser step.
+"""Loss aggregation modes as token or row weights, for the whole optimiser step.
 
 Computed before any micro-batch split: ``loss = sum_it w_it l_it``, with ``N`` tokens inside the
-mask, ``S`` non-empty rows, ``n_i`` tokens in row i.
+mask, ``S`` non-empty rows, ``n_i`` tokens in row i; of rows ``loss = sum_u w_u l_u``.
 """
 
 from __future__ import annotations
@@ -92,3 +92,23 @@ def fixed_length(mask: Tensor, length: int) -> Tensor:
                 [0.1000, 0.0000]])
     """
     return sequence_sum(mask) / length
+
+
+def unit_mean(valid: Tensor, unit_rows: int) -> Tensor:
+    """Mean over units of adjacent rows (rows, pairs): ``w_u = 1 / U``.
+
+    Args:
+        valid: shape ``[B]``, bool; a unit without a valid row is not one of the ``U``.
+        unit_rows: rows of a unit; ``B`` is a multiple.
+
+    Returns:
+        Shape ``[B]``, dimensionless, float32: the weight of its unit at every row, 0 where the unit
+        does not count.
+
+    Examples:
+        >>> import torch
+        >>> unit_mean(torch.tensor([True, True, True, False, False, False]), 2)
+        tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.0000, 0.0000])
+    """
+    counted = valid.view(-1, unit_rows).any(1)
+    return (counted / counted.sum().clamp(min=1)).repeat_interleave(unit_rows)

@@ -1,4 +1,4 @@
-"""Base classes of losses: TensorDict -> scalars, a weighted sum over tokens, without a model."""
+"""Base classes of losses: TensorDict -> scalars, a weighted sum of tokens or rows, no model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.functional.reduction import unit_mean
 from rlcomp.keys import Key, check_key
 from rlcomp.metrics import recording
 
@@ -22,13 +23,13 @@ class Part(Component):
             pass before the split into micro-batches.
         from_model: :meth:`prepare` needs model outputs, not data alone.
         filters: it drops or reweights tokens: even on-policy the gradient is not the plain one.
-        penalises: it adds a term that does not vanish at zero advantage.
+        has_own_gradient: it adds a term that does not vanish at zero advantage.
     """
 
     step_keys: ClassVar[tuple[Key, ...]] = ()
     needs_forward: ClassVar[bool] = True
-    filters: ClassVar[bool] = False
-    penalises: ClassVar[bool] = False
+    changes_on_policy_gradient: ClassVar[bool] = False
+    has_own_gradient: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -53,19 +54,17 @@ class Part(Component):
 class Loss(Component):
     """Base class of losses: writes scalars whose names start with ``loss`` into a new TensorDict.
 
-    ``loss = sum_it w_it l_it`` with ``w`` = ``loss_weight``. ``prepare`` gets all rows of an
-    optimiser step and computes what must not depend on the micro-batch split (``loss_weight``), so
-    that micro-batches and ranks change neither loss nor gradient.
+    ``prepare`` gets all rows of an optimiser step and computes what must not depend on the split
+    into micro-batches, so that micro-batches and ranks change neither loss, gradient nor metric. A
+    loss of tokens subclasses :class:`TokenLoss`, a loss of rows or pairs :class:`RowLoss`.
 
     Class attributes:
-        unit_rows: rows that must share a micro-batch (2 for pairs).
+        unit_rows: adjacent rows that must share a micro-batch (2 for pairs).
+        weight_key: the share of a token or a row in the loss, which ``prepare`` writes.
     """
 
-    unit_rows = 1
-
-    def __init__(self, *, reduction: Component) -> None:
-        super().__init__()
-        self.reduction = reduction
+    unit_rows: ClassVar[int] = 1
+    weight_key: ClassVar[Key] = ""
 
     def parts(self) -> Iterator[Part]:
         """All parts of the loss, nested ones included."""
@@ -77,12 +76,12 @@ class Loss(Component):
         return any(part.step_keys and part.needs_forward for part in self.parts())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight`` of every token, ``[B, T]``; subclasses add step-level keys of parts."""
-        return self.reduction(batch.copy()).select("loss_weight")
+        """What all rows of an optimiser step decide, one entry per row."""
+        return batch.select()
 
     def weighted(self, batch: TensorDict) -> TensorDict:
-        """The batch with ``loss_weight``, computed from itself if the learner gave none."""
-        if "loss_weight" in batch.keys():
+        """The batch with what ``prepare`` computes, from itself if the learner gave none."""
+        if self.weight_key in batch.keys():
             return batch
         with torch.no_grad(), recording():
             return batch.copy().update(self.prepare(batch))
@@ -91,6 +90,53 @@ class Loss(Component):
         """Called after each optimiser step."""
         for part in self.parts():
             part.after_step()
+
+
+class TokenLoss(Loss):
+    """Base class of losses of tokens.
+
+    ``loss = sum_it w_it l_it`` with ``w`` = ``loss_weight`` ``[B, T]``, which the reduction writes.
+
+    Args:
+        reduction: writes ``loss_weight`` from the ``response_mask`` of the whole optimiser step.
+    """
+
+    weight_key = "loss_weight"
+
+    def __init__(self, *, reduction: Component) -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """``loss_weight`` of every token, ``[B, T]``; subclasses add step-level keys of parts."""
+        return self.reduction(batch.copy()).select("loss_weight")
+
+
+class RowLoss(Loss):
+    """Base class of losses of rows, or of units of adjacent rows (pairs: ``unit_rows = 2``).
+
+    ``loss = sum_u w_u l_u`` with ``w_u = 1 / U``: the mean over the ``U`` units of the optimiser
+    step, whatever their lengths. ``row_weight`` ``[B]`` holds ``w_u`` at every row of unit ``u``.
+
+    Where the batch has ``reward_valid`` ``[B]``, a unit of which no row is valid has weight 0 and
+    is not counted.
+    """
+
+    weight_key = "row_weight"
+    optional: ClassVar[tuple[Key, ...]] = ("reward_valid",)
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        if "reward_valid" not in (*cls.reads, *cls.optional):
+            cls.optional = (*cls.optional, "reward_valid")
+        super().__init_subclass__(**kwargs)
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """``row_weight`` of every row, ``[B]``."""
+        valid = batch.get("reward_valid", None)
+        if valid is None:
+            device = next(iter(batch.values(include_nested=True, leaves_only=True))).device
+            valid = torch.ones(batch.batch_size, dtype=torch.bool, device=device)
+        return batch.select().set("row_weight", unit_mean(valid, self.unit_rows))
 
 
 def scalars(**losses: object) -> TensorDict:

@@ -12,6 +12,7 @@ from rlcomp.keys import Key
 from rlcomp.run.check_flow import built_flow
 from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
+from rlcomp.testing.canonical import check_canonical
 from rlcomp.testing.corrupt import corrupted, relabelled, renamed_groups, shuffled_rows, widened
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
@@ -38,6 +39,8 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
     - NaN, other ids and invalid rewards outside the mask change nothing inside it, and leave no NaN
       outside it where the component reads a mask
     - the gradient is 0 outside the mask
+    - integer masks, half-precision floats and one advantage a row (``[B]``, ``[B, 1]``) are read as
+      what the schema says (:mod:`rlcomp.canonical`)
     - padding on the right changes nothing, rows may come in any order, group ids are only labels;
       not asked of components that draw (a ``torch.Generator`` named ``generator`` in them or in a
       part) or start a new batch
@@ -70,6 +73,7 @@ def check_laws(subject: Subject) -> None:
             _deterministic(subject)
             _masked(subject)
             _gradient(subject)
+            check_canonical(subject)
         if subject.writes and not (subject.draws or subject.fresh):
             _padded(subject)
             _permuted(subject)

@@ -8,8 +8,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.interfaces.loss import Loss
+from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
 from rlcomp.keys import Key
+from rlcomp.metrics import recording
+from rlcomp.testing.canonical import check_canonical
 from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened
 from rlcomp.testing.subject import Subject, leaves
 
@@ -24,12 +26,15 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
       leaves the batch alone
     - loss and gradient are finite, also for log-ratios of +-100
     - the gradient is 0 outside the mask and for everything the model does not compute
+    - integer masks, half-precision floats and one advantage a row are understood
     - NaN and infinities outside the mask, further padding and the order of rows change nothing
-    - prepared on the whole batch and summed over parts, loss and gradient are those of the whole
-    - with no response token the gradient is 0, and so is the loss (pairs: the gradient only); an
-      empty response changes nothing
+    - prepared on the whole batch and summed over parts, loss and gradient are those of the whole,
+      and so are the metrics
+    - with no response token the gradient is 0; of a :class:`TokenLoss` so is the loss, and an empty
+      response changes nothing
+    - of a :class:`RowLoss`: a unit without a valid row changes nothing, nor does it count
     - a zero advantage gives no gradient; not asked of losses that read ``entropy``, ``value`` or
-      ``ref_log_probs``, which add terms of their own, nor of those with a part that ``penalises``
+      ``ref_log_probs``, which add terms of their own, nor of those with a part that ``has_own_gradient``
     - at ratio 1 the gradient is ``-advantage * loss_weight``, beside what a zero advantage gives;
       a loss without ``old_log_probs`` is always at ratio 1; not asked of losses with a part that
       takes tokens out (``filters``)
@@ -55,8 +60,11 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
         case.order_and_padding()
         case.micro_batches()
         case.empty()
+        if isinstance(loss, RowLoss):
+            case.invalid_unit()
         if case.is_policy_loss():
             case.policy()
+        check_canonical(subject)
         if batch is None:
             _extremes(loss)
     finally:
@@ -166,8 +174,14 @@ class _Case:
         unit = self.loss.unit_rows
         rows = shuffled_rows(self.rows, unit)
         parts = [rows[:unit], rows[unit : 3 * unit], rows[3 * unit :]]
-        got = self.evaluate(self.batch, [part for part in parts if len(part)])
+        with recording() as split:
+            got = self.evaluate(self.batch, [part for part in parts if len(part)])
         self.same("micro-batches sum to the whole", got)
+        with recording() as whole:
+            self.evaluate(self.batch, [torch.arange(self.rows)])
+        for name, mean in whole.means().items():
+            apart = torch.tensor([split.means().get(name, float("nan")), mean])
+            self.subject.hold_equal("micro-batches keep the metrics", name, *apart)
 
     def empty(self) -> None:
         """No response token at all, and one response without any."""
@@ -180,15 +194,29 @@ class _Case:
         law = "an empty batch has loss 0 and gradient 0"
         for key, found in gradient.items():
             self.subject.hold_equal(law, f"gradient of {key}", found, torch.zeros_like(found))
-        if self.loss.unit_rows == 1:
+        if isinstance(self.loss, TokenLoss) and self.loss.unit_rows == 1:
             self.subject.hold_equal(law, "loss", value, torch.zeros_like(value))
             full = self.batch[mask].any(1).nonzero().flatten()
             law = "an empty response changes nothing"
             self.same(law, self.evaluate(self.batch[full]), full)
 
+    def invalid_unit(self) -> None:
+        """The first unit without a valid row, against a batch without it."""
+        unit, valid = self.loss.unit_rows, torch.ones(self.rows, dtype=torch.bool)
+        name = self.loss.renames.get("reward_valid", "reward_valid")
+        valid[:unit] = False
+        value, gradient = self.evaluate(self.batch.copy().set(name, valid))
+        kept, expected = self.evaluate(self.batch.copy().set(name, valid | True)[unit:])
+        law = "a unit without a valid row changes nothing"
+        self.subject.hold_equal(law, "loss", value, kept)
+        for key, want in expected.items():
+            self.subject.hold_equal(law, f"gradient of {key}", gradient[key][unit:], want)
+            outside = gradient[key][:unit]
+            self.subject.hold_equal(law, f"gradient of {key}", outside, torch.zeros_like(outside))
+
     def is_policy_loss(self) -> bool:
-        """Whether log-probs are weighted by an advantage."""
-        return {"advantage", "log_probs"} <= self._held()
+        """Whether the log-probs of tokens are weighted by an advantage."""
+        return isinstance(self.loss, TokenLoss) and {"advantage", "log_probs"} <= self._held()
 
     def _held(self) -> set[Key]:
         """What the loss reads, under the schema's names."""
@@ -197,12 +225,12 @@ class _Case:
     def policy(self) -> None:
         """Policy-gradient property: zero and unit advantages, ratio 1."""
         log_probs = self.subject.name("log_probs")
-        own = any(part.penalises for part in self.loss.parts())
+        own = any(part.has_own_gradient for part in self.loss.parts())
         if not own and not self._held() & {"entropy", "value", "ref_log_probs"}:
             gradient = self._of_advantage(self.batch, torch.zeros(()))
             law = "a zero advantage gives no gradient"
             self.subject.hold_equal(law, log_probs, gradient, torch.zeros_like(gradient))
-        if any(part.filters for part in self.loss.parts()):
+        if any(part.changes_on_policy_gradient for part in self.loss.parts()):
             return
         batch = self.batch.copy()
         for key in ("old_log_probs", "rollout_log_probs"):

@@ -35,6 +35,7 @@ _DECLARED = (
     "supplies",
     "min_group_size",
     "exclusive",
+    "equation",
 )
 
 
@@ -70,6 +71,7 @@ class Declaration:
     supplies: tuple[str, ...] = ()
     min_group_size: int = 1
     exclusive: str = ""
+    equation: str = ""
     returns: str = ""
 
     @property

@@ -8,6 +8,7 @@ from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem
 from rlcomp.errors import ConfigErrors
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.flow_source import check_flow
+from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.reader import BROKEN
 
@@ -27,7 +28,9 @@ def plan_of(config: DictConfig) -> Plan:
 
 def check_plan(plan: Plan) -> list[str]:
     """Everything that is wrong with a plan that could be read."""
-    return check_settings(plan) + check_arguments(plan) + check_flow(plan)
+    refused = check_foreign(plan)
+    # What a foreign loss asks for is no news beside that it cannot run.
+    return check_settings(plan) + (refused or check_arguments(plan)) + check_flow(plan)
 
 
 SETTINGS = {

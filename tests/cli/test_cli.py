@@ -315,3 +315,21 @@ def test_a_mistake_of_ours_is_a_traceback_not_a_message(rlcomp, tmp_path, monkey
 
     with pytest.raises(ValueError, match="an invariant"):
         rlcomp(*TINY, f"directory={tmp_path}")
+
+
+def test_a_loss_of_torchrls_that_cannot_run_is_refused_before_anything_is_built(rlcomp, capsys):
+    code = rlcomp("loss._target_=torchrl.objectives.llm.GRPOLoss")
+
+    error = capsys.readouterr().err
+    assert code == 2
+    assert error.count("\n") == 1
+    assert "loss._target_ is torchrl.objectives.llm.GRPOLoss: it reads chat rows" in error
+    assert error.endswith("use loss=grpo\n")
+
+
+def test_a_loss_of_torchs_is_refused_before_anything_is_built(rlcomp, capsys):
+    code = rlcomp("~loss", "+loss._target_=torch.nn.CrossEntropyLoss")
+
+    error = capsys.readouterr().err
+    assert code == 2
+    assert "loss._target_ is torch.nn.CrossEntropyLoss: it reads tensors, but a loss" in error

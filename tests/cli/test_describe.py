@@ -162,9 +162,41 @@ def test_the_users_own_config_directory_is_searched(tmp_path, describe):
     assert code == 0
 
 
+def test_the_equations_of_a_loss_hold_the_numbers_of_the_config(describe):
+    text, _, code = describe("loss=dapo", "loss.trust_region.clip_high=0.3", "--equation")
+
+    assert cells(text, "loss") == [
+        "loss",
+        "loss = -sum_t w_t sg[prod c_t] l_t, prod over the weights",
+    ]
+    clip = "l_t = min(r_t A_t, clip(r_t, 1 - 0.2, 1 + 0.3) A_t)"
+    assert cells(text, "loss.trust_region") == ["loss.trust_region", clip]
+    assert cells(text, "learner.losses.kl")[1].endswith("beta = FixedKL(kl_coef=0.04)")
+    assert code == 0
+
+
+def test_an_unbounded_side_and_a_weight_are_told(describe):
+    text, _, _ = describe("loss=cispo", "loss/weight=[tis,overlong]", "--equation")
+
+    cispo = "l_t = sg[clip(r_t, 1 - none, 1 + 4.0)] A_t log pi(a_t)"
+    assert cells(text, "loss.trust_region")[1] == cispo
+    tis = "c_t = clip(rho_t, 0.0, 2.0), rho_t = pi_old / pi_rollout (token)"
+    assert cells(text, "loss.weight.tis")[1] == tis
+    assert cells(text, "loss.weight.overlong")[1].startswith("c_t = 0 if the response is truncated")
+
+
+def test_a_loss_of_others_states_no_equation(describe):
+    text, _, _ = describe("recipe=control_ppo", "--equation")
+
+    assert text == "loss  ClipPPOLoss: states no equation\n"
+
+
 def test_a_description_imports_no_torch():
     code = """
 import sys
+sys.argv = ["rlcomp-describe", "loss=dapo", "--equation"]
+from rlcomp.cli.describe import main
+main()
 sys.argv = ["rlcomp-describe", "recipe=grpo", "--against", "recipe=control_ppo"]
 from rlcomp.cli.describe import main
 main()

@@ -17,6 +17,7 @@ from rlcomp.errors import ConfigErrors
 from rlcomp.sweep.search import offer_search
 from rlcomp.testing import check_component
 from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.equation import equations
 from rlcomp.wiring.plan import read
 from rlcomp.wiring.resolve import plan_of
 
@@ -121,10 +122,18 @@ def test_every_report_has_options_there_are(words, monkeypatch, capsys):
 
 @pytest.mark.parametrize("words", DESCRIPTIONS, ids=" ".join)
 def test_every_described_recipe_composes_and_flows(words):
-    one, _, other = " ".join(words).partition(" --against ")
+    one, _, other = " ".join(word for word in words if word != "--equation").partition(
+        " --against "
+    )
 
     assert plan_of(compose_config(one.split())).phases
     assert plan_of(compose_config(other.split())).phases
+
+
+def test_the_equations_shown_are_what_is_printed():
+    plan, _ = read(compose_config(["loss=dapo"]))
+
+    assert "\n".join(equations(plan)) in README
 
 
 def printed(*renderables):

@@ -1,11 +1,16 @@
+import pytest
 import torch
 from tensordict import TensorDict
 
 from components.loss.reduction.token_mean import TokenMean
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.errors import ContractError
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import RowLoss, TokenLoss, scalars
+from rlcomp.metrics import record
+from rlcomp.testing import check_loss
 
 
-class Sum(Loss):
+class Sum(TokenLoss):
     reads = ("response_mask", "log_probs")
     runs = ("reduction",)
     contained = True
@@ -47,3 +52,96 @@ def test_scalars_have_no_batch_size():
 
     assert result.batch_size == torch.Size([])
     assert result["loss_kl"].item() == 2.0
+
+
+class Margin(RowLoss):
+    """Of pairs: the difference of their sums of log-probs."""
+
+    reads = ("response_mask", "log_probs")
+    unit_rows = 2
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        batch = self.weighted(batch)
+        total = masked(batch["log_probs"], batch["response_mask"]).sum(1)
+        gain = total[::2] - total[1::2]
+        record("margin/gain", gain, where=batch["row_weight"][::2] > 0)
+        return scalars(loss=-(gain * batch["row_weight"][::2]).sum())
+
+
+def pairs(**more) -> TensorDict:
+    # Sums 1, 3 | 10, 4 | 100, 0: gains -2, 6 and 100, of pairs that are not equally long.
+    sums = [[1.0, 0.0], [1.0, 2.0], [10.0, 0.0], [4.0, 0.0], [99.0, 1.0], [0.0, 0.0]]
+    mask = torch.tensor([[1, 0], [1, 1], [1, 0], [1, 0], [1, 1], [1, 0]]).bool()
+    columns = {"log_probs": torch.tensor(sums), "response_mask": mask} | more
+    return TensorDict(columns, batch_size=[6])
+
+
+def test_pairs_weigh_the_same_whatever_their_lengths():
+    assert Margin()(pairs())["loss"].item() == pytest.approx(-104 / 3)  # (-2 + 6 + 100) / 3
+
+
+def test_a_pair_counts_while_one_of_its_rows_is_valid():
+    # The first has one valid row, the third none: (-2 + 6) / 2.
+    valid = torch.tensor([True, False, True, True, False, False])
+
+    prepared = Margin().prepare(pairs(reward_valid=valid))
+
+    assert list(prepared.keys()) == ["row_weight"]
+    assert prepared["row_weight"].tolist() == [0.5, 0.5, 0.5, 0.5, 0.0, 0.0]
+    assert Margin()(pairs(reward_valid=valid))["loss"].item() == -2.0
+
+
+def test_nothing_valid_is_a_loss_of_zero():
+    assert Margin()(pairs(reward_valid=torch.zeros(6).bool()))["loss"].item() == 0.0
+
+
+def test_prepared_rows_are_weighed_by_the_whole_step():
+    loss, rows = Margin(), pairs()
+    rows.update(loss.prepare(rows))
+
+    assert loss(rows[:2])["loss"].item() == pytest.approx(2 / 3)
+    assert loss(rows[2:])["loss"].item() == pytest.approx(-106 / 3)
+
+
+def test_a_loss_of_rows_hears_of_invalid_ones_whatever_it_declares():
+    class Named(Margin):
+        optional = ("chosen",)
+
+    class Reading(Margin):
+        reads = (*Margin.reads, "reward_valid")
+        optional = ()
+
+    assert Named.optional == ("chosen", "reward_valid")
+    assert Reading.optional == ()
+
+
+def test_the_contract_of_losses_knows_pairs():
+    check_loss(Margin())
+
+
+def test_a_mean_over_the_rows_at_hand_is_no_loss_of_the_step():
+    class OfTheRowsAtHand(Margin):
+        def weighted(self, batch):
+            return batch.copy().update(self.prepare(batch))
+
+    with pytest.raises(ContractError, match="micro-batches sum to the whole"):
+        check_loss(OfTheRowsAtHand())
+
+
+def test_a_pair_that_no_reward_could_judge_must_not_count():
+    class Blind(Margin):
+        def prepare(self, batch):
+            return super().prepare(batch.exclude("reward_valid"))
+
+    with pytest.raises(ContractError, match="a unit without a valid row changes nothing"):
+        check_loss(Blind())
+
+
+def test_a_metric_of_the_rows_at_hand_is_caught():
+    class Counting(Margin):
+        def forward(self, batch):
+            record("margin/rows", float(len(batch["log_probs"])))
+            return super().forward(batch)
+
+    with pytest.raises(ContractError, match="micro-batches keep the metrics"):
+        check_loss(Counting())

@@ -22,7 +22,7 @@ from rlcomp.errors import ConfigError, ContractError
 from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.interfaces.advantage import broadcast
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import RowLoss, TokenLoss, scalars
 from rlcomp.keys import SCHEMA
 from rlcomp.seed import new_generator
 from rlcomp.testing import check_advantage, check_component, check_loss, example_batch
@@ -30,7 +30,7 @@ from rlcomp.testing import check_advantage, check_component, check_loss, example
 NAN = float("nan")
 
 
-class Gradient(Loss):
+class Gradient(TokenLoss):
     """A sound loss: -sum w A r. The broken ones below change one thing each."""
 
     reads = ("response_mask", "log_probs", "old_log_probs", "advantage")
@@ -221,7 +221,7 @@ def test_a_broken_loss_is_caught_by_its_law(broken):
     assert str(caught.value).startswith(f"{broken.__name__} breaks '{BROKEN_LOSSES[broken]}'")
 
 
-class ClippedValue(Loss):
+class ClippedValue(TokenLoss):
     """Of a critic: reads neither log-probs nor advantage."""
 
     reads = ("response_mask", "value", "old_value", "returns")
@@ -237,25 +237,20 @@ class ClippedValue(Loss):
         return scalars(loss_value=0.5 * (worse * batch["loss_weight"]).sum())
 
 
-class Preference(Loss):
+class Preference(RowLoss):
     """Of pairs: rows 2k and 2k + 1, nonlinear in the sum over a row."""
 
     reads = ("response_mask", "log_probs", "ref_log_probs")
-    runs = ("reduction",)
-    contained = True
     unit_rows = 2
-
-    def prepare(self, batch):
-        share = torch.full(batch["response_mask"].shape, 2 / batch.shape[0])
-        return TensorDict({"loss_weight": share}, batch_size=batch.batch_size)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         batch = self.weighted(batch)
         mask = batch["response_mask"]
         gain = log_ratio(batch["log_probs"], batch["ref_log_probs"], mask).sum(1)
         margin = 0.1 * (gain[::2] - gain[1::2])
-        share = batch["loss_weight"][::2, 0]
-        return scalars(loss=-(torch.nn.functional.logsigmoid(margin) * share).sum())
+        return scalars(
+            loss=-(torch.nn.functional.logsigmoid(margin) * batch["row_weight"][::2]).sum()
+        )
 
 
 class Bonuses(Gradient):
@@ -313,9 +308,9 @@ def test_another_gradient_at_ratio_1_is_caught_whatever_else_the_loss_reads(chan
         check_loss(change(sound)())
 
 
-@pytest.mark.parametrize("loss", [ClippedValue, Preference])
+@pytest.mark.parametrize("loss", [ClippedValue(reduction=TokenMean()), Preference()])
 def test_sound_losses_of_other_kinds_pass(loss):
-    check_loss(loss(reduction=TokenMean()))
+    check_loss(loss)
 
 
 def test_a_loss_of_pairs_that_says_nothing_of_pairs_is_caught():
@@ -323,7 +318,7 @@ def test_a_loss_of_pairs_that_says_nothing_of_pairs_is_caught():
         unit_rows = 1
 
     with pytest.raises(ContractError, match="rows may come in any order"):
-        check_loss(Unpaired(reduction=TokenMean()))
+        check_loss(Unpaired())
 
 
 def test_a_denominator_that_counts_empty_responses_is_caught():

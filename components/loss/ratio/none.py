@@ -22,6 +22,7 @@ class NoRatio(Part):
         Williams 1992, doi:10.1007/BF00992696; as a ratio: Foerster et al. 2018, arXiv:1802.05098.
     """
 
+    equation = "r_t = pi(a_t) / sg[pi(a_t)]"
     reads = ("log_probs", "response_mask")
     writes = ("ratio",)
 

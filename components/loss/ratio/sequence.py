@@ -27,6 +27,7 @@ class SequenceRatio(Part):
         Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 7.
     """
 
+    equation = "r_t = (pi(y) / pi_old(y))^(1 / n)"
     reads = ("log_probs", "old_log_probs", "response_mask")
     writes = ("ratio",)
 

@@ -25,6 +25,7 @@ class SequenceTokenRatio(Part):
         Zheng et al. 2025 (GSPO-token), arXiv:2507.18071, eq. 14.
     """
 
+    equation = "r_t = sg[(pi(y) / pi_old(y))^(1 / n)] pi(a_t) / sg[pi(a_t)]"
     reads = ("log_probs", "old_log_probs", "response_mask")
     writes = ("ratio",)
 

@@ -22,6 +22,7 @@ class TokenRatio(Part):
         Schulman et al. 2017, arXiv:1707.06347, section 3.
     """
 
+    equation = "r_t = pi(a_t) / pi_old(a_t)"
     reads = ("log_probs", "old_log_probs", "response_mask")
     writes = ("ratio",)
 

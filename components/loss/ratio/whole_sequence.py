@@ -26,6 +26,7 @@ class WholeSequenceRatio(Part):
         Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3.
     """
 
+    equation = "r_t = pi(y) / pi_old(y)"
     reads = ("log_probs", "old_log_probs", "response_mask")
     writes = ("ratio",)
 

@@ -25,6 +25,7 @@ class FixedLength(Component):
         Liu et al. 2025, arXiv:2503.20783, section 3.2.
     """
 
+    equation = "w_t = 1 / (S * {length}), S responses"
     reads = ("response_mask",)
     writes = ("loss_weight",)
 

@@ -21,6 +21,7 @@ class SequenceMean(Component):
         Shao et al. 2024, arXiv:2402.03300, eq. 3.
     """
 
+    equation = "w_t = 1 / (S n), S responses of n tokens"
     reads = ("response_mask",)
     writes = ("loss_weight",)
 

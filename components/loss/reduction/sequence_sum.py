@@ -20,6 +20,7 @@ class SequenceSum(Component):
         Sutton & Barto 2018, section 13.3.
     """
 
+    equation = "w_t = 1 / S, S responses"
     reads = ("response_mask",)
     writes = ("loss_weight",)
 

@@ -20,6 +20,7 @@ class TokenMean(Component):
         Yu et al. 2025, arXiv:2503.14476, eq. 8.
     """
 
+    equation = "w_t = 1 / N, N response tokens"
     reads = ("response_mask",)
     writes = ("loss_weight",)
 

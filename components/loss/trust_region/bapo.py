@@ -53,6 +53,11 @@ class Bapo(Part):
         Xi et al. 2025 (BAPO), arXiv:2510.18927.
     """
 
+    equation = (
+        "l_t = min(r_t A_t, clip(r_t, c_low, c_high) A_t), c_low in [{floor_start}, "
+        "{floor_end}], c_high in [{ceiling_start}, {ceiling_end}]: the first with a share of "
+        "positive tokens of {share} ({measure})"
+    )
     reads = ("log_probs", "ratio", "advantage", "response_mask", "rollout_log_probs")
     writes = ("surrogate",)
     keys = {

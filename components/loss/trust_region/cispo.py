@@ -32,6 +32,7 @@ class Cispo(Part):
         MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, eq. 4 and 5.
     """
 
+    equation = "l_t = sg[clip(r_t, 1 - {clip_low}, 1 + {clip_high})] A_t log pi(a_t)"
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)
 

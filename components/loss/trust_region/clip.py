@@ -27,6 +27,7 @@ class Clip(Part):
         Schulman et al. 2017, arXiv:1707.06347, eq. 7.
     """
 
+    equation = "l_t = min(r_t A_t, clip(r_t, 1 - {clip_low}, 1 + {clip_high}) A_t)"
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)
 

@@ -42,11 +42,16 @@ class ClipCov(Part):
         Cui et al. 2025, arXiv:2505.22617, section 4.2 (Clip-Cov).
     """
 
+    equation = (
+        "l_t = 0 if t in I_clip, else min(r_t A_t, clip(r_t, 1 - {clip_low}, 1 + {clip_high}) "
+        "A_t), I_clip = a share {share} of the tokens, drawn from {covariance_low} < Cov_t < "
+        "{covariance_high}"
+    )
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)
     keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
     step_keys = ("selected",)
-    filters = True
+    changes_on_policy_gradient = True
 
     def __init__(
         self,

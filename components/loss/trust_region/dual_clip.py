@@ -36,6 +36,10 @@ class DualClip(Part):
         Ye et al. 2020, arXiv:1912.09729.
     """
 
+    equation = (
+        "l_t = J_t if A_t >= 0, else max(J_t, {clip_dual} A_t), J_t = min(r_t A_t, clip(r_t, 1 "
+        "- {clip_low}, 1 + {clip_high}) A_t)"
+    )
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)
 

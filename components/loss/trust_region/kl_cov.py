@@ -35,6 +35,10 @@ class KLCov(Part):
         Cui et al. 2025, arXiv:2505.22617, section 4.2 (KL-Cov).
     """
 
+    equation = (
+        "l_t = r_t A_t - {kl_coef} 1[t in I_KL] |log r_t|, I_KL = a share {share} of the "
+        "tokens, of largest Cov_t"
+    )
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)
     keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}

@@ -39,9 +39,13 @@ class KLPenalty(Part):
         Schulman et al. 2017, arXiv:1707.06347, eq. 8 and section 4.
     """
 
+    equation = (
+        "l_t = r_t A_t - beta (r_t - 1 - log r_t), beta from {kl_coef}, target {target}, "
+        "adaptive {adaptive}"
+    )
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)
-    penalises = True
+    has_own_gradient = True
     coefficient: torch.Tensor
 
     def __init__(

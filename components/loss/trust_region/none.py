@@ -19,6 +19,7 @@ class NoTrustRegion(Part):
         Schulman et al. 2017, arXiv:1707.06347, eq. 6.
     """
 
+    equation = "l_t = r_t A_t"
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)
 

@@ -27,6 +27,10 @@ class Sapo(Part):
         Gao et al. 2025 (SAPO), arXiv:2511.20347.
     """
 
+    equation = (
+        "l_t = (4 / tau) sigmoid(tau (r_t - 1)) A_t, tau = {tau_positive} if A_t > 0, else "
+        "{tau_negative}"
+    )
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)
 

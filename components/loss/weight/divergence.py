@@ -36,6 +36,10 @@ class DivergenceFilter(Part):
         divergence".
     """
 
+    equation = (
+        "c_t = 1[{low} <= D_t <= {high}], D_t = {aggregate} of {estimator} of KL(pi_rollout || "
+        "pi_old)"
+    )
     reads = ("old_log_probs", "rollout_log_probs", "response_mask")
     writes = ("token_weight",)
 

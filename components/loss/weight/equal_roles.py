@@ -32,11 +32,12 @@ class EqualRoles(Part):
         ),
         "is_proposer": ("B", "bool", "the row poses a question; the others answer one"),
     }
+    equation = "c_t = (W_a + W_b) / (2 W_role), W = sum of w_t over a role"
     reads = ("is_proposer", "loss_weight", "response_mask")
     writes = ("token_weight",)
     step_keys = ("role_weight",)
     needs_forward = False
-    filters = True  # drops no token, but the gradient is not the unweighted one
+    changes_on_policy_gradient = True  # drops no token, but the gradient is not the unweighted one
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """The factor of each row's role, ``[B]``."""

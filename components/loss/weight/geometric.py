@@ -31,6 +31,7 @@ class GeometricFilter(Part):
         Li et al. 2025, "Trust region masking for long-horizon LLM reinforcement learning".
     """
 
+    equation = "c_t = 1[{low} <= (pi_old(y) / pi_rollout(y))^(1 / n) <= {high}]"
     reads = ("old_log_probs", "rollout_log_probs", "response_mask")
     writes = ("token_weight",)
 

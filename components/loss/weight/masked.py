@@ -42,6 +42,7 @@ class MaskedWeight(Part):
         speed kills stability".
     """
 
+    equation = "c_t = rho_t 1[{low} <= rho_t <= {high}], rho_t = pi_old / pi_rollout ({level})"
     reads = ("old_log_probs", "rollout_log_probs", "response_mask")
     writes = ("token_weight",)
 

@@ -28,6 +28,9 @@ class OffPolicyMask(Part):
         DeepSeek-V3.2 2025, arXiv:2512.02556, eq. 9.
     """
 
+    equation = (
+        "c_t = 0 if A_t < 0 and (1 / n) sum_t log(pi_rollout(a_t) / pi(a_t)) > {delta}, else 1"
+    )
     reads = ("log_probs", "rollout_log_probs", "advantage", "response_mask")
     writes = ("token_weight",)
 

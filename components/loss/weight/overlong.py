@@ -22,9 +22,10 @@ class OverlongMask(Part):
         Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.4 (overlong filtering).
     """
 
+    equation = "c_t = 0 if the response is truncated, else 1"
     reads = ("truncated", "response_mask")
     writes = ("token_weight",)
-    filters = True
+    changes_on_policy_gradient = True
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write 1 for the tokens of whole answers."""

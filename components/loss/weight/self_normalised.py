@@ -25,6 +25,10 @@ class SelfNormalisedWeight(TruncatedWeight):
     """
 
     keys = {"weight_scale": ("B", "float", "normaliser of importance weights, for the whole step")}
+    equation = (
+        "c_t = rho'_t / mean(rho'), rho'_t = clip(rho_t, {floor}, {cap}), rho_t = pi_old / "
+        "pi_rollout ({level})"
+    )
     step_keys = ("weight_scale",)
     needs_forward = False
 

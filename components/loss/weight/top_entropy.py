@@ -31,6 +31,7 @@ class TopEntropy(Part):
         Wang et al. 2025, "Beyond the 80/20 rule", arXiv:2506.01939, eq. 5.
     """
 
+    equation = "c_t = 1[H_t >= Q(H)], Q keeps a share {fraction} of the tokens"
     reads = ("entropy", "response_mask")
     writes = ("token_weight",)
     keys = {
@@ -41,7 +42,7 @@ class TopEntropy(Part):
         )
     }
     step_keys = ("entropy_floor",)
-    filters = True
+    changes_on_policy_gradient = True
 
     def __init__(self, *, fraction: Annotated[float, Interval(gt=0, le=1)] = 0.2) -> None:
         super().__init__()

@@ -40,6 +40,7 @@ class TruncatedWeight(Part):
         Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
     """
 
+    equation = "c_t = clip(rho_t, {floor}, {cap}), rho_t = pi_old / pi_rollout ({level})"
     reads = ("old_log_probs", "rollout_log_probs", "response_mask")
     writes = ("token_weight",)
 

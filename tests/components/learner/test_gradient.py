@@ -6,6 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
+from torchrl.objectives import llm
 
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
@@ -18,7 +19,7 @@ from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.component import Component, asked
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 
@@ -242,7 +243,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
     with torch.no_grad():
         table.weight[1] = float("nan")
 
-    class Square(Loss):
+    class Square(TokenLoss):
         reads = ("response_mask", "log_probs")
         runs = ("reduction",)
         contained = True
@@ -308,7 +309,7 @@ def test_the_optimisers_state_goes_on_where_it_was_saved():
 
 
 def test_a_loss_without_a_loss_is_refused_by_name():
-    class Silent(Loss):
+    class Silent(TokenLoss):
         reads = ("log_probs",)
         runs = ("reduction",)
         contained = True
@@ -359,3 +360,43 @@ def test_a_renamed_output_of_the_model_is_not_there_yet_when_a_loss_prepares():
     rows = TensorDict({"response_mask": torch.ones(1, 3, dtype=torch.bool)}, batch_size=[1])
 
     assert "advantage" not in loss.view(rows).keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "instead"),
+    [
+        (llm.GRPOLoss, "averages its KL over the prompt and padding as well; use loss=grpo"),
+        (
+            llm.CISPOLoss,
+            "no gradient where the ratio is clipped, which CISPO keeps; use loss=cispo",
+        ),
+        (llm.SFTLoss, "which no stage here writes; use loss=sft"),
+    ],
+)
+def test_torchrls_losses_of_chat_rows_are_refused_with_ours(kind, instead):
+    policy = tiny_policy()
+    foreign = kind(actor_network=policy, tokenizer=policy.tokenizer)
+
+    with pytest.raises(ConfigError, match=f"^learner.losses.policy is a .*{instead}$"):
+        learner(policy, {"policy": foreign})
+
+
+def test_a_module_that_is_no_loss_is_refused():
+    with pytest.raises(ConfigError, match=r"^learner.losses.policy is a Linear: it reads tensors"):
+        learner(Table(), {"policy": torch.nn.Linear(2, 2)})
+
+
+def test_a_tensordict_module_that_writes_no_loss_is_refused():
+    score = TensorDictModule(torch.nn.Identity(), in_keys=["log_probs"], out_keys=["score"])
+
+    with pytest.raises(ConfigError, match=r"policy is a TensorDictModule: it writes \['score'\]"):
+        learner(Table(), {"policy": score})
+
+
+def test_a_foreign_loss_of_each_row_is_refused():
+    module = TensorDictModule(lambda p: -p.sum(1), in_keys=["log_probs"], out_keys=["loss"])
+
+    with pytest.raises(
+        ConfigError, match=r"policy returned 'loss' of shape \[\d+\]: a loss is one"
+    ):
+        learner(Table(), {"policy": module})(batch())

@@ -25,7 +25,7 @@ from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, MissingExtra, NumericalError, ShapeError
 from rlcomp.functional.masked import masked
 from rlcomp.functional.min_norm import min_norm
-from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator
 from rlcomp.testing import tiny_policy
@@ -422,7 +422,7 @@ class Squares(Component):
         return batch
 
 
-class Plain(Loss):
+class Plain(TokenLoss):
     """Minus the mean over tokens of advantage times log-prob."""
 
     reads = ("response_mask", "log_probs", "advantage")

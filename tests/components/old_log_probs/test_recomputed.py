@@ -44,3 +44,14 @@ def test_how_far_the_sampler_was_off_is_recorded():
         Recomputed(policy=policy)(batch)
 
     assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(0.25, abs=1e-5)
+
+
+def test_without_rollouts_there_is_no_distance_to_record():
+    policy = tiny_policy()
+    batch = rollout(policy).exclude("rollout_log_probs")
+
+    with recording() as ledger:
+        result = Recomputed(policy=policy)(batch)
+
+    assert "old_log_probs" in result.keys()
+    assert not ledger.means()

@@ -128,3 +128,14 @@ def test_state_travels_in_a_checkpoint():
     restored.load_state_dict(state)
 
     torch.testing.assert_close(restored(batch)["ref_log_probs"], expected)
+
+
+def test_without_rollouts_there_is_no_distance_to_record():
+    policy = make_policy()
+    batch = rollout(policy).exclude("rollout_log_probs")
+
+    with recording() as ledger:
+        result = Frozen(policy=policy)(batch)
+
+    assert "ref_log_probs" in result.keys()
+    assert not ledger.means()

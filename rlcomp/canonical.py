@@ -1,0 +1,124 @@
+"""Canonical entries: what a component reads has the schema's dtype and shape.
+
+Checked in one place, at the border of every component, so that nobody below has to ask: a mask is
+bool, a float has at least 32 bits (in bfloat16 every sequence ratio rounds to 1), an advantage has
+a value for each token. What is canonical already costs two comparisons and no look at its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.errors import ConfigError, ShapeError
+from rlcomp.keys import Key, Spec, lookup
+
+Entry: TypeAlias = Tensor | TensorDict
+
+
+def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
+    """The batch with canonical entries: itself where they are, else a copy.
+
+    Integers and floats of 0 and 1 become masks, half floats, integers and masks float32, narrow
+    integers int64; ``[B, 1]`` becomes ``[B]``, and an ``advantage`` ``[B]`` or ``[B, 1]`` the same
+    at every token, ``[B, T]``. Gradients flow through.
+
+    Args:
+        owner: the component that reads them, for the message.
+        batch: what it was given.
+        keys: what it reads; a name that nobody declares is left alone.
+
+    Raises:
+        ConfigError: an entry cannot be taken for what the schema says: names owner, key and dtype.
+        ShapeError: it has another number of dimensions.
+
+    Examples:
+        >>> batch = TensorDict({"correct": torch.tensor([1, 0])}, batch_size=[2])
+        >>> canonical("Mine", batch, ["correct"])["correct"]
+        tensor([ True, False])
+    """
+    found: dict[Key, Entry] = {}
+    for key in keys:
+        entry, spec = batch.get(key, None), lookup(key)
+        if entry is None or spec is None or spec.dtype == "uint8":
+            continue
+        changed = _entry(owner, key, entry, spec, batch)
+        if changed is not entry:
+            found[key] = changed
+    return batch.copy().update(found) if found else batch
+
+
+def _entry(owner: str, key: Key, entry: Entry, spec: Spec, batch: TensorDict) -> Entry:
+    if spec.dtype == "nested" or not isinstance(entry, Tensor):
+        return _nested(entry)
+    return _shaped(owner, key, _typed(owner, key, entry, spec), spec, batch)
+
+
+def _nested(entry: Entry) -> Entry:
+    if not isinstance(entry, TensorDict):
+        return entry
+    if not any(part.is_floating_point() and part.dtype.itemsize < 4 for part in entry.values()):
+        return entry
+    parts = {key: part.float() if part.is_floating_point() else part for key, part in entry.items()}
+    return TensorDict(parts, batch_size=entry.batch_size)
+
+
+def _typed(owner: str, key: Key, entry: Tensor, spec: Spec) -> Tensor:
+    dtype = entry.dtype
+    if spec.dtype == "float":
+        wide = dtype.is_floating_point and dtype.itemsize >= 4
+        return entry if wide else entry.to(torch.float32)
+    if spec.dtype == "bool":
+        return entry if dtype == torch.bool else _mask(owner, key, entry)
+    if dtype == torch.int64:
+        return entry
+    if dtype.is_floating_point or dtype == torch.bool:
+        raise ConfigError(
+            f"{owner}: '{key}' has dtype {_name(dtype)}, but it is int64 ({spec.meaning}): write "
+            f"it as such, e.g. batch['{key}'].long()"
+        )
+    return entry.to(torch.int64)
+
+
+def _mask(owner: str, key: Key, entry: Tensor) -> Tensor:
+    mask = entry == 1
+    if not bool((mask | (entry == 0)).all()):
+        raise ConfigError(
+            f"{owner}: '{key}' has dtype {_name(entry.dtype)} and holds other values than 0 and "
+            f"1, but it is a mask: write it as bool, e.g. batch['{key}'] > 0"
+        )
+    return mask
+
+
+def _shaped(owner: str, key: Key, entry: Tensor, spec: Spec, batch: TensorDict) -> Tensor:
+    wanted = spec.shape.split()
+    if key == "advantage" and (entry.ndim == 1 or (entry.ndim == 2 and entry.shape[1] == 1)):
+        width = _width(batch)
+        if width is not None:
+            # Along the row also where B == T, which broadcasting alone would misread.
+            return entry if entry.shape[1:] == (width,) else entry.view(-1, 1).expand(-1, width)
+    if entry.ndim == len(wanted):
+        return entry
+    if wanted == ["B"] and entry.ndim == 2 and entry.shape[1] == 1:
+        return entry[:, 0]
+    raise ShapeError(
+        f"{owner}: '{key}' has shape {list(entry.shape)}, but it is [{', '.join(wanted)}] "
+        f"({spec.meaning})"
+    )
+
+
+def _width(batch: TensorDict) -> int | None:
+    """``T``, as the other entries of the batch have it."""
+    for key, entry in batch.items():
+        spec = lookup(key)
+        if spec is not None and spec.per_token and key != "advantage" and entry.ndim == 2:
+            return int(entry.shape[1])
+    return None
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,56 @@
+"""The equations of a plan's losses, assembled from their parts, with the numbers of the config."""
+
+from __future__ import annotations
+
+import re
+
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.flow_source import ran
+from rlcomp.wiring.foreign import losses_of
+from rlcomp.wiring.plan import PhasePlan, Plan, children
+from rlcomp.wiring.reader import Node
+
+
+def equations(plan: Plan) -> list[str]:
+    """A line for each loss of the phases' learners, and one below it for each of its parts."""
+    losses: dict[str, Node] = {}
+    for phase in plan.phases.values():
+        losses.update({loss.path: loss for loss in _losses(phase)})
+    rows = [row for loss in losses.values() for row in _rows(loss, 0)]
+    width = max((len(name) for name, _ in rows), default=0)
+    return [f"{name:{width}}  {equation}" for name, equation in rows]
+
+
+def _losses(phase: PhasePlan) -> list[Node]:
+    stages = [stage for stage in phase.stages if isinstance(stage, Node)]
+    inside = [part for stage in stages for part in _nested(stage)]
+    return [loss for learner in inside for loss in losses_of(learner)]
+
+
+def _nested(node: Node) -> list[Node]:
+    return [node, *(part for child in children(node) for part in _nested(child))]
+
+
+def _rows(node: Node, depth: int) -> list[tuple[str, str]]:
+    declaration = declare(node.target)
+    own = filled(declaration.equation, node) or f"{declaration.name}: states no equation"
+    below = [row for child in ran(node, declaration) for row in _rows(child, depth + 1)]
+    return [("  " * depth + node.path, own), *below]
+
+
+def filled(equation: str, node: Node) -> str:
+    """An equation with the arguments of a node in it.
+
+    Examples:
+        >>> filled("clip(r_t, 1 - {low})", Node("loss", "Clip", {"low": 0.2}))
+        'clip(r_t, 1 - 0.2)'
+    """
+    return re.sub(r"\{(\w+)\}", lambda found: _shown(node.arguments.get(found[1])), equation)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Node):
+        plain = {k: v for k, v in value.arguments.items() if isinstance(v, (int, float, str))}
+        inside = ", ".join(f"{name}={_shown(one)}" for name, one in plain.items())
+        return f"{declare(value.target).name}({inside})"
+    return "none" if value is None else str(value)

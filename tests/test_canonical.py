@@ -1,0 +1,146 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.loss.policy import PolicyLoss
+from components.loss.ratio.sequence import SequenceRatio
+from components.loss.reduction.token_mean import TokenMean
+from components.loss.trust_region.none import NoTrustRegion
+from rlcomp.canonical import canonical
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, ContractError, ShapeError
+from rlcomp.testing import check_component, example_batch
+
+
+class Weighted(Component):
+    """Reward of each row times its number of response tokens, at each of them."""
+
+    reads = ("reward", "response_mask")
+    writes = ("advantage",)
+
+    def forward(self, batch):
+        mask = batch["response_mask"]
+        value = batch["reward"] * mask.sum(1)
+        batch["advantage"] = torch.where(mask, value[:, None], 0.0)
+        return batch
+
+
+class Signed(Component):
+    reads = ("advantage", "response_mask")
+    writes = ("surrogate",)
+
+    def forward(self, batch):
+        batch["surrogate"] = torch.where(batch["response_mask"], batch["advantage"], 0.0)
+        return batch
+
+
+def rows(**entries):
+    mask = torch.tensor([[True, False], [True, True]])
+    return TensorDict({"response_mask": mask} | entries, batch_size=[2])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.float32])
+def test_a_mask_of_numbers_is_a_mask(dtype):
+    batch = rows(reward=torch.tensor([3.0, 5.0]))
+    batch["response_mask"] = batch["response_mask"].to(dtype)
+
+    result = Weighted()(batch)
+
+    assert result["advantage"].tolist() == [[3.0, 0.0], [10.0, 10.0]]
+    # It is the batch that came in, and what was only read is as it was.
+    assert result is batch
+    assert batch["response_mask"].dtype == dtype
+
+
+@pytest.mark.parametrize("value", [0.5, 2.0, float("nan")])
+def test_a_mask_of_other_numbers_is_refused_by_name(value):
+    batch = rows(reward=torch.zeros(2))
+    batch["response_mask"] = torch.tensor([[1.0, 0.0], [value, 1.0]])
+
+    with pytest.raises(ConfigError, match=r"Weighted: 'response_mask' has dtype float32 .* bool"):
+        Weighted()(batch)
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 1)])
+def test_one_advantage_a_row_goes_along_the_row_where_a_batch_is_square(shape):
+    # Two rows of two tokens: broadcasting would give [[3, 0], [3, 5]].
+    result = Signed()(rows(advantage=torch.tensor([3.0, 5.0]).view(shape)))
+
+    assert result["surrogate"].tolist() == [[3.0, 0.0], [5.0, 5.0]]
+
+
+def test_a_reward_in_a_column_is_one_a_row():
+    # [2, 1] times [2] would be [2, 2].
+    result = Weighted()(rows(reward=torch.tensor([[3.0], [5.0]])))
+
+    assert result["advantage"].tolist() == [[3.0, 0.0], [10.0, 10.0]]
+
+
+def test_another_shape_is_refused_by_name():
+    with pytest.raises(ShapeError, match=r"Weighted: 'reward' has shape \[2, 2\], but it is \[B\]"):
+        Weighted()(rows(reward=torch.zeros(2, 2)))
+
+
+def test_floats_where_ids_belong_are_refused():
+    batch = TensorDict({"group_id": torch.tensor([0.5, 1.0])}, batch_size=[2])
+
+    with pytest.raises(ConfigError, match=r"Mine: 'group_id' has dtype float32, but it is int64"):
+        canonical("Mine", batch, ["group_id"])
+
+
+def test_a_sequence_ratio_of_half_floats_is_taken_in_float32_with_its_gradient():
+    # Log-ratios -2^-8, 0, 0, 0: the mean is -2^-10, whose exp rounds to 1 in bfloat16.
+    new, old = -0.5 - 2.0**-8, -0.5
+    log_probs = torch.tensor([[new, old, old, old]], dtype=torch.bfloat16, requires_grad=True)
+    batch = TensorDict(
+        {
+            "log_probs": log_probs,
+            "old_log_probs": torch.full((1, 4), old, dtype=torch.bfloat16),
+            "response_mask": torch.ones(1, 4, dtype=torch.int64),
+        },
+        batch_size=[1],
+    )
+
+    ratio = SequenceRatio()(batch)["ratio"]
+    ratio.sum().backward()
+
+    assert ratio.dtype == torch.float32
+    assert ratio[0].tolist() == pytest.approx([0.99902391] * 4, abs=1e-7)  # exp(-2^-10)
+    # The four ratios move by s / 4 each with a token: 0.999, as bfloat16 holds it.
+    assert log_probs.grad.float()[0].tolist() == pytest.approx([1.0] * 4, abs=4e-3)
+
+
+def test_what_a_loss_prepares_sees_it_as_well():
+    loss = PolicyLoss(ratio=SequenceRatio(), trust_region=NoTrustRegion(), reduction=TokenMean())
+    batch = rows(advantage=torch.tensor([3.0, 5.0]))
+    batch["response_mask"] = batch["response_mask"].float()
+
+    prepared = loss.prepare(loss.view(batch))
+
+    third = pytest.approx(1 / 3)
+    assert prepared["loss_weight"].tolist() == [[third, 0.0], [third, third]]
+
+
+def test_a_canonical_batch_is_the_one_that_is_handed_on():
+    batch = example_batch(["reward", "response_mask", "group_id", "rewards"])
+
+    assert canonical("Mine", batch, [*batch.keys(), "value"]) is batch
+
+
+def test_under_another_name_it_holds_as_well():
+    batch = rows(shaped=torch.tensor([[3.0], [5.0]], dtype=torch.bfloat16))
+
+    result = Weighted().set_keys(reward="shaped")(batch)
+
+    assert result["advantage"].tolist() == [[3.0, 0.0], [10.0, 10.0]]
+    assert result["shaped"].dtype == torch.bfloat16
+    assert "reward" not in result.keys()
+
+
+def test_a_component_that_looks_past_its_view_is_caught():
+    class Past(Weighted):
+        def view(self, batch):
+            return batch
+
+    with pytest.raises(ContractError):
+        check_component(Past())
