@@ -22,7 +22,8 @@ class Part(Component):
             quantile, a searched bound). :meth:`prepare` computes them from a no-gradient forward
             pass before the split into micro-batches.
         from_model: :meth:`prepare` needs model outputs, not data alone.
-        filters: it drops or reweights tokens: even on-policy the gradient is not the plain one.
+        changes_on_policy_gradient: it drops or reweights tokens, so that even on-policy the
+            gradient is not the plain one.
         has_own_gradient: it adds a term that does not vanish at zero advantage.
     """
 

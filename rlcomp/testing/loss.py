@@ -34,10 +34,11 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
       response changes nothing
     - of a :class:`RowLoss`: a unit without a valid row changes nothing, nor does it count
     - a zero advantage gives no gradient; not asked of losses that read ``entropy``, ``value`` or
-      ``ref_log_probs``, which add terms of their own, nor of those with a part that ``has_own_gradient``
+      ``ref_log_probs``, which add terms of their own, nor of those with a part that
+      ``has_own_gradient``
     - at ratio 1 the gradient is ``-advantage * loss_weight``, beside what a zero advantage gives;
       a loss without ``old_log_probs`` is always at ratio 1; not asked of losses with a part that
-      takes tokens out (``filters``)
+      drops or reweights tokens (``changes_on_policy_gradient``)
 
     Laws about keys the loss does not read are skipped.
 
