@@ -10,12 +10,16 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import NonNegativeInt, problem
 from rlcomp.errors import nearest
+from rlcomp.wiring.insert import inserted
 from rlcomp.wiring.reader import BROKEN, Node, Reader
 
 
 @dataclass
 class PhasePlan:
-    """One phase: how many steps, which stages, and what runs every so many steps."""
+    """One phase: how many steps, which stages, and what runs every so many steps.
+
+    ``without`` and ``insert`` are resolved: ``stages`` is the list that runs.
+    """
 
     steps: int
     stages: list[Any]
@@ -63,19 +67,39 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
         if body is not BROKEN:
             reader.fail(f"{where} is {body!r}: must be {{steps: ..., stages: [...]}}")
         return PhasePlan(0, [], {})
-    known = {"steps", "stages", "every"}
+    known = {"steps", "stages", "without", "insert", "every"}
     for key in body:
         if key not in known:
             reader.fail(f"{where}.{key}: unknown{nearest(str(key), known)}")
-    steps, stages = body.get("steps"), body.get("stages")
+    steps = body.get("steps")
     fault = problem(NonNegativeInt, steps)
     if fault and steps is not BROKEN:
         reader.fail(f"{where}.steps is {steps!r}: {fault}; set {where}.steps=...")
+    count = steps if isinstance(steps, int) and not fault else 0
+    return PhasePlan(count, _stages(reader, where, body), _every(reader, where, body.get("every")))
+
+
+def _stages(reader: Reader, where: str, body: dict[str, Any]) -> list[Any]:
+    stages = body.get("stages")
     if stages is not BROKEN and (not isinstance(stages, list) or not stages):
         reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
     listed = stages if isinstance(stages, list) else []
-    count = steps if isinstance(steps, int) and not fault else 0
-    return PhasePlan(count, listed, _every(reader, where, body.get("every")))
+    kept = _without(reader, f"{where}.without", listed, body.get("without"))
+    return inserted(reader, f"{where}.insert", kept, body.get("insert"))
+
+
+def _without(reader: Reader, where: str, stages: list[Any], names: object) -> list[Any]:
+    """The stages but for those named."""
+    if names is None or names is BROKEN:
+        return stages
+    known = {stage.path for stage in stages if isinstance(stage, Node)}
+    if not isinstance(names, list):
+        reader.fail(f"{where} is {names!r}: must be a list of stages")
+        return stages
+    for name in names:
+        if name not in known and stages and BROKEN not in (name, *stages):
+            reader.fail(f"{where} is {name!r}: there is no such stage{nearest(str(name), known)}")
+    return [stage for stage in stages if not isinstance(stage, Node) or stage.path not in names]
 
 
 def _every(reader: Reader, where: str, body: object) -> dict[str, tuple[int, Any]]:

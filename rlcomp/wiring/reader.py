@@ -58,6 +58,7 @@ class Reader:
     def __init__(self, config: DictConfig) -> None:
         self.config = config
         self.errors: list[str] = []
+        self.wrapped: dict[str, str] = {}  # which entry of insert put stages into a node
         self._read: dict[Path, Any] = {}
         self._open: list[Path] = []
 

@@ -191,6 +191,25 @@ def test_a_loss_of_others_states_no_equation(describe):
     assert text == "loss  ClipPPOLoss: states no equation\n"
 
 
+def test_a_users_own_option_adds_a_stage_by_its_name(tmp_path, describe, monkeypatch):
+    part = "from rlcomp.component import Component\n\n\nclass Mine(Component):\n"
+    part += "    reads = ('reward',)\n    writes = ('reward',)\n"
+    (tmp_path / "own_stage.py").write_text(part)
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "on.yaml").write_text(
+        "# @package _global_\naudit: {_target_: own_stage.Mine}\n"
+        "phases: {rl: {insert: {audit: {after: shaping}}}}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    text, error, code = describe("+audit=on", "-cd", str(tmp_path))
+
+    assert (error, code) == ("", 0)
+    assert cells(text, "audit") == ["audit", "Mine", "reward[B]", "reward[B]"]
+    first = [line.split()[0] for line in text.partition("phase rl")[2].splitlines() if line.split()]
+    assert first.index("reward") < first.index("audit") < first.index("old_log_probs")
+
+
 def test_a_description_imports_no_torch():
     code = """
 import sys

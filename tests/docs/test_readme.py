@@ -76,7 +76,7 @@ def directory(tmp_path_factory):
     """A directory with the files that the README shows, importable."""
     where = tmp_path_factory.mktemp("readme")
     for block in (*blocks("python"), *blocks("yaml")):
-        name = re.match(r"# (\S+\.(?:py|yaml))\n", block)
+        name = re.match(r"(?:# @package \S+\n)?# (\S+\.(?:py|yaml))\n", block)
         if name:
             (where / name[1]).parent.mkdir(parents=True, exist_ok=True)
             (where / name[1]).write_text(block)

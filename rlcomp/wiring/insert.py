@@ -1,0 +1,175 @@
+"""Stages inserted into the list of a phase by name: after one, before one, or around several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlcomp.errors import nearest
+from rlcomp.wiring.reader import BROKEN, Node, Reader
+
+PLACES = ("after", "before", "around")
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """One stage and its place.
+
+    Attributes:
+        where: config path of the entry.
+        stage: the node that is inserted.
+        place: ``after`` or ``before`` the anchor, or ``around`` the first to the last one.
+        anchors: names of stages: one, or the first and the last.
+    """
+
+    where: str
+    stage: Node
+    place: str
+    anchors: tuple[str, ...]
+
+
+def inserted(reader: Reader, where: str, stages: Sequence[Any], body: object) -> list[Any]:
+    """A list of stages with those of ``insert`` in their places.
+
+    Args:
+        reader: of the config; collects the mistakes.
+        where: config path of ``insert``.
+        stages: the list as it is written.
+        body: ``{mine: {after: reward}}``, as it was read.
+    """
+    if body is None or body is BROKEN:
+        return list(stages)
+    if not isinstance(body, dict):
+        reader.fail(f"{where} is {body!r}: must be {{name: {{after: stage}}}}")
+        return list(stages)
+    there = [stage.path for stage in stages if isinstance(stage, Node)]
+    entries = [_insertion(reader, f"{where}.{name}", str(name), body[name], there) for name in body]
+    inserter = Inserter(reader, [entry for entry in entries if entry is not None])
+    return inserter.run(stages, where)
+
+
+def _insertion(
+    reader: Reader, where: str, name: str, place: object, there: Sequence[str]
+) -> Insertion | None:
+    if place is None or place is BROKEN or (found := _anchors(reader, where, place)) is None:
+        return None
+    kind, anchors = found
+    stage = reader.named(name, where.rpartition(".")[0])
+    if not isinstance(stage, Node):
+        return None
+    if stage.path in there:
+        reader.fail(f"{where}: '{stage.path}' is among the stages already; insert another node")
+        return None
+    for anchor in anchors:
+        if there.count(anchor) > 1:
+            reader.fail(f"{where}.{kind} is {anchor!r}: it stands several times among the stages")
+            return None
+    return Insertion(where, stage, kind, anchors)
+
+
+def _anchors(reader: Reader, where: str, place: object) -> tuple[str, tuple[str, ...]] | None:
+    """Where an entry wants to stand, and beside which stages."""
+    if not isinstance(place, dict) or len(place) != 1 or next(iter(place)) not in PLACES:
+        remedy = "must be one of {after: stage}, {before: stage}, {around: [first, last]}"
+        reader.fail(f"{where} is {place!r}: {remedy}")
+        return None
+    ((kind, given),) = place.items()
+    anchors = tuple(given) if isinstance(given, list) else (given,)
+    size = 2 if kind == "around" else 1
+    if given is BROKEN:
+        return None
+    if len(anchors) != size or not all(isinstance(anchor, str) for anchor in anchors):
+        wanted = "[first, last], two names of stages" if size > 1 else "the name of a stage"
+        reader.fail(f"{where}.{kind} is {given!r}: must be {wanted}")
+        return None
+    return str(kind), anchors
+
+
+class Inserter:
+    """Puts stages into their places, whatever the order they are written in."""
+
+    def __init__(self, reader: Reader, insertions: Sequence[Insertion]) -> None:
+        self.reader = reader
+        self.waiting = list(insertions)
+        self.inside: dict[str, str] = {}
+
+    def run(self, stages: Sequence[Any], where: str) -> list[Any]:
+        """The finished list: single stages first, then what stands around several."""
+        found = self._expanded(stages)
+        while wrapper := next((w for w in self.waiting if self._span(w, found)), None):
+            self.waiting.remove(wrapper)
+            first, last = self._span(wrapper, found) or (0, 0)
+            self._enclose(wrapper, found[first : last + 1])
+            found[first : last + 1] = self._with_neighbours(wrapper.stage)
+        self._complain(found, where)
+        return found
+
+    def _expanded(self, stages: Sequence[Any]) -> list[Any]:
+        return [item for stage in stages for item in self._with_neighbours(stage)]
+
+    def _with_neighbours(self, stage: object) -> list[Any]:
+        """A stage between those inserted before and after it, each with its own neighbours."""
+        path = stage.path if isinstance(stage, Node) else None
+        near = [entry for entry in self.waiting if entry.anchors == (path,)]
+        self.waiting = [entry for entry in self.waiting if entry not in near]
+        before, after = (
+            self._expanded([entry.stage for entry in near if entry.place == place])
+            for place in ("before", "after")
+        )
+        return [*before, stage, *after]
+
+    def _span(self, entry: Insertion, stages: Sequence[Any]) -> tuple[int, int] | None:
+        """Index of the first and the last stage that an entry stands around, if they are there."""
+        paths = [stage.path if isinstance(stage, Node) else "" for stage in stages]
+        if entry.place != "around" or not {*entry.anchors} <= {*paths}:
+            return None
+        first, last = map(paths.index, entry.anchors)
+        return (first, last) if first <= last else None
+
+    def _enclose(self, wrapper: Insertion, enclosed: Sequence[Any]) -> None:
+        node = wrapper.stage
+        own = node.arguments.get("stages")
+        if own is BROKEN:
+            return
+        if node.path in self.reader.wrapped:
+            other = self.reader.wrapped[node.path]
+            told = f"{wrapper.where}: '{node.path}' stands around others in {other}"
+            self.reader.fail(f"{told}; use another node here")
+        self.reader.wrapped[node.path] = wrapper.where
+        node.arguments["stages"] = [*enclosed, *self._expanded(own if own else [])]
+        self.inside |= {stage.path: node.path for stage in _nodes(node.arguments["stages"])}
+
+    def _complain(self, stages: Sequence[Any], where: str) -> None:
+        """A message for every entry that found no place."""
+        waiting = {entry.stage.path: entry for entry in self.waiting}
+        known = {stage.path for stage in _nodes(stages)} | {*waiting}
+        for entry in self.waiting:
+            for anchor in entry.anchors:
+                told = f"{entry.where}.{entry.place} is {anchor!r}"
+                if anchor in self.inside:
+                    self.reader.fail(f"{told}: it stands inside '{self.inside[anchor]}'")
+                elif anchor not in known:
+                    self.reader.fail(f"{told}: there is no such stage{nearest(anchor, known)}")
+            if circle := _circle(entry.stage.path, waiting):
+                self.reader.fail(f"{where} is circular: {' -> '.join(circle)}")
+            if entry.place == "around" and {*entry.anchors} <= known - {*waiting}:
+                first, last = entry.anchors
+                self.reader.fail(f"{entry.where}.around: '{first}' stands behind '{last}'")
+
+
+def _nodes(stages: Sequence[Any]) -> Iterator[Node]:
+    return (stage for stage in stages if isinstance(stage, Node))
+
+
+def _circle(name: str, waiting: dict[str, Insertion]) -> list[str]:
+    """The names on a way along anchors from a stage back to it, from the first in the alphabet."""
+    ways = [[name, anchor] for anchor in waiting[name].anchors]
+    while ways:
+        way = ways.pop()
+        if way[-1] == name:
+            start = way.index(min(way))
+            return [*way[start:-1], *way[:start], way[start]]
+        if way[-1] in waiting and way[-1] not in way[:-1]:
+            ways += [[*way, anchor] for anchor in waiting[way[-1]].anchors]
+    return []
