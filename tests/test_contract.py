@@ -166,7 +166,7 @@ def folder(tmp_path_factory):
     """A pretrained model, the rows of a task, and a module with a reward function."""
     from transformers import AutoModelForSequenceClassification
 
-    from rlcomp.model.build import causal_lm
+    from rlcomp.testing import tiny_model
     from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
     where = tmp_path_factory.mktemp("given")
@@ -175,21 +175,11 @@ def folder(tmp_path_factory):
     (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
     lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
     (where / "text.txt").write_text("".join(lines))
-    size = {
-        "architecture": "qwen2",
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-        "intermediate_size": 24,
-        "tie_word_embeddings": False,
-        "vocab_size": None,
-    }
     tokenizer = character_tokenizer(characters="0123456789+=")
-    model = causal_lm(tokenizer=tokenizer, context_length=32, **size)
+    model = tiny_model(tokenizer, context_length=32)
     model.save_pretrained(where / "model")
     tokenizer.save_pretrained(where / "tokenizer")
-    reader = causal_lm(tokenizer=byte_tokenizer(), context_length=2048, **size)
+    reader = tiny_model(byte_tokenizer(), context_length=2048)
     reader.save_pretrained(where / "bytes")
     byte_tokenizer().save_pretrained(where / "bytes")
     # Of bytes: it reads whatever a policy writes. One output, so that no label has to be named.

@@ -12,10 +12,10 @@ from tensordict.nn import TensorDictModule
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors
 from rlcomp.interfaces.collector import Collector
-from rlcomp.model.build import causal_lm
 from rlcomp.run.check_flow import built_flow, check_built
 from rlcomp.run.phase import Phase
 from rlcomp.run.stages import Branch, Every, Nothing, Refill, Sequence
+from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config
@@ -334,9 +334,8 @@ def rows(tmp_path_factory):
     text = "".join(f"Line {n} of a text that is long enough.\n" for n in range(300))
     (file.parent / "text.txt").write_text(text)
     tokenizer = byte_tokenizer()
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    more = {"num_key_value_heads": 2, "intermediate_size": 16, "context_length": 2048}
-    causal_lm(tokenizer=tokenizer, **size, **more).save_pretrained(file.parent)
+    model = tiny_model(tokenizer, intermediate_size=16, context_length=2048)
+    model.save_pretrained(file.parent)
     tokenizer.save_pretrained(file.parent)
     return file
 
