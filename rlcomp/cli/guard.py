@@ -9,13 +9,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hydra.errors import HydraException, OverrideParseException
-from omegaconf import OmegaConf
+from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.errors import Interrupted, UserError, nearest
+from rlcomp.errors import Interrupted, UserError
 from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.explain import explain_composition, keys_below
 
 EXIT_USER, EXIT_INTERRUPTED, EXIT_KILLED = 2, 75, 130
 
@@ -45,28 +44,7 @@ def explain(error: Exception) -> str:
     if not isinstance(error, (HydraException, OmegaConfBaseException)):
         # A mistake that only shows while a stage runs carries a note that says which.
         return "\n".join([str(error), *getattr(error, "__notes__", [])])
-    if isinstance(error, OverrideParseException):
-        told = error.message.splitlines()[0]
-        return f"{error.override}: cannot be read ({told}); quote the value: 'key=\"value\"'"
-    text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    missing = re.search(r"Could not find '([^']+)'", text)
-    if missing:
-        group, _, option = missing.group(1).rpartition("/")
-        return f"{group}={option}: there is no such option{nearest(option, _options(group))}"
-    key = next((line.split()[-1] for line in lines if line.startswith("full_key:")), None)
-    if key and "is not in struct" in text:
-        parent, _, name = key.rpartition(".")
-        known = nearest(name, _keys(parent))
-        return f"{key} is not in the config{known}; a + before it adds a new key"
-    noise = ("full_key:", "object_type=", "reference_", "See https")
-    return "\n".join(line for line in lines if not line.startswith(noise))
-
-
-def _options(group: str) -> list[str]:
-    """The options of a group, of ours and of the user's config directory."""
-    places = [config_directory(), *map(Path, user_directories())]
-    return [file.stem for place in places for file in (place / group).glob("*.yaml")]
+    return explain_composition(error, user_directories(), _keys)
 
 
 def user_directories() -> list[str]:
@@ -87,9 +65,7 @@ def _keys(parent: str) -> list[str]:
             choices.pop()
     else:
         config = compose_config([], user_directories())
-    node = OmegaConf.select(config, parent, throw_on_missing=False) if parent else config
-    groups = [entry.name for entry in config_directory().iterdir() if entry.is_dir()]
-    return [str(key) for key in node or []] + (groups if not parent else [])
+    return keys_below(config, parent)
 
 
 def check_packages() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import hydra
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
@@ -15,8 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.arguments import NonEmptyText, problem
 from rlcomp.cli.guard import explain, guard, user_directories
 from rlcomp.cli.help import help_text
-from rlcomp.errors import ConfigError, Interrupted, UserError
+from rlcomp.errors import ConfigError, ConfigErrors, Interrupted, UserError
 from rlcomp.io.outcome import failure_kept
+from rlcomp.sweep.job_configs import REFUSED, hidden, sift
 from rlcomp.sweep.jobs import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.options import config_directory
@@ -86,15 +91,40 @@ def _app() -> None:
     jobs = Jobs()
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
     try:
-        app(jobs)()
+        try:
+            app(jobs)()
+        except HydraException:
+            words = [] if jobs.started else unknown_to_sweep(sys.argv[1:])
+            if not words:
+                raise
+            with hidden(words):
+                app(jobs)()
     except (OSError, ValueError, Interrupted) as error:
         raise jobs.describe_error(error) from error
     if jobs.failed:
         raise jobs.failed[0]
 
 
+def unknown_to_sweep(words: Sequence[str]) -> list[str]:
+    """The overrides that a sweep's own config does not know: jobs with other choices may."""
+    given = get_args_parser().parse_args(words)
+    if not given.multirun:
+        return []
+    place = create_config_search_path(str(config_directory()))
+    for directory in user_directories():
+        own, anchor = f"file://{Path(directory).resolve()}", SearchPathQuery(provider="schema")
+        place.prepend(provider="command-line", path=own, anchor=anchor)
+    loader = ConfigLoaderImpl(place)
+    _, refused = sift(
+        lambda texts: loader.load_configuration("config", texts, RunMode.MULTIRUN), given.overrides
+    )
+    return [text for text, _ in refused]
+
+
 def run_job(config: DictConfig) -> None:
     """One run, or one job of a sweep."""
+    if refused := HydraConfig.get().job.env_set.get(REFUSED):
+        raise ConfigErrors(refused.splitlines())
     OmegaConf.set_struct(config, False)
     if fault := problem(NonEmptyText, config.directory):
         raise ConfigError(f"directory is {config.directory!r}: {fault}; set directory=...")

@@ -46,6 +46,16 @@ def overrides_of(
     }
 
 
+def texts_of(override: Override) -> list[str]:
+    """An override as it is written, for each of its values; of an interval its start."""
+    key = override.get_key_element()
+    if override.is_sweep_override():
+        if override.is_discrete_sweep():
+            return [f"{key}={value}" for value in override.sweep_string_iterator()]
+        return [f"{key}={getattr(override.value(), 'start', None)}"]
+    return [f"{key}={override.get_value_element_as_str()}"]
+
+
 def plain_key(key: str) -> str:
     """The key of an override without its ``+`` or ``~`` prefix.
 

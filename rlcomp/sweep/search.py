@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.errors import ConfigError, Interrupted, UserError, nearest, require
+from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
 from rlcomp.sweep.space import Space
 
 
@@ -72,6 +73,7 @@ class Search(Sweeper, metaclass=_Kind):
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
         """Called by Hydra."""
+        hydra_context = each_by_itself(hydra_context)
         self.hydra_context = hydra_context
         self.config = config
         self.launcher = Plugins.instance().instantiate_launcher(
@@ -85,9 +87,13 @@ class Search(Sweeper, metaclass=_Kind):
             ConfigError: nothing is to be searched, or runs do not record the metric.
             UserError: every trial failed.
         """
-        asked = [*(f"{key}={value}" for key, value in self.params.items()), *arguments]
-        space = Space(asked, self.hydra_context.config_loader)  # type: ignore[union-attr]
-        directory = Path(self.config.hydra.sweep.dir)  # type: ignore[union-attr]
+        assert self.config is not None
+        assert self.hydra_context is not None
+        whole = unhidden(arguments, self.config)
+        asked = [*(f"{key}={value}" for key, value in self.params.items()), *whole]
+        check_known(asked, self.hydra_context, self.config)
+        space = Space(asked, self.hydra_context.config_loader)
+        directory = Path(self.config.hydra.sweep.dir)
         directory.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(self.config, directory / "multirun.yaml")
         study = self._study(directory, asked)
@@ -134,7 +140,6 @@ class Search(Sweeper, metaclass=_Kind):
     def _run(self, trials: Sequence[Sequence[Sequence[str]]], first: int) -> list[float | None]:
         """Launch the jobs of some trials; the value of each, None if it failed."""
         jobs = [job for trial in trials for job in trial]
-        self.validate_batch_is_legal(jobs)
         seeds = len(trials[0])
         results = self.launcher.launch(jobs, initial_job_idx=first * seeds)  # type: ignore[union-attr]
         values = [self._value(result) for result in results]
@@ -187,12 +192,16 @@ def _failed() -> dict[str, object]:
 
 
 def offer_search() -> None:
-    """Make ``hydra/sweeper=optuna`` an option."""
+    """Make ``hydra/sweeper=optuna`` an option, and our grid the sweeper of every other sweep."""
     folder = str(Path(__file__).parent / "plugins")
     if folder not in sys.path:
         sys.path.append(folder)
     target = "hydra_plugins.rlcomp_search.OptunaSearch"
     Plugins.instance().register(get_class(target))
+    # Not before: looking for plugins, Hydra loads the sweeper that ours inherits from once more.
+    from rlcomp.sweep.grid import offer_grid
+
+    offer_grid()
     arguments = list(inspect.signature(Search.__init__).parameters.values())[1:]
     node = {"_target_": target} | {argument.name: argument.default for argument in arguments}
     ConfigStore.instance().store(group="hydra/sweeper", name="optuna", node=node)

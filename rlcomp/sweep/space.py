@@ -9,7 +9,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.types import IntervalSweep, Override
 
 from rlcomp.errors import ConfigError
-from rlcomp.sweep.jobs import overrides_of
+from rlcomp.sweep.jobs import overrides_of, texts_of
 
 
 class Space:
@@ -35,8 +35,8 @@ class Space:
             )
         if seeds is not None and seeds.is_sweep_override() and not seeds.is_discrete_sweep():
             raise ConfigError("seed is an interval: list the seeds of a trial, seed=0,1,2")
-        self.seeds = [""] if seeds is None else _every(seeds)
-        self.fixed = [_every(o)[0] for key, o in overrides.items() if key not in {*swept, "seed"}]
+        self.seeds = [""] if seeds is None else texts_of(seeds)
+        self.fixed = [texts_of(o)[0] for key, o in overrides.items() if key not in {*swept, "seed"}]
 
     def jobs(self, trial: Any) -> list[list[str]]:  # noqa: ANN401
         """The overrides of every run of a trial, one a seed.
@@ -49,14 +49,6 @@ class Space:
             for key, override in self.searched.items()
         ]
         return [[*chosen, *self.fixed, *([seed] if seed else [])] for seed in self.seeds]
-
-
-def _every(override: Override) -> list[str]:
-    """An override as it is written, for each of its values."""
-    key = override.get_key_element()
-    if override.is_sweep_override():
-        return [f"{key}={value}" for value in override.sweep_string_iterator()]
-    return [f"{key}={override.get_value_element_as_str()}"]
 
 
 def _suggested(trial: Any, key: str, override: Override) -> object:  # noqa: ANN401

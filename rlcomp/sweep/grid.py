@@ -1,0 +1,47 @@
+"""Hydra's own sweeper, for jobs whose configs have different keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.types import HydraContext, TaskFunction
+from hydra.utils import get_class
+from omegaconf import DictConfig
+
+from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
+
+TARGET = "hydra_plugins.rlcomp_search.BasicSweeper"
+
+
+class Grid(BasicSweeper):
+    """All combinations of what has several values. An override has to fit one job at least."""
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        """Called by Hydra."""
+        context = each_by_itself(hydra_context)
+        super().setup(hydra_context=context, task_function=task_function, config=config)
+
+    def sweep(self, arguments: list[str]) -> Any:  # noqa: ANN401
+        """Run all jobs."""
+        assert self.config is not None
+        assert self.hydra_context is not None
+        whole = unhidden(arguments, self.config)
+        check_known([*self._parse_config(), *whole], self.hydra_context, self.config)
+        return super().sweep(whole)
+
+    def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
+        """Nothing: each job is checked by itself when it starts."""
+        del batch
+
+
+def offer_grid() -> None:
+    """Take the place of Hydra's own sweeper."""
+    Plugins.instance().register(get_class(TARGET))
+    node = BasicSweeperConf(_target_=TARGET)
+    ConfigStore.instance().store(group="hydra/sweeper", name="basic", node=node, provider="rlcomp")

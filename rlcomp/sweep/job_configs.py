@@ -1,0 +1,179 @@
+"""Composes the config of each job of a sweep by itself: one bad job does not end the others."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from hydra.types import HydraContext
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from rlcomp.errors import ConfigError, ConfigErrors, nearest
+from rlcomp.sweep.jobs import overrides_of, texts_of
+from rlcomp.wiring.explain import explain_composition, keys_below
+
+Refused = list[tuple[str, Exception]]
+# Where a job finds that its config could not be composed: Hydra hands env_set to every job.
+REFUSED = "RLCOMP_REFUSED"
+_ERRORS = (HydraException, OmegaConfBaseException)
+
+
+def sift(
+    compose: Callable[[list[str]], DictConfig], overrides: Sequence[str]
+) -> tuple[DictConfig, Refused]:
+    """Compose with those overrides that the config knows.
+
+    Args:
+        compose: gives the config of a list of overrides.
+        overrides: as on the command line.
+
+    Returns:
+        The config, and each override that was refused with the error.
+
+    Raises:
+        HydraException: no config composes, whatever is left out.
+    """
+    kept = list(overrides)
+    refused: Refused = []
+    while True:
+        try:
+            return compose(kept), refused
+        except _ERRORS as error:
+            culprit = _culprit(compose, kept, error)
+            if culprit is None:
+                raise
+            kept.remove(culprit)
+            refused.append((culprit, error))
+
+
+def _culprit(
+    compose: Callable[[list[str]], DictConfig], texts: Sequence[str], error: Exception
+) -> str | None:
+    """The override that an error is about: the one it names, or without which it is another."""
+    for text in texts:
+        key = text.partition("=")[0].lstrip("+~")
+        if f"'{key}'" in str(error) or text in str(error):
+            return text
+    for text in reversed(texts):
+        try:
+            compose([other for other in texts if other != text])
+        except _ERRORS as other:
+            if str(other) == str(error):
+                continue
+        return text
+    return None
+
+
+class JobConfigs(ConfigLoaderImpl):
+    """Hydra's loader; a job with an override that it does not know fails when it starts."""
+
+    def load_sweep_config(
+        self, master_config: DictConfig, sweep_overrides: list[str]
+    ) -> DictConfig:
+        """The config of a job, with a note where overrides of it were refused."""
+        config, refused = self.sifted(master_config, sweep_overrides)
+        if refused:
+            told = refusals(refused, [config])
+            with open_dict(config):
+                config.hydra.job.env_set[REFUSED] = told.replace("${", "\\${")
+                config.hydra.overrides.task = list(sweep_overrides)
+        return config
+
+    def sifted(self, master: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, Refused]:
+        """The config of a job without the overrides that it does not know, and these."""
+        load = super().load_sweep_config
+        return sift(lambda texts: load(master, texts), overrides)
+
+
+def each_by_itself(context: HydraContext) -> HydraContext:
+    """The same context, in which a job's config is composed by :class:`JobConfigs`."""
+    loader: Any = context.config_loader
+    return HydraContext(JobConfigs(loader.config_search_path), context.callbacks)
+
+
+def refusals(refused: Refused, configs: Sequence[DictConfig]) -> str:
+    """What is wrong with overrides, with the nearest names of some configs."""
+
+    def keys(parent: str) -> list[str]:
+        return [key for config in configs for key in keys_below(config, parent) if key != "hydra"]
+
+    sources = OmegaConf.select(configs[-1], "hydra.runtime.config_sources", default=[])
+    own = [source.path for source in sources if source.provider not in ("main", "hydra", "schema")]
+    return "\n".join(explain_composition(error, own, keys) for _, error in refused)
+
+
+def check_known(arguments: Sequence[str], context: HydraContext, master: DictConfig) -> None:
+    """Refuse what no job of a sweep knows, before the first job.
+
+    One job is composed for each combination of the options that are swept, until every override
+    was known once.
+
+    Args:
+        arguments: overrides of the sweep.
+        context: of :func:`each_by_itself`.
+        master: the sweep's own config.
+
+    Raises:
+        ConfigErrors: an override that no job knows, or an option that is not there.
+    """
+    loader: Any = context.config_loader
+    overrides = overrides_of(arguments, loader)
+    rows = [_choices(override, loader, master) for override in overrides.values()]
+    unknown, configs, errors = set(overrides), [], {}
+    for job in itertools.product(*rows):
+        config, refused = loader.sifted(master, list(job))
+        configs.append(config)
+        errors = dict(refused)
+        given = dict(zip(job, overrides, strict=True))
+        unknown &= {given[text] for text in errors}
+        if not unknown:
+            return
+    told = [(text, error) for text, error in errors.items() if given[text] in unknown]
+    raise ConfigErrors(refusals(told, configs).splitlines())
+
+
+def _choices(override: Override, loader: ConfigLoaderImpl, master: DictConfig) -> list[str]:
+    """The texts of an override that jobs are composed with: all options of a group, else one."""
+    texts, group = texts_of(override), override.key_or_group
+    if not override.is_sweep_override() or not override.is_discrete_sweep():
+        return texts
+    own = [str(text) for text in master.hydra.overrides.hydra]
+    options = loader.get_group_options(group, config_name="config", overrides=own)
+    for option in [text.partition("=")[2] for text in texts] if options else []:
+        if option not in (*options, "null") and "/" not in option and option[:1] not in "['\"":
+            known = nearest(option, options)
+            raise ConfigError(f"{group}={option}: there is no such option{known}")
+    return texts if options else texts[:1]
+
+
+_HIDDEN: list[str] = []
+_ARGV: list[str] = []
+
+
+@contextmanager
+def hidden(words: Sequence[str]) -> Iterator[None]:
+    """Keeps words of the command line from the sweep's own config, for its jobs."""
+    _HIDDEN[:], _ARGV[:] = words, sys.argv
+    sys.argv = [word for word in sys.argv if word not in words]
+    try:
+        yield
+    finally:
+        sys.argv = list(_ARGV)
+        _HIDDEN.clear()
+
+
+def unhidden(arguments: Sequence[str], master: DictConfig) -> list[str]:
+    """The overrides of a sweep with those that were hidden from its own config."""
+    whole = [*arguments, *_HIDDEN]
+    if _HIDDEN:
+        with open_dict(master):
+            master.hydra.overrides.task = whole
+        sys.argv = list(_ARGV)
+    return whole
