@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
 
 from rlcomp.arguments import Checked
 from rlcomp.arguments import check_arguments as check_arguments
@@ -118,8 +119,11 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
                 f"{type(self).__name__} reads {missing[0]!r}, the batch has {sorted(batch.keys())}"
             )
         view = self.view(batch)
+        given = {} if view is batch else dict(view.items())
         result = typing.cast("TensorDict", super().__call__(view))
-        return result if view is batch else _handed_back(self, batch, view, result)
+        if view is batch or (result is not view and not self.renames):
+            return result
+        return _handed_back(self, batch if result is view else None, given, result)
 
     def view(self, batch: TensorDict) -> TensorDict:
         """The batch as passed to ``forward``: under the schema's names, with canonical entries."""
@@ -151,17 +155,22 @@ def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
 
 
 def _handed_back(
-    component: Component, batch: TensorDict, view: TensorDict, result: TensorDict
+    component: Component,
+    batch: TensorDict | None,
+    given: dict[Key, Tensor | TensorDict],
+    result: TensorDict,
 ) -> TensorDict:
-    """What ``forward`` wrote into its view, under this instance's names; keys only read stay."""
-    target = batch if result is view else result.exclude(*component.renames)
+    """What ``forward`` wrote, under this instance's names; in the batch where it wrote into a view.
+
+    Entries of the view that it, or a part it runs, left alone stay in the batch as they came.
+    """
     written = component._outputs()
-    only_read = component._inputs().difference(written)
+    target = result.exclude(*component.renames) if batch is None else batch
     for key in result.keys():
-        if key in written:
+        if key in component.renames and key not in written:
+            continue
+        if batch is None or given.get(key) is not result[key]:
             target[component.renames.get(key, key)] = result[key]
-        elif key not in component.renames and (key not in only_read or key not in target.keys()):
-            target[key] = result[key]
     return target
 
 
