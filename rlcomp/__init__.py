@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlcomp.text.tokenizer import character_tokenizer
     from rlcomp.wiring.build import Make
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOME = {
     "Component": "rlcomp.component",

@@ -27,7 +27,7 @@ def test_the_top_level_of_the_wheel_is_two_packages(wheel):
     assert {name.split("/")[0] for name in names} == {
         "rlcomp",
         "components",
-        "rlcomp-0.1.0.dist-info",
+        "rlcomp-0.2.0.dev0.dist-info",
     }
 
 

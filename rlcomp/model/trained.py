@@ -17,6 +17,7 @@ from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import read
+from rlcomp.wiring.renamed import of_version_0_1
 
 
 def trained_policy(path: Path) -> tuple[LanguageModel, DictConfig]:
@@ -35,6 +36,9 @@ def trained_policy(path: Path) -> tuple[LanguageModel, DictConfig]:
             f"{saved.path} has no config.yaml: build the policy and use restore()"
         )
     config = cast("DictConfig", OmegaConf.load(saved.path / "config.yaml"))
+    old = of_version_0_1(config)
+    if old is not None:
+        raise CheckpointError(f"{saved.path}: {old}; train it again, or take rlcomp 0.1")
     plan, _ = read(config)
     builder = Builder(plan, int(config.seed))
     policy = builder.build(plan.nodes["policy"]) if "policy" in plan.nodes else None

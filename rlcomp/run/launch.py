@@ -25,6 +25,7 @@ from rlcomp.run.program import run_phases
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.plan import PhasePlan, Plan
+from rlcomp.wiring.renamed import of_version_0_1
 
 
 def launch(config: DictConfig, plan: Plan) -> None:
@@ -152,6 +153,9 @@ def same_config(saved: Saved, config: DictConfig) -> None:
     if not file.is_file():
         return
     old = cast("DictConfig", OmegaConf.load(file))
+    renamed = of_version_0_1(old)
+    if renamed is not None:
+        raise CheckpointError(f"{saved.path}: {renamed}; choose another directory")
     paths = {p: v for p, v in changed(old, config).items() if p.split(".")[0] not in FREE}
     if paths:
         told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())

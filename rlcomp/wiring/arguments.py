@@ -10,6 +10,7 @@ from rlcomp.keys import prompt_keys
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import BROKEN, Node
+from rlcomp.wiring.renamed import new_name
 
 
 def check_arguments(plan: Plan) -> list[str]:
@@ -27,9 +28,9 @@ def _check_node(node: Node) -> list[str]:
         known = declaration.parameters.get(name)
         where = f"{node.path}.{name}"
         if known is None and not declaration.open_ended:
-            errors.append(
-                f"{where}: {kind} takes no such argument{nearest(name, declaration.parameters)}"
-            )
+            new = new_name(name)
+            hint = f"; it is now '{new}'" if new else nearest(name, declaration.parameters)
+            errors.append(f"{where}: {kind} takes no such argument{hint}")
         fault = problem(known.annotation, value) if known else None
         if fault and not _has_broken(value):
             errors.append(f"{where} is {_shown(value)}: {fault}; set {where}=...")

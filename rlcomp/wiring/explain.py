@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import nearest
 from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.renamed import new_name
 
 
 def explain_composition(
@@ -36,6 +37,11 @@ def explain_composition(
     key = next((line.split()[-1] for line in lines if line.startswith("full_key:")), None)
     if key and "is not in struct" in text:
         parent, _, name = key.rpartition(".")
+        new = new_name(name)
+        if new is not None:
+            return (
+                f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
+            )
         return (
             f"{key} is not in the config{nearest(name, keys(parent))}; a + before it adds a new key"
         )

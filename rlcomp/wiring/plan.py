@@ -12,6 +12,7 @@ from rlcomp.arguments import NonNegativeInt, problem
 from rlcomp.errors import nearest
 from rlcomp.wiring.insert import inserted
 from rlcomp.wiring.reader import BROKEN, Node, Reader
+from rlcomp.wiring.renamed import of_version_0_1
 
 
 @dataclass
@@ -41,6 +42,9 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     Returns:
         The plan, and every mistake found on the way (empty when all is well).
     """
+    old = of_version_0_1(config)
+    if old is not None:
+        return Plan({}, {}, {}), [old]
     reader = Reader(config)
     tree = {str(key): reader.value((key,)) for key in config if key != "phases"}
     phases = _phases(reader)

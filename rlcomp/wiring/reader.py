@@ -15,6 +15,7 @@ from omegaconf import Node as ConfigNode
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
 from rlcomp.errors import nearest
+from rlcomp.wiring.renamed import new_name
 
 Path = tuple[Any, ...]
 
@@ -84,7 +85,9 @@ class Reader:
         path = tuple(name.split("."))
         if self._at(path) is None:
             known = [key for key in self.config if key != "phases"]
-            return self.fail(f"{where}: no node '{name}'{nearest(name, map(str, known))}")
+            new = new_name(name)
+            hint = f"; it is now '{new}'" if new else nearest(name, map(str, known))
+            return self.fail(f"{where}: no node '{name}'{hint}")
         return self._part(self.value(path), name, where)
 
     def _part(self, found: object, name: str, where: str) -> object:

@@ -1,0 +1,96 @@
+"""Old names get one message with the new one."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from rlcomp.errors import CheckpointError, ConfigErrors
+from rlcomp.io.checkpoint import Saved
+from rlcomp.model.trained import trained_policy
+from rlcomp.run.launch import same_config
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.renamed import _TARGETS, new_target, of_version_0_1
+from rlcomp.wiring.resolve import plan_of
+
+OLD = {
+    "sampling": {"_target_": "rlcomp.generation.sampling.Sampling", "temperature": 1.0},
+    "tokenizer": {"_target_": "rlcomp.model.tokenizer.byte_tokenizer"},
+    "losses": [{"_target_": "components.proximal.rollout.FromRollout"}],
+    "seed": 0,
+    "phases": {"rl": {"steps": 1, "stages": ["sampling"]}},
+}
+
+
+def test_all_old_targets_of_a_config_are_told_in_one_message():
+    told = of_version_0_1(OmegaConf.create(OLD))
+
+    assert told == (
+        "this config is of rlcomp 0.1: sampling._target_ rlcomp.generation.sampling.Sampling is "
+        "now rlcomp.engine.decoding.Decoding; tokenizer._target_ "
+        "rlcomp.model.tokenizer.byte_tokenizer is now rlcomp.text.tokenizer.byte_tokenizer; losses.0._target_ "
+        "components.proximal.rollout.FromRollout is now "
+        "components.old_log_probs.rollout.FromRollout; the node 'sampling' is now 'decoding'"
+    )
+
+
+def test_such_a_config_has_no_other_mistake_told():
+    with pytest.raises(ConfigErrors) as caught:
+        plan_of(OmegaConf.create(OLD))
+
+    assert caught.value.messages == [of_version_0_1(OmegaConf.create(OLD))]
+
+
+def test_a_config_of_today_has_none():
+    assert of_version_0_1(compose_config(["recipe=grpo"])) is None
+
+
+def test_a_users_own_node_called_like_an_old_one_is_theirs():
+    assert of_version_0_1(OmegaConf.create({"sampling": {"_target_": "mine.Sampling"}})) is None
+    assert new_target("rlcomp.model.tokenizers.Mine") is None
+
+
+@pytest.mark.parametrize("new", sorted(_TARGETS.values()))
+def test_every_new_place_is_there(new):
+    if new.rpartition(".")[2][0].isupper() or new.count(".") > 2:
+        assert declare(new).target == new
+    else:
+        __import__(new)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(OLD)))
+    return Saved(tmp_path)
+
+
+def test_a_checkpoint_with_such_a_config_is_not_sampled_from(saved, monkeypatch):
+    monkeypatch.setattr("rlcomp.model.trained.open_checkpoint", lambda path: saved)
+
+    with pytest.raises(CheckpointError, match=r"of rlcomp 0\.1: .*; train it again, or take"):
+        trained_policy(saved.path)
+
+
+def test_a_checkpoint_with_such_a_config_is_not_continued(saved):
+    with pytest.raises(CheckpointError, match=r"of rlcomp 0\.1: .*; choose another directory"):
+        same_config(saved, compose_config(["recipe=grpo"]))
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("sampling=nucleus", "sampling is not in the config: since 0.2 it is decoding"),
+        ("proximal=recomputed", "proximal is not in the config: since 0.2 it is old_log_probs"),
+        (
+            "evaluation.never=[a]",
+            "evaluation.never is not in the config: since 0.2 it is evaluation.suppressed_tokens",
+        ),
+        (
+            "+policy.sampling=1",
+            "policy.sampling: policy (LanguageModel) takes no such argument; it is now 'decoding'",
+        ),
+    ],
+)
+def test_old_names_on_the_command_line(rlcomp, capsys, tmp_path, word, message):
+    assert rlcomp(word, f"directory={tmp_path}/run") == 2
+
+    assert capsys.readouterr().err.strip() == f"rlcomp: {message}"
