@@ -25,11 +25,14 @@ def test_all_old_targets_of_a_config_are_told_in_one_message():
     told = of_version_0_1(OmegaConf.create(OLD))
 
     assert told == (
-        "this config is of rlcomp 0.1: sampling._target_ rlcomp.generation.sampling.Sampling is "
-        "now rlcomp.engine.decoding.Decoding; tokenizer._target_ "
-        "rlcomp.model.tokenizer.byte_tokenizer is now rlcomp.text.tokenizer.byte_tokenizer; losses.0._target_ "
-        "components.proximal.rollout.FromRollout is now "
-        "components.old_log_probs.rollout.FromRollout; the node 'sampling' is now 'decoding'"
+        "this config is of rlcomp 0.1: "
+        "sampling._target_ rlcomp.generation.sampling.Sampling is now "
+        "rlcomp.engine.decoding.Decoding; "
+        "tokenizer._target_ rlcomp.model.tokenizer.byte_tokenizer is now "
+        "rlcomp.text.tokenizer.byte_tokenizer; "
+        "losses.0._target_ components.proximal.rollout.FromRollout is now "
+        "components.old_log_probs.rollout.FromRollout; "
+        "the node 'sampling' is now 'decoding'"
     )
 
 
