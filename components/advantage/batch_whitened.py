@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.returns import reward_to_go
 from rlcomp.functional.whiten import whiten
-from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 
 
 class BatchWhitened(Component):
@@ -34,4 +34,4 @@ class BatchWhitened(Component):
         """Write the advantage."""
         counted = batch["response_mask"] & batch["reward_valid"][:, None]
         returns = reward_to_go(rewards_per_token(batch), counted, gamma=1.0)
-        return put_advantage(batch, whiten(returns, counted))
+        return write_advantage(batch, whiten(returns, counted))

@@ -8,7 +8,7 @@ from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
 from rlcomp.component import Component
 from rlcomp.functional.difficulty import difficulty_weighted
 from rlcomp.functional.group_accuracy import group_accuracy
-from rlcomp.interfaces.advantage import put_advantage, rewards_to_go
+from rlcomp.interfaces.advantage import rewards_to_go, write_advantage
 from rlcomp.metrics import record
 
 
@@ -66,4 +66,4 @@ class DifficultyWeighted(Component):
         weighted = difficulty_weighted(
             inside["advantage"], accuracy, self.low, self.high, self.midpoint, self.steepness
         )
-        return put_advantage(batch, weighted + rewards_to_go(batch))
+        return write_advantage(batch, weighted + rewards_to_go(batch))

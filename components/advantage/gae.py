@@ -11,7 +11,7 @@ from rlcomp.functional.linear_recurrence import last_inside
 from rlcomp.functional.masked import masked
 from rlcomp.functional.returns import gae
 from rlcomp.functional.whiten import whiten
-from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 from rlcomp.metrics import record
 
 
@@ -67,7 +67,7 @@ class GAE(Component):
         advantage = gae(rewards, value, counted, self.gamma, self.gae_lambda, last)
         record("advantage/abs", advantage.abs(), where=counted)
         batch["returns"] = masked(value + advantage, mask)
-        return put_advantage(batch, whiten(advantage, counted) if self.whiten else advantage)
+        return write_advantage(batch, whiten(advantage, counted) if self.whiten else advantage)
 
     def _last_value(self, batch: TensorDict) -> Tensor | None:
         if not self.bootstrap_truncated:

@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.functional.group import decoupled_standardised
+from rlcomp.functional.group import gdpo_advantage
 from rlcomp.interfaces.advantage import broadcast
 
 
@@ -59,7 +59,7 @@ class Gdpo(Component):
         _check_names(self.weights, rewards)
         weights = {name: weight for name, weight in self.weights.items() if weight}
         missing = torch.stack([rewards[name].isnan() for name in weights]).any(0)
-        advantage = decoupled_standardised(
+        advantage = gdpo_advantage(
             rewards, weights, batch["group_id"], batch["reward_valid"] & ~missing, self.epsilon
         )
         return broadcast(batch, advantage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.group import signal_weighted
+from rlcomp.functional.group import gpg_advantage
 from rlcomp.interfaces.advantage import broadcast
 
 
@@ -30,5 +30,5 @@ class Gpg(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = signal_weighted(batch["reward"], batch["group_id"], batch["reward_valid"])
+        advantage = gpg_advantage(batch["reward"], batch["group_id"], batch["reward_valid"])
         return broadcast(batch, advantage)

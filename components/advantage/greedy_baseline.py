@@ -12,7 +12,7 @@ from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.baseline import greedy_reward
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.advantage import put_advantage
+from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.metrics import record
 
 
@@ -76,7 +76,7 @@ class GreedyBaseline(Component):
         record("advantage/zero_fraction", lead == 0, where=~batch["greedy"])
         per_token = torch.where(trained[:, None], lead[:, None] + self._dense(batch), 0)
         batch["response_mask"] = batch["response_mask"] & ~batch["greedy"][:, None]
-        return put_advantage(batch, per_token)
+        return write_advantage(batch, per_token)
 
     def _dense(self, batch: TensorDict) -> Tensor:
         mask = batch["response_mask"]

@@ -9,7 +9,7 @@ from torch import Tensor
 from rlcomp.component import Component
 from rlcomp.functional.group import group_centred
 from rlcomp.functional.whiten import whiten
-from rlcomp.interfaces.advantage import broadcast, put_advantage
+from rlcomp.interfaces.advantage import broadcast, write_advantage
 
 
 def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
@@ -57,4 +57,4 @@ class GroupWhitened(Component):
         reward, group_id, valid = (batch[k] for k in ("reward", "group_id", "reward_valid"))
         broadcast(batch, group_centred(reward, group_id, valid))
         counted = batch["response_mask"] & with_peers(group_id, valid)[:, None]
-        return put_advantage(batch, whiten(batch["advantage"], counted))
+        return write_advantage(batch, whiten(batch["advantage"], counted))

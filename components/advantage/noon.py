@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.interfaces.advantage import put_advantage
+from rlcomp.interfaces.advantage import write_advantage
 
 
 class Noon(Component):
@@ -38,4 +38,4 @@ class Noon(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the estimator, then clamp its advantage at 0 from below."""
         batch = self.advantage(batch)
-        return put_advantage(batch, batch["advantage"].clamp(min=0))
+        return write_advantage(batch, batch["advantage"].clamp(min=0))

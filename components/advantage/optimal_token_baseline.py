@@ -5,8 +5,8 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.baseline import score_energy, weighted_token_baseline
-from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.functional.baseline import squared_score_norm, weighted_token_baseline
+from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 from rlcomp.metrics import record
 
 
@@ -51,8 +51,8 @@ class OptimalTokenBaseline(Component):
         """Write the advantage."""
         mask = batch["response_mask"] & batch["reward_valid"][:, None]
         returns = rewards_per_token(batch).flip(1).cumsum(1).flip(1)
-        energy = score_energy(batch["old_log_probs"].detach(), batch["squared_probs"], mask)
+        energy = squared_score_norm(batch["old_log_probs"].detach(), batch["squared_probs"], mask)
         advantage = weighted_token_baseline(returns, energy.cumsum(1), mask, batch["group_id"])
         record("advantage/abs", advantage.abs(), where=mask)
         record("advantage/zero_fraction", advantage == 0, where=mask)
-        return put_advantage(batch, advantage)
+        return write_advantage(batch, advantage)

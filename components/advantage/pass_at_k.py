@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
-from rlcomp.functional.group import best_over_second
+from rlcomp.functional.group import pass_at_k_advantage
 from rlcomp.interfaces.advantage import broadcast
 
 
@@ -40,7 +40,7 @@ class PassAtK(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = best_over_second(
+        advantage = pass_at_k_advantage(
             batch["reward"], batch["group_id"], batch["reward_valid"], self.epsilon
         )
         return broadcast(batch, advantage)

@@ -13,7 +13,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.group import SAME
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.advantage import put_advantage
+from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.io.state import HasRunState
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, weighed
@@ -106,7 +106,7 @@ class PerObjective(Component):
         batch["advantage_scale"] = scales.expand(len(rewards), -1).contiguous()
         batch["reward_valid"] = present.any(1).to(batch["response_mask"].device)
         rows = weights[:, None, :] if weights.ndim == 2 else weights
-        return _recorded(put_advantage(batch, (each * rows).sum(2)))
+        return _recorded(write_advantage(batch, (each * rows).sum(2)))
 
     def _estimated(self, batch: TensorDict, name: str, present: Tensor) -> TensorDict:
         """The batch with the advantage of one objective, ``[B, T]``, in reward units."""
@@ -116,7 +116,7 @@ class PerObjective(Component):
         one["reward_valid"] = present
         with recording():
             one = self.advantage(one)
-        return put_advantage(one, one["advantage"])
+        return write_advantage(one, one["advantage"])
 
     def _scale(self, name: str, reward: Tensor) -> float:
         """``s_k``: running std of an objective's rewards, in its reward units."""

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.process_reward import step_advantage
-from rlcomp.interfaces.advantage import put_advantage
+from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.metrics import record
 
 
@@ -51,4 +51,4 @@ class Process(Component):
         )
         record("advantage/abs", advantage.abs(), where=mask)
         record("advantage/zero_fraction", advantage == 0, where=mask)
-        return put_advantage(batch, advantage)
+        return write_advantage(batch, advantage)

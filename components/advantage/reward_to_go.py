@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import Probability
 from rlcomp.component import Component
 from rlcomp.functional.returns import reward_to_go
-from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 
 
 class RewardToGo(Component):
@@ -39,4 +39,4 @@ class RewardToGo(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         counted = batch["response_mask"] & batch["reward_valid"][:, None]
-        return put_advantage(batch, reward_to_go(rewards_per_token(batch), counted, self.gamma))
+        return write_advantage(batch, reward_to_go(rewards_per_token(batch), counted, self.gamma))

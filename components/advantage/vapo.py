@@ -10,7 +10,7 @@ from rlcomp.component import Component
 from rlcomp.functional.masked import masked
 from rlcomp.functional.returns import gae, length_adaptive_lambda, td_lambda_returns
 from rlcomp.functional.whiten import whiten
-from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 from rlcomp.metrics import record
 
 
@@ -57,4 +57,4 @@ class VAPO(Component):
         record("advantage/abs", advantage.abs(), where=counted)
         targets = td_lambda_returns(rewards, value, counted, self.gamma, 1.0)
         batch["returns"] = masked(torch.where(counted, targets, value), mask)
-        return put_advantage(batch, whiten(advantage, counted) if self.whiten else advantage)
+        return write_advantage(batch, whiten(advantage, counted) if self.whiten else advantage)

@@ -10,7 +10,7 @@ from rlcomp.component import Component
 from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.functional.vtrace import vtrace
-from rlcomp.interfaces.advantage import put_advantage, rewards_per_token
+from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 from rlcomp.metrics import record
 
 
@@ -71,4 +71,4 @@ class VTrace(Component):
         rewards, caps = rewards_per_token(batch), (self.rho_max, self.c_max)
         advantage, returns = vtrace(rewards, value, ratio, counted, self.gamma, *caps)
         batch["returns"] = masked(torch.where(counted, returns, value), mask)
-        return put_advantage(batch, advantage)
+        return write_advantage(batch, advantage)

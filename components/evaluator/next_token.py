@@ -19,7 +19,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.rows import given_rows
+from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.thoughts import first_targets
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 from rlcomp.text.tokenizer import encode_prompts
@@ -101,7 +101,7 @@ class NextTokenEvaluator(Component):
         """``log p(first token | context)`` at each position, nats."""
         tokenizer = self.policy.tokenizer
         heads = encode_prompts(tokenizer, self.contexts)
-        rows = given_rows(tokenizer, heads, first_targets(tokenizer, self.truth, 1))
+        rows = rows_from_ids(tokenizer, heads, first_targets(tokenizer, self.truth, 1))
         with torch.no_grad():
             rows = rows.to(self.policy.device)
             return self.policy.log_probs(rows, decoding=Decoding()).sum(1)

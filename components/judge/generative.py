@@ -10,7 +10,7 @@ from rlcomp.arguments import Checked, NonEmptyText, Probability
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
-from rlcomp.text.rows import given_rows
+from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 _FIELD = re.compile(r"\{(prediction|reference)\}")
@@ -67,7 +67,7 @@ class Generative(metaclass=Checked):
         # In one pass, so that a prediction that spells {reference} stays what it is.
         asked = _FIELD.sub(lambda field: texts[field[1]], self.template)
         question = encode_prompts(self.model.tokenizer, [asked])
-        rows = given_rows(self.model.tokenizer, question * 2, self._answers)
+        rows = rows_from_ids(self.model.tokenizer, question * 2, self._answers)
         limit = self.model.context_length
         if limit is not None and rows["tokens"].shape[1] > limit:
             return None

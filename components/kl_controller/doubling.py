@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlcomp.arguments import PositiveFloat
-from rlcomp.functional.kl_coefficient import Unit, doubled_kl_coef
+from rlcomp.functional.kl_coefficient import Unit, doubling_kl_coef
 from rlcomp.interfaces.kl_controller import KLController
 
 
@@ -29,4 +29,4 @@ class DoublingKL(KLController):
     def observe(self, kl: float, num_sequences: int) -> None:
         """Double, halve or keep beta."""
         del num_sequences
-        self.kl_coef.fill_(doubled_kl_coef(self.coef(), kl, target=self.target))
+        self.kl_coef.fill_(doubling_kl_coef(self.coef(), kl, target=self.target))

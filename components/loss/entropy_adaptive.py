@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.component import Component
-from rlcomp.functional.kl_coefficient import stepped_entropy_coef
+from rlcomp.functional.kl_coefficient import adaptive_entropy_coef
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
@@ -84,7 +84,7 @@ class AdaptiveEntropyLoss(TokenLoss):
         if not self.count:  # no token: keep the last entropy
             return
         self.last.copy_(self.total / self.count)
-        moved = stepped_entropy_coef(
+        moved = adaptive_entropy_coef(
             float(self.entropy_coef),
             float(self.last),
             target=self.target,

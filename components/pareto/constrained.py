@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat
 from rlcomp.errors import ConfigError
-from rlcomp.functional.scalarization import stepped_multipliers
+from rlcomp.functional.scalarization import dual_ascent
 from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names
 
 
@@ -64,8 +64,6 @@ class Constrained(Aggregator):
         places = [names.index(name) for name in self.thresholds]
         weights[places] = self.multipliers
         thresholds = torch.tensor(list(self.thresholds.values()), dtype=torch.float64)
-        moved = stepped_multipliers(
-            self.multipliers, objectives.returns[places], thresholds, self.step
-        )
+        moved = dual_ascent(self.multipliers, objectives.returns[places], thresholds, self.step)
         self.multipliers.copy_(moved)
         return weights

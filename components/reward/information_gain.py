@@ -10,7 +10,7 @@ from components.reward.thought_likelihood import ThoughtLikelihood
 from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.reward import put_reward
+from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record
 from rlcomp.model.copied import CopiedWeights
 from rlcomp.text.thoughts import rows_without_thought
@@ -33,7 +33,7 @@ class InformationGain(ThoughtLikelihood):
     ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` where it is there. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{information_gain: [B]}``), ``correct`` and ``reward_valid``
     (bool ``[B]``). Records ``reward/with_thought`` and ``reward/without_thought``, the two mean
-    log-probs, nats, and what :func:`rlcomp.interfaces.reward.put_reward` does.
+    log-probs, nats, and what :func:`rlcomp.interfaces.reward.write_reward` does.
 
     Args:
         policy: the model that thinks, and that scores.
@@ -89,7 +89,7 @@ class InformationGain(ThoughtLikelihood):
         record("reward/with_thought", with_thought, where=valid)
         record("reward/without_thought", without, where=valid)
         gain = torch.where(valid, with_thought - without, 0.0)
-        return put_reward(batch, gain, {"information_gain": gain}, gain > 0, valid)
+        return write_reward(batch, gain, {"information_gain": gain}, gain > 0, valid)
 
     def _follow(self) -> None:
         now, last = self.policy.version, int(self.last_version)

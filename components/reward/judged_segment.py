@@ -14,7 +14,7 @@ from rlcomp.component import Component
 from rlcomp.errors import DataError
 from rlcomp.functional.prefix_match import last_boxed
 from rlcomp.interfaces.judge import Judge
-from rlcomp.interfaces.reward import put_reward
+from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record
 from rlcomp.text.thoughts import ThoughtEnd
 
@@ -29,7 +29,7 @@ class JudgedSegment(Component):
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer`` ``[B, W]``. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{judged_segment: [B]}``), ``correct`` and ``reward_valid`` (bool
     ``[B]``). Records ``reward/answered``, the share of responses with a box, and what
-    :func:`rlcomp.interfaces.reward.put_reward` does.
+    :func:`rlcomp.interfaces.reward.write_reward` does.
 
     Args:
         judge: compares a prediction with the true text; another one:
@@ -74,7 +74,7 @@ class JudgedSegment(Component):
         values = [0.0 if score is None else score for score in scores]
         reward = torch.tensor(values, dtype=torch.float32, device=device)
         correct = reward >= self.correct_from
-        return put_reward(batch, reward, {"judged_segment": reward}, correct, valid)
+        return write_reward(batch, reward, {"judged_segment": reward}, correct, valid)
 
     def _boxes(self, batch: TensorDict) -> list[bytes | None]:
         rows = zip(batch["tokens"].cpu(), batch["response_mask"].cpu(), strict=True)

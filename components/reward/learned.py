@@ -9,7 +9,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.interfaces.reward import put_reward
+from rlcomp.interfaces.reward import write_reward
 from rlcomp.model.text_classifier import classify, load_classifier
 
 
@@ -21,7 +21,7 @@ class Learned(Component):
 
     Reads ``prompt``, ``response`` (``[B, W]`` uint8 texts). Writes ``reward``, float32 ``[B]``,
     ``rewards`` (``{learned: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
-    :func:`rlcomp.interfaces.reward.put_reward` does.
+    :func:`rlcomp.interfaces.reward.write_reward` does.
 
     Args:
         path: a folder with the model and its tokenizer, written by ``save_pretrained``
@@ -62,7 +62,7 @@ class Learned(Component):
                 reward[some] = outputs[:, self._output].cpu()
         reward = reward.to(batch["response"].device)
         valid = torch.tensor([bool(text) for text in texts], device=reward.device)
-        return put_reward(batch, reward, {"learned": reward}, reward > 0, valid)
+        return write_reward(batch, reward, {"learned": reward}, reward > 0, valid)
 
 
 def _output(names: dict[int, str], label: str | None, path: str) -> int:

@@ -14,7 +14,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.prefix_match import begins_with_first, behind, last_boxed, matched_tokens
-from rlcomp.interfaces.reward import put_reward
+from rlcomp.interfaces.reward import write_reward
 from rlcomp.keys import Key
 from rlcomp.metrics import record
 from rlcomp.text.token_bytes import row_bytes, token_bytes
@@ -50,7 +50,7 @@ class PrefixMatch(Component):
     ``reward``, float32 ``[B]``, ``rewards`` (``{prefix_match: [B]}``), ``correct`` and
     ``reward_valid`` (bool ``[B]``). Records ``reward/answered``, the share of responses with a
     prediction, ``reward/matched_tokens``, how many tokens right predictions have, and what
-    :func:`rlcomp.interfaces.reward.put_reward` does.
+    :func:`rlcomp.interfaces.reward.write_reward` does.
 
     Args:
         tokenizer: the policy's.
@@ -110,7 +110,7 @@ class PrefixMatch(Component):
         record("reward/matched_tokens", matched.float(), where=right)
         valid = answered if self.unanswered == "invalid" else torch.ones_like(answered)
         reward = self.valued(batch, predictions, right)
-        return put_reward(batch, reward, {self.name: reward}, right, valid)
+        return write_reward(batch, reward, {self.name: reward}, right, valid)
 
     def valued(
         self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.errors import DataError
-from rlcomp.interfaces.reward import TextReward, put_reward, text_rows
+from rlcomp.interfaces.reward import TextReward, text_rows, write_reward
 from rlcomp.metrics import record, recording
 
 
@@ -94,7 +94,7 @@ class Steps(Component):
         rewards = {**dict(outcome["rewards"].items()), "steps": mean}
         valid = outcome["reward_valid"] & (count > 0).any(1)
         record("reward/steps", mean, where=valid)
-        return put_reward(batch, outcome["reward"], rewards, outcome["correct"], valid)
+        return write_reward(batch, outcome["reward"], rewards, outcome["correct"], valid)
 
     def _steps(self, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
         """The text of each step that is scored, and how many tokens it takes up to its end."""

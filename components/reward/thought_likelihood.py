@@ -14,7 +14,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.reward import put_reward
+from rlcomp.interfaces.reward import write_reward
 from rlcomp.keys import Key
 from rlcomp.text.thoughts import ThoughtEnd, first_targets, rows_after_thought
 
@@ -34,7 +34,7 @@ class ThoughtLikelihood(Component):
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``answer`` and
     ``answer_ends`` ``[B, W]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{thought_likelihood: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
-    :func:`rlcomp.interfaces.reward.put_reward` does.
+    :func:`rlcomp.interfaces.reward.write_reward` does.
 
     Args:
         policy: the model that thinks, and that scores.
@@ -78,7 +78,7 @@ class ThoughtLikelihood(Component):
         """Score every row."""
         likelihood, valid = self._behind_thoughts(batch, self._targets(batch))
         rewards = {"thought_likelihood": torch.where(valid, likelihood, 0.0)}
-        return put_reward(batch, likelihood, rewards, likelihood > -math.log(2), valid)
+        return write_reward(batch, likelihood, rewards, likelihood > -math.log(2), valid)
 
     def _targets(self, batch: TensorDict) -> list[list[int]]:
         return first_targets(self.policy.tokenizer, batch, self.num_tokens)

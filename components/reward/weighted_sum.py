@@ -9,7 +9,7 @@ from torch import nn
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.interfaces.reward import put_reward
+from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record, recording
 
 
@@ -60,7 +60,7 @@ class WeightedSum(Component):
         total = sum(self.weights[name] * reward for name, reward in rewards.items())
         correct = results[self.correct_by or next(iter(results))]["correct"]
         valid = torch.stack([result["reward_valid"] for result in results.values()]).all(0)
-        return put_reward(batch, total, rewards, correct, valid)
+        return write_reward(batch, total, rewards, correct, valid)
 
 
 def _check_names(parts: list[str], weights: list[str], correct_by: str | None) -> None:

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonNegativeFloat
 from rlcomp.component import Component
 from rlcomp.functional.length import grpo_lead
-from rlcomp.interfaces.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import response_length, write_shaped_reward
 
 
 class GRPOLead(Component):
@@ -41,4 +41,4 @@ class GRPOLead(Component):
         """Write the reward."""
         right = batch["correct"] & batch["reward_valid"]
         reward = grpo_lead(response_length(batch), right, batch["group_id"], self.alpha)
-        return put_shaped(batch, "grpo_lead", reward, reward)
+        return write_shaped_reward(batch, "grpo_lead", reward, reward)

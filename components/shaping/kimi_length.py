@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonNegativeFloat, Probability
 from rlcomp.component import Component
 from rlcomp.functional.length import kimi_length
-from rlcomp.interfaces.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import response_length, write_shaped_reward
 from rlcomp.metrics import progress
 
 
@@ -46,7 +46,7 @@ class KimiLength(Component):
         length, valid = response_length(batch), batch["reward_valid"]
         score = kimi_length(length, batch["correct"], batch["group_id"], valid)
         part = self._weight() * score
-        return put_shaped(batch, "kimi_length", part, batch["reward"] + part)
+        return write_shaped_reward(batch, "kimi_length", part, batch["reward"] + part)
 
     def _weight(self) -> float:
         if self.warm_up == 0:

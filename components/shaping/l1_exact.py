@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.functional.length import l1_exact
-from rlcomp.interfaces.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import response_length, write_shaped_reward
 
 
 class L1Exact(Component):
@@ -41,4 +41,4 @@ class L1Exact(Component):
         """Write the reward."""
         length = response_length(batch)
         reward = l1_exact(length, batch["correct"], self.target_length, self.alpha)
-        return put_shaped(batch, "l1_exact", reward, reward)
+        return write_shaped_reward(batch, "l1_exact", reward, reward)

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonNegativeFloat, PositiveInt, Probability
 from rlcomp.component import Component
 from rlcomp.functional.length import l1_max
-from rlcomp.interfaces.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import response_length, write_shaped_reward
 
 
 class L1Max(Component):
@@ -49,4 +49,4 @@ class L1Max(Component):
         """Write the reward."""
         length = response_length(batch)
         reward = l1_max(length, batch["correct"], self.target_length, self.alpha, self.delta)
-        return put_shaped(batch, "l1_max", reward, reward)
+        return write_shaped_reward(batch, "l1_max", reward, reward)

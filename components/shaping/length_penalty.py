@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import Fraction, Probability
 from rlcomp.component import Component
 from rlcomp.functional.length import solved_length_penalty
-from rlcomp.interfaces.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import response_length, write_shaped_reward
 
 
 class LengthPenalty(Component):
@@ -51,4 +51,4 @@ class LengthPenalty(Component):
             valid,
             self.min_accuracy,
         )
-        return put_shaped(batch, "length_penalty", penalty, batch["reward"] + penalty)
+        return write_shaped_reward(batch, "length_penalty", penalty, batch["reward"] + penalty)

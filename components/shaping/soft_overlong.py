@@ -8,7 +8,7 @@ from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.length import soft_overlong
-from rlcomp.interfaces.shaping import put_shaped, response_length
+from rlcomp.interfaces.shaping import response_length, write_shaped_reward
 
 
 class SoftOverlong(Component):
@@ -54,4 +54,4 @@ class SoftOverlong(Component):
         """Add the penalty."""
         length = response_length(batch)
         penalty = soft_overlong(length, self.max_length, self.buffer, self.factor)
-        return put_shaped(batch, "soft_overlong", penalty, batch["reward"] + penalty)
+        return write_shaped_reward(batch, "soft_overlong", penalty, batch["reward"] + penalty)

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import Le
 from rlcomp.component import Component
 from rlcomp.functional.length import stop_properly
-from rlcomp.interfaces.shaping import put_shaped
+from rlcomp.interfaces.shaping import write_shaped_reward
 
 
 class StopProperly(Component):
@@ -39,4 +39,4 @@ class StopProperly(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the reward."""
         reward = stop_properly(batch["reward"], batch["truncated"], self.coef)
-        return put_shaped(batch, "stop_properly", reward - batch["reward"], reward)
+        return write_shaped_reward(batch, "stop_properly", reward - batch["reward"], reward)

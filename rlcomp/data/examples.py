@@ -23,10 +23,10 @@ _MEASURED_SAMPLE = 256
 
 def training_examples(task: Task, indices: Iterable[int]) -> Iterator[Example]:
     """The training examples at the indices, in order; held-out ones are skipped."""
-    return (example for _, example in numbered_examples(task, indices))
+    return (example for _, example in indexed_examples(task, indices))
 
 
-def numbered_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, Example]]:
+def indexed_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, Example]]:
     """The same, each with its index."""
     for index in indices:
         example = task.example(index)
@@ -195,7 +195,7 @@ class ShuffledEpochs:
 
     def numbered(self) -> Iterator[tuple[int, Example]]:
         """Endless iterator of index and example."""
-        return numbered_examples(self.task, self._indices())
+        return indexed_examples(self.task, self._indices())
 
     def run_state(self) -> dict[str, int]:
         """The position in the epochs; JSON-serialisable."""

@@ -10,13 +10,13 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
 from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
-from rlcomp.engine.probe import Traits
+from rlcomp.engine.probe import ModelSignature
 
 
 @torch.no_grad()
 def decode(
     model: PreTrainedModel,
-    traits: Traits,
+    traits: ModelSignature,
     prompts: Sequence[Sequence[int]],
     *,
     group_size: int,
@@ -66,7 +66,7 @@ class _State:
     """
 
     model: PreTrainedModel
-    traits: Traits
+    traits: ModelSignature
     positions: Tensor
     mask: Tensor | None
     logits: Tensor
@@ -106,7 +106,10 @@ class _State:
 
 
 def _prefill(
-    model: PreTrainedModel, traits: Traits, prompts: Sequence[Sequence[int]], group_size: int
+    model: PreTrainedModel,
+    traits: ModelSignature,
+    prompts: Sequence[Sequence[int]],
+    group_size: int,
 ) -> _State:
     """Prefill the prompts, left-padded so that all of them end in the same column."""
     if not traits.repeats_cache:

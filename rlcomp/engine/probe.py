@@ -16,7 +16,7 @@ _CACHES = ("past_key_values", "cache_params")
 
 
 @dataclass(frozen=True)
-class Traits:
+class ModelSignature:
     """Call signature and cache type of a causal LM.
 
     Attributes:
@@ -41,7 +41,7 @@ class Traits:
 
 
 @torch.no_grad()
-def probe(model: PreTrainedModel) -> Traits:
+def probe(model: PreTrainedModel) -> ModelSignature:
     """Probe a model with two rows of four tokens that differ in the last one.
 
     Args:
@@ -68,7 +68,7 @@ def probe(model: PreTrainedModel) -> Traits:
         )
     parameters = inspect.signature(model.forward).parameters
     plain = (DynamicLayer, DynamicSlidingWindowLayer)
-    return Traits(
+    return ModelSignature(
         vocabulary=logits.shape[-1],
         keeps_columns="logits_to_keep" in parameters,
         takes_positions="position_ids" in parameters,

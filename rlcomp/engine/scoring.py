@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from rlcomp.engine.output_head import Head
 from rlcomp.engine.packing import pack
-from rlcomp.engine.probe import Traits
+from rlcomp.engine.probe import ModelSignature
 from rlcomp.engine.sampling_mask import contains
 from rlcomp.engine.transformer import Transformer
 from rlcomp.errors import DataError, ShapeError
@@ -80,7 +80,7 @@ def score_packed(
 
 def score(
     model: PreTrainedModel,
-    traits: Traits,
+    traits: ModelSignature,
     batch: TensorDict,
     weights: Mapping[str, Tensor] | None,
 ) -> Scored:
@@ -140,7 +140,7 @@ def _kept(batch: TensorDict, places: Tensor, vocabulary: int) -> Tensor | None:
 
 def _logits(
     model: PreTrainedModel,
-    traits: Traits,
+    traits: ModelSignature,
     ids: Tensor,
     columns: Tensor,
     weights: Mapping[str, Tensor] | None,

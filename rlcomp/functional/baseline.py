@@ -50,7 +50,7 @@ def greedy_reward(
     return baseline.to(reward.device), (count > 0).to(reward.device)
 
 
-def score_energy(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -> Tensor:
+def squared_score_norm(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -> Tensor:
     """Squared norm of ``grad_logits log pi(a)``: ``1 - 2 pi(a) + sum_v pi(v)^2``.
 
     Args:
@@ -66,7 +66,7 @@ def score_energy(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -> Tens
 
     Examples:
         >>> half, one = torch.tensor([[0.5]]), torch.ones(1, 1, dtype=torch.bool)
-        >>> score_energy(half.log(), half, one)
+        >>> squared_score_norm(half.log(), half, one)
         tensor([[0.5000]])
     """
     energy = 1 - 2 * masked(log_probs, mask).exp() + masked(squared_probs, mask)
@@ -84,8 +84,8 @@ def weighted_token_baseline(
 
     Args:
         returns: ``G``, the rewards from the token on, shape ``[B, T]``.
-        weight: ``W``, not negative, shape ``[B, T]``: the summed :func:`score_energy` up to the
-            token for the optimal baseline.
+        weight: ``W``, not negative, shape ``[B, T]``: the summed :func:`squared_score_norm` up to
+            the token for the optimal baseline.
         mask: shape ``[B, T]``, bool.
         group_id: shape ``[B]``, int64.
 

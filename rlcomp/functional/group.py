@@ -147,7 +147,7 @@ def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Ten
     return groups.kept(groups.reward - baseline).to(reward.device)
 
 
-def best_over_second(
+def pass_at_k_advantage(
     reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float | None
 ) -> Tensor:
     """Pass@k: leave-one-out credit for the maximum of the group.
@@ -169,7 +169,7 @@ def best_over_second(
 
     Examples:
         >>> group, valid = torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool)
-        >>> best_over_second(torch.tensor([0.0, 1.0, 0.25]), group, valid, None)
+        >>> pass_at_k_advantage(torch.tensor([0.0, 1.0, 0.25]), group, valid, None)
         tensor([0.0000, 0.7500, 0.0000])
     """
     groups = Groups(reward, group_id, valid)
@@ -179,7 +179,7 @@ def best_over_second(
     return (lead if epsilon is None else lead / (groups.std() + epsilon)).to(reward.device)
 
 
-def signal_weighted(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+def gpg_advantage(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     """GPG: group-centred reward, rescaled by the share of non-zero rewards.
 
     ``A_i = (B / #{j: R_j != 0}) (R_i - mean_g(R))``.
@@ -200,7 +200,7 @@ def signal_weighted(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     return (factor * groups.centred()).to(reward.device)
 
 
-def decoupled_standardised(
+def gdpo_advantage(
     rewards: Mapping[str, Tensor],
     weights: Mapping[str, float],
     group_id: Tensor,

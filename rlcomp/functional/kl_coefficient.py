@@ -77,7 +77,7 @@ def adaptive_kl_coef(
     return kl_coef * (1 + error * min(num_sequences / horizon, 1.0))
 
 
-def doubled_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
+def doubling_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
     """PPO's adaptive KL penalty: one update.
 
     ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta / 2`` if ``KL < target / 1.5``. No update
@@ -95,7 +95,7 @@ def doubled_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
         Schulman et al. 2017, arXiv:1707.06347, section 4.
 
     Examples:
-        >>> [doubled_kl_coef(1.0, kl, target=0.01) for kl in (0.02, 0.01, 0.005)]
+        >>> [doubling_kl_coef(1.0, kl, target=0.01) for kl in (0.02, 0.01, 0.005)]
         [2.0, 1.0, 0.5]
     """
     if not math.isfinite(kl) or _at_rest(kl, target) or target / 1.5 <= kl <= 1.5 * target:
@@ -132,7 +132,7 @@ def between(start: float, end: float, progress: float, shape: Literal["linear", 
     return (1 - share) * start + share * end
 
 
-def stepped_entropy_coef(
+def adaptive_entropy_coef(
     coef: float, entropy: float, *, target: float, step: float, maximum: float
 ) -> float:
     """Adaptive entropy coefficient (Skywork-OR1): one update.
@@ -153,7 +153,7 @@ def stepped_entropy_coef(
         He et al. 2025 (Skywork Open Reasoner 1), arXiv:2505.22312.
 
     Examples:
-        >>> stepped_entropy_coef(0.01, 0.1, target=0.2, step=0.005, maximum=1.0)
+        >>> adaptive_entropy_coef(0.01, 0.1, target=0.2, step=0.005, maximum=1.0)
         0.015
     """
     if math.isnan(entropy):

@@ -113,9 +113,7 @@ def smooth_chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, m
     return weights * torch.softmax(weights * (utopia - returns) / mu, 0)
 
 
-def stepped_multipliers(
-    multipliers: Tensor, returns: Tensor, thresholds: Tensor, step: float
-) -> Tensor:
+def dual_ascent(multipliers: Tensor, returns: Tensor, thresholds: Tensor, step: float) -> Tensor:
     """Dual ascent of Lagrange multipliers: ``max(0, lambda_i + step * (c_i - J_i))``.
 
     Args:
@@ -131,7 +129,7 @@ def stepped_multipliers(
         Altman 1999 (constrained MDPs); Tessler et al. 2018, arXiv:1805.11074, eq. 9.
 
     Examples:
-        >>> stepped_multipliers(torch.ones(2), torch.tensor([0.0, 9.0]), torch.ones(2), 0.5)
+        >>> dual_ascent(torch.ones(2), torch.tensor([0.0, 9.0]), torch.ones(2), 0.5)
         tensor([1.5000, 0.0000])
     """
     moved = (multipliers + step * (thresholds - returns)).clamp(min=0)

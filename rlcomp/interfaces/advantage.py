@@ -19,7 +19,7 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     Records the mean absolute advantage and the share of responses whose advantage is 0.
     """
     mask = batch["response_mask"]
-    batch = put_advantage(batch, advantage.detach()[:, None] + rewards_to_go(batch))
+    batch = write_advantage(batch, advantage.detach()[:, None] + rewards_to_go(batch))
     rows = mask.any(1)
     record("advantage/abs", batch["advantage"].abs(), where=mask)
     record("advantage/zero_fraction", (batch["advantage"] == 0).all(1), where=rows)
@@ -39,7 +39,7 @@ def rewards_to_go(batch: TensorDict) -> Tensor:
     return dense.flip(1).cumsum(1).flip(1)
 
 
-def put_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
+def write_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
     """Write ``advantage`` ``[B, T]``, detached, 0 outside the response and for invalid rewards."""
     mask = batch["response_mask"]
     if "reward_valid" in batch.keys():

@@ -65,7 +65,7 @@ class TextReward(Component):
         valid = torch.tensor([s is not None for s in scores], dtype=torch.bool, device=device)
         correct = [s is not None and self.is_correct(s) for s in scores]
         right = torch.tensor(correct, dtype=torch.bool, device=device)
-        return put_reward(batch, reward, {self.name: reward}, right, valid)
+        return write_reward(batch, reward, {self.name: reward}, right, valid)
 
     def _checked(self, row: Mapping[str, object]) -> float | None:
         score = self.score_row(row)
@@ -85,7 +85,7 @@ def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]
     return rows
 
 
-def put_reward(
+def write_reward(
     batch: TensorDict,
     reward: Tensor,
     rewards: Mapping[str, Tensor],

@@ -21,7 +21,7 @@ def response_length(batch: TensorDict) -> Tensor:
     return length
 
 
-def put_shaped(batch: TensorDict, name: str, part: Tensor, reward: Tensor) -> TensorDict:
+def write_shaped_reward(batch: TensorDict, name: str, part: Tensor, reward: Tensor) -> TensorDict:
     """Write a shaped reward and the shaper's contribution; 0 where not valid.
 
     Records ``reward/<name>`` and ``reward/shaped``, over valid rows.

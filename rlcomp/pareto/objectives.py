@@ -15,7 +15,7 @@ from rlcomp.pareto.aggregator import Objectives
 
 
 @runtime_checkable
-class JudgesObjectives(Protocol):
+class MultiObjectiveStage(Protocol):
     """A stage that computes every objective's reward, without aggregating them."""
 
     @property
@@ -28,7 +28,7 @@ class JudgesObjectives(Protocol):
         ...
 
 
-def as_multi_objective(objectives: object, otherwise: str) -> JudgesObjectives:
+def as_multi_objective(objectives: object, otherwise: str) -> MultiObjectiveStage:
     """The stage, checked to be multi-objective.
 
     Args:
@@ -38,7 +38,7 @@ def as_multi_objective(objectives: object, otherwise: str) -> JudgesObjectives:
     Raises:
         ConfigError: it has one only.
     """
-    if not isinstance(objectives, JudgesObjectives):
+    if not isinstance(objectives, MultiObjectiveStage):
         raise ConfigError(
             f"objectives is a {type(objectives).__name__}: there is one objective only; add one, "
             f"such as +objective=brevity, or {otherwise}"

@@ -40,10 +40,10 @@ def encode_rows(
     """
     eos = int(tokenizer.eos_token_id)
     tails = [[*row, eos] for row in encode_all(tokenizer, responses)]
-    return given_rows(tokenizer, encode_prompts(tokenizer, prompts), tails)
+    return rows_from_ids(tokenizer, encode_prompts(tokenizer, prompts), tails)
 
 
-def given_rows(
+def rows_from_ids(
     tokenizer: PreTrainedTokenizerBase,
     heads: Sequence[Sequence[int]],
     tails: Sequence[Sequence[int]],
@@ -61,7 +61,7 @@ def given_rows(
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
-        >>> given_rows(byte_tokenizer(), [[5, 6], [5]], [[7], [8]])["response_mask"]
+        >>> rows_from_ids(byte_tokenizer(), [[5, 6], [5]], [[7], [8]])["response_mask"]
         tensor([[False, False,  True],
                 [False,  True, False]])
     """

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError
-from rlcomp.text.rows import given_rows
+from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
@@ -156,7 +156,7 @@ def rows_after_thought(
     lengths = torch.minimum(starts, batch["attention_mask"].sum(1)).tolist()
     rows = zip(batch["tokens"].tolist(), lengths, answers, strict=True)
     heads = [row[:length] + end.closed(answer) for row, length, answer in rows]
-    return given_rows(tokenizer, heads, targets)
+    return rows_from_ids(tokenizer, heads, targets)
 
 
 def rows_without_thought(
@@ -192,4 +192,4 @@ def rows_without_thought(
                 "task.template end with it, or set reward.think_start to what prompts end with"
             )
     contexts = [prompt.removesuffix(think_start) for prompt in prompts]
-    return given_rows(tokenizer, encode_prompts(tokenizer, contexts), targets)
+    return rows_from_ids(tokenizer, encode_prompts(tokenizer, contexts), targets)

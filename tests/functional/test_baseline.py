@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.baseline import greedy_reward, score_energy, weighted_token_baseline
+from rlcomp.functional.baseline import greedy_reward, squared_score_norm, weighted_token_baseline
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
 
@@ -63,7 +63,9 @@ def test_the_energy_is_the_squared_gradient_of_the_log_prob_by_the_logits():
     probs = log_probs.detach().exp()
 
     one = torch.ones(1, 1, dtype=torch.bool)
-    energy = score_energy(log_probs[1].detach()[None, None], (probs**2).sum()[None, None], one)
+    energy = squared_score_norm(
+        log_probs[1].detach()[None, None], (probs**2).sum()[None, None], one
+    )
 
     assert energy.item() == pytest.approx((gradient**2).sum().item(), rel=1e-12)
 
@@ -71,7 +73,7 @@ def test_the_energy_is_the_squared_gradient_of_the_log_prob_by_the_logits():
 def test_the_energy_of_a_certain_policy_is_0_whatever_rounding_says():
     squares, mask = torch.tensor([[1 - 1e-7, float("nan")]]), torch.tensor([[True, False]])
 
-    energy = score_energy(torch.tensor([[0.0, float("nan")]]), squares, mask)
+    energy = squared_score_norm(torch.tensor([[0.0, float("nan")]]), squares, mask)
 
     assert energy.tolist() == [[0.0, 0.0]]
 
@@ -143,7 +145,7 @@ def test_verl_s_optimal_token_baseline_is_reproduced():
         mask = case["in/response_mask"].bool()
         rewards = torch.where(mask, case["in/token_level_rewards"], 0.0)
         returns = rewards.flip(1).cumsum(1).flip(1)
-        # Its random moments are those of no distribution: no clamp at 0 as in score_energy.
+        # Its random moments are those of no distribution: no clamp at 0 as in squared_score_norm.
         energy = 1 - 2 * case["in/old_log_probs"].exp() + case["in/sum_pi_squared"]
         weight = torch.where(mask, energy, 0.0).cumsum(1)
 

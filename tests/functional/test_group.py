@@ -9,14 +9,14 @@ from safetensors import safe_open
 
 from rlcomp.errors import NumericalError
 from rlcomp.functional.group import (
-    best_over_second,
-    decoupled_standardised,
+    gdpo_advantage,
+    gpg_advantage,
     group_batch_standardised,
     group_centred,
     group_standardised,
     leave_one_out,
     length_weighted,
-    signal_weighted,
+    pass_at_k_advantage,
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
@@ -31,9 +31,9 @@ ESTIMATORS = {
     "batch": lambda *rows: group_batch_standardised(*rows, 1e-4),
     "leave_one_out": leave_one_out,
     "length_weighted": lambda r, g, v: length_weighted(r, torch.arange(len(r)) % 3 + 1, g, v),
-    "best": lambda *rows: best_over_second(*rows, 1e-6),
-    "signal": signal_weighted,
-    "decoupled": lambda r, g, v: decoupled_standardised(
+    "best": lambda *rows: pass_at_k_advantage(*rows, 1e-6),
+    "signal": gpg_advantage,
+    "decoupled": lambda r, g, v: gdpo_advantage(
         {"r": r, "square": r**2}, {"r": 1.0, "square": 0.5}, g, v, 1e-4
     ),
 }
@@ -100,8 +100,8 @@ VERL = {
     "verl__adv_rloo": lambda r, g, v, *_: leave_one_out(r, g, v),
     "verl__adv_rloo_vectorized": lambda r, g, v, *_: leave_one_out(r, g, v),
     "verl__adv_opo": lambda r, g, v, length, _: length_weighted(r, length, g, v),
-    "verl__adv_gpg": lambda r, g, v, *_: signal_weighted(r, g, v),
-    "verl__adv_grpo_passk": lambda r, g, v, _, arguments: best_over_second(
+    "verl__adv_gpg": lambda r, g, v, *_: gpg_advantage(r, g, v),
+    "verl__adv_grpo_passk": lambda r, g, v, _, arguments: pass_at_k_advantage(
         r, g, v, 1e-6 if arguments["norm_adv_by_std_in_grpo"] else None
     ),
 }
@@ -142,7 +142,7 @@ def test_trl_s_advantages_of_several_rewards_are_reproduced():
         if arguments["multi_objective_aggregation"] == "normalize_then_sum":
             named = {str(k): rewards[:, k] for k in range(len(weights))}
             factors = {str(k): float(weights[k]) for k in range(len(weights))}
-            advantage = decoupled_standardised(named, factors, group, valid, 1e-4)
+            advantage = gdpo_advantage(named, factors, group, valid, 1e-4)
         else:
             advantage = group_standardised(rewards @ weights, group, valid, 1e-4)
 
@@ -263,7 +263,7 @@ def test_the_scale_of_rewards_is_kept_or_taken_out(values, ids, scale):
     reward, group, valid = batch(values, ids)
     length = torch.arange(len(values)) % 4 + 1
 
-    for kept in (group_centred, leave_one_out, signal_weighted):
+    for kept in (group_centred, leave_one_out, gpg_advantage):
         torch.testing.assert_close(
             kept(scale * reward, group, valid), scale * kept(reward, group, valid)
         )
@@ -339,8 +339,8 @@ def test_only_the_best_counts_by_its_lead_and_two_best_ones_lead_by_nothing():
     # Group 0: 3 leads 1 by 2; mean 4/3, variance (1/9 + 25/9 + 16/9) / 2 = 7/3.
     reward, group = double(1, 3, 0, 2, 2, 0), torch.tensor([0, 0, 0, 1, 1, 1])
 
-    plain = best_over_second(reward, group, torch.ones(6).bool(), None)
-    divided = best_over_second(reward, group, torch.ones(6).bool(), 1e-12)
+    plain = pass_at_k_advantage(reward, group, torch.ones(6).bool(), None)
+    divided = pass_at_k_advantage(reward, group, torch.ones(6).bool(), 1e-12)
 
     assert plain.tolist() == [0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
     assert divided.tolist() == pytest.approx([0.0, 2 / (7 / 3) ** 0.5, 0.0, 0.0, 0.0, 0.0])
@@ -357,7 +357,7 @@ def test_the_std_of_the_batch_is_that_of_the_raw_rewards():
 
 def test_few_rewards_weigh_as_much_as_many():
     # One of four rewards is not 0: factor 4 on 0.75 and -0.25.
-    advantage = signal_weighted(double(1, 0, 0, 0), torch.zeros(4).long(), torch.ones(4).bool())
+    advantage = gpg_advantage(double(1, 0, 0, 0), torch.zeros(4).long(), torch.ones(4).bool())
 
     assert advantage.tolist() == [3.0, -1.0, -1.0, -1.0]
 
@@ -368,7 +368,7 @@ def test_a_reward_of_small_spread_is_heard_beside_one_of_large_spread():
     rewards = {"large": double(1000, 0, 1000, 0), "small": double(0, 0.001, 0.001, 0)}
     group = torch.tensor([0, 0, 1, 1])
 
-    advantage = decoupled_standardised(
+    advantage = gdpo_advantage(
         rewards, {"large": 1.0, "small": 1.0}, group, torch.ones(4).bool(), 1e-12
     )
 

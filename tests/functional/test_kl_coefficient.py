@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from rlcomp.functional.kl_coefficient import (
+    adaptive_entropy_coef,
     adaptive_kl_coef,
     between,
-    doubled_kl_coef,
+    doubling_kl_coef,
     mean_kl,
-    stepped_entropy_coef,
 )
 
 GOLDEN = (
@@ -67,19 +67,19 @@ def test_the_adaptive_coefficient_is_monotone_and_bounded(low, high, num_sequenc
 @pytest.mark.parametrize("kl", [NAN, math.inf])
 def test_a_kl_that_is_no_number_moves_nothing(kl):
     assert adapted(kl) == 0.2
-    assert doubled_kl_coef(0.2, kl, target=0.01) == 0.2
+    assert doubling_kl_coef(0.2, kl, target=0.01) == 0.2
 
 
 @pytest.mark.parametrize("kl", [0.0, 1e-12, 3e-8, -3e-8])
 def test_the_rounding_of_equal_policies_is_no_kl(kl):
     # 3e-8 nats a token were measured in float32 between a policy and its copy.
     assert adapted(kl) == adapted(kl, target=0.01) == 0.2
-    assert doubled_kl_coef(0.2, kl, target=0.01) == 0.2
+    assert doubling_kl_coef(0.2, kl, target=0.01) == 0.2
 
 
 @given(st.floats(1e-3, 10), st.floats(1e-3, 10), st.floats(1e-3, 1))
 def test_more_kl_never_means_a_lower_doubled_coefficient(a, b, target):
-    low, high = (doubled_kl_coef(1.0, kl, target=target) for kl in sorted((a, b)))
+    low, high = (doubling_kl_coef(1.0, kl, target=target) for kl in sorted((a, b)))
 
     assert 0.5 <= low <= high <= 2.0
 
@@ -88,17 +88,17 @@ def test_more_kl_never_means_a_lower_doubled_coefficient(a, b, target):
     ("kl", "coef"), [(0.0151, 2.0), (0.0149, 1.0), (0.0067, 1.0), (0.0066, 0.5), (-0.01, 0.5)]
 )
 def test_beyond_half_as_much_again_the_coefficient_is_doubled_or_halved(kl, coef):
-    assert doubled_kl_coef(1.0, kl, target=0.01) == coef
+    assert doubling_kl_coef(1.0, kl, target=0.01) == coef
 
 
 def test_a_coefficient_that_was_halved_for_ever_comes_back():
     coef = 1.0
     for _ in range(2000):
-        coef = doubled_kl_coef(coef, 1e-4, target=0.01)
+        coef = doubling_kl_coef(coef, 1e-4, target=0.01)
 
-    assert doubled_kl_coef(coef, 1.0, target=0.01) == pytest.approx(2 * coef)
+    assert doubling_kl_coef(coef, 1.0, target=0.01) == pytest.approx(2 * coef)
     assert coef > 0
-    assert doubled_kl_coef(1e8, 1.0, target=0.01) == 1e8
+    assert doubling_kl_coef(1e8, 1.0, target=0.01) == 1e8
 
 
 def test_the_mean_kl_per_token_and_per_response():
@@ -139,6 +139,6 @@ def test_a_quarter_of_the_way_along_a_cosine():
     ],
 )
 def test_the_entropy_coefficient_goes_in_steps(coef, entropy, moved):
-    found = stepped_entropy_coef(coef, entropy, target=0.2, step=0.005, maximum=1.0)
+    found = adaptive_entropy_coef(coef, entropy, target=0.2, step=0.005, maximum=1.0)
 
     assert found == pytest.approx(moved, abs=1e-15)

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from rlcomp.functional.group import (
-    best_over_second,
     group_centred,
     group_standardised,
     leave_one_out,
+    pass_at_k_advantage,
 )
 
 ANSWERS = list(product(range(3), repeat=2))
@@ -96,7 +96,7 @@ def test_of_two_rewards_the_standardised_advantage_sees_only_which_is_larger():
 def test_the_best_over_the_second_climbs_the_expected_best_of_the_group():
     # The mean over two answers halves a sum in which each answer's lead counts once.
     def estimator(*rows):
-        return best_over_second(*rows, None)
+        return pass_at_k_advantage(*rows, None)
 
     got, want = expected_gradient(estimator), gradient_of(expected_best) / 2
 

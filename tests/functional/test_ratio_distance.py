@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from rlcomp.functional.kl_coefficient import doubled_kl_coef
+from rlcomp.functional.kl_coefficient import doubling_kl_coef
 from rlcomp.functional.ratio_distance import log_distance, old_policy_kl
 from rlcomp.functional.surrogate import clipped_surrogate
 
@@ -121,5 +121,5 @@ def test_torchrl_s_penalty_is_our_estimate_summed_over_actions(number):
 
     torch.testing.assert_close(kl.detach(), case.held["out/kl"])
     # Its coefficient of 1 is doubled, in place, between the value and the gradient.
-    assert doubled_kl_coef(1.0, kl.mean().item(), target=0.01) == 2
+    assert doubling_kl_coef(1.0, kl.mean().item(), target=0.01) == 2
     case.assert_reproduced(objective + kl.mean(), 0.01, gradient_of=objective + 2 * kl.mean())

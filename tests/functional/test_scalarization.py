@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from rlcomp.functional.scalarization import (
     chebyshev,
     chebyshev_weights,
+    dual_ascent,
     smooth_chebyshev,
     smooth_chebyshev_weights,
-    stepped_multipliers,
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "preference"
@@ -89,8 +89,6 @@ def test_torchjd_s_smooth_form_and_its_gradient_are_reproduced(case, mu):
 
 
 def test_a_multiplier_grows_below_its_threshold_falls_above_it_and_stops_at_0():
-    moved = stepped_multipliers(
-        double(1, 1, 0.25, 3), double(0, 2, 9, torch.nan), double(1, 1, 1, 1), 0.5
-    )
+    moved = dual_ascent(double(1, 1, 0.25, 3), double(0, 2, 9, torch.nan), double(1, 1, 1, 1), 0.5)
 
     assert moved.tolist() == [1.5, 0.5, 0.0, 3.0]

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import DataError
-from rlcomp.interfaces.reward import TextReward, put_reward
+from rlcomp.interfaces.reward import TextReward, write_reward
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -110,7 +110,7 @@ def test_what_stands_where_the_reward_is_invalid_does_not_matter():
     valid = torch.tensor([True, False, False])
     reward = torch.tensor([2.0, NAN, INF])
 
-    result = put_reward(batch("1", "2", "3"), reward, {}, torch.ones(3, dtype=torch.bool), valid)
+    result = write_reward(batch("1", "2", "3"), reward, {}, torch.ones(3, dtype=torch.bool), valid)
 
     assert result["reward"].tolist() == [2.0, 0.0, 0.0]
     assert result["correct"].tolist() == [True, False, False]

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.errors import ConfigError
-from rlcomp.functional.kl_coefficient import doubled_kl_coef
+from rlcomp.functional.kl_coefficient import doubling_kl_coef
 from rlcomp.functional.ratio_distance import old_policy_kl
 from rlcomp.functional.surrogate import neutral_outside
 from rlcomp.interfaces.loss import Part
@@ -84,5 +84,5 @@ class KLPenalty(Part):
         record("trust_region/kl_coef", coefficient)
         if self.adaptive and self.tokens:
             kl = self.kl_sum / self.tokens
-            self.coefficient.fill_(doubled_kl_coef(coefficient, kl, target=self.target))
+            self.coefficient.fill_(doubling_kl_coef(coefficient, kl, target=self.target))
         self.kl_sum, self.tokens = 0.0, 0

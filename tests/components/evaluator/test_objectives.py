@@ -17,7 +17,7 @@ from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator
 from rlcomp.run.stages import Nothing
 from rlcomp.testing import tiny_policy
-from rlcomp.text.rows import given_rows
+from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer, encode_all
 
 SEED, PROMPTS, LEVELS = 3, 3, 9
@@ -46,7 +46,7 @@ class Says:
         self.asked.append(texts)
         rows = [(n, text, k) for n, text in enumerate(texts) for k in range(group_size)]
         answers = encode_all(self.tokenizer, [self.answer(text, k) for _, text, k in rows])
-        return given_rows(self.tokenizer, [prompts[n] for n, *_ in rows], answers)
+        return rows_from_ids(self.tokenizer, [prompts[n] for n, *_ in rows], answers)
 
 
 def length(response):
