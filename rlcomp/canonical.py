@@ -101,7 +101,7 @@ def _shaped(owner: str, key: Key, entry: Tensor, spec: Spec, batch: TensorDict) 
         if width is not None:
             # Along the row also where B == T, which broadcasting alone would misread.
             return entry if entry.shape[1:] == (width,) else entry.view(-1, 1).expand(-1, width)
-    if entry.ndim == len(wanted):
+    if entry.ndim == len(wanted) and not _too_narrow(entry, spec, batch):
         return entry
     if wanted == ["B"] and entry.ndim == 2 and entry.shape[1] == 1:
         return entry[:, 0]
@@ -109,6 +109,39 @@ def _shaped(owner: str, key: Key, entry: Tensor, spec: Spec, batch: TensorDict) 
         f"{owner}: '{key}' has shape {list(entry.shape)}, but it is [{', '.join(wanted)}] "
         f"({spec.meaning})"
     )
+
+
+def _too_narrow(entry: Tensor, spec: Spec, batch: TensorDict) -> bool:
+    """Whether an entry has another ``T`` than the tokens, which broadcasting would hide."""
+    if not spec.along_tokens:
+        return False
+    for key in ("tokens", "attention_mask", "response_mask"):
+        known = batch.get(key, None)
+        if known is not None and known.ndim == 2:
+            return bool(entry.shape[1] != known.shape[1])
+    return False
+
+
+def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
+    """Refuse what a component wrote with too few dimensions: ``[B]`` would be read along tokens.
+
+    Args:
+        owner: the component that wrote it, for the message.
+        batch: what it returned.
+        keys: what it writes; a name that nobody declares is left alone.
+
+    Raises:
+        ShapeError: an entry has fewer dimensions than the schema says, or another ``T``.
+    """
+    for key in keys:
+        entry, spec = batch.get(key, None), lookup(key)
+        if spec is None or not spec.along_tokens or not isinstance(entry, Tensor):
+            continue
+        if entry.ndim < 2 or _too_narrow(entry, spec, batch):
+            raise ShapeError(
+                f"{owner} writes '{key}' with shape {list(entry.shape)}, but it is "
+                f"[{', '.join(spec.shape.split())}] ({spec.meaning}): write a value for each token"
+            )
 
 
 def _width(batch: TensorDict) -> int | None:

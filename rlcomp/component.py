@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlcomp.arguments import Checked
 from rlcomp.arguments import check_arguments as check_arguments
-from rlcomp.canonical import canonical
+from rlcomp.canonical import canonical, check_written
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import Key, OwnKey, check_key, declare_keys, lookup, prompt_keys
 
@@ -121,6 +121,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         view = self.view(batch)
         given = {} if view is batch else dict(view.items())
         result = typing.cast("TensorDict", super().__call__(view))
+        check_written(type(self).__name__, result, self.writes)
         if view is batch or (result is not view and not self.renames):
             return result
         return _handed_back(self, batch if result is view else None, given, result)

@@ -6,7 +6,10 @@ import contextlib
 import contextvars
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor
+
+from rlcomp.errors import ShapeError
 
 
 class Ledger:
@@ -76,6 +79,11 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
         return
     seen = value.detach().double()
     if where is not None:
+        if where.dtype != torch.bool or where.shape != seen.shape:
+            raise ShapeError(
+                f"record({name!r}): where is {where.dtype} {list(where.shape)}; it says which of the "
+                f"observations {list(seen.shape)} count: write a bool of that shape"
+            )
         seen = seen[where]
     ledger.add(name, float(seen.sum()), float(seen.numel()))
 

@@ -120,3 +120,10 @@ def test_a_total_is_summed_over_the_step_and_not_averaged():
             record_total("rollout/tokens", tokens)
 
     assert ledger.means() == {"rollout/tokens": 96.0}
+
+
+@pytest.mark.parametrize("where", [torch.tensor([1, 0, 1]), torch.tensor([True, False])])
+def test_what_counts_is_a_mask_of_the_same_shape(where):
+    # As indices [1, 0, 1] would take 20, 10, 20.
+    with recording(), pytest.raises(ShapeError, match=r"record\('a/b'\): where is torch"):
+        record("a/b", torch.tensor([10.0, 20.0, 30.0]), where=where)

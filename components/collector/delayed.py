@@ -9,6 +9,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
+from rlcomp.errors import FlowError
 from rlcomp.metrics import record
 
 
@@ -50,6 +51,11 @@ class DelayedCollector(Component):
         stale, device = self.queue.popleft(), self.queue[-1]["response_mask"].device
         newest = self.queue[-1]["policy_version"].max()
         age = newest.to(stale["policy_version"].device) - stale["policy_version"]
+        if bool((age < 0)[stale["response_mask"]].any()):
+            raise FlowError(
+                "a rollout that waited is of newer weights than the policy's: the policy lost its "
+                "version when the run was continued; keep it in a buffer or in run_state"
+            )
         record("rollout/staleness", age, where=stale["response_mask"])
         # A new TensorDict: later stages write into it. Out of a checkpoint it comes on the CPU.
         return stale.apply(lambda entry: entry.to(device))

@@ -128,7 +128,7 @@ class Learner(Component):
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
         if isinstance(self.model, Component):
             needed |= set(self.model.optional)
-        rows = canonical(type(self).__name__, batch.select(*needed, strict=False), _MASKS)
+        rows = canonical(type(self).__name__, batch.select(*needed, strict=False), needed)
         where = self.trained[0].device
         return rows if where.type == "cpu" else rows.to(where)
 

@@ -31,7 +31,7 @@ class KLLoss(TokenLoss):
     """
 
     equation = (
-        "loss = beta sum_t w_t {estimator}(d_t), d_t = log pi(a_t) - log pi_ref(a_t), beta = "
+        "loss = beta sum_t w_t {estimator:formula}, d_t = log pi(a_t) - log pi_ref(a_t), beta = "
         "{controller}"
     )
     reads = ("response_mask", "log_probs", "ref_log_probs")

@@ -37,7 +37,7 @@ class KLRatioLoss(TokenLoss):
     """
 
     equation = (
-        "loss = beta sum_t w_t rho_t {estimator}(d_t), rho_t = pi(a_t) / pi_rollout(a_t), d_t "
+        "loss = beta sum_t w_t {estimator:formula}, rho_t = pi(a_t) / pi_rollout(a_t), d_t "
         "= log pi(a_t) - log pi_ref(a_t), beta = {controller}"
     )
     reads = ("response_mask", "log_probs", "rollout_log_probs", "ref_log_probs")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from rlcomp.errors import ShapeError
+
 
 def token_mean(mask: Tensor) -> Tensor:
     """Token mean (DAPO): ``w_it = 1 / N``.
@@ -98,17 +100,24 @@ def unit_mean(valid: Tensor, unit_rows: int) -> Tensor:
     """Mean over units of adjacent rows (rows, pairs): ``w_u = 1 / U``.
 
     Args:
-        valid: shape ``[B]``, bool; a unit without a valid row is not one of the ``U``.
+        valid: shape ``[B]``, bool; a unit with a row that is not is not one of the ``U``.
         unit_rows: rows of a unit; ``B`` is a multiple.
 
     Returns:
         Shape ``[B]``, dimensionless, float32: the weight of its unit at every row, 0 where the unit
         does not count.
 
+    Raises:
+        ShapeError: the last unit lacks rows.
+
     Examples:
         >>> import torch
         >>> unit_mean(torch.tensor([True, True, True, False, False, False]), 2)
-        tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.0000, 0.0000])
+        tensor([1., 1., 0., 0., 0., 0.])
     """
-    counted = valid.view(-1, unit_rows).any(1)
+    if valid.shape[0] % unit_rows:
+        raise ShapeError(
+            f"there are {valid.shape[0]} rows, no multiple of the {unit_rows} of a unit"
+        )
+    counted = valid.view(-1, unit_rows).all(1)
     return (counted / counted.sum().clamp(min=1)).repeat_interleave(unit_rows)

@@ -18,10 +18,10 @@ class Part(Component):
     """Base class of the parts of a policy loss: ratio, trust region, weight.
 
     Class attributes:
-        prepares: step-level keys, one entry per row, that need all rows of the optimiser step (a
+        step_keys: step-level keys, one entry per row, that need all rows of the optimiser step (a
             quantile, a searched bound). :meth:`prepare` computes them from a no-gradient forward
             pass before the split into micro-batches.
-        from_model: :meth:`prepare` needs model outputs, not data alone.
+        needs_forward: :meth:`prepare` needs model outputs, not data alone.
         changes_on_policy_gradient: it drops or reweights tokens, so that even on-policy the
             gradient is not the plain one.
         has_own_gradient: it adds a term that does not vanish at zero advantage.
@@ -38,7 +38,7 @@ class Part(Component):
             check_key(cls.__name__, key, cls.own_keys())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Compute the step-level keys ``prepares`` from all rows of an optimiser step."""
+        """Compute the step-level keys ``step_keys`` from all rows of an optimiser step."""
         return batch.select()
 
     def prepared(self, batch: TensorDict) -> TensorDict:
@@ -119,24 +119,27 @@ class RowLoss(Loss):
     ``loss = sum_u w_u l_u`` with ``w_u = 1 / U``: the mean over the ``U`` units of the optimiser
     step, whatever their lengths. ``row_weight`` ``[B]`` holds ``w_u`` at every row of unit ``u``.
 
-    Where the batch has ``reward_valid`` ``[B]``, a unit of which no row is valid has weight 0 and
-    is not counted.
+    A unit has weight 0 and is not counted where the batch says that one of its rows cannot be
+    learnt from: ``reward_valid`` ``[B]`` is False, or ``response_mask`` ``[B, T]`` is empty, as a
+    filter leaves it.
     """
 
     weight_key = "row_weight"
-    optional: ClassVar[tuple[Key, ...]] = ("reward_valid",)
+    optional: ClassVar[tuple[Key, ...]] = ("reward_valid", "response_mask")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        if "reward_valid" not in (*cls.reads, *cls.optional):
-            cls.optional = (*cls.optional, "reward_valid")
+        known = (*cls.reads, *cls.optional)
+        cls.optional = (*cls.optional, *(key for key in RowLoss.optional if key not in known))
         super().__init_subclass__(**kwargs)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """``row_weight`` of every row, ``[B]``."""
-        valid = batch.get("reward_valid", None)
-        if valid is None:
-            device = next(iter(batch.values(include_nested=True, leaves_only=True))).device
-            valid = torch.ones(batch.batch_size, dtype=torch.bool, device=device)
+        device = next(iter(batch.values(include_nested=True, leaves_only=True))).device
+        valid = torch.ones(batch.batch_size, dtype=torch.bool, device=device)
+        if "reward_valid" in batch.keys():
+            valid = valid & batch["reward_valid"]
+        if "response_mask" in batch.keys():
+            valid = valid & batch["response_mask"].any(1)
         return batch.select().set("row_weight", unit_mean(valid, self.unit_rows))
 
 

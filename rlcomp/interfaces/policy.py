@@ -42,7 +42,11 @@ class Policy(Protocol):
 
     @property
     def version(self) -> int:
-        """How many updates its weights have had: what ``policy_version`` records."""
+        """How many updates its weights have had: what ``policy_version`` records.
+
+        One for each call of the learner, whatever its minibatches and epochs. It belongs to the
+        checkpoint, as the weights do: a buffer, or part of ``run_state``.
+        """
         ...
 
     def updated(self) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
-from rlcomp.errors import DataError
+from rlcomp.errors import DataError, ShapeError
 from rlcomp.keys import Key
 from rlcomp.metrics import record
 
@@ -103,7 +103,18 @@ def write_reward(
 
     Returns:
         The batch.
+
+    Raises:
+        ShapeError: an entry has another shape than ``[B]``.
     """
+    verdicts = [("correct", correct), ("reward_valid", valid)]
+    for name, entry in [("reward", reward), *rewards.items(), *verdicts]:
+        if entry.shape != batch.batch_size:
+            raise ShapeError(
+                f"'{name}' of the reward has shape {list(entry.shape)}, but the batch has "
+                f"{list(batch.batch_size)} rows: write one value a row"
+            )
+    correct, valid = correct.bool(), valid.bool()
     batch["reward"] = torch.where(valid, reward, torch.zeros_like(reward))
     batch["rewards"] = TensorDict(dict(rewards), batch_size=batch.batch_size)
     batch["correct"] = correct & valid

@@ -8,8 +8,9 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.batch import encode_texts
+from rlcomp.canonical import canonical
 from rlcomp.engine.decoding import Decoding
-from rlcomp.errors import DataError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.text.rows import check_room, encode_rows
 from rlcomp.text.tokenizer import decode_rows, encode_prompts
@@ -55,6 +56,7 @@ def answer_prompts(
         suppressed_tokens=suppressed_tokens,
         generator=generator,
     )
+    rows = _checked(type(policy).__name__, rows, len(prompts), group_size)
     device, mask = rows["tokens"].device, rows["response_mask"]
     starts, lengths = mask.int().argmax(1), mask.sum(1)
     spans = zip(rows["tokens"].tolist(), starts.tolist(), lengths.tolist(), strict=True)
@@ -62,6 +64,37 @@ def answer_prompts(
     asked = [prompt for prompt in prompts for _ in range(group_size)]
     rows["prompt"] = encode_texts(asked).to(device)
     rows["response"] = encode_texts(answers).to(device)
+    return rows
+
+
+# What generate gives, whoever implements it.
+_ROLLOUT = (
+    "tokens",
+    "attention_mask",
+    "response_mask",
+    "rollout_log_probs",
+    "policy_version",
+    "group_id",
+    "truncated",
+)
+
+
+def _checked(policy: str, rows: TensorDict, prompts: int, group_size: int) -> TensorDict:
+    """Rows as the interface says: all keys, prompt by prompt, each response in one piece."""
+    owner = f"{policy}.generate"
+    missing = [key for key in _ROLLOUT if key not in rows.keys()]
+    if missing:
+        raise ConfigError(f"{owner} returned no '{missing[0]}': rlcomp.text.rows.rollout_rows does")
+    rows = canonical(owner, rows, _ROLLOUT)
+    expected = torch.arange(prompts).repeat_interleave(group_size)
+    if not torch.equal(rows["group_id"].cpu(), expected):
+        raise ConfigError(
+            f"{owner} returned {rows.shape[0]} rows of prompts {rows['group_id'].tolist()[:8]}...: "
+            f"it must give {group_size} rows to each of {prompts} prompts, those of prompt 0 first"
+        )
+    mask = rows["response_mask"].int()
+    if bool(((mask[:, 1:] - mask[:, :-1]) == 1).sum(1).gt(1 - mask[:, 0]).any()):
+        raise ConfigError(f"{owner} returned a response_mask with holes: a response is one piece")
     return rows
 
 

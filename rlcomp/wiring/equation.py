@@ -10,6 +10,20 @@ from rlcomp.wiring.foreign import losses_of
 from rlcomp.wiring.plan import PhasePlan, Plan, children
 from rlcomp.wiring.reader import Node
 
+_PLACE = re.compile(r"\{(?P<name>\w+)(?:(?P<formula>:formula)|\|(?P<null>[^}]*))?\}")
+# rlcomp.functional.kl, with d_t = log pi(a_t) - log pi_ref(a_t).
+_KL = {
+    "k1": "d_t",
+    "k2": "d_t^2 / 2",
+    "k3": "(exp(-d_t) - 1 + d_t)",
+    "abs": "|d_t|",
+    "k1_plus": "(sg[d_t - d_t^2 / 2] + d_t^2 / 2)",
+    "k3_plus": "(sg[exp(-d_t) - 1 + d_t - d_t^2 / 2] + d_t^2 / 2)",
+    "k1_ratio": "rho_t d_t",
+    "k2_ratio": "sg[rho_t] d_t^2 / 2",
+    "k3_ratio": "rho_t (exp(-d_t) - 1 + d_t)",
+}
+
 
 def equations(plan: Plan) -> list[str]:
     """A line for each loss of the phases' learners, and one below it for each of its parts."""
@@ -41,11 +55,21 @@ def _rows(node: Node, depth: int) -> list[tuple[str, str]]:
 def filled(equation: str, node: Node) -> str:
     """An equation with the arguments of a node in it.
 
+    ``{name}`` is the argument, inf where it is null; ``{name|text}`` has the text for null;
+    ``{name:formula}`` is the formula of an estimator of the KL.
+
     Examples:
         >>> filled("clip(r_t, 1 - {low})", Node("loss", "Clip", {"low": 0.2}))
         'clip(r_t, 1 - 0.2)'
     """
-    return re.sub(r"\{(\w+)\}", lambda found: _shown(node.arguments.get(found[1])), equation)
+
+    def put(found: re.Match[str]) -> str:
+        value = node.arguments.get(found["name"])
+        if found["formula"]:
+            return _KL.get(str(value), str(value))
+        return (found["null"] or "inf") if value is None else _shown(value)
+
+    return _PLACE.sub(put, equation)
 
 
 def _shown(value: object) -> str:
@@ -53,4 +77,4 @@ def _shown(value: object) -> str:
         plain = {k: v for k, v in value.arguments.items() if isinstance(v, (int, float, str))}
         inside = ", ".join(f"{name}={_shown(one)}" for name, one in plain.items())
         return f"{declare(value.target).name}({inside})"
-    return "none" if value is None else str(value)
+    return str(value)

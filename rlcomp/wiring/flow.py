@@ -214,8 +214,8 @@ def _exclusive(phase: str, stages: Sequence[Stage]) -> list[str]:
     seen: dict[str, list[str]] = {}
     for stage in stages:
         for mark, paths in stage.marks.items():
-            known = seen.setdefault(mark, [])
-            known += [path for path in sorted(paths) if path not in known]
+            # The same node twice counts twice as well.
+            seen.setdefault(mark, []).extend(sorted(paths))
     return [
         f"phases.{phase}: '{mark}' is counted by {' and by '.join(paths)}: keep one (~{paths[-1]})"
         for mark, paths in seen.items()

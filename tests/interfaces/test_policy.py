@@ -214,3 +214,32 @@ def test_a_reward_scores_with_it():
     size = policy.logits.shape[1]
     expected = 2 - math.log(math.exp(2) + size - 1) + math.log(size)
     assert result["reward"].item() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda rows: rows[[1, 0, 2, 3]], r"returned 4 rows of prompts \[0, 0, 1, 1\]"),
+        (lambda rows: rows[[2, 3, 0, 1]], r"rows of prompts \[1, 1, 0, 0\].*prompt 0 first"),
+        (lambda rows: rows[:3], r"returned 3 rows"),
+        (lambda rows: rows.exclude("truncated"), "returned no 'truncated'"),
+        (lambda rows: rows.set("response_mask", rows["response_mask"].int() * 2), "values than 0"),
+        (
+            lambda rows: rows.set("response_mask", torch.tensor([[True, False, True, True]] * 4)),
+            "with holes",
+        ),
+    ],
+)
+def test_rows_that_are_not_as_the_interface_says_are_refused(spoil, words):
+    class Elsewhere(Table):
+        def generate(self, *args, **kwargs):
+            return spoil(super().generate(*args, **kwargs))
+
+    draw = torch.Generator().manual_seed(0)
+    ask = {"group_size": 2, "max_new_tokens": 3, "generator": draw}
+
+    if words.startswith("returned 4 rows"):  # the same prompt's rows may change places
+        assert answer_prompts(Elsewhere(), ["1", "2"], **ask).shape == (4,)
+    else:
+        with pytest.raises(ConfigError, match=words):
+            answer_prompts(Elsewhere(), ["1", "2"], **ask)

@@ -148,3 +148,12 @@ def test_columns_can_be_read_under_another_name():
     asked["facts"] = encode_columns([{"level": 3}])
 
     assert Level().set_keys(columns="facts")(asked)["reward"].tolist() == [3.0]
+
+
+def test_a_reward_of_another_shape_is_refused():
+    # [2, 1] against a mask [2] would broadcast to [2, 2].
+    batch = TensorDict({}, batch_size=[2])
+    right = torch.ones(2, dtype=torch.bool)
+
+    with pytest.raises(ShapeError, match=r"'reward' of the reward has shape \[2, 1\]"):
+        write_reward(batch, torch.ones(2, 1), {}, right, right)

@@ -44,8 +44,8 @@ class ClipCov(Part):
 
     equation = (
         "l_t = 0 if t in I_clip, else min(r_t A_t, clip(r_t, 1 - {clip_low}, 1 + {clip_high}) "
-        "A_t), I_clip = a share {share} of the tokens, drawn from {covariance_low} < Cov_t < "
-        "{covariance_high}"
+        "A_t), I_clip = a share {share} of the tokens, at least 1, drawn from those not "
+        "clipped with {covariance_low} < Cov_t < {covariance_high}"
     )
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)

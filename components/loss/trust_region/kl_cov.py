@@ -37,7 +37,7 @@ class KLCov(Part):
 
     equation = (
         "l_t = r_t A_t - {kl_coef} 1[t in I_KL] |log r_t|, I_KL = a share {share} of the "
-        "tokens, of largest Cov_t"
+        "tokens, at least 1, of largest Cov_t"
     )
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)

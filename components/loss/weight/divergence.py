@@ -37,8 +37,8 @@ class DivergenceFilter(Part):
     """
 
     equation = (
-        "c_t = 1[{low} <= D_t <= {high}], D_t = {aggregate} of {estimator} of KL(pi_rollout || "
-        "pi_old)"
+        "c_t = 1[{low|-inf} <= D_t <= {high}], D_t = {aggregate} of {estimator} of "
+        "KL(pi_rollout || pi_old)"
     )
     reads = ("old_log_probs", "rollout_log_probs", "response_mask")
     writes = ("token_weight",)
