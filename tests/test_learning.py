@@ -26,16 +26,16 @@ def accuracies(rlcomp, directory, recipe, steps):
 def test_grpo_improves_on_its_warm_start(rlcomp, tmp_path):
     before, after = accuracies(rlcomp, tmp_path, "grpo", 30)
 
-    # The setting of tests/recipe/test_recipes_learn.py: over its 22 runs accuracy rose by mean .29,
-    # sd .06 (the recipes differ as well), by .34 for this recipe.
+    # The setting of tests/recipe/test_recipes_learn.py: this recipe's accuracy rose by .34 in one
+    # run, that of 18 recipes in 33 runs by mean .31, sd .04, least .24: 5 sd above the bound.
     assert after > before + 0.1
 
 
 def test_shuffled_rewards_teach_nothing(rlcomp, tmp_path):
     before, after = accuracies(rlcomp, tmp_path, "shuffled_rewards", 20)
 
-    # Over 7 runs (4 seeds, 2 engines) accuracy fell by mean .13, sd .04, by at least .06: the bound
-    # is 4.5 sd away. Within 30 steps true rewards raise it by .34.
+    # Over 10 runs (10 seeds, 3 engines, one with two threads) accuracy fell by mean .135, sd .036,
+    # least .065: the bound is 5.1 sd away. Within 30 steps true rewards raise it by .34.
     assert after < before + 0.05
 
 
@@ -46,9 +46,9 @@ def test_the_demo_learns_to_sort(rlcomp, tmp_path):
     assert rlcomp(f"directory={tmp_path}", *length) == 0
 
     last = read_lines(tmp_path / "metrics.jsonl")[-1]
-    # Over 4 runs (4 seeds, 3 engines) and those of seeds 1 and 2 in experiments/recipes sampled
-    # accuracy was mean .94, sd .025, least .89: .78 is 6.4 sd below, a wide margin because the runs
-    # are few. After the warm start it is .54 to .63.
+    # Sampled accuracy was mean .94, sd .024, least .89 in 6 runs (6 seeds, 3 engines), and mean
+    # .94, sd .020 in 60: with the other recipes in the same setting, in experiments/recipes.
+    # .78 is 6.5 and 8 sd below. After the warm start it is .54 to .63.
     assert last["evaluation/sampled"] >= 0.78
 
 

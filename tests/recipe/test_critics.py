@@ -172,6 +172,6 @@ def test_a_policy_learns_with_a_critic(metrics, rlcomp, tmp_path, kind):
     before, after = (
         row["evaluation/sampled"] for row in metrics(tmp_path) if "evaluation/sampled" in row
     )
-    # Over 8 runs (5 seeds, 3 engines) accuracy rose by .30 to .32 with a critic (mean .31, sd .01)
-    # and by .29 to .30 with a head (mean .295, sd .005): 19 sd above the bound.
+    # Over 10 runs, 5 with a critic and 5 with a head (5 seeds, 3 engines), accuracy rose by mean
+    # .30, sd .011, least .29: .1 is 18 sd below. The two means differ by .015.
     assert after > before + 0.1

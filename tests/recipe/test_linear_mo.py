@@ -104,6 +104,7 @@ def test_the_weight_moves_along_the_front(rlcomp, tmp_path):
         found[weight] = rl_steps(directory)[-1]
 
     # Over 10 pairs of runs (9 seeds, 3 engines, 2 sets of CPU instructions) both gaps were mean
-    # .93, sd .07, least .73: .5 is 5.8 sd below. Where the weight has no effect they are 0.
+    # .93, sd .07, least .73: .5 is 5.8 sd below. Where the weight has no effect they are 0, as
+    # they are at learning rate 0.
     assert found[0.1]["reward/correctness"] > found[4.0]["reward/correctness"] + 0.5
     assert found[4.0]["reward/format"] > found[0.1]["reward/format"] + 0.5

@@ -52,9 +52,10 @@ def accuracies(rlcomp, directory, *overrides):
 def test_a_recipe_improves_on_its_warm_start(rlcomp, tmp_path, recipe):
     found = accuracies(rlcomp, tmp_path, f"recipe={recipe}", *SMALL, *rows_of(recipe))
 
-    # Over 22 runs (19 recipes, 5 seeds, 3 engines) accuracy rose by mean .29, sd .06. Least for
-    # remax: .16 to .23 in 4 runs (mean .21, sd .03), of which .05 is 5 sd below; at least .24 for
-    # the others. With shuffled rewards it falls.
+    # The weakest recipe, remax, over 10 runs (10 seeds, 3 engines, one with two threads): accuracy
+    # rose by mean .204, sd .030, least .162; .05 is 5.1 sd below. The other 18
+    # share its bound: over 33 runs, one or two a recipe, mean .31, sd .04, least .24. Runs of one
+    # recipe differ by sd .025 (pooled over all 19). With shuffled rewards accuracy falls.
     assert found[-1] > found[0] + 0.05
 
 
@@ -63,9 +64,10 @@ def test_a_recipe_of_several_objectives_improves_one_of_them(rlcomp, tmp_path, r
     found = evaluations(rlcomp, tmp_path, f"recipe={recipe}", *SMALL, *GROUPS)
 
     names = ("evaluation/return/correctness", "evaluation/return/brevity")
-    # In one run each the better objective rose by .18 (linear_mo), .42 (conditioned), .50 (upgrad)
-    # and .58 (pama); runs of one recipe above differ by .03 (sd).
-    assert max(found[-1][name] - found[0][name] for name in names) > 0.05
+    # Over 10 runs each (10 seeds, 3 engines) the better of them rose by mean .20, least .145 for
+    # linear_mo, .48 (.42) for conditioned, .52 (.475) for upgrad and .52 (.48) for pama. The pooled
+    # sd is .037, so .03 is 4.5 sd below the weakest. At learning rate 0 (linear_mo, pama) it is 0.
+    assert max(found[-1][name] - found[0][name] for name in names) > 0.03
 
 
 @pytest.mark.slow
@@ -75,7 +77,7 @@ def test_a_recipe_learns_nothing_from_shuffled_rewards(rlcomp, tmp_path, recipe)
 
     found = accuracies(rlcomp, tmp_path, f"recipe={recipe}", *control, *rows_of(recipe))
 
-    # Over 15 runs (5 seeds, 3 engines) accuracy fell: least for ppo, by .01 to .08 in 6 runs (mean
-    # .04, sd .025), of which .08 above the start is 4.8 sd away; by at least .2 for the others.
-    # With true rewards it rises by .33 (ppo, 30 steps).
+    # Accuracy fell: for ppo, which falls least, over 10 runs (10 seeds, 3 engines) by mean .036, sd
+    # .018, least .014: .08 above the start is 6.4 sd away. For dapo and remax it fell by at least
+    # .2 in 5 and 4 runs. With true rewards it rises by .33 (ppo), .36 and .20 within 30 steps.
     assert found[-1] < found[0] + 0.08

@@ -178,6 +178,7 @@ def test_a_run_plays_the_game_and_is_resumed_exactly(tmp_path):
     assert resumed == whole[1:]
     # There is something to learn: over 10 runs (10 seeds, 3 engines) the share of usable masks was
     # .25 to .88 in a step of 8, and in each of the 30 steps some answers were right and some wrong.
+    # Without the warm start (its learning rate 0) no mask could be used in any step.
     assert any(row["mask_game/valid_fraction"] > 0 for row in whole)
     assert any(0 < row.get("mask_game/accuracy", 0) < 1 for row in whole)
 

@@ -29,8 +29,9 @@ def labelled(shared_data):
 
 def test_a_classifier_beats_whoever_knows_the_rate_of_each_label(labelled):
     texts, table = labelled
+    assert int(table.isnan().sum()) == 257 * 2 + 195 + 190 + 71 * 4
+    texts, table = texts[:64], table[:64]
     known = ~table.isnan()
-    assert int((~known).sum()) == 257 * 2 + 195 + 190 + 71 * 4
     rate = table.nanmean(0)
     nats = torch.nn.functional.binary_cross_entropy(rate, rate, reduction="none")
     of_rates = float((nats * known.sum(0)).sum() / known.sum())
@@ -48,9 +49,12 @@ def test_a_classifier_beats_whoever_knows_the_rate_of_each_label(labelled):
         )
     )
 
-    history = train_classifier(model, tokenizer, texts, table, epochs=15, lr=3e-3)
+    history = train_classifier(model, tokenizer, texts, table, epochs=40, lr=3e-3)
 
-    assert history[-1] < of_rates
+    # Over 10 runs (seeds of weights and order, one with two threads) the last loss was mean .034,
+    # sd .005, at most .044, the rates' .377: the bound of .126 is 18 sd above. Untrained it is .70.
+    # Of all the texts 15 epochs are too few: 9 runs were .015 to .094 below the rates' (sd .023).
+    assert history[-1] < of_rates / 3
 
 
 def test_pama_weighs_the_labels_that_are_there(labelled):
