@@ -81,8 +81,8 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
     if where is not None:
         if where.dtype != torch.bool or where.shape != seen.shape:
             raise ShapeError(
-                f"record({name!r}): where is {where.dtype} {list(where.shape)}; it says which of the "
-                f"observations {list(seen.shape)} count: write a bool of that shape"
+                f"record({name!r}): where is {where.dtype} {list(where.shape)}: it says which "
+                f"observations of {list(seen.shape)} count, a bool of that shape"
             )
         seen = seen[where]
     ledger.add(name, float(seen.sum()), float(seen.numel()))

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlcomp.errors import ShapeError
 from rlcomp.metrics import merge, progress, record, record_sample, record_total, recording
 
 

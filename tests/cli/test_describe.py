@@ -178,7 +178,7 @@ def test_the_equations_of_a_loss_hold_the_numbers_of_the_config(describe):
 def test_an_unbounded_side_and_a_weight_are_told(describe):
     text, _, _ = describe("loss=cispo", "loss/weight=[tis,overlong]", "--equation")
 
-    cispo = "l_t = sg[clip(r_t, 1 - none, 1 + 4.0)] A_t log pi(a_t)"
+    cispo = "l_t = sg[clip(r_t, 1 - inf, 1 + 4.0)] A_t log pi(a_t)"
     assert cells(text, "loss.trust_region")[1] == cispo
     tis = "c_t = clip(rho_t, 0.0, 2.0), rho_t = pi_old / pi_rollout (token)"
     assert cells(text, "loss.weight.tis")[1] == tis

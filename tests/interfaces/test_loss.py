@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.reduction.token_mean import TokenMean
-from rlcomp.errors import ContractError
+from rlcomp.errors import ContractError, ShapeError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import RowLoss, TokenLoss, scalars
 from rlcomp.metrics import record
@@ -80,15 +80,27 @@ def test_pairs_weigh_the_same_whatever_their_lengths():
     assert Margin()(pairs())["loss"].item() == pytest.approx(-104 / 3)  # (-2 + 6 + 100) / 3
 
 
-def test_a_pair_counts_while_one_of_its_rows_is_valid():
-    # The first has one valid row, the third none: (-2 + 6) / 2.
+def test_a_pair_counts_where_both_of_its_rows_are_valid():
+    # The first has one valid row, the third none: what is left is the second's 6.
     valid = torch.tensor([True, False, True, True, False, False])
 
     prepared = Margin().prepare(pairs(reward_valid=valid))
 
     assert list(prepared.keys()) == ["row_weight"]
-    assert prepared["row_weight"].tolist() == [0.5, 0.5, 0.5, 0.5, 0.0, 0.0]
-    assert Margin()(pairs(reward_valid=valid))["loss"].item() == -2.0
+    assert prepared["row_weight"].tolist() == [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    assert Margin()(pairs(reward_valid=valid))["loss"].item() == -6.0
+
+
+def test_a_pair_that_a_filter_emptied_leaves_the_denominator():
+    rows = pairs()
+    rows["response_mask"][2] = False  # the second pair's chosen side: (-2 + 100) / 2 is left
+
+    assert Margin()(rows)["loss"].item() == pytest.approx(-49.0)
+
+
+def test_a_row_without_its_partner_is_refused():
+    with pytest.raises(ShapeError, match="there are 5 rows, no multiple of the 2 of a unit"):
+        Margin().prepare(pairs()[:5])
 
 
 def test_nothing_valid_is_a_loss_of_zero():

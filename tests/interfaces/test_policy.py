@@ -30,10 +30,11 @@ from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled, draw_tokens
+from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.policy import FullDistributionPolicy, PacksRows, Policy
 from rlcomp.interfaces.task import Example
-from rlcomp.text.answers import encode_answers
+from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.rows import pad_id, rollout_rows
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
@@ -219,7 +220,7 @@ def test_a_reward_scores_with_it():
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda rows: rows[[1, 0, 2, 3]], r"returned 4 rows of prompts \[0, 0, 1, 1\]"),
+        (lambda rows: rows[[1, 0, 2, 3]], "same"),
         (lambda rows: rows[[2, 3, 0, 1]], r"rows of prompts \[1, 1, 0, 0\].*prompt 0 first"),
         (lambda rows: rows[:3], r"returned 3 rows"),
         (lambda rows: rows.exclude("truncated"), "returned no 'truncated'"),
@@ -238,7 +239,7 @@ def test_rows_that_are_not_as_the_interface_says_are_refused(spoil, words):
     draw = torch.Generator().manual_seed(0)
     ask = {"group_size": 2, "max_new_tokens": 3, "generator": draw}
 
-    if words.startswith("returned 4 rows"):  # the same prompt's rows may change places
+    if words == "same":  # the same prompt's rows may change places
         assert answer_prompts(Elsewhere(), ["1", "2"], **ask).shape == (4,)
     else:
         with pytest.raises(ConfigError, match=words):

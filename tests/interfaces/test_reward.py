@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.batch import encode_columns, encode_texts
-from rlcomp.errors import DataError
+from rlcomp.errors import DataError, ShapeError
 from rlcomp.interfaces.reward import TextReward, write_reward
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
