@@ -125,6 +125,8 @@ def _too_narrow(entry: Tensor, spec: Spec, batch: TensorDict) -> bool:
 def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
     """Refuse what a component wrote with too few dimensions: ``[B]`` would be read along tokens.
 
+    An ``advantage`` ``[B]`` is spread where it is read.
+
     Args:
         owner: the component that wrote it, for the message.
         batch: what it returned.
@@ -135,7 +137,9 @@ def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
     """
     for key in keys:
         entry, spec = batch.get(key, None), lookup(key)
-        if spec is None or not spec.along_tokens or not isinstance(entry, Tensor):
+        if spec is None or not spec.along_tokens or key == "advantage":
+            continue
+        if not isinstance(entry, Tensor):
             continue
         if entry.ndim < 2 or _too_narrow(entry, spec, batch):
             raise ShapeError(

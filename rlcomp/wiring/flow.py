@@ -214,8 +214,10 @@ def _exclusive(phase: str, stages: Sequence[Stage]) -> list[str]:
     seen: dict[str, list[str]] = {}
     for stage in stages:
         for mark, paths in stage.marks.items():
-            # The same node twice counts twice as well.
-            seen.setdefault(mark, []).extend(sorted(paths))
+            known = seen.setdefault(mark, [])
+            # A stage that is listed twice counts twice; a loss of a learner that steps twice does
+            # not.
+            known += [path for path in sorted(paths) if path == stage.path or path not in known]
     return [
         f"phases.{phase}: '{mark}' is counted by {' and by '.join(paths)}: keep one (~{paths[-1]})"
         for mark, paths in seen.items()

@@ -223,7 +223,14 @@ def test_a_mark_may_be_carried_once():
     once = stage("kl", marks={"kl": frozenset({"kl"})})
 
     assert errors(once) == []
-    assert errors(once, once) == [], "the same node twice is one part"
+    (error,) = errors(once, once)
+    assert error.startswith("phases.rl: 'kl' is counted by kl and by kl: keep one")
+
+
+def test_a_learner_that_steps_twice_carries_the_mark_of_its_loss_once():
+    learner = stage("learner", marks={"kl": frozenset({"learner.losses.kl"})})
+
+    assert errors(learner, learner) == []
 
 
 def test_a_mark_carried_twice_names_both():

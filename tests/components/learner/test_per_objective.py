@@ -287,7 +287,7 @@ def test_a_parameter_outside_the_graph_is_left_alone_and_one_at_0_decays(weight_
     rows, table, other = batch(), Wider(), Wider()
     rows["rewards"] = rows["rewards"].select("right")
     # No answer is better than another: the gradient is 0.
-    rows["advantages"] = rows["advantage"] = torch.zeros(2, 3, 1, dtype=torch.float64)
+    rows["advantages"] = torch.zeros(2, 3, 1, dtype=torch.float64)
     adam = {"optimizer": partial(torch.optim.AdamW, lr=0.1, weight_decay=weight_decay)}
 
     learner(table, Fixed(1.0), **adam)(rows)
