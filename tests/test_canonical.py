@@ -144,3 +144,29 @@ def test_a_component_that_looks_past_its_view_is_caught():
 
     with pytest.raises(ContractError):
         check_component(Past())
+
+
+@pytest.mark.parametrize("key", ["token_reward", "response_mask", "advantage"])
+def test_an_entry_of_another_width_than_the_tokens_is_refused(key):
+    # Beside three tokens a reward [B, 1] would be paid at each of them.
+    entry = torch.ones(2, 5 if key == "advantage" else 1)
+    batch = TensorDict({"tokens": torch.zeros(2, 3, dtype=torch.int64), key: entry}, [2])
+
+    with pytest.raises(ShapeError, match=rf"Mine: '{key}' has shape \[2, \d\], but it is \[B, T\]"):
+        canonical("Mine", batch, [key])
+
+
+class WritesOneARow(Component):
+    reads = ("tokens",)
+    writes = ("token_weight",)
+
+    def forward(self, batch):
+        return batch.set("token_weight", torch.ones(3))
+
+
+def test_what_is_written_with_one_value_a_row_is_refused():
+    # B == T: read along tokens, it would go unnoticed.
+    batch = TensorDict({"tokens": torch.zeros(3, 3, dtype=torch.int64)}, [3])
+
+    with pytest.raises(ShapeError, match=r"WritesOneARow writes 'token_weight' with shape \[3\]"):
+        WritesOneARow()(batch)

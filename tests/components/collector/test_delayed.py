@@ -1,9 +1,11 @@
+import pytest
 import torch
 from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
 from rlcomp.batch import decode_texts, encode_texts, keep_prompt
 from rlcomp.component import Component
+from rlcomp.errors import FlowError
 from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
 from rlcomp.metrics import recording
 from rlcomp.run.check_flow import built_flow
@@ -132,3 +134,13 @@ def test_what_belongs_to_the_prompt_waits_with_its_rollout():
     # The queue is filled with the first prompts; then each waits a step.
     assert handed == ["0", "0", "1"]
     assert "columns" in built_flow(collector).carries
+
+
+def test_a_policy_that_lost_its_version_is_told():
+    collector = delayed(1)
+    collector.collector.version = 5
+    collector()
+    collector.collector.version = 0  # continued without its count
+
+    with pytest.raises(FlowError, match="the policy lost its version when the run was continued"):
+        collector()
