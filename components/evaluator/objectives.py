@@ -90,10 +90,7 @@ class ObjectivesEvaluator(Accuracy):
         self.preference_steps = preference_steps
         self.reference_point = reference_point or {}
         names = self.objectives.names
-        self.reference = [self.reference_point.get(name, 0.0) for name in names]
-        for name in self.reference_point:
-            if name not in names:
-                raise ConfigError(f"reference_point names {name!r}{nearest(name, names)}")
+        self.reference = _reference(self.reference_point, names)
         self.prompts = self.asked
         self.preferences = torch.zeros(0, len(names))
         if self.conditioning is not None:
@@ -150,3 +147,11 @@ def _grid(conditioning: Conditioning, names: tuple[str, ...], steps: int) -> Ten
     steps = min(steps, conditioning.levels)
     nearest_written = nearest_point(lattice(len(names), steps) / steps, conditioning.levels)
     return nearest_written.double() / conditioning.levels
+
+
+def _reference(point: dict[str, float], names: Sequence[str]) -> list[float]:
+    """The reference point of the hypervolume in the order of the objectives; 0 where not given."""
+    for name in point:
+        if name not in names:
+            raise ConfigError(f"reference_point names {name!r}{nearest(name, names)}")
+    return [point.get(name, 0.0) for name in names]
