@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.interfaces.loss import Loss
-from rlcomp.keys import Key
+from rlcomp.keys import Key, lookup
 from rlcomp.run.check_flow import built_flow
 from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
@@ -274,8 +274,9 @@ def _labels(subject: Subject) -> None:
     other = subject.batch.copy()
     other[group_id] = relabelled(subject.batch[group_id])
     family = subject.spec(group_id).offset
-    for key in set(subject.reads) - {group_id}:
-        if subject.spec(key).offset == family:  # it names groups
+    for key in set(other.keys()) - {group_id}:
+        known = lookup(key)
+        if known is not None and known.offset == family:  # it names groups
             other[key] = renamed_groups(subject.batch[key], subject.batch[group_id])
     result = subject.run(subject.batch)
     _compare(subject, "group ids are only labels", subject.run(other), result)
