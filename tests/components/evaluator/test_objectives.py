@@ -46,7 +46,12 @@ class Says:
         self.asked.append(texts)
         rows = [(n, text, k) for n, text in enumerate(texts) for k in range(group_size)]
         answers = encode_all(self.tokenizer, [self.answer(text, k) for _, text, k in rows])
-        return rows_from_ids(self.tokenizer, [prompts[n] for n, *_ in rows], answers)
+        made = rows_from_ids(self.tokenizer, [prompts[n] for n, *_ in rows], answers)
+        made["rollout_log_probs"] = torch.zeros(made["tokens"].shape)
+        made["policy_version"] = torch.zeros_like(made["tokens"])
+        made["group_id"] = torch.tensor([n for n, *_ in rows])
+        made["truncated"] = torch.zeros(len(rows), dtype=torch.bool)
+        return made
 
 
 def length(response):
