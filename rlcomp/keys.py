@@ -19,6 +19,28 @@ OwnKey = tuple[str, str, str] | tuple[str, str, str, Mapping[str, Any]]
 
 _F, _I, _M, _U = "float", "int64", "bool", "uint8"
 _DTYPES = (_F, _I, _M, _U, "nested")
+# Which paddings a dtype holds; a float holds these whole numbers exactly.
+_PADS = {_F: (-(2**24), 2**24), _I: (-(2**63), 2**63 - 1), _M: (0, 1), _U: (0, 255)}
+_EXAMPLES = (
+    "log_prob",
+    "probability",
+    "positive",
+    "ratio",
+    "first_of_group",
+    "same_in_all_rows",
+)
+_OF_KEYS = 'a tuple of keys, such as ("reward",)'
+_OF_ARGUMENTS = 'a tuple of names of arguments, such as ("stages",)'
+# What each declaration of a component has to be.
+DECLARED = {
+    **dict.fromkeys(("reads", "writes", "optional", "may_write", "step_keys"), _OF_KEYS),
+    **dict.fromkeys(("must_reach", "supplies"), _OF_KEYS),
+    "runs": _OF_ARGUMENTS,
+    "keys": "a dict of specifications by key",
+    **dict.fromkeys(("fresh", "keeps_prompt", "contained"), "True or False"),
+    "min_group_size": "a whole number, at least 1",
+    **dict.fromkeys(("exclusive", "equation"), "a text"),
+}
 # 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
 TEXT_END = 255
 
@@ -31,7 +53,8 @@ class Spec:
         shape: its dimensions, ``B`` first.
         dtype: ``float``, ``int64``, ``bool``, ``uint8`` or ``nested`` (named parts).
         meaning: one line.
-        pad: what fills it where rows are widened; by default 255 for texts, else 0.
+        pad: what fills it where rows are widened; by default 255 for texts, -1 for ids (``offset``;
+            it names nothing), else 0.
         offset: the family of ids it belongs to: shifted together where batches are joined, so that
             no two batches share one; negative values name nothing and stay.
         per_prompt: it belongs to the prompt, and passes from the prompt to each answer.
@@ -71,6 +94,8 @@ class Spec:
         """What fills the entry where rows are widened."""
         if self.pad is not None:
             return self.pad
+        if self.offset and len(self.shape.split()) > 1:
+            return -1
         return TEXT_END if self.text else 0
 
 
@@ -165,7 +190,7 @@ def declare_keys(owner: str, keys: Mapping[Key, OwnKey]) -> None:
         ConfigError: a literal is no specification, or contradicts the schema or another class.
     """
     if not isinstance(keys, Mapping):
-        raise ConfigError(f"{owner}.keys is {keys!r}: must be a dict of specifications by key")
+        raise ConfigError(f"{owner}.keys is {_short(keys)}: must be {DECLARED['keys']}")
     for key, literal in keys.items():
         found = _read(owner, key, literal)
         known = {"the schema": SCHEMA[key]} if key in SCHEMA else _OWN.get(key, {})
@@ -179,6 +204,45 @@ def declare_keys(owner: str, keys: Mapping[Key, OwnKey]) -> None:
             _OWN.setdefault(key, {})[owner] = found
 
 
+def check_declared(owner: str, name: str, value: object) -> None:
+    """Refuse a declaration of the wrong type.
+
+    Args:
+        owner: the class.
+        name: one of :data:`DECLARED`.
+        value: what the class declares.
+
+    Raises:
+        ConfigError: it must be something else.
+
+    Examples:
+        >>> check_declared("Mine", "fresh", 1)
+        Traceback (most recent call last):
+        ...
+        rlcomp.errors.ConfigError: Mine.fresh is 1: must be True or False
+    """
+    kind = DECLARED[name]
+    fits = {
+        _OF_KEYS: _texts(value),
+        _OF_ARGUMENTS: _texts(value),
+        "True or False": isinstance(value, bool),
+        "a text": isinstance(value, str),
+        DECLARED["keys"]: isinstance(value, Mapping),
+        DECLARED["min_group_size"]: type(value) is int and value >= 1,
+    }
+    if not fits[kind]:
+        raise ConfigError(f"{owner}.{name} is {_short(value)}: must be {kind}")
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and all(isinstance(each, str) for each in value)
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 200 else f"{shown[:200]}..."
+
+
 def _agree(found: Spec, known: Spec, *, shared: bool) -> bool:
     """Whether two specifications are the same; beside the schema's, shape and dtype count."""
     return (found.shape, found.dtype) == (known.shape, known.dtype) if shared else found == known
@@ -186,19 +250,53 @@ def _agree(found: Spec, known: Spec, *, shared: bool) -> bool:
 
 def _read(owner: str, key: Key, literal: OwnKey) -> Spec:
     more = [field.name for field in fields(Spec)[3:]]
+    if not isinstance(key, str) or not key.isidentifier():
+        raise ConfigError(
+            f"{owner}.keys: {_short(key)} is no key: must be a name of letters, digits and _"
+        )
     try:
         shape, dtype, meaning, *rest = literal if isinstance(literal, (tuple, list)) else ()
         found = Spec(shape, dtype, meaning, **(rest[0] if rest else {}))
         sound = len(rest) < 2 and shape.split()[0] == "B" and dtype in _DTYPES
+        sound = sound and isinstance(meaning, str)
     except (TypeError, ValueError, AttributeError, IndexError):
         sound = False
     if not sound:
         raise ConfigError(
-            f"{owner}.keys: '{key}' is {literal!r}: must be (shape, dtype, meaning) such as "
+            f"{owner}.keys: '{key}' is {_short(literal)}: must be (shape, dtype, meaning) such as "
             f'("B T", "int64", "which turn wrote it"), dtype one of {", ".join(_DTYPES)}, perhaps '
             f"with a dict of {', '.join(more)} behind them"
         )
+    for name, (holds, told) in _limits(found).items():
+        if not holds:
+            value = _short(getattr(found, name))
+            raise ConfigError(f"{owner}.keys: '{key}' has {name} {value}: must be {told}")
     return found
+
+
+def _limits(found: Spec) -> dict[str, tuple[bool, str]]:
+    """Which further fields of a specification fit, and what each has to be."""
+    pad, dtype = found.pad, found.dtype
+    low, high = _PADS.get(dtype, (0, -1))
+    return {
+        "pad": (
+            pad is None or (type(pad) is int and low <= pad <= high),
+            f"a whole number from {low} to {high} ({dtype})" if low <= high else "left out: nested",
+        ),
+        "offset": (
+            isinstance(found.offset, str) and (not found.offset or dtype == _I),
+            "the name of a family of ids, of an int64 only",
+        ),
+        "per_prompt": (isinstance(found.per_prompt, bool), "True or False"),
+        "absent": (
+            isinstance(found.absent, str) and (not found.absent or dtype == "nested"),
+            "a text, of nested texts only",
+        ),
+        "example": (
+            isinstance(found.example, str) and found.example in ("", *_EXAMPLES),
+            f"one of {', '.join(_EXAMPLES)}",
+        ),
+    }
 
 
 def _shown(spec: Spec) -> str:
@@ -224,7 +322,7 @@ def spec(key: Key) -> Spec:
     """
     found = lookup(key)
     if found is None:
-        raise ConfigError(f"'{key}' is not a key of the batch{nearest(key, {*SCHEMA, *_OWN})}")
+        raise ConfigError(f"{key!r} is not a key of the batch{nearest(key, {*SCHEMA, *_OWN})}")
     return found
 
 
@@ -246,4 +344,4 @@ def check_key(owner: str, key: Key, own: Collection[Key] = ()) -> None:
     if key in _OWN:
         other, found = next(iter(_OWN[key].items()))
         told = f": declare it in keys as {other} does, {_shown(found)}"
-    raise ConfigError(f"{owner}: '{key}' is not a key of the batch{told}")
+    raise ConfigError(f"{owner}: {_short(key)} is not a key of the batch{told}")

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.batch import cat
 from rlcomp.component import Component, per_token
 from rlcomp.errors import ConfigError
-from rlcomp.keys import SCHEMA, declare_keys, lookup, prompt_keys, spec
+from rlcomp.keys import SCHEMA, Spec, declare_keys, lookup, prompt_keys, spec
 from rlcomp.testing import check_component, example_batch
 
 TURN = ("B T", "int64", "which turn wrote the token (of these tests)")
@@ -98,6 +98,49 @@ def test_whoever_reads_an_own_key_of_another_class_is_told_to_declare_it():
 def test_a_contradiction_is_refused_by_name(key, literal, told):
     with pytest.raises(ConfigError, match=rf"Other\.keys: '{key}' is .*{told}"):
         type("Other", (Component,), {"keys": {key: literal}})
+
+
+@pytest.mark.parametrize(
+    ("key", "literal", "told"),
+    [
+        ("", ("B", "int64", "x"), "'' is no key"),
+        ("a b", ("B", "int64", "x"), "'a b' is no key"),
+        (3, ("B", "int64", "x"), "3 is no key"),
+        ("test_bad", ("B", "int64", 5), r"must be \(shape, dtype, meaning\)"),
+        ("test_bad", ("B", "int64", "x", {"per_prompt": "no"}), "per_prompt 'no': must be True or"),
+        ("test_bad", ("B", "int64", "x", {"pad": "0"}), "pad '0': must be a whole number from"),
+        ("test_bad", ("B W", "uint8", "x", {"pad": 256}), r"from 0 to 255 \(uint8\)"),
+        ("test_bad", ("B T", "bool", "x", {"pad": 2}), r"from 0 to 1 \(bool\)"),
+        ("test_bad", ("B T", "int64", "x", {"pad": 2**63}), "pad .*: must be a whole number"),
+        ("test_bad", ("B T", "int64", "x", {"pad": True}), "pad True: must be a whole number"),
+        ("test_bad", ("B", "nested", "x", {"pad": 1}), "pad 1: must be left out: nested"),
+        ("test_bad", ("B", "float", "x", {"offset": "ids"}), "offset 'ids': must be .* int64 only"),
+        ("test_bad", ("B", "int64", "x", {"offset": 1}), "offset 1: must be the name of a family"),
+        ("test_bad", ("B", "int64", "x", {"absent": "x"}), "absent 'x': must be .* nested texts"),
+        ("test_bad", ("B", "float", "x", {"example": "big"}), "example 'big': must be one of log"),
+    ],
+)
+def test_a_specification_that_cannot_be_is_refused(key, literal, told):
+    with pytest.raises(ConfigError, match=rf"^Other\.keys: .*{told}"):
+        declare_keys("Other", {key: literal})
+
+
+@pytest.mark.parametrize("value", [5, "reward", (3, None), {"reward"}, None])
+def test_keys_that_are_no_tuple_of_texts_are_refused(value):
+    with pytest.raises(
+        ConfigError, match=r'^Other\.reads is .*: must be .* such as \("reward",\)$'
+    ):
+        type("Other", (Component,), {"reads": value})
+
+
+def test_padded_cells_name_no_id():
+    assert Spec("B T", "int64", "x", offset="turns").fill == -1
+    assert Spec("B T", "int64", "x", offset="turns", pad=0).fill == 0
+    assert Spec("B", "int64", "x", offset="turns").fill == 0
+    declare_keys("package.Ids", {"test_ids": ("B T", "int64", "x", {"offset": "test_ids"})})
+    parts = [TensorDict({"test_ids": torch.tensor([ids])}, [1]) for ids in ([0, 2], [1])]
+
+    assert cat(parts)["test_ids"].tolist() == [[0, 2], [3, -1]]
 
 
 def test_keys_that_are_no_mapping_are_refused():

@@ -9,34 +9,16 @@ it is built.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import contextlib
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from rlcomp.arguments import VOCABULARY
 from rlcomp.errors import ConfigError
-from rlcomp.keys import OwnKey, check_key, declare_keys
+from rlcomp.keys import DECLARED, OwnKey, check_declared, check_key, declare_keys
+from rlcomp.wiring.annotation import read_annotation
 from rlcomp.wiring.literal import assigned, literal
-from rlcomp.wiring.source import alias, find, lineage
-
-_DECLARED = (
-    "reads",
-    "writes",
-    "optional",
-    "may_write",
-    "step_keys",
-    "keys",
-    "must_reach",
-    "fresh",
-    "keeps_prompt",
-    "runs",
-    "contained",
-    "supplies",
-    "min_group_size",
-    "exclusive",
-    "equation",
-)
+from rlcomp.wiring.source import Class, find, lineage
 
 
 @dataclass(frozen=True)
@@ -86,8 +68,15 @@ def declare(target: str) -> Declaration:
 
     Raises:
         ConfigError: there is no such module, or it has no such name, or the class declares a key
-            that is unknown or contradicts another's.
+            that is unknown or contradicts another's, or its source cannot be read.
     """
+    try:
+        return _declare(target)
+    except RecursionError:
+        raise ConfigError(f"'{target}' cannot be read: too deeply nested") from None
+
+
+def _declare(target: str) -> Declaration:
     module, _, name = target.rpartition(".")
     found = find(module, name)
     if found is None:
@@ -99,7 +88,7 @@ def declare(target: str) -> Declaration:
         returns = "" if definition.returns is None else ast.unparse(definition.returns)
         extras = _extras(definition)
         return Declaration(target, parameters, open_ended, True, doc, extras, returns=returns)
-    classes = list(lineage(home, definition))
+    classes = lineage(home, definition)
     parameters, open_ended = _constructor(classes)
     component = any((home, cls.name) == ("rlcomp.component", "Component") for home, cls in classes)
     declared = _declared(classes) if component else _unchecked(classes)
@@ -107,18 +96,22 @@ def declare(target: str) -> Declaration:
     return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
 
 
-def _unchecked(classes: list[tuple[str, ast.ClassDef]]) -> dict[str, Any]:
-    """What a class that may be no component says under the names of declarations."""
-    found = [_literals(home, cls) for home, cls in reversed(classes)]
-    return {name: value for each in found for name, value in each if name != "keys"}
+def _unchecked(classes: tuple[Class, ...]) -> dict[str, Any]:
+    """What a class that may be no component says under the names of declarations, where it fits."""
+    found: dict[str, Any] = {}
+    for home, cls in reversed(classes):
+        for name in _named(cls):
+            with contextlib.suppress(ConfigError):
+                found[name] = _literal(home, cls, name)
+    return {name: value for name, value in found.items() if name != "keys"}
 
 
-def _declared(classes: list[tuple[str, ast.ClassDef]]) -> dict[str, Any]:
+def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
     """What a component and its bases declare; own keys are added up, and made known."""
     declared: dict[str, Any] = {}
     keys: dict[str, OwnKey] = {}
     for home, cls in reversed(classes):
-        declared |= dict(_literals(home, cls))
+        declared |= {name: _literal(home, cls, name) for name in _named(cls)}
         own = declared.pop("keys", {})
         declare_keys(f"{home}.{cls.name}", own)
         keys |= own
@@ -140,20 +133,30 @@ def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
     return tuple((str(words[0]), str(words[1])) for words in asked if len(words) == 2)
 
 
-def _literals(home: str, cls: ast.ClassDef) -> Iterator[tuple[str, Any]]:
-    for name, value in assigned(cls):
-        if name in _DECLARED:
-            try:
-                yield name, literal(home, value)
-            except ValueError:
-                raise ConfigError(
-                    f"{cls.name}.{name} is not a literal: write it out, it is read from source"
-                ) from None
+def _named(cls: ast.ClassDef) -> list[str]:
+    """The declarations that a class body makes."""
+    return [name for name in assigned(cls) if name in DECLARED]
 
 
-def _constructor(classes: list[tuple[str, ast.ClassDef]]) -> tuple[dict[str, Parameter], bool]:
+def _literal(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
+    """What a class body declares under a name."""
+    node = assigned(cls)[name]
+    try:
+        value = literal(home, node)
+    except ValueError:
+        raise ConfigError(
+            f"{cls.name}.{name} is not a literal: write it out, it is read from source"
+        ) from None
+    except TypeError:
+        told = "" if node is None else " ".join(ast.unparse(node).split())
+        raise ConfigError(f"{cls.name}.{name} is {told:.200}: must be {DECLARED[name]}") from None
+    check_declared(cls.name, name, value)
+    return value
+
+
+def _constructor(classes: tuple[Class, ...]) -> tuple[dict[str, Parameter], bool]:
     for home, cls in classes:
-        for line in cls.body:
+        for line in reversed(cls.body):
             if isinstance(line, ast.FunctionDef) and line.name == "__init__":
                 return _parameters(home, line, skip=1)
         if any("dataclass" in ast.dump(mark) for mark in cls.decorator_list):
@@ -164,7 +167,7 @@ def _constructor(classes: list[tuple[str, ast.ClassDef]]) -> tuple[dict[str, Par
 
 def _fields(home: str, cls: ast.ClassDef) -> dict[str, Parameter]:
     return {
-        line.target.id: Parameter(_annotation(home, line.annotation), line.value is None)
+        line.target.id: Parameter(read_annotation(home, line.annotation), line.value is None)
         for line in cls.body
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
     }
@@ -177,40 +180,10 @@ def _parameters(
     plain = [*arguments.posonlyargs, *arguments.args]
     free = len(plain) - len(arguments.defaults)
     found = {
-        argument.arg: Parameter(_annotation(home, argument.annotation), place < free)
+        argument.arg: Parameter(read_annotation(home, argument.annotation), place < free)
         for place, argument in enumerate(plain)
         if place >= skip
     }
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found[argument.arg] = Parameter(_annotation(home, argument.annotation), default is None)
+        found[argument.arg] = Parameter(read_annotation(home, argument.annotation), default is None)
     return found, arguments.kwarg is not None
-
-
-class _Names(Mapping[str, Any]):
-    """The vocabulary of annotations, and a module's aliases of it; any other name is anything."""
-
-    def __init__(self, home: str) -> None:
-        self.home = home
-
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
-        if name in VOCABULARY:
-            return VOCABULARY[name]
-        found = alias(self.home, name)
-        return Any if found is None else _annotation(*found)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(VOCABULARY)
-
-    def __len__(self) -> int:
-        return len(VOCABULARY)
-
-
-def _annotation(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
-    if node is None:
-        return Any
-    code = compile(ast.Expression(node), "<annotation>", "eval")
-    try:
-        value = eval(code, {"__builtins__": {}}, _Names(home))
-    except (TypeError, AttributeError):
-        return Any
-    return Any if isinstance(value, str) else value

@@ -5,13 +5,25 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
-from collections.abc import Iterator
+import re
+import tokenize
+import warnings
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from rlcomp.errors import ConfigError, nearest
 
 Definition = ast.ClassDef | ast.FunctionDef
+Class = tuple[str, ast.ClassDef]
+# A name's binding: the statement, and the value where it is a plain assignment.
+Binding = tuple[ast.stmt, ast.expr | None]
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+# Characters of a source and bases of a class: no package comes near.
+_LONGEST, _MOST_BASES = 2**23, 256
 
 
 @cache
@@ -29,16 +41,40 @@ def _source(module: str) -> tuple[Path, ast.Module] | None:
     places = [Path(place) for place in spec.submodule_search_locations or []]
     path = Path(spec.origin) if spec.origin and os.path.isfile(spec.origin) else None
     for name in rest:
-        path, places = _step(module, name, places)
+        try:
+            path, places = _step(module, name, places)
+        except OSError as error:
+            raise ConfigError(f"'{module}' cannot be looked for: {_line(str(error))}") from None
     if path is None or path.suffix != ".py":
         return None
+    return path, _parse(path)
+
+
+def _parse(path: Path) -> ast.Module:
     try:
-        return path, ast.parse(path.read_text(encoding="utf-8"))
+        with tokenize.open(path) as file:
+            text = file.read(_LONGEST + 1)
+        if len(text) > _LONGEST:
+            raise ValueError(f"longer than {_LONGEST} characters")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
     except SyntaxError as error:
-        raise ConfigError(f"{path}, line {error.lineno}: {error.msg}") from None
+        place = f", line {error.lineno}" if error.lineno else ""
+        raise ConfigError(f"{path}{place}: {_line(error.msg)}") from None
+    except (OSError, ValueError, LookupError, RecursionError, MemoryError) as error:
+        told = _line(str(error)) or "too deeply nested"
+        raise ConfigError(f"{path} cannot be read ({type(error).__name__}): {told}") from None
+
+
+def _line(message: str) -> str:
+    return " ".join(message.split())[:200]
 
 
 def _step(module: str, name: str, places: list[Path]) -> tuple[Path | None, list[Path]]:
+    if not re.fullmatch(r"[\w-]+", name):
+        raise ConfigError(f"there is no module {name!r} in {module!r}")
+    places = [place for place in places if place.is_dir()]
     for place in places:
         if (place / name).is_dir():
             inside = place / name / "__init__.py"
@@ -56,29 +92,85 @@ def _step(module: str, name: str, places: list[Path]) -> tuple[Path | None, list
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Top-level statements, looking into ``if`` and ``try``."""
-    queue = list(tree.body)
-    while queue:
-        line = queue.pop(0)
+    """Top-level statements, looking into ``if``, ``try`` and ``with``."""
+    stack = tree.body[::-1]
+    while stack:
+        line = stack.pop()
         yield line
         if isinstance(line, (ast.If, ast.Try)):
-            queue = [*line.body, *line.orelse, *queue]
+            stack += [*line.body, *line.orelse][::-1]
+        elif isinstance(line, ast.With):
+            stack += line.body[::-1]
 
 
-def find(module: str, name: str, depth: int = 0) -> tuple[str, Definition] | None:
-    """The definition of a name, following imports; None if it cannot be resolved."""
+def bindings(line: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names a statement binds in its scope, with the value where it is plainly assigned."""
+    if isinstance(line, ast.AnnAssign) and line.value is None:
+        return
+    targets = line.targets if isinstance(line, ast.Assign) else []
+    if isinstance(line, ast.AnnAssign):
+        targets = [line.target]
+    plain = {target.id for target in targets if isinstance(target, ast.Name)}
+    for name in _stored(line):
+        whole = name in plain and isinstance(line, (ast.Assign, ast.AnnAssign))
+        yield name, line.value if whole else None  # type: ignore[attr-defined]
+
+
+def _stored(line: ast.stmt) -> Iterator[str]:
+    """Every name bound or deleted anywhere in a statement, inner scopes left out."""
+    stack: list[ast.AST] = [line]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, _SCOPES):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).split(".")[0]
+        elif not isinstance(node, _INNER):
+            # The target of ``except``, the captures of ``match``, then names that are no reading.
+            yield from (str(n) for f in ("name", "rest") if (n := getattr(node, f, None)))
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                yield node.id
+            stack.extend(ast.iter_child_nodes(node))
+
+
+@cache
+def _bound(module: str) -> dict[str, list[Binding]]:
+    """All bindings of each name of a module, in order."""
+    found: dict[str, list[Binding]] = defaultdict(list)
+    source = _source(module)
+    for line in _statements(source[1]) if source else ():
+        for name, value in bindings(line):
+            found[name].append((line, value))
+    return dict(found)
+
+
+def find(
+    module: str, name: str, depth: int = 0, before: int | None = None
+) -> tuple[str, Definition] | None:
+    """The definition a name is bound to at last, following imports; None if it is out of sight.
+
+    Args:
+        module: where it is looked up.
+        name: the name.
+        depth: how many imports led there.
+        before: the last binding above this line goes first.
+
+    Raises:
+        ConfigError: there is no such module or name.
+    """
     found = None if module == "builtins" or depth > 8 else _source(module)
     if found is None:
         return None
     path, tree = found
-    for line in _statements(tree):
-        if isinstance(line, (ast.ClassDef, ast.FunctionDef)) and line.name == name:
+    bound = [line for line, _ in _bound(module).get(name, ())]
+    above = [line for line in bound if before is not None and line.lineno < before]
+    for line in (above or bound)[-1:]:
+        if isinstance(line, (ast.ClassDef, ast.FunctionDef)):
             return module, line
         original = _imported(line, name)
         if original is not None and isinstance(line, ast.ImportFrom):
             return find(_absolute(module, path, line), original, depth + 1)
-        if name in _assigned(line):
-            return None
+        return None
     if depth or any(map(_dynamic, _statements(tree))):
         return None
     known = {line.name for line in tree.body if isinstance(line, (ast.ClassDef, ast.FunctionDef))}
@@ -101,16 +193,6 @@ def _dynamic(line: ast.stmt) -> bool:
     return named or (isinstance(line, ast.Assign) and "sys" in ast.dump(line))
 
 
-def _assigned(line: ast.stmt) -> list[str]:
-    if isinstance(line, ast.Assign):
-        return [target.id for target in line.targets if isinstance(target, ast.Name)]
-    if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-        return [line.target.id]
-    if isinstance(line, ast.Import):
-        return [(alias.asname or alias.name).split(".")[0] for alias in line.names]
-    return []
-
-
 def _absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
     if not line.level:
         return line.module or ""
@@ -119,17 +201,71 @@ def _absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
     return ".".join([*kept, *([line.module] if line.module else [])])
 
 
-def lineage(home: str, cls: ast.ClassDef) -> Iterator[tuple[str, ast.ClassDef]]:
-    """The class and its bases, depth first, as far as sources can be resolved."""
-    yield home, cls
+@cache
+def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
+    """The class and its bases in Python's order, as far as sources can be resolved.
+
+    Raises:
+        ConfigError: there are too many to be followed.
+    """
+    bases = _reachable((home, cls))
+    found: dict[Class, list[Class]] = {}
+    # Bases before what derives from them; where they lead in a circle, it is cut.
+    stack, opened = [(home, cls)], set[Class]()
+    while stack:
+        opened.add(stack[-1])
+        waiting = [base for base in bases[stack[-1]] if base not in opened]
+        if waiting:
+            stack.append(waiting[0])
+            continue
+        top = stack.pop()
+        known = [base for base in bases[top] if base in found]
+        found[top] = [top, *_merged([*(found[base] for base in known), known])]
+    return tuple(found[home, cls])
+
+
+def _reachable(start: Class) -> dict[Class, list[Class]]:
+    """The direct bases of a class and of everything it derives from."""
+    found: dict[Class, list[Class]] = {}
+    stack = [start]
+    while stack:
+        each = stack.pop()
+        if each not in found:
+            found[each] = _bases(*each)
+            stack += found[each]
+        if len(found) > _MOST_BASES:
+            raise ConfigError(f"{start[1].name} has more than {_MOST_BASES} bases")
+    return found
+
+
+def _bases(home: str, cls: ast.ClassDef) -> list[Class]:
+    found: list[Class] = []
     for base in cls.bases:
         if isinstance(base, ast.Name) and base.id != "object":
             try:
-                found = find(home, base.id)
+                place, definition = find(home, base.id, before=cls.lineno) or (home, None)
             except ConfigError:
                 continue
-            if found and isinstance(found[1], ast.ClassDef):
-                yield from lineage(found[0], found[1])
+            if isinstance(definition, ast.ClassDef) and (place, definition) not in found:
+                found.append((place, definition))
+    return found
+
+
+def _merged(orders: Sequence[list[Class]]) -> Iterator[Class]:
+    """The C3 merge; where Python itself would find no order, the first that is left."""
+    queues = [deque(order) for order in orders]
+    later = Counter(each for order in orders for each in order[1:])
+    done: set[Class] = set()
+    while queues := [queue for queue in queues if queue]:
+        heads = [queue[0] for queue in queues]
+        head = next((each for each in heads if not later[each]), heads[0])
+        if head not in done:
+            done.add(head)
+            yield head
+        for queue in queues:
+            if queue[0] == head:
+                queue.popleft()
+                later.subtract([queue[0]] if queue else [])
 
 
 def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None:
@@ -141,13 +277,11 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
         found = _source(module) if depth < 4 else None
     except ConfigError:
         return None
-    if found is None:
+    bound = _bound(module).get(name) if found else None
+    if found is None or not bound:
         return None
-    path, tree = found
-    for line in _statements(tree):
-        original = _imported(line, name)
-        if original is not None and isinstance(line, ast.ImportFrom):
-            return alias(_absolute(module, path, line), original, depth + 1)
-        if isinstance(line, (ast.Assign, ast.AnnAssign)) and name in _assigned(line):
-            return None if line.value is None else (module, line.value)
-    return None
+    line, value = bound[-1]
+    original = _imported(line, name)
+    if original is not None and isinstance(line, ast.ImportFrom):
+        return alias(_absolute(module, found[0], line), original, depth + 1)
+    return None if value is None else (module, value)

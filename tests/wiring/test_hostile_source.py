@@ -1,0 +1,369 @@
+"""Sources of strangers: nothing in them is executed, and each ends soon, at worst in one line."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+import rlcomp
+from rlcomp.arguments import Ge, Interval, problem
+from rlcomp.errors import ConfigError
+from rlcomp.wiring.declare import declare
+
+HEAD = """
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Literal, Union
+from annotated_types import Ge, Interval
+from rlcomp.component import Component
+"""
+
+
+@pytest.fixture
+def declared(tmp_path, monkeypatch, request):
+    """The declaration of a class in a file with this source."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = "hostile_" + re.sub(r"\W", "_", request.node.name)
+
+    def of(source, target="Target", head=HEAD):
+        raw = source if isinstance(source, bytes) else (head + source).encode()
+        (tmp_path / f"{name}.py").write_bytes(raw)
+        return declare(f"{name}.{target}")
+
+    return of
+
+
+def _annotated(expression, more=""):
+    return f"{more}\nclass Target(Component):\n    def __init__(self, x: {expression}): ...\n"
+
+
+ESCAPE = """
+Evil = [c for c in ().__class__.__base__.__subclasses__() if c.__name__ == "Popen"][0](
+    ["touch", {trace!r}])
+"""
+
+
+def test_an_annotation_is_never_executed(declared, tmp_path):
+    trace = tmp_path / "trace"
+    source = ESCAPE.format(trace=str(trace))
+
+    found = declared(_annotated("Evil", source))
+
+    time.sleep(0.1)
+    assert found.parameters["x"].annotation is Any
+    assert not trace.exists()
+
+
+def test_nothing_of_ours_executes_text():
+    called = re.compile(r"(?<![\w.])(eval|exec|compile|__import__)\(")
+    files = [*Path(rlcomp.__file__).parent.rglob("*.py")]
+
+    assert len(files) > 100
+    assert [str(file) for file in files if called.search(file.read_text())] == []
+
+
+DOUBLING = "A0 = int\n" + "".join(
+    f"A{n} = tuple[A{n - 1}, A{n - 1}, list[A{n - 1}]]\n" for n in range(1, 30)
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "more"),
+    [
+        ("9**9**9", ""),
+        ("1/0", ""),
+        ("list[9**9**9]", ""),
+        ("Literal['a' * 10**10]", ""),
+        ("Self", "Self = list[Self]"),
+        ("One", "One = list[Two]\nTwo = dict[str, One] | One"),
+        ("A29", DOUBLING),
+        ("[int for _ in range(10**10)]", ""),
+        ("(lambda: int)()", ""),
+        ("f'{1/0}'", ""),
+        ("int | " * 400 + "int", ""),
+        ("list[" * 90 + "int" + "]" * 90, ""),
+        ("Ge(1)", ""),
+        ("Annotated[int, Ge('x')]", ""),
+        ("Annotated[int, Interval(ge=None, **x)]", ""),
+        ("Annotated[int]", ""),
+        ("Annotated[int, Ge(0x" + "f" * 5000 + ")]", ""),
+        ("Literal[0x" + "f" * 5000 + "]", ""),
+        ("Literal[()]", ""),
+        ("dict[int]", ""),
+        ("list[*int]", ""),
+        ("None | None", ""),
+        ("int['x']", ""),
+        ("Union[()]", ""),
+        ("list[lambda: 1, ...]", ""),
+        ("(yield)", ""),
+    ],
+)
+def test_an_annotation_that_is_no_type_is_not_checked(declared, expression, more):
+    start = time.monotonic()
+
+    annotation = declared(_annotated(expression, more)).parameters["x"].annotation
+
+    # It may say little, but never breaks the check of a value.
+    assert [problem(annotation, value) for value in ("a", 1, None, [1], {"a": 1})]
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("Size", Annotated[int, Ge(-1)]),
+        ("Share | None", Annotated[float, Interval(ge=0, lt=0.5)] | None),
+        ("Mode", Literal["a", "b", -1, True]),
+        ("dict[str, list[Size]]", dict[str, list[Annotated[int, Ge(-1)]]]),
+        ("tuple[int, ...]", tuple[int, ...]),
+        ("Annotated[int, 'a note']", int),
+        ("Union[int, str]", int | str),
+        ("Callable[[int], str]", Any),
+        ("torch.Tensor", Any),
+        ("Elsewhere", Any),
+        ("list[Elsewhere]", list[Any]),
+        ("'int'", Any),
+        ("None", None),
+    ],
+)
+def test_an_annotation_is_read(declared, expression, expected):
+    more = """
+Size = Annotated[int, Ge(-1)]
+Share = Annotated[float, Interval(ge=0, lt=0.5)]
+First = Literal["a"]
+Mode = Literal[First, "b", -1, True]
+"""
+    assert declared(_annotated(expression, more)).parameters["x"].annotation == expected
+
+
+def test_bases_stand_in_pythons_order(declared):
+    diamond = """
+class Top(Component):
+    reads = ("reward",)
+    fresh = False
+    def __init__(self, top): ...
+class Left(Top):
+    pass
+class Right(Top):
+    reads = ("value",)
+    fresh = True
+    def __init__(self, right): ...
+class Target(Left, Right):
+    pass
+"""
+    found = declared(diamond)
+
+    assert (found.reads, found.fresh, list(found.parameters)) == (("value",), True, ["right"])
+
+
+def test_the_last_binding_of_a_name_counts(declared):
+    twice = """
+KEYS = ("reward",)
+KEYS = ("value",)
+Name = int
+Name = str
+class Target(Component):
+    reads = ("returns",)
+class Target(Target):
+    writes = (*KEYS,)
+    writes = (*KEYS, "advantage")
+    def __init__(self, x: Name): ...
+"""
+    found = declared(twice)
+
+    assert (found.reads, found.writes) == (("returns",), ("value", "advantage"))
+    assert found.parameters["x"].annotation is str
+
+
+def test_bases_in_a_circle_and_bases_without_an_order_end(declared):
+    circle = """
+class One(Two, Component):
+    reads = ("reward",)
+class Two(One):
+    fresh = True
+class Self(Self):
+    pass
+class Left(One, Two): pass
+class Right(Two, One): pass
+class Target(Left, Right, Self): pass
+"""
+    found = declared(circle)
+
+    assert (found.reads, found.fresh) == (("reward",), True)
+
+
+def test_a_ladder_of_diamonds_takes_no_time(declared):
+    steps = "".join(
+        f"class L{n}(T{n}): pass\nclass R{n}(T{n}): pass\nclass T{n + 1}(L{n}, R{n}): pass\n"
+        for n in range(60)
+    )
+    start = time.monotonic()
+
+    found = declared(f"class T0(Component):\n    fresh = True\n{steps}\nclass Target(T60): pass\n")
+
+    assert found.fresh
+    assert time.monotonic() - start < 2
+
+
+def test_a_long_line_of_bases_is_refused(declared):
+    line = "".join(f"class T{n + 1}(T{n}): pass\n" for n in range(2000))
+
+    with pytest.raises(ConfigError, match=r"^Target has more than 256 bases$"):
+        declared(f"class T0(Component): pass\n{line}\nclass Target(T2000): pass\n")
+
+
+def test_several_targets_of_one_assignment_are_read(declared):
+    found = declared("class Target(Component):\n    reads = writes = ('reward',)\n")
+
+    assert (found.reads, found.writes) == (("reward",), ("reward",))
+
+
+WIDE = "K0 = ('reward',)\n" + "".join(f"K{n} = ({f'*K{n - 1}, ' * 100})\n" for n in range(1, 7))
+DEEP = "K0 = ('reward',)\n" + "".join(f"K{n} = ({f'K{n - 1}, ' * 100})\n" for n in range(1, 7))
+UNREADABLE = "is not a literal: write it out, it is read from source"
+KEYS = r'must be a tuple of keys, such as \("reward",\)'
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("reads = ('reward',)\n    reads += ('value',)", UNREADABLE),
+        ("reads, x = ('reward',), 1", UNREADABLE),
+        ("if True:\n        reads = ('reward',)", UNREADABLE),
+        ("for reads in ((),): pass", UNREADABLE),
+        ("with open('x') as reads: pass", UNREADABLE),
+        ("try:\n        pass\n    except Exception as reads:\n        pass", UNREADABLE),
+        ("import os as reads", UNREADABLE),
+        ("x = (reads := ('reward',))", UNREADABLE),
+        ("reads = ('reward',)\n    del reads", UNREADABLE),
+        ("@property\n    def reads(self): return ('reward',)", UNREADABLE),
+        ("reads = __import__('os').system('false')", UNREADABLE),
+        ("reads = 'a' * 10**10,", UNREADABLE),
+        ("reads = f'{1/0}',", UNREADABLE),
+        ("reads = (*K6,)", UNREADABLE),
+        ("reads = (*DEEP6,)", UNREADABLE),
+        ("reads = LOOP", UNREADABLE),
+        ("reads = " + "(" * 80 + "'reward'" + ",)" * 80, UNREADABLE),
+        ("reads = 5", KEYS),
+        ("reads = (*5,)", KEYS),
+        ("reads = (3, None)", KEYS),
+        ("reads = 'reward'", KEYS),
+        ("reads = {'reward'}", KEYS),
+        ("reads = None", KEYS),
+        ("reads = ('re\\nward',)", r"'re\\nward' is not a key"),
+        ("reads = ('\\ud800',)", r"'\\ud800' is not a key"),
+        ("must_reach = 'reward'", KEYS),
+        ("runs = 'stages'", "must be a tuple of names of arguments"),
+        ("min_group_size = '2'", "must be a whole number, at least 1"),
+        ("min_group_size = 0", "must be a whole number, at least 1"),
+        ("min_group_size = True", "must be a whole number, at least 1"),
+        ("min_group_size = 0x" + "f" * 5000, UNREADABLE),
+        ("fresh = 'no'", "must be True or False"),
+        ("exclusive = 1", "must be a text"),
+        ("keys = 5", "must be a dict of specifications by key"),
+        ("keys = {{}: 1}", "must be a dict of specifications by key"),
+        ("keys = {**5}", "must be a dict of specifications by key"),
+        ("keys = {'a b': ('B', 'int64', 'x')}", "'a b' is no key"),
+    ],
+)
+def test_a_declaration_that_cannot_be_read_is_one_line(declared, body, told):
+    start = time.monotonic()
+    more = WIDE + DEEP.replace("K", "DEEP") + "LOOP = POOL\nPOOL = (*LOOP,)\n"
+
+    with pytest.raises(ConfigError, match=told) as error:
+        declared(f"{more}\nclass Target(Component):\n    {body}\n")
+
+    assert len(str(error.value).splitlines()) == 1
+    assert len(str(error.value)) < 600
+    assert time.monotonic() - start < 2
+
+
+def test_what_a_class_that_is_no_component_calls_so_is_its_own(declared):
+    foreign = """
+class Target:
+    reads = 5
+    runs = compute()
+    min_group_size = "2"
+    def keys(self): ...
+"""
+    found = declared(foreign)
+
+    assert (found.reads, found.runs, found.min_group_size, found.keys) == ((), (), 1, {})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"x = 1\x00\nclass Target: pass\n",
+        b"x = '\xe9'\nclass Target: pass\n",
+        b"# coding: nonsense\nclass Target: pass\n",
+        b"# coding: zlib\nclass Target: pass\n",
+        b"\xff\xfeclass Target: pass\n",
+        b"x = " + b"(" * 5000 + b")" * 5000 + b"\nclass Target: pass\n",
+        b"x = " + b"-" * 100_000 + b"1\nclass Target: pass\n",
+        b"x = " + b"1+" * 100_000 + b"1\nclass Target: pass\n",
+        b"x = " + b"9" * 10_000 + b"\nclass Target: pass\n",
+        b"class Target(\n",
+        b"#" * (2**23 + 1),
+    ],
+    ids=lambda source: source[:16].hex(),
+)
+def test_a_source_that_cannot_be_parsed_is_one_line_with_the_file(declared, source):
+    start = time.monotonic()
+
+    with pytest.raises(ConfigError, match=r"hostile_\w+\.py") as error:
+        declared(source)
+
+    assert len(str(error.value).splitlines()) == 1
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("depth", [200, 600, 950])
+def test_a_deep_expression_ends_in_one_line(declared, depth):
+    with pytest.raises(ConfigError) as error:
+        declared(f"x = {'-' * depth}1\nclass Other: pass\n", target="Absent")
+
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_source_may_say_its_coding(declared):
+    source = (
+        b"# coding: latin-1\nfrom rlcomp.component import Component\n"
+        b"class Target(Component):\n    equation = '\xe9'\n"
+    )
+
+    assert declared(source).equation == "é"
+
+
+def test_a_source_that_cannot_be_opened_is_one_line(declared, tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("tokenize.open", refuse)
+
+    with pytest.raises(ConfigError, match=r"\.py cannot be read \(PermissionError\)"):
+        declared("class Target: pass\n")
+
+
+@pytest.mark.parametrize("module", ["rlcomp./etc/passwd", "rlcomp.*", "rlcomp.a\0b", "rlcomp.."])
+def test_a_name_that_is_no_module_is_refused(module):
+    with pytest.raises(ConfigError, match="there is no module"):
+        declare(f"{module}.Target")
+
+
+def test_a_target_that_would_print_is_read_in_silence(tmp_path):
+    (tmp_path / "loud.py").write_text("print('loud')\nx = '\\d'\nclass Target: pass\n")
+    code = "from rlcomp.wiring.declare import declare; declare('loud.Target')"
+    place = f"{tmp_path}:{Path(rlcomp.__file__).parents[1]}"
+
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code],
+        env={"PYTHONPATH": place},
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
