@@ -92,7 +92,9 @@ def _problem_container(origin: Any, kinds: tuple[Any, ...], value: object) -> st
         return next((f for v in value.values() if kinds and (f := problem(kinds[-1], v))), None)
     if isinstance(value, str) or not isinstance(value, Sequence):
         return "must be a list"
-    return next((f for v in value if kinds and (f := problem(kinds[0], v))), None)
+    if origin is not tuple or ... in kinds:
+        kinds = kinds[:1] * len(value)
+    return next((f for v, kind in zip(value, kinds, strict=False) if (f := problem(kind, v))), None)
 
 
 def _problem_plain(annotation: Any, value: object) -> str | None:  # noqa: ANN401

@@ -139,6 +139,14 @@ Mode = Literal[First, "b", -1, True]
     assert declared(_annotated(expression, more)).parameters["x"].annotation == expected
 
 
+def test_each_place_of_a_tuple_has_its_own_type(declared):
+    pair = declared(_annotated("tuple[int, torch.Tensor]")).parameters["x"].annotation
+
+    assert problem(pair, (1, "x")) is None
+    assert problem(pair, ("x", 1)) == "must be an integer"
+    assert problem(tuple[int, ...], (1, "x")) == "must be an integer"
+
+
 def test_bases_stand_in_pythons_order(declared):
     diamond = """
 class Top(Component):
