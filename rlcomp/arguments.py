@@ -142,7 +142,8 @@ def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, objec
         bound = signature.bind(None, *args, **kwargs)
     except TypeError as error:
         raise ConfigError(f"{cls.__name__}: {error}") from None
-    for name, value in bound.arguments.items():
+    _, *given = bound.arguments.items()  # all but self, which torch annotates
+    for name, value in given:
         many = signature.parameters[name].kind in (_MANY, _NAMED)  # annotated by their elements
         fault = problem(hints[name], value) if name in hints and not many else None
         if fault:

@@ -108,7 +108,7 @@ def observed(
 
     Examples:
         >>> rewards = torch.tensor([[1.0, torch.nan], [0.0, 3.0]])
-        >>> found = seen(["a", "b"], rewards, torch.tensor([[1.0, -1.0], [2.0, 0.0]]), None)
+        >>> found = observed(["a", "b"], rewards, torch.tensor([[1.0, -1.0], [2.0, 0.0]]), None)
         >>> found.returns.tolist(), found.means.tolist(), found.gram.tolist()
         ([0.5, 3.0], [0.0, 1.0], [[1.0, 1.0], [1.0, 2.0]])
     """

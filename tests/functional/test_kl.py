@@ -218,9 +218,9 @@ def test_the_kl_over_the_vocabulary_is_positive_and_0_outside_the_mask(seed):
 
 
 @pytest.mark.parametrize("never", [-torch.inf, torch.finfo(torch.float64).min])
-def test_a_token_that_is_never_drawn_adds_nothing_to_value_or_gradient(suppressed_tokens):
+def test_a_token_that_is_never_drawn_adds_nothing_to_value_or_gradient(never):
     policy, ref = (torch.tensor([[p]]).double().log() for p in ([0.5, 0.5], [0.25, 0.75]))
-    last = torch.full((1, 1, 1), suppressed_tokens, dtype=torch.float64)
+    last = torch.full((1, 1, 1), never, dtype=torch.float64)
     wider = torch.cat([policy, last], -1).requires_grad_()
     mask = torch.ones(1, 1, dtype=torch.bool)
 

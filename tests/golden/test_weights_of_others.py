@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from rlcomp.loss import Part
 from safetensors.torch import load_file
 from tensordict import TensorDict
 
@@ -13,6 +12,7 @@ from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
 from rlcomp.functional.reduction import fixed_length, sequence_mean, token_mean
+from rlcomp.interfaces.loss import Part
 
 POLICY = Path(__file__).parent / "policy"
 
