@@ -244,3 +244,11 @@ def test_what_belongs_to_a_prompt_is_kept_for_each_row_and_nothing_else():
     assert sorted(kept.keys()) == ["columns", "example_id"]
     assert kept["example_id"].tolist() == [9, 7, 9]
     assert decode_texts(kept["columns", "tests"]) == ["yy", "x", "yy"]
+
+
+def test_trim_cuts_the_tokens_of_nested_entries_as_well():
+    nested = TensorDict({"loss_weight": torch.ones(2, 3)}, batch_size=[2])
+    batch = TensorDict({"prepared": nested}, batch_size=[2])
+    batch["attention_mask"] = torch.tensor([[True, True, False], [True, False, False]])
+
+    assert trim(batch)["prepared", "loss_weight"].shape == (2, 2)
