@@ -310,8 +310,17 @@ class LanguageModel(Component):
                 "generate takes token ids; rlcomp.text.answers.answer_prompts(policy, texts, ...) "
                 "encodes texts and decodes the answers"
             )
+        if not all(isinstance(prompt, (list, tuple)) for prompt in prompts):
+            raise ConfigError("generate takes a list of token ids for each prompt: [[5, 6], [7]]")
         if not prompts or not all(prompts):
             raise DataError("there is nothing to answer: every prompt needs at least one token")
+        known = range(self._traits.vocabulary)
+        unknown = [one for prompt in prompts for one in prompt if one not in known]
+        if unknown:
+            raise DataError(
+                f"a prompt holds token id {unknown[0]}, but the policy's are 0 to {known[-1]}: "
+                "encode it with the policy's own tokenizer"
+            )
         lengths, new = [len(prompt) for prompt in prompts], [max_new_tokens] * len(prompts)
         text = self.tokenizer.decode
         check_room(lengths, new, self.context_length, lambda row: str(text(prompts[row])))

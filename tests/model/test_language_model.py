@@ -11,7 +11,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import asking
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.errors import ConfigError, DataError, NumericalError
+from rlcomp.errors import ConfigError, DataError, NumericalError, UserError
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts, encode_answers
@@ -644,3 +644,19 @@ def test_scoring_leaves_the_inputs_alone():
     policy(batch)
 
     assert all(torch.equal(batch[key], before[key]) for key in before.sorted_keys)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "words"),
+    [
+        (["a"], "generate takes token ids"),
+        ([1, 2], "a list of token ids for each prompt"),
+        (torch.zeros(1, 2, dtype=torch.int64), "a list of token ids for each prompt"),
+        ([[2], []], "every prompt needs at least one token"),
+        ([[2, 200]], "token id 200, but the policy's are 0 to 4"),
+        ([[-2]], "token id -2, but the policy's are 0 to 4"),
+    ],
+)
+def test_prompts_that_are_no_lists_of_known_ids_are_refused(prompts, words):
+    with pytest.raises(UserError, match=words):
+        make_policy().generate(prompts, group_size=1, max_new_tokens=1, generator=generator())
