@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.types import HydraContext, TaskFunction
@@ -13,6 +12,11 @@ from hydra.utils import get_class
 from omegaconf import DictConfig
 
 from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
+
+# Hydra executes the modules of its plugins when it looks for them, even those that are imported:
+# a class inherited from before that would not be the one its own methods know.
+Plugins.instance()
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf  # noqa: E402
 
 TARGET = "hydra_plugins.rlcomp_search.BasicSweeper"
 

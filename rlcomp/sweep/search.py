@@ -193,14 +193,13 @@ def _failed() -> dict[str, object]:
 
 def offer_search() -> None:
     """Make ``hydra/sweeper=optuna`` an option, and our grid the sweeper of every other sweep."""
+    from rlcomp.sweep.grid import offer_grid  # not for --help: Hydra looks for its plugins
+
     folder = str(Path(__file__).parent / "plugins")
     if folder not in sys.path:
         sys.path.append(folder)
     target = "hydra_plugins.rlcomp_search.OptunaSearch"
     Plugins.instance().register(get_class(target))
-    # Not before: looking for plugins, Hydra loads the sweeper that ours inherits from once more.
-    from rlcomp.sweep.grid import offer_grid
-
     offer_grid()
     arguments = list(inspect.signature(Search.__init__).parameters.values())[1:]
     node = {"_target_": target} | {argument.name: argument.default for argument in arguments}

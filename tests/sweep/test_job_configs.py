@@ -126,3 +126,14 @@ def test_jobs_in_processes_of_their_own_fail_by_themselves(tmp_path):
     assert "rollout.staleness is not in the config" in told[0]
     assert "rollout.staleness" not in told[1]
     assert "prompts.batch_size is 0" in told[1]
+
+
+def test_the_grid_may_be_imported_before_hydra_looks_for_its_plugins():
+    program = (
+        "import rlcomp.sweep.grid as grid\n"
+        "from hydra.core.plugins import Plugins\n"
+        "Plugins.instance()\n"
+        "from hydra._internal.core_plugins.basic_sweeper import BasicSweeper\n"
+        "assert issubclass(grid.Grid, BasicSweeper)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
