@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.errors import DataError, ShapeError
+from rlcomp.columns import column_text
+from rlcomp.errors import ShapeError
 from rlcomp.keys import TEXT_END, lookup, prompt_keys
 
 # What a row holds in place of a column that its example lacks.
@@ -56,7 +57,8 @@ def encode_columns(rows: Sequence[Mapping[str, object]]) -> TensorDict:
         it or holds None.
 
     Raises:
-        DataError: a value cannot be written as JSON.
+        DataError: a value cannot be written as JSON, or is too long or too deep
+            (:func:`rlcomp.columns.column_text`); names row and column.
 
     Examples:
         >>> columns = encode_columns([{"tests": ["f(1) == 2"]}, {"tests": None, "level": 3}])
@@ -64,18 +66,14 @@ def encode_columns(rows: Sequence[Mapping[str, object]]) -> TensorDict:
         [{'tests': ['f(1) == 2']}, {'level': 3}]
     """
     names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
-    texts = {name: encode_texts([_json(name, row.get(name)) for row in rows]) for name in names}
-    return TensorDict(texts, batch_size=[len(rows)])
+    texts = {name: [_json(n, name, row) for n, row in enumerate(rows)] for name in names}
+    encoded = {name: encode_texts(column) for name, column in texts.items()}
+    return TensorDict(encoded, batch_size=[len(rows)])
 
 
-def _json(name: str, value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"the column {name!r} of an example is {value!r:.60}, which is not JSON: {error}; make "
-            "it of texts, numbers, lists and mappings"
-        ) from error
+def _json(number: int, name: str, row: Mapping[str, object]) -> str:
+    value = row.get(name)
+    return _NULL if value is None else column_text(f"example {number} of the batch", name, value)
 
 
 def decode_columns(batch: TensorDict) -> list[dict[str, object]]:

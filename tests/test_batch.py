@@ -1,3 +1,5 @@
+import functools
+
 import pytest
 import torch
 from hypothesis import given
@@ -175,8 +177,43 @@ def test_a_column_is_written_as_json():
 
 
 def test_what_is_no_json_is_named():
-    with pytest.raises(DataError, match=r"the column 'seen' of an example is \{1\}, which is not"):
+    with pytest.raises(DataError, match=r"batch: column 'seen' is \{1\}, which is not"):
         encode_columns([{"seen": {1}}])
+
+
+NAN = float("nan")
+DEEP = functools.reduce(lambda inner, _: [inner], range(65), 1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"level": NAN}, "column 'level' is nan, which is not JSON"),
+        ({"level": {"low": [1, -float("inf")]}}, "column 'level' is .*not JSON"),
+        ({"level": 10**5000}, "column 'level' is .*not JSON"),
+        ({"level": DEEP}, "column 'level' holds lists or mappings more than 64 deep"),
+        ({"level": "é" * 2**19}, "column 'level' holds 1048578 bytes, more than 1048576"),
+        ({7: "x"}, "column 7 must be named by a text"),
+        ({"\ud800": "x"}, r"the name of column '\\ud800' has half a character"),
+    ],
+)
+def test_a_column_that_a_batch_cannot_hold_is_named_with_its_row(columns, told):
+    with pytest.raises(DataError, match=f"^example 1 of the batch: .*{told}"):
+        encode_columns([{"level": 1}, columns])
+
+
+def test_a_column_that_holds_itself_is_refused():
+    level = [1]
+    level.append(level)
+
+    with pytest.raises(DataError, match="more than 64 deep"):
+        encode_columns([{"level": level}])
+
+
+def test_columns_at_the_limits_come_back():
+    row = {"": DEEP[0], "a.b": "x" * (2**20 - 2), "keys": 2**63, "\n": True}
+
+    assert decode_columns(columned(row)) == [row]
 
 
 def test_batches_with_other_columns_join():

@@ -12,7 +12,7 @@ class File(RecordTask):
     r"""The rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, validated on construction.
 
     All columns but those of prompt, answer and demonstration become columns of the example, for
-    rewards (``reward=function``).
+    rewards (``reward=function``): JSON, each value at most 1 MiB long and 64 deep, no NaN.
 
     Args:
         path: the file.

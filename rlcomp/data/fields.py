@@ -13,6 +13,7 @@ from datetime import date, time
 from decimal import Decimal
 from typing import cast
 
+from rlcomp.columns import check_depth, check_length, column_text
 from rlcomp.data.records import Row
 from rlcomp.data.template import field_names
 from rlcomp.errors import ConfigError, DataError, nearest
@@ -50,7 +51,8 @@ class Fields:
 
         Raises:
             ConfigError: the template names a column that a row does not have.
-            DataError: a row lacks a column, holds no text there, or its answer does not match.
+            DataError: a row lacks a column, holds no text there, its answer does not match, or
+                another column is no JSON or too large (:func:`rlcomp.columns.column_text`).
         """
         return [self._example(row) for row in rows]
 
@@ -62,7 +64,7 @@ class Fields:
         if self.demonstration_field is not None:
             demonstration = _text(row, self.demonstration_field)
         used = (self.prompt_field, self.answer_field, self.demonstration_field)
-        others = {name: json_value(v) for name, v in row.columns.items() if name not in used}
+        others = {n: _column(row, n, value) for n, value in row.columns.items() if n not in used}
         return Example(self._prompt(row), answer, demonstration, columns=others)
 
     def _matched(self, row: Row, text: str) -> str:
@@ -115,8 +117,16 @@ def _text(row: Row, column: str) -> str:
     if not isinstance(value, str):
         shown = "empty (null)" if value is None else f"the {type(value).__name__} {value!r:.60}"
         raise DataError(f"{row.place}: column {column!r} is {shown}, not a text or a finite number")
+    check_length(row.place, column, value)
     # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
     return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _column(row: Row, name: str, value: object) -> object:
+    check_depth(row.place, name, value)
+    held = json_value(value)
+    column_text(row.place, name, held)
+    return held
 
 
 def _positional(value: float | Decimal) -> str:

@@ -21,7 +21,8 @@ class Example:
         source: what is held out or not as a whole, such as the text that prompts are cut from; by
             default the prompt.
         columns: what else rewards and readers are told, by name: unit tests, a rejected answer, a
-            rubric; values that JSON can hold. None is as good as missing.
+            rubric; values that JSON can hold, at most 1 MiB long and 64 deep each, no NaN or
+            infinity (:func:`rlcomp.columns.column_text`). None is as good as missing.
     """
 
     prompt: str

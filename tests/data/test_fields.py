@@ -171,6 +171,44 @@ def test_what_is_not_prompt_answer_or_demonstration_becomes_a_column():
     assert found[0].columns == {"level": 3, "tests": ["f(1) == 2"]}
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("NaN", "column 'level' is nan, which is not JSON"),
+        ('{"low": [-Infinity]}', "column 'level' is .*not JSON"),
+        ("[" * 65 + "]" * 65, "column 'level' holds lists or mappings more than 64 deep"),
+        ('{"a":' * 500 + "1" + "}" * 500, "column 'level' holds lists or mappings more than 64"),
+        ('"' + "x" * 2**20 + '"', "column 'level' holds 1048578 bytes, more than 1048576"),
+        ("9" * 5000, "not JSON"),
+        ("[" * 100_000, "not JSON"),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_a_column_that_no_batch_holds_is_refused_by_its_line(tmp_path, value, told):
+    file = tmp_path / "a.jsonl"
+    sound = '{"question": "q", "answer": "a", "level": 1}\n'
+    file.write_text(f'{sound}{{"question": "q", "answer": "a", "level": {value}}}\n')
+
+    with pytest.raises(DataError, match=rf"a\.jsonl:2: .*{told}") as error:
+        fields().examples(read_rows(str(file)))
+
+    assert len(str(error.value)) < 400
+
+
+def test_a_name_of_a_column_with_half_a_character_is_refused_by_its_line(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"question": "q", "answer": "a", "\\ud800": 1}\n')
+
+    with pytest.raises(DataError, match=r"a\.jsonl:1: the name of column '\\ud800'"):
+        fields().examples(read_rows(str(file)))
+
+
+def test_an_answer_longer_than_a_batch_holds_is_refused_by_its_line():
+    assert len(fields().examples([row(answer="x" * 2**20)])[0].answer) == 2**20
+    with pytest.raises(DataError, match=r"data\.jsonl:7: column 'answer' holds 1048577 bytes"):
+        fields().examples([row(answer="x" * (2**20 + 1))])
+
+
 def test_a_column_holds_json_and_nothing_where_that_cannot_be():
     held = {
         "cost": Decimal("2.5"),

@@ -1,0 +1,96 @@
+"""Columns of examples: JSON of a stated size. No torch, so that a bad file is found early."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from rlcomp.errors import DataError
+
+# A batch holds a column as wide as its longest value, once for every answer: 1 MiB of it costs
+# 1 GiB in 1,024 rows.
+LONGEST = 2**20
+# Containers within containers; readers of JSON give up somewhere behind 900.
+DEEPEST = 64
+
+
+def column_text(place: str, name: object, value: object) -> str:
+    """A value of a column as JSON.
+
+    Args:
+        place: whose it is, for messages: ``file:line``.
+        name: of the column.
+        value: texts, finite numbers, lists and mappings, at most 64 deep and 1 MiB long.
+
+    Raises:
+        DataError: it is something else; names place and column.
+
+    Examples:
+        >>> column_text("a.jsonl:1", "tests", ["f(1) == 2", None])
+        '["f(1) == 2", null]'
+    """
+    _check_name(place, name)
+    check_depth(place, name, value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{place}: column {name!r} is {_shown(value)}, which is not JSON: {error}; make it of "
+            "texts, finite numbers, lists and mappings, null where there is nothing"
+        ) from error
+    check_length(place, name, text)
+    return text
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:60]
+    except ValueError:  # an integer of thousands of digits
+        return f"of type {type(value).__name__}"
+
+
+def _check_name(place: str, name: object) -> None:
+    if not isinstance(name, str):
+        raise DataError(f"{place}: column {name!r:.60} must be named by a text: rename it")
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        raise DataError(
+            f"{place}: the name of column {name!r:.60} has half a character in it: rename it"
+        )
+
+
+def check_depth(place: str, name: object, value: object) -> None:
+    """Refuse containers within containers more than 64 deep, or within themselves.
+
+    Raises:
+        DataError: they are; names place and column.
+    """
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [part for whole in level for part in _parts(whole)]
+        if not level:
+            return
+    raise DataError(
+        f"{place}: column {name!r} holds lists or mappings more than {DEEPEST} deep: flatten it, "
+        "or leave the column out"
+    )
+
+
+def _parts(value: object) -> list[object]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def check_length(place: str, name: object, text: str) -> None:
+    """Refuse a text of more than 1 MiB.
+
+    Raises:
+        DataError: it is longer; names place and column.
+    """
+    size = len(text.encode("utf-8", "replace"))
+    if size > LONGEST:
+        raise DataError(
+            f"{place}: column {name!r} holds {size} bytes, more than {LONGEST}; every row of a "
+            "batch is as wide as the longest: keep it in a file of its own and name that here, or "
+            "leave the column out"
+        )
