@@ -65,10 +65,10 @@ def check_depth(place: str, name: object, value: object) -> None:
         DataError: they are; names place and column.
     """
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST):
         level = [part for whole in level for part in _parts(whole)]
-        if not level:
-            return
+    if not any(isinstance(part, (Mapping, list, tuple)) for part in level):
+        return
     raise DataError(
         f"{place}: column {name!r} holds lists or mappings more than {DEEPEST} deep: flatten it, "
         "or leave the column out"

@@ -17,6 +17,7 @@ from rlcomp.arguments import check_arguments as check_arguments
 from rlcomp.canonical import canonical, check_written
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import (
+    DECLARED,
     Key,
     OwnKey,
     check_declared,
@@ -82,7 +83,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         declare_keys(f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("keys", {}))
-        for name in ("reads", "writes", "optional", "may_write", "supplies", "runs", "must_reach"):
+        for name in DECLARED.keys() & vars(Component).keys():
             check_declared(cls.__name__, name, getattr(cls, name))
         for key in (*cls.reads, *cls.writes, *cls.optional, *cls.may_write, *cls.supplies):
             check_key(cls.__name__, key, cls.own_keys())

@@ -37,7 +37,7 @@ DECLARED = {
     **dict.fromkeys(("must_reach", "supplies"), _OF_KEYS),
     "runs": _OF_ARGUMENTS,
     "keys": "a dict of specifications by key",
-    **dict.fromkeys(("fresh", "keeps_prompt", "contained"), "True or False"),
+    **dict.fromkeys(("fresh", "keeps_prompt", "contained", "drops_rows"), "True or False"),
     "min_group_size": "a whole number, at least 1",
     **dict.fromkeys(("exclusive", "equation"), "a text"),
 }

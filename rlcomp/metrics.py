@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rlcomp.errors import ShapeError
+from rlcomp.errors import ConfigError, ShapeError
 
 
 class Ledger:
@@ -23,12 +23,24 @@ class Ledger:
         self.progress = progress
 
     def add(self, name: str, total: float, count: float) -> None:
-        """Add ``count`` observations whose sum is ``total``."""
+        """Add ``count`` observations whose sum is ``total``.
+
+        Raises:
+            ConfigError: the name is that of an amount.
+        """
+        if name in self.totals:
+            raise _both_kinds(name)
         self.sums[name] = self.sums.get(name, 0.0) + total
         self.counts[name] = self.counts.get(name, 0.0) + count
 
     def add_total(self, name: str, value: float) -> None:
-        """Add an amount: the sum over the step is logged."""
+        """Add an amount: the sum over the step is logged.
+
+        Raises:
+            ConfigError: the name is that of a mean.
+        """
+        if name in self.sums and name not in self.totals:
+            raise _both_kinds(name)
         self.sums[name] = self.sums.get(name, 0.0) + value
         self.counts[name] = 1.0
         self.totals.add(name)
@@ -39,6 +51,9 @@ class Ledger:
         Args:
             other: sums and counts are added, samples follow.
             prefix: in front of its names.
+
+        Raises:
+            ConfigError: a name is that of a mean in one and of an amount in the other.
         """
         for name, total in other.sums.items():
             if name in other.totals:
@@ -50,6 +65,13 @@ class Ledger:
     def means(self) -> dict[str, float]:
         """Mean of every metric with at least one observation."""
         return {name: self.sums[name] / n for name, n in self.counts.items() if n > 0}
+
+
+def _both_kinds(name: str) -> ConfigError:
+    return ConfigError(
+        f"metric {name!r} is recorded both as a mean (record) and as an amount (record_total): "
+        "give one of them another name"
+    )
 
 
 _ledger: contextvars.ContextVar[Ledger | None] = contextvars.ContextVar("ledger", default=None)

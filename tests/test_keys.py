@@ -7,6 +7,7 @@ from tensordict import TensorDict
 from rlcomp.batch import cat
 from rlcomp.component import Component, per_token
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.loss import Part
 from rlcomp.keys import SCHEMA, Spec, declare_keys, lookup, prompt_keys, spec
 from rlcomp.testing import check_component, example_batch
 
@@ -131,6 +132,33 @@ def test_keys_that_are_no_tuple_of_texts_are_refused(value):
         ConfigError, match=r'^Other\.reads is .*: must be .* such as \("reward",\)$'
     ):
         type("Other", (Component,), {"reads": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("min_group_size", "2", "'2': must be a whole number, at least 1"),
+        ("min_group_size", True, "True: must be a whole number, at least 1"),
+        ("min_group_size", 0, "0: must be a whole number, at least 1"),
+        ("fresh", "no", "'no': must be True or False"),
+        ("keeps_prompt", 1, "1: must be True or False"),
+        ("contained", None, "None: must be True or False"),
+        ("drops_rows", "yes", "'yes': must be True or False"),
+        ("exclusive", ("kl",), r"\('kl',\): must be a text"),
+        ("equation", 1, "1: must be a text"),
+        ("runs", "stages", "'stages': must be a tuple of names of arguments"),
+    ],
+)
+def test_a_declaration_of_the_wrong_type_is_refused(name, value, told):
+    with pytest.raises(ConfigError, match=rf"^Other\.{name} is {told}"):
+        type("Other", (Component,), {name: value})
+
+
+def test_step_keys_that_are_no_tuple_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"^Other\.step_keys is 'reward': must be a tuple of keys"
+    ):
+        type("Other", (Part,), {"step_keys": "reward"})
 
 
 def test_padded_cells_name_no_id():

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.errors import ShapeError
+from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.metrics import merge, progress, record, record_sample, record_total, recording
 
 
@@ -87,6 +87,30 @@ def test_a_ledger_of_another_process_is_merged():
     # (1 + 3 + 7) / 3 observations; amounts add up.
     assert ours.means() == {"x/mean": pytest.approx(11 / 3), "x/tokens": 7.0}
     assert ours.samples == [{"prompt": "p"}]
+
+
+@pytest.mark.parametrize("mean_first", [True, False])
+def test_a_name_is_a_mean_or_an_amount_and_never_both(mean_first):
+    told = r"metric 'x/y' is recorded both as a mean \(record\) and as an amount"
+    kinds = [record, record_total] if mean_first else [record_total, record]
+    with recording():
+        kinds[0]("x/y", 3.0)
+        with pytest.raises(ConfigError, match=told):
+            kinds[1]("x/y", 4.0)
+
+
+@pytest.mark.parametrize("mean_first", [True, False])
+def test_a_mean_is_not_merged_into_an_amount(mean_first):
+    kinds = [record, record_total] if mean_first else [record_total, record]
+    with recording() as theirs:
+        kinds[1]("x/y", 4.0)
+
+    with recording() as ours:
+        kinds[0]("x/y", 3.0)
+        with pytest.raises(ConfigError, match="'x/y'"):
+            merge(theirs)
+
+    assert ours.means() == {"x/y": 3.0}
 
 
 def test_merging_outside_a_run_does_nothing():

@@ -52,6 +52,8 @@ class Jobs:
         try:
             with failure_kept(Path(HydraConfig.get().runtime.output_dir), explain):
                 run_job(config)
+        # Whatever a job fails by: it is told and raised again, none is swallowed but the user's own
+        # mistakes, which are raised when Hydra is done.
         except Exception as error:
             expected = isinstance(error, (UserError, OmegaConfBaseException, Interrupted))
             multirun = HydraConfig.get().mode == RunMode.MULTIRUN

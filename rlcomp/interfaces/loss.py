@@ -10,7 +10,7 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.functional.reduction import unit_mean
-from rlcomp.keys import Key, check_key
+from rlcomp.keys import Key, check_declared, check_key
 from rlcomp.metrics import recording
 
 
@@ -34,6 +34,7 @@ class Part(Component):
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
+        check_declared(cls.__name__, "step_keys", cls.step_keys)
         for key in cls.step_keys:
             check_key(cls.__name__, key, cls.own_keys())
 

@@ -1,8 +1,10 @@
-"""Reader of JSON-lines files."""
+"""JSON-lines files: reader, and lines that any JSON reader takes."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +30,22 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             if number < len(lines):
                 raise DataError(f"{path}, line {number}: {error}; take the line out") from error
     return found
+
+
+def json_line(values: Mapping[str, object]) -> str:
+    r"""One line of a JSON-lines file; NaN and infinities, which JSON lacks, become null.
+
+    Examples:
+        >>> json_line({"reward": float("nan"), "parts": [1.0, float("inf")]})
+        '{"reward": null, "parts": [1.0, null]}\\n'
+    """
+    return json.dumps(finite(values)) + "\n"
+
+
+def finite(value: object) -> object:
+    """A value with None for each NaN and infinity in it, however deep."""
+    if isinstance(value, Mapping):
+        return {name: finite(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

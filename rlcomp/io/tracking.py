@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import netrc
 import os
 import secrets
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlcomp.errors import require
+from rlcomp.io.json_lines import finite, json_line
 
 Sample = Mapping[str, object]
 
@@ -77,12 +77,10 @@ class JsonLines:
         """Append one line of metrics, and the samples if there are any."""
         place = {"total": total, "phase": phase, "step": step}
         with self.metrics.open("a") as file:
-            # JSON has no NaN and no infinity.
-            known = {name: v if math.isfinite(v) else None for name, v in metrics.items()}
-            file.write(json.dumps({**place, **known}) + "\n")
+            file.write(json_line({**place, **metrics}))
         if samples:
             with self.samples.open("a") as file:
-                file.writelines(json.dumps({**place, **sample}) + "\n" for sample in samples)
+                file.writelines(json_line({**place, **sample}) for sample in samples)
 
     def place(self) -> dict[str, Any]:
         """Both files' lengths."""
@@ -241,7 +239,8 @@ class TensorBoard:
         for name, value in metrics.items():
             self.writer.add_scalar(name, value, total)
         if samples:
-            self.writer.add_text("samples", json.dumps([dict(s) for s in samples], indent=1), total)
+            told = json.dumps([finite(sample) for sample in samples], indent=1)
+            self.writer.add_text("samples", told, total)
 
     def place(self) -> dict[str, Any]:
         """Nothing: steps are passed explicitly."""

@@ -151,7 +151,10 @@ class _Case:
                 self.subject.refuse("the gradient is finite", f"that of '{key}' is not")
             zero = torch.zeros_like(gradient)
             if self.subject.names.get(key, key) not in _OF_THE_MODEL:
-                self.subject.hold_equal("no gradient reaches data", key, gradient, zero)
+                remedy = f": detach it, batch['{key}'].detach()"
+                self.subject.hold_equal(
+                    "no gradient reaches data", key, gradient, zero, remedy=remedy
+                )
             inside = self.subject.inside
             inside = inside.view(*inside.shape, *(1,) * (gradient.ndim - 2))
             outside = torch.where(inside, zero, gradient)

@@ -121,16 +121,24 @@ class Subject:
         raise ContractError(f"{type(self.component).__name__} breaks '{law}': {fault}")
 
     def hold_equal(
-        self, law: str, key: str, got: Tensor, want: Tensor, where: Tensor | None = None
+        self,
+        law: str,
+        key: str,
+        got: Tensor,
+        want: Tensor,
+        where: Tensor | None = None,
+        remedy: str = "",
     ) -> None:
         """Refuse when two tensors differ, on the selected places, by more than rounding.
+
+        The remedy ends the message.
 
         Raises:
             ContractError: they do.
         """
         fault = difference(got, want, where)
         if fault:
-            self.refuse(law, f"'{key}' {fault}")
+            self.refuse(law, f"'{key}' {fault}{remedy}")
 
 
 def optional_keys(component: Component) -> set[str]:

@@ -19,7 +19,9 @@ from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 
 def last_words(context: str, *, count: int = 3) -> str:
-    """The last words of a text: a placeholder thought for demonstrations.
+    """The last words of a text: the thought that demonstrations have where none was written.
+
+    It teaches the format (a thought, its end, the target) and no reasoning.
 
     Examples:
         >>> last_words("to be or not to be", count=2)

@@ -136,17 +136,27 @@ def test_the_learner_scores_over_the_recorded_sets():
     assert ledger.means()["loss/policy"] == pytest.approx(want, abs=1e-5)
 
 
-def test_several_optimiser_steps_need_the_recorded_sets():
+SEVERAL = [
+    ({"epochs": 2}, 2),
+    ({"num_minibatches": 3}, 3),
+    ({"num_minibatches": 2, "epochs": 2}, 4),
+    ({"num_minibatches": 2, "epochs": 3}, 6),
+]
+
+
+@pytest.mark.parametrize("changed", [changed for changed, _ in SEVERAL])
+def test_several_optimiser_steps_need_the_recorded_sets(changed):
     batch = rollout(make_policy()).exclude("sampling_mask")
     batch["old_log_probs"] = batch["advantage"] = batch["rollout_log_probs"]
 
     with pytest.raises(ConfigError, match="the batch has no sampling_mask"):
-        learner(make_policy(), epochs=2)(batch)
+        learner(make_policy(), **changed)(batch)
 
 
-def test_without_replay_several_optimiser_steps_are_refused():
-    with pytest.raises(ConfigError, match=r"decoding\.replay=true"):
-        learner(make_policy(decoding=Decoding(top_p=0.6)), epochs=2)
+@pytest.mark.parametrize(("changed", "steps"), SEVERAL)
+def test_without_replay_several_optimiser_steps_are_refused(changed, steps):
+    with pytest.raises(ConfigError, match=rf"epochs is {steps}: .* decoding\.replay=true"):
+        learner(make_policy(decoding=Decoding(top_p=0.6)), **changed)
 
 
 def test_a_token_outside_its_set_is_an_error():

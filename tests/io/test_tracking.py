@@ -51,6 +51,26 @@ def test_samples_have_a_file_of_their_own(tmp_path):
     ]
 
 
+def test_what_json_cannot_hold_is_null_in_both_files(tmp_path):
+    nan, infinity = float("nan"), float("inf")
+    tracker = JsonLines(directory=str(tmp_path))
+    tracker.start(PHASES, 0)
+    sample = {"prompt": "NaN", "reward": nan, "rewards": {"a": -infinity}, "log_probs": (0.5, nan)}
+    log(tracker, 1, [sample], **{"reward/mean": infinity, "reward/steps": 0.25})
+
+    def refuse(word):
+        raise ValueError(word)
+
+    (metrics,), (kept,) = (
+        [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
+        for path in (tmp_path / "metrics.jsonl", tmp_path / "samples.jsonl")
+    )
+    place = {"total": 1, "phase": "rl", "step": 1}
+    assert metrics == {**place, "reward/mean": None, "reward/steps": 0.25}
+    known = {"prompt": "NaN", "reward": None, "rewards": {"a": None}, "log_probs": [0.5, None]}
+    assert kept == {**place, **known}
+
+
 def test_a_new_run_in_an_old_directory_starts_empty_files(tmp_path):
     for _ in range(2):
         tracker = JsonLines(directory=str(tmp_path))

@@ -221,6 +221,15 @@ def test_a_broken_loss_is_caught_by_its_law(broken):
     assert str(caught.value).startswith(f"{broken.__name__} breaks '{BROKEN_LOSSES[broken]}'")
 
 
+@pytest.mark.parametrize(
+    ("broken", "key"),
+    [(OldSideWithGradient, "old_log_probs"), (AdvantageWithGradient, "advantage")],
+)
+def test_a_gradient_that_reaches_data_is_told_with_the_remedy(broken, key):
+    with pytest.raises(ContractError, match=rf"detach it, batch\['{key}'\]\.detach\(\)$"):
+        check_loss(broken())
+
+
 class ClippedValue(TokenLoss):
     """Of a critic: reads neither log-probs nor advantage."""
 

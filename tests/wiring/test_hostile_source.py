@@ -186,6 +186,32 @@ class Target(Target):
     assert found.parameters["x"].annotation is str
 
 
+@pytest.mark.parametrize("head", ["if True:", "with open('x'):", "try:"])
+def test_the_last_binding_inside_a_block_counts(declared, head):
+    inside = f"""
+{head}
+    KEYS = ("reward",)
+    KEYS = ("value",)
+{"except OSError: pass" if head == "try:" else ""}
+class Target(Component):
+    reads = (*KEYS,)
+"""
+    assert declared(inside).reads == ("value",)
+
+
+def test_the_last_binding_of_an_else_counts(declared):
+    inside = """
+if True:
+    KEYS = ("reward",)
+else:
+    KEYS = ("value",)
+    KEYS = ("returns",)
+class Target(Component):
+    reads = (*KEYS,)
+"""
+    assert declared(inside).reads == ("returns",)
+
+
 def test_bases_in_a_circle_and_bases_without_an_order_end(declared):
     circle = """
 class One(Two, Component):
