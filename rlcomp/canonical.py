@@ -14,7 +14,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.errors import ConfigError, ShapeError
+from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.keys import Key, Spec, lookup
 
 Entry: TypeAlias = Tensor | TensorDict
@@ -134,7 +134,10 @@ def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
 
     Raises:
         ShapeError: an entry has fewer dimensions than the schema says, or another ``T``.
+        DataError: a reward of a response's token is not finite.
     """
+    if "token_reward" in keys:
+        _check_token_reward(owner, batch)
     for key in keys:
         entry, spec = batch.get(key, None), lookup(key)
         if spec is None or not spec.along_tokens or key == "advantage":
@@ -146,6 +149,26 @@ def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
                 f"{owner} writes '{key}' with shape {list(entry.shape)}, but it is "
                 f"[{', '.join(spec.shape.split())}] ({spec.meaning}): write a value for each token"
             )
+
+
+def _check_token_reward(owner: str, batch: TensorDict) -> None:
+    """Refuse NaN where rewards are scored: in the learner nobody knows whose it was.
+
+    Outside the response, and in rows without a valid reward, it may hold anything.
+    """
+    reward, mask = batch.get("token_reward", None), batch.get("response_mask", None)
+    if reward is None or mask is None or reward.shape != mask.shape:
+        return
+    bad = mask.bool() & ~reward.isfinite()
+    if "reward_valid" in batch.keys():
+        bad = bad & batch["reward_valid"].bool()[:, None]
+    if bool(bad.any()):
+        row, place = bad.nonzero()[0].tolist()
+        raise DataError(
+            f"{owner}: 'token_reward' is {reward[row, place].item()} at row {row}, token {place}: "
+            "a token that cannot be judged has reward 0, a response that cannot has reward_valid "
+            "False"
+        )
 
 
 def _width(batch: TensorDict) -> int | None:

@@ -17,10 +17,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 
 
@@ -95,6 +97,28 @@ def add_note(error: BaseException, note: str) -> None:
         error.add_note(note)
     else:
         error.args = ("\n".join([*map(str, error.args[:1]), note]), *error.args[1:])
+
+
+@contextlib.contextmanager
+def exit_refused(what: str) -> Iterator[None]:
+    """Context in which code that ends the process (``sys.exit``) is a mistake of its author.
+
+    Args:
+        what: what runs in it, for the message.
+
+    Raises:
+        UserError: it asked for the end; names file and line.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        # exit() is a function of Python's own.
+        last = [frame for frame in frames if "_sitebuiltins" not in frame.filename][-1]
+        raise UserError(
+            f"{what} ends the process (SystemExit: {error.code!r}, {last.filename}, line "
+            f"{last.lineno}): raise an error there instead"
+        ) from error
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -8,7 +8,7 @@ from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.none import NoTrustRegion
 from rlcomp.canonical import canonical
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, ContractError, ShapeError
+from rlcomp.errors import ConfigError, ContractError, DataError, ShapeError
 from rlcomp.testing import check_component, example_batch
 
 
@@ -170,3 +170,41 @@ def test_what_is_written_with_one_value_a_row_is_refused():
 
     with pytest.raises(ShapeError, match=r"WritesOneARow writes 'token_weight' with shape \[3\]"):
         WritesOneARow()(batch)
+
+
+class Dense(Component):
+    """Hands on the rewards it was made with."""
+
+    reads = ("response_mask",)
+    writes = ("token_reward",)
+
+    def __init__(self, values):
+        super().__init__()
+        self.values = values
+
+    def forward(self, batch):
+        batch["token_reward"] = torch.tensor(self.values)
+        return batch
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("bad", [NAN, float("inf"), -float("inf")])
+def test_a_reward_of_a_token_that_is_not_finite_is_told_where_it_is_scored(bad):
+    told = rf"Dense: 'token_reward' is {bad} at row 1, token 0: .* reward_valid False"
+    with pytest.raises(DataError, match=told):
+        Dense([[1.0, 2.0], [bad, 3.0]])(rows())
+
+    with pytest.raises(DataError, match=told):
+        Dense([[1.0, 2.0], [bad, 3.0]]).set_keys(token_reward="dense")(rows())
+
+
+def test_outside_the_response_and_in_invalid_rows_a_reward_may_be_anything():
+    padded, invalid = [[1.0, NAN], [2.0, 3.0]], [[1.0, NAN], [NAN, 3.0]]
+    valid = torch.tensor([True, False])
+
+    assert Dense(padded)(rows())["token_reward"][1].tolist() == [2.0, 3.0]
+    assert Dense(invalid)(rows(reward_valid=valid))["token_reward"][0, 0].item() == 1.0
+    with pytest.raises(DataError):
+        Dense(invalid)(rows(reward_valid=~valid))

@@ -25,8 +25,9 @@ class Function(TextReward):
         name: of the part.
 
     Raises:
-        ConfigError: the function cannot be called by name; when called: it needs a column that the
-            example lacks.
+        ConfigError: the function cannot be called by name, its parameters cannot be seen, or it is
+            async; when called: it needs a column that the example lacks, or returns no number.
+        DataError: it returns what float32 holds as infinite.
 
     Examples:
         >>> passed = Function(function=lambda response, longest: float(len(response) <= longest))
@@ -67,7 +68,18 @@ def _parameters(function: Callable[..., object]) -> tuple[list[str], list[str]]:
     """
     if not callable(function):
         raise ConfigError(f"Function: function is {function!r}: must be callable")
-    parameters = inspect.signature(function).parameters.values()
+    if _is_async(function):
+        raise ConfigError(
+            f"Function: function is {function!r:.100}, an async function, which nobody awaits: "
+            "make it a plain def that returns the score"
+        )
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"Function: function is {function!r:.100}, whose parameters cannot be seen ({error}), "
+            "but a reward is called by name: wrap it, as in def score(response): return ..."
+        ) from error
     for one in parameters:
         if one.kind is one.POSITIONAL_ONLY and one.default is one.empty:
             raise ConfigError(
@@ -79,4 +91,14 @@ def _parameters(function: Callable[..., object]) -> tuple[list[str], list[str]]:
 
 
 def _fixed(function: Callable[..., object]) -> Iterable[str]:
-    return function.keywords if isinstance(function, functools.partial) else ()
+    # A config's partial comes in a wrapper that names its node in errors.
+    inner = inspect.unwrap(function)
+    return inner.keywords if isinstance(inner, functools.partial) else ()
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    inner = inspect.unwrap(function)
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    asked = (inner, getattr(type(inner), "__call__", None))  # noqa: B004 - of an object's class
+    return any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in asked)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
@@ -14,8 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
-from rlcomp.errors import DataError
-from rlcomp.interfaces.reward import TextReward, text_rows, write_reward
+from rlcomp.interfaces.reward import TextReward, checked_score, text_rows, write_reward
 from rlcomp.metrics import record, recording
 
 
@@ -42,7 +40,8 @@ class Steps(Component):
         so_far: the step is scored together with all steps before it, not alone.
 
     Raises:
-        DataError: the score of a step is infinite.
+        ConfigError: the score of a step is no number.
+        DataError: it is infinite.
 
     Source:
         Process rewards: Lightman et al. 2023, arXiv:2305.20050.
@@ -119,14 +118,9 @@ class Steps(Component):
         return text
 
     def _score(self, row: Mapping[str, object], text: str) -> float | None:
-        score = self.step.score_row(row)
-        if score is None or math.isnan(score):
-            return None
-        if math.isinf(score):
-            raise DataError(
-                f"{type(self.step).__name__} scored the step {text[-60:]!r} with {score}"
-            )
-        return float(score)
+        return checked_score(
+            type(self.step).__name__, f"the step {text[-60:]!r}", self.step.score_row(row)
+        )
 
 
 def split_steps(text: str, separator: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
-from rlcomp.errors import DataError, ShapeError
+from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.keys import Key
 from rlcomp.metrics import record
 
@@ -22,8 +23,8 @@ class TextReward(Component):
     A subclass defines a ``name`` and :meth:`score`, or :meth:`score_row` if it needs the
     columns of the example (:class:`rlcomp.interfaces.task.Example`): unit tests, a rubric. A
     response that cannot be judged (``None`` or NaN) gets reward 0 and ``reward_valid`` False,
-    so that it is not trained on; an exception stops the run, because a broken verifier must
-    never train a model.
+    so that it is not trained on; an exception stops the run, and so does a score that is no number
+    or infinite in float32, because a broken verifier must never train a model.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and where they are
     there ``columns`` (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``,
@@ -68,12 +69,60 @@ class TextReward(Component):
         return write_reward(batch, reward, {self.name: reward}, right, valid)
 
     def _checked(self, row: Mapping[str, object]) -> float | None:
-        score = self.score_row(row)
-        if score is None or math.isnan(score):
-            return None
-        if math.isinf(score):
-            raise DataError(f"{type(self).__name__} scored {row['response']!r:.62} with {score}")
-        return float(score)
+        return checked_score(type(self).__name__, f"{row['response']!r:.62}", self.score_row(row))
+
+
+def checked_score(owner: str, what: str, score: object) -> float | None:
+    """A score as float32 holds it; None where it cannot be judged (None, NaN).
+
+    Args:
+        owner: the reward, for messages.
+        what: it scored, for messages.
+        score: what it returned.
+
+    Raises:
+        ConfigError: the score is no number.
+        DataError: it is infinite, or becomes so in float32 (beyond 3.4e38).
+
+    Examples:
+        >>> checked_score("Mine", "'4'", True), checked_score("Mine", "''", float("nan"))
+        (1.0, None)
+    """
+    if score is None:
+        return None
+    number = _number(score)
+    if number is None:
+        if inspect.iscoroutine(score):
+            score.close()  # else Python warns that nobody awaited it
+        raise ConfigError(
+            f"{owner} scored {what} with {_shown(score)}, a {type(score).__name__}: must be "
+            "a number, or None where it cannot be judged"
+        )
+    if math.isinf(torch.tensor(number, dtype=torch.float32).item()):
+        raise DataError(
+            f"{owner} scored {what} with {_shown(score)}, which is infinite in float32: "
+            "return a finite number, or None where it cannot be judged"
+        )
+    return None if math.isnan(number) else number
+
+
+def _number(score: object) -> float | None:
+    """A score as a float; None for what is no number, and for texts, which float() would read."""
+    if isinstance(score, (str, bytes, bytearray)):
+        return None
+    try:
+        return float(score)  # type: ignore[arg-type]
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError, RuntimeError):  # of a tensor of several numbers
+        return None
+
+
+def _shown(score: object) -> str:
+    try:
+        return repr(score)[:60]
+    except ValueError:  # an integer of thousands of digits
+        return "a number of thousands of digits"
 
 
 def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]:

@@ -15,7 +15,7 @@ from tensordict import TensorDict
 from torch import nn
 
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, Interrupted, add_note
+from rlcomp.errors import ConfigError, Interrupted, add_note, exit_refused
 from rlcomp.io.checkpoint import Checkpoint, Saved
 from rlcomp.io.state import unsaved_state
 from rlcomp.io.tracking import Tracker
@@ -143,7 +143,8 @@ class Program:
     ) -> TensorDict:
         start = time.perf_counter()
         try:
-            result: TensorDict = stage(batch)
+            with exit_refused(f"{node} ({type(stage).__name__})"):
+                result: TensorDict = stage(batch)
         except Exception as error:
             add_note(
                 error,

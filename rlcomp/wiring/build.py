@@ -15,7 +15,7 @@ from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
 
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.errors import ConfigError, RlcompError, exit_refused
 from rlcomp.seed import seeded
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan, children
@@ -99,7 +99,8 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     call, so that they never turn into configs.
     """
     try:
-        target = instantiate({"_target_": node.target, "_partial_": True})
+        with exit_refused(f"{node.path}._target_ is {node.target}: importing it"):
+            target = instantiate({"_target_": node.target, "_partial_": True})
     except (HydraException, InstantiationException) as error:
         raise ConfigError(f"{node.path}._target_ is {node.target}: {_cause(error)}") from error
     if node.partial:
@@ -108,7 +109,7 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
             deferred([torch.zeros(1)])
         return deferred
     try:
-        with seeded(seed, node.path):
+        with seeded(seed, node.path), exit_refused(f"{node.path}: {node.target}"):
             made = target(**arguments)
     except RlcompError as error:
         if not str(error).startswith((f"{node.path}:", f"{node.path}.")):

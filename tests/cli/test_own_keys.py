@@ -73,6 +73,7 @@ BROKEN = {
     "name_error": "from rlcomp.component import Component\n\nundefined_name\n",
     "syntax_error": "from rlcomp.component import Component\nimport own_broken_syntax_helper\n",
     "no_module": "from rlcomp.component import Component\nimport own_absent_package\n",
+    "exit": "from rlcomp.component import Component\nexit(0)\n",
     "config_error": (
         "from rlcomp.component import Component\n"
         "type('Made', (Component,), {'reads': ('rewrad',)})\n"
@@ -188,6 +189,7 @@ def test_a_key_that_contradicts_the_schema_is_refused_before_torch(user):
         ("name_error", "NameError: name 'undefined_name' is not defined"),
         ("syntax_error", "SyntaxError: invalid syntax (own_broken_syntax_helper.py, line 2)"),
         ("no_module", "ModuleNotFoundError: No module named 'own_absent_package'"),
+        ("exit", "importing it ends the process (SystemExit: 0, "),
         ("config_error", "ConfigError: Made: 'rewrad' is not a key of the batch; did you mean"),
     ],
 )

@@ -3,6 +3,7 @@ import json
 import os
 import random
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, ConfigErrors, Interrupted
+from rlcomp.errors import ConfigError, ConfigErrors, Interrupted, UserError
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.tracking import JsonLines
 from rlcomp.metrics import progress, record, record_sample
@@ -281,6 +282,17 @@ def test_an_exception_says_where_it_came_from_and_trackers_are_closed():
     )
     assert tracker.calls[-1] == ("finish",)
     assert steps_of(tracker) == [(1, "warm", 1)]
+
+
+@pytest.mark.parametrize("code", [0, 3, None, "done"])
+def test_a_stage_that_ends_the_process_is_an_error_that_names_it(code):
+    def leave(batch):
+        sys.exit(code)
+
+    stage = Do(leave)
+    told = rf"^reward \(Do\) ends the process \(SystemExit: {code!r}, .*test_program.py, line \d+\)"
+    with pytest.raises(UserError, match=told):
+        run({"rl": Phase(1, [stage], {})}, {"reward": stage})
 
 
 def test_an_exception_beside_the_flow_names_its_entry():

@@ -1,11 +1,14 @@
 import functools
+import gc
 
+import numpy as np
 import pytest
+import torch
 
 from components.reward.function import Function
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
 
 
@@ -81,7 +84,13 @@ def test_what_the_user_fixed_is_not_replaced_by_a_column_of_that_name():
 
     fixed = functools.partial(score, weight=0.5)
 
-    assert Function(function=fixed).score_row(row("", "", "", weight=9.0, level=1)) == 0.5
+    @functools.wraps(fixed)  # as a config's partial comes
+    def named(**arguments):
+        return fixed(**arguments)
+
+    for function in (fixed, named):
+        reward = Function(function=function)
+        assert reward.score_row(row("", "", "", weight=9.0, level=1)) == 0.5
 
 
 def test_a_column_that_the_example_lacks_is_named_beside_those_it_has():
@@ -117,3 +126,92 @@ def test_what_cannot_be_called_is_refused():
 def test_the_part_has_the_name_given():
     assert Function(function=lambda: 0.0, name="length").name == "length"
     assert Function(function=lambda: 0.0).name == "function"
+
+
+def test_a_function_without_visible_parameters_is_refused_with_the_remedy():
+    told = r"function is <built-in function max>, whose parameters .* def score\(response\)"
+    with pytest.raises(ConfigError, match=told):
+        Function(function=max)
+
+
+async def awaited(response):
+    return 1.0
+
+
+async def streamed(response):
+    yield 1.0
+
+
+class Awaited:
+    async def __call__(self, response):
+        return 1.0
+
+
+@functools.wraps(awaited)
+def wrapped(*args, **kwargs):
+    return awaited(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "function", [awaited, streamed, Awaited(), functools.partial(wrapped, response="a")]
+)
+def test_an_async_function_is_refused_before_it_is_called(function):
+    with pytest.raises(
+        ConfigError, match="an async function, which nobody awaits: make it a plain"
+    ):
+        Function(function=function)
+
+
+def judged(returned):
+    batch = prompt_batch([Example("p", "a", "")])
+    batch["response"] = encode_texts(["four"])
+    return Function(function=lambda response: returned)(batch)
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("1.0", "Function scored 'four' with '1.0', a str: must be a number, or None"),
+        (b"1", "with b'1', a bytes: must be a number"),
+        ([1.0], r"with \[1.0\], a list: must be a number"),
+        (1j, "a complex: must be a number"),
+        (torch.ones(2), "a Tensor: must be a number"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_score_that_is_no_number_is_refused(returned, told):
+    with pytest.raises(ConfigError, match=told):
+        judged(returned)
+
+
+def test_a_coroutine_that_a_plain_function_returns_is_refused_and_closed(recwarn):
+    with pytest.raises(ConfigError, match=r"<coroutine object awaited .*, a coroutine: must be a"):
+        judged(awaited("four"))
+
+    gc.collect()
+    assert not recwarn.list
+
+
+# 3.4028235e38 is the largest float32; what is nearer to it than to infinity rounds down to it.
+@pytest.mark.parametrize("returned", [1e39, -3.4029e38, 10**400, 10**5000, float("inf")], ids=type)
+def test_a_score_that_float32_cannot_hold_is_refused(returned):
+    with pytest.raises(DataError, match=r"Function scored 'four' with .*infinite in float32"):
+        judged(returned)
+
+
+@pytest.mark.parametrize(
+    ("returned", "reward"),
+    [(True, 1.0), (3, 3.0), (torch.tensor(0.5), 0.5), (np.float32(0.25), 0.25), (3.4e38, 3.4e38)],
+)
+def test_a_score_may_be_any_number(returned, reward):
+    result = judged(returned)
+
+    assert result["reward"].item() == pytest.approx(reward)
+    assert result["reward_valid"].item()
+
+
+@pytest.mark.parametrize(
+    "returned", [None, float("nan"), np.float64("nan"), torch.tensor(torch.nan)]
+)
+def test_a_score_that_is_none_or_nan_is_invalid_and_not_0(returned):
+    assert not judged(returned)["reward_valid"].item()
