@@ -161,6 +161,13 @@ TABLE = {
         "circular: policy.model -> policy",
         "-> policy.model",
     ),
+    "loss that goes beside another": Bad(
+        ["loss=kl", "kl=none"],
+        "loss.reduction",
+        "is ${loss.reduction}, itself",
+        "choose another loss=..., and add this one by a name of its own, such as "
+        "+loss@learner.losses.x=...",
+    ),
     "reserved key": Bad(
         ["+reward._recursive_=false"],
         "reward._recursive_",

@@ -125,11 +125,13 @@ def restore(
         redraw: leave what draws random numbers as it is here.
 
     Raises:
-        CheckpointError: the nodes, or shapes or dtypes of their tensors, are others.
+        CheckpointError: the nodes, or shapes or dtypes of their tensors, are others. The count of
+            a policy's updates, which 0.1 did not save, may be missing.
     """
     here, drawn = owned(nodes), generators(nodes)
     saved = {key for key in tensors if not key.startswith("state/")}
     stateful = {prefix: part for prefix, part in parts(nodes) if isinstance(part, HasRunState)}
+    here = {key: tensor for key, tensor in here.items() if key in saved or not _since_0_2(key)}
     differing = sorted((here.keys() | drawn.keys()) ^ saved) + sorted(
         stateful.keys() ^ state["nodes"].keys()
     )
@@ -154,6 +156,14 @@ def restore(
         part.load_run_state(join_tree(state["nodes"][prefix], tensors))
     if not redraw:
         _set_random_state(join_tree(state["random"], tensors))
+
+
+def _since_0_2(key: str) -> bool:
+    """Whether checkpoints of 0.1 lack a tensor: how many updates a policy has had.
+
+    It stays as it was built, 0: what is compared are the versions of rollouts made from here on.
+    """
+    return key.replace(":", ".").endswith(".updates")
 
 
 def _random_state() -> dict[str, Any]:

@@ -141,6 +141,9 @@ class Reader:
         except InterpolationToMissingValueError:
             return BROKEN  # told where the ??? stands
         except OmegaConfBaseException as error:
+            meant = tuple(str(node._value()).removeprefix("${").removesuffix("}").split("."))
+            if meant != path and self._is_itself(meant):
+                return self.value(meant)  # told there
             return self.fail(self._explain(node, path, error))
         if not isinstance(found, ConfigNode):
             return found
@@ -154,8 +157,19 @@ class Reader:
             )
         return found._value()
 
+    def _is_itself(self, path: Path) -> bool:
+        """Whether an option that shares a part of a node was chosen as that node."""
+        node = self._at(path) if len(path) > 1 else None
+        return isinstance(node, ConfigNode) and node._value() == f"${{{dotted(path)}}}"
+
     def _explain(self, node: ConfigNode, path: Path, error: Exception) -> str:
-        text = str(node._value())
+        text, top = str(node._value()), path[0]
+        if self._is_itself(path):
+            return (
+                f"{dotted(path)} is {text}, itself: the option chosen as {top} is meant to stand "
+                f"beside another {top}, whose {dotted(path[1:])} it shares; choose another {top}="
+                f"..., and add this one by a name of its own, such as +{top}@learner.losses.x=..."
+            )
         name = text.removeprefix("${").removesuffix("}").split(".")[0]
         if text.startswith("${") and name.isidentifier() and name not in self.config:
             return f"{dotted(path)}: no node '{name}'{nearest(name, map(str, self.config))}"

@@ -185,6 +185,22 @@ def test_an_unbounded_side_and_a_weight_are_told(describe):
     assert cells(text, "loss.weight.overlong")[1].startswith("c_t = 0 if the response is truncated")
 
 
+@pytest.mark.parametrize(
+    ("option", "reference"), [("kl", "frozen"), ("kl_full", "frozen_full"), ("kl_ratio", "frozen")]
+)
+def test_a_loss_that_goes_beside_another_is_added_by_a_name_of_its_own(describe, option, reference):
+    text, message, code = describe(
+        f"+loss@learner.losses.x={option}",
+        "kl=none",
+        f"reference={reference}",
+        "+kl_controller=fixed",
+        "--equation",
+    )
+
+    assert (message, code) == ("", 0)
+    assert "learner.losses.x " in text
+
+
 def test_a_loss_of_others_states_no_equation(describe):
     text, _, _ = describe("recipe=control_ppo", "--equation")
 

@@ -280,6 +280,40 @@ def test_a_checkpoint_of_a_run_with_other_nodes_is_refused(tmp_path):
         open_checkpoint(path).restore({"part": Part(), "other": Part()})
 
 
+class Counting(torch.nn.Module):
+    def __init__(self, since=("updates",)):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([3.0]))
+        for name in since:
+            self.register_buffer(name, torch.zeros((), dtype=torch.int64))
+
+
+def test_a_checkpoint_of_0_1_lacks_the_count_of_updates_and_is_loaded(tmp_path):
+    path = saver(tmp_path).save({"policy": Counting(()), "outer": Outer(Counting(()))}, place(7))
+    nodes = {"policy": Counting(), "outer": Outer(Counting())}
+    with torch.no_grad():
+        nodes["policy"].weight.zero_()
+
+    found = open_checkpoint(path).restore(nodes)
+
+    assert found == place(7)
+    assert nodes["policy"].weight.item() == 3.0
+    assert nodes["policy"].updates.item() == nodes["outer"].inner.updates.item() == 0
+
+
+def test_any_other_buffer_must_be_there(tmp_path):
+    path = saver(tmp_path).save({"policy": Counting(())}, place(1))
+
+    with pytest.raises(CheckpointError, match=r"differ in 'policy:last_updates'"):
+        open_checkpoint(path).restore({"policy": Counting(["last_updates"])})
+
+
+class Outer(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+
 def test_a_checkpoint_of_a_run_with_fewer_states_is_refused(tmp_path):
     path = saver(tmp_path).save({}, place(1))
 

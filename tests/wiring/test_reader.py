@@ -260,6 +260,14 @@ def test_a_reference_to_its_own_place_is_a_cycle():
     assert errors_of(a="${a}") == ["circular: a -> a"]
 
 
+def test_an_option_that_shares_a_part_of_what_it_replaces_is_told_once():
+    shared = {"_target_": KEEP, "reduction": "${loss.reduction}"}
+
+    (error,) = errors_of(losses={"kl": shared}, loss=shared)
+
+    assert error.startswith("loss.reduction is ${loss.reduction}, itself: ")
+
+
 def test_a_stage_that_runs_itself_is_a_cycle():
     errors = errors_of(loop={"_target_": "rlcomp.run.stages.Sequence", "stages": ["loop"]})
 
