@@ -153,6 +153,10 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         return kept.union(self.writes, self.may_write)
 
 
+# What a part that drops rows carries for the caller: no identifier, so that no key is called so.
+_ASIDE = "(aside)"
+
+
 # Functions, not methods: a subclass may call a method of its own what it likes.
 def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
     read, renames = component._inputs(), component.renames
@@ -163,6 +167,9 @@ def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
         # What the model has yet to write is not there when a loss prepares.
         if key in read and name in batch.keys():
             view[key] = batch[name]
+    if component.drops_rows:
+        # Hidden from it, but its rows are dropped with the others.
+        view[_ASIDE] = batch.select(*renames, *names, strict=False)
     return view
 
 
@@ -177,9 +184,11 @@ def _handed_back(
     Entries of the view that it, or a part it runs, left alone stay in the batch as they came.
     """
     written = component._outputs()
-    target = result.exclude(*component.renames) if batch is None else batch
+    target = result.exclude(*component.renames, _ASIDE) if batch is None else batch
+    if batch is None and _ASIDE in result.keys():
+        target.update(result[_ASIDE])
     for key in result.keys():
-        if key in component.renames and key not in written:
+        if key == _ASIDE or (key in component.renames and key not in written):
             continue
         if batch is None or given.get(key) is not result[key]:
             target[component.renames.get(key, key)] = result[key]

@@ -285,7 +285,7 @@ def test_what_belongs_to_a_prompt_is_kept_for_each_row_and_nothing_else():
 
 def test_trim_cuts_the_tokens_of_nested_entries_as_well():
     nested = TensorDict({"loss_weight": torch.ones(2, 3)}, batch_size=[2])
-    batch = TensorDict({"prepared": nested}, batch_size=[2])
+    batch = TensorDict({"(prepared)": nested}, batch_size=[2])
     batch["attention_mask"] = torch.tensor([[True, True, False], [True, False, False]])
 
-    assert trim(batch)["prepared", "loss_weight"].shape == (2, 2)
+    assert trim(batch)["(prepared)", "loss_weight"].shape == (2, 2)

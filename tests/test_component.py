@@ -143,3 +143,33 @@ def test_a_new_batch_too_is_written_under_its_new_name():
     result = Fresh().set_keys(reward="shaped")()
 
     assert sorted(result.keys()) == ["shaped"]
+
+
+class Positive(Component):
+    """Keeps the rows of positive reward, by reading or by writing it."""
+
+    reads = ("reward",)
+    drops_rows = True
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        assert sorted(key for key in batch.keys() if key.isidentifier()) == ["reward", "value"]
+        return batch[batch["reward"] > 0]
+
+
+class PositiveDoubled(Positive):
+    writes = ("reward",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        batch = super().forward(batch)
+        batch["reward"] = 2 * batch["reward"]
+        return batch
+
+
+def test_a_part_that_drops_rows_keeps_the_original_of_a_key_it_knows_by_another_name():
+    shaped, value = torch.tensor([-5.0, 7.0]), torch.tensor([11.0, 13.0])
+
+    for part, wanted in ((Positive(), 7.0), (PositiveDoubled(), 14.0)):
+        result = part.set_keys(reward="shaped")(rewards(shaped=shaped, value=value))
+
+        kept = {key: entry.tolist() for key, entry in result.items()}
+        assert kept == {"reward": [3.0], "shaped": [wanted], "value": [13.0]}

@@ -26,6 +26,8 @@ from rlcomp.wiring.foreign import refusal
 
 # What the learner itself looks at; the rest is for the model and the losses to read.
 _MASKS = ("attention_mask", "response_mask")
+# What it adds to the batch for itself: no identifiers, so that no key is declared by such a name.
+PREPARED, _ROW = "(prepared)", "(row)"
 
 
 def constant(progress: float) -> float:
@@ -142,7 +144,7 @@ class Learner(Component):
         """Accumulate the gradient of an optimiser step in ``.grad``; return its losses by name."""
         seen = self._with_full_batch_forward(batch)
         fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
-        rows = batch.copy().update({("prepared", name): entry for name, entry in fixed.items()})
+        rows = batch.copy().update({(PREPARED, name): entry for name, entry in fixed.items()})
         names = list(self.losses)
         totals = dict.fromkeys(names, 0.0)
         for micro in self._micro_batches(rows):
@@ -165,7 +167,7 @@ class Learner(Component):
         ):
             return batch
         rows = batch.copy()
-        rows["row"] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
+        rows[_ROW] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
         # Without full distributions: [B, T, V] of a whole step is too large.
         small = {key for key in self.wanted if not (spec := lookup(key)) or spec.per_token}
         outputs: dict[str, Tensor] = {}
@@ -174,12 +176,12 @@ class Learner(Component):
                 seen = self.model(micro.copy())
                 for key in small & set(self.model.out_keys):
                     empty = seen[key].new_zeros(batch["attention_mask"].shape)
-                    outputs.setdefault(key, empty)[micro["row"], : seen[key].shape[1]] = seen[key]
+                    outputs.setdefault(key, empty)[micro[_ROW], : seen[key].shape[1]] = seen[key]
         return batch.copy().update(outputs)
 
     def _read(self, micro: TensorDict) -> TensorDict:
         """A micro-batch with the model's outputs."""
-        rows = micro.exclude("prepared")
+        rows = micro.exclude(PREPARED)
         seen = rows if self.model is None else self.model(rows)
         if "entropy" in seen.keys() and "response_mask" in seen.keys():
             record("policy/entropy", seen["entropy"], where=seen["response_mask"])
@@ -187,7 +189,7 @@ class Learner(Component):
 
     def _view(self, name: str, seen: TensorDict, micro: TensorDict) -> TensorDict:
         """The micro-batch as a loss reads it, with its step-level keys."""
-        return seen.copy().update(micro["prepared", name]) if name in self.own else seen
+        return seen.copy().update(micro[PREPARED, name]) if name in self.own else seen
 
     def _value(self, name: str, view: TensorDict) -> Tensor:
         """The value of a loss on a micro-batch, a scalar."""

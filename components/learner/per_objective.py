@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
-from components.learner.gradient import Learner, constant
+from components.learner.gradient import PREPARED, Learner, constant
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component, asking
 from rlcomp.errors import ConfigError, ShapeError, require
@@ -144,7 +144,7 @@ class PerObjectiveLearner(Learner):
         rows = self._prepared(batch, len(names))
         used: set[int] = set()
         jacobian = [p.new_zeros(len(names), *p.shape) for p in self._selected]
-        totals = dict.fromkeys(rows["prepared"].keys(), 0.0)
+        totals = dict.fromkeys(rows[PREPARED].keys(), 0.0)
         for micro in self._micro_batches(rows):
             with torch.enable_grad(), asking(self.wanted):
                 values = self._add_rows(jacobian, used, micro)
@@ -181,7 +181,7 @@ class PerObjectiveLearner(Learner):
                 prepared = loss.prepare(loss.view(of_objective))
                 # A name cannot hold a dot: it is the name of a module.
                 entries[f"{name}.{k}"] = prepared.copy().set("advantage", advantage)
-        return batch.copy().update({("prepared", name): entry for name, entry in entries.items()})
+        return batch.copy().update({(PREPARED, name): entry for name, entry in entries.items()})
 
     def _add_rows(
         self, jacobian: list[Tensor], used: set[int], micro: TensorDict
@@ -211,7 +211,7 @@ class PerObjectiveLearner(Learner):
         return shared
 
     def _told(self, name: str, entry: str, seen: TensorDict, micro: TensorDict) -> Tensor:
-        return self._value(name, seen.copy().update(micro["prepared", entry]))
+        return self._value(name, seen.copy().update(micro[PREPARED, entry]))
 
     def _weights(
         self, names: tuple[str, ...], rewards: Tensor, jacobian: list[Tensor], batch: TensorDict

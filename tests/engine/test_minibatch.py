@@ -106,11 +106,11 @@ def test_a_pair_shares_a_micro_batch_even_above_the_budget():
 
 def test_nested_entries_are_split_and_trimmed_alike():
     whole = batch(1, 5)
-    whole["prepared", "loss", "loss_weight"] = whole["attention_mask"].float()
+    whole["(prepared)", "loss", "loss_weight"] = whole["attention_mask"].float()
 
     short = list(micro_batches(whole, 5, 1, packed=False))[1]
 
-    assert short["prepared", "loss", "loss_weight"].tolist() == [[1.0]]
+    assert short["(prepared)", "loss", "loss_weight"].tolist() == [[1.0]]
 
 
 def test_a_row_without_its_partner_is_refused():

@@ -255,6 +255,32 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
         learner(table, {"square": Square(reduction=TokenMean())})(batch())
 
 
+class Numbered(TokenLoss):
+    """Reads own keys that are called as the learner might call what it adds."""
+
+    keys = {"row": ("B", "float", "of a user"), "prepared": ("B", "float", "of a user")}
+    reads = ("response_mask", "log_probs", "row", "prepared")
+    runs = ("reduction",)
+    contained = True
+    needs_full_batch_forward = True
+
+    def forward(self, rows):
+        pairs = torch.stack([rows["row"], rows["prepared"]], 1).tolist()
+        self.seen = [*getattr(self, "seen", []), *pairs]
+        return scalars(loss=(rows["log_probs"] * rows["loss_weight"]).sum())
+
+
+def test_own_keys_may_be_called_row_and_prepared():
+    loss = Numbered(reduction=TokenMean())
+    rows = batch()
+    rows["row"] = torch.arange(len(rows)) + 0.5
+    rows["prepared"] = torch.arange(len(rows)) + 10.5
+
+    learner(Table(), {"numbered": loss}, micro_batch_tokens=4)(rows)
+
+    assert sorted(loss.seen) == [[n + 0.5, n + 10.5] for n in range(len(rows))]
+
+
 def test_the_model_is_asked_only_for_what_the_losses_read():
     table = Table()
 
