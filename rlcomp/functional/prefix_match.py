@@ -16,7 +16,7 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
     does not take back a complete one.
 
     Args:
-        text: what was written.
+        text: what was written, UTF-8 bytes.
         after: its first occurrence ends the thinking, and without it there is no answer; empty: the
             whole text is looked at.
 
@@ -37,7 +37,14 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
 
 
 def behind(text: bytes, end: bytes) -> bytes | None:
-    """The text after the first ``end``; the whole text if ``end`` is empty; None if absent.
+    """The text after the first ``end``.
+
+    Args:
+        text: UTF-8 bytes.
+        end: the bytes it is cut behind; empty: nothing is cut.
+
+    Returns:
+        The rest, which may be empty; None where ``end`` does not occur.
 
     Source:
         RLP's policies go on with the text there, arXiv:2510.01265.
@@ -53,8 +60,8 @@ def last_command(text: bytes, name: bytes) -> bytes | None:
     r"""The content of the last complete ``\name{...}`` of a text, as :func:`last_boxed` reads it.
 
     Args:
-        text: what was written.
-        name: of letters.
+        text: what was written, UTF-8 bytes.
+        name: of the command, of letters, without backslash.
 
     Returns:
         The content, which may be empty; None if there is no such command.

@@ -110,6 +110,10 @@ def unit_mean(valid: Tensor, unit_rows: int) -> Tensor:
     Raises:
         ShapeError: the last unit lacks rows.
 
+    Source:
+        The mean over pairs of Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7, with the sum in
+        place of the expectation.
+
     Examples:
         >>> import torch
         >>> unit_mean(torch.tensor([True, True, True, False, False, False]), 2)

@@ -99,15 +99,31 @@ class TokenLoss(Loss):
 
     ``loss = sum_it w_it l_it`` with ``w`` = ``loss_weight`` ``[B, T]``, which the reduction writes.
 
+    A row without a valid reward (``reward_valid`` ``[B]`` is False) is an empty response: it adds
+    nothing, and no denominator counts it.
+
     Args:
         reduction: writes ``loss_weight`` from the ``response_mask`` of the whole optimiser step.
     """
 
     weight_key = "loss_weight"
+    optional: ClassVar[tuple[Key, ...]] = ("reward_valid",)
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        cls.optional = _with(cls, TokenLoss.optional)
+        super().__init_subclass__(**kwargs)
 
     def __init__(self, *, reduction: Component) -> None:
         super().__init__()
         self.reduction = reduction
+
+    def view(self, batch: TensorDict) -> TensorDict:
+        """The batch as the loss and its parts see it: rows without a valid reward are empty."""
+        view = super().view(batch)
+        if "reward_valid" not in view.keys() or "response_mask" not in view.keys():
+            return view
+        valid = view["reward_valid"][:, None]
+        return view.copy().set("response_mask", view["response_mask"] & valid)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """``loss_weight`` of every token, ``[B, T]``; subclasses add step-level keys of parts."""
@@ -129,8 +145,7 @@ class RowLoss(Loss):
     optional: ClassVar[tuple[Key, ...]] = ("reward_valid", "response_mask")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        known = (*cls.reads, *cls.optional)
-        cls.optional = (*cls.optional, *(key for key in RowLoss.optional if key not in known))
+        cls.optional = _with(cls, RowLoss.optional)
         super().__init_subclass__(**kwargs)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
@@ -142,6 +157,12 @@ class RowLoss(Loss):
         if "response_mask" in batch.keys():
             valid = valid & batch["response_mask"].any(1)
         return batch.select().set("row_weight", unit_mean(valid, self.unit_rows))
+
+
+def _with(cls: type[Loss], keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """The optional keys of a class and further ones that it does not read already."""
+    known = (*cls.reads, *cls.optional)
+    return (*cls.optional, *(key for key in keys if key not in known))
 
 
 def scalars(**losses: object) -> TensorDict:

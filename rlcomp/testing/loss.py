@@ -32,7 +32,7 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
       and so are the metrics
     - with no response token the gradient is 0; of a :class:`TokenLoss` so is the loss, and an empty
       response changes nothing
-    - of a :class:`RowLoss`: a unit without a valid row changes nothing, nor does it count
+    - a unit (a row, a pair) without a valid reward changes nothing, nor does it count
     - a zero advantage gives no gradient; not asked of losses that read ``entropy``, ``value`` or
       ``ref_log_probs``, which add terms of their own, nor of those with a part that
       ``has_own_gradient``
@@ -61,7 +61,7 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
         case.order_and_padding()
         case.micro_batches()
         case.empty()
-        if isinstance(loss, RowLoss):
+        if isinstance(loss, (RowLoss, TokenLoss)):
             case.invalid_unit()
         if case.is_policy_loss():
             case.policy()

@@ -2,7 +2,11 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.loss.reduction.fixed_length import FixedLength
+from components.loss.reduction.sequence_mean import SequenceMean
+from components.loss.reduction.sequence_sum import SequenceSum
 from components.loss.reduction.token_mean import TokenMean
+from rlcomp.component import Component
 from rlcomp.errors import ContractError, ShapeError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import RowLoss, TokenLoss, scalars
@@ -28,6 +32,67 @@ def batch() -> TensorDict:
 
 def test_by_itself_a_loss_weighs_its_own_batch():
     assert Sum(reduction=TokenMean())(batch())["loss"].item() == 3.0  # (1 + 2 + 3 + 6) / 4
+
+
+# Rows of 1, 2 and 3 tokens, log-probs 1; 2 3; 4 5 6, and one without a token; the second row has no
+# valid reward. 4 tokens in 2 responses are left: token_mean 1/4; sequence_mean 1/2, and 1/2 / 3 in
+# the long row; sequence_sum 1/2; fixed_length(5) 1 / (2 * 5).
+DENOMINATORS = [
+    (TokenMean(), [0.25, 0.25], (1 + 4 + 5 + 6) / 4),
+    (SequenceMean(), [1 / 2, 1 / 6], (1 + (4 + 5 + 6) / 3) / 2),
+    (SequenceSum(), [1 / 2, 1 / 2], (1 + 4 + 5 + 6) / 2),
+    (FixedLength(length=5), [0.1, 0.1], (1 + 4 + 5 + 6) / 10),
+]
+
+
+@pytest.mark.parametrize(("reduction", "weights", "value"), DENOMINATORS)
+def test_a_row_without_a_valid_reward_adds_nothing_and_is_not_counted(reduction, weights, value):
+    mask = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 0]]).bool()
+    rows = TensorDict(
+        {
+            "response_mask": mask,
+            "log_probs": torch.tensor([[1.0, 0, 0], [2, 3, 0], [4, 5, 6], [0, 0, 0]]),
+            "reward_valid": torch.tensor([True, False, True, True]),
+        },
+        batch_size=[4],
+    )
+    loss = Sum(reduction=reduction)
+    short, long = weights
+
+    found = loss.prepare(loss.view(rows))["loss_weight"]
+
+    wanted = torch.tensor([[short, 0, 0], [0, 0, 0], [long] * 3, [0, 0, 0]])
+    torch.testing.assert_close(found, wanted, atol=1e-7, rtol=0)
+    assert loss(rows)["loss"].item() == pytest.approx(value, abs=1e-6)
+    assert rows["response_mask"] is mask
+
+
+def test_without_any_valid_reward_the_loss_is_0():
+    rows = batch().set("reward_valid", torch.tensor([False, False]))
+
+    assert Sum(reduction=TokenMean())(rows)["loss"].item() == 0.0
+
+
+class CountsInvalidRows(Sum):
+    def view(self, batch):
+        return Component.view(self, batch)
+
+    def forward(self, batch):
+        batch = self.weighted(batch)
+        inside = masked(batch["log_probs"], batch["response_mask"])
+        return scalars(loss=(inside * batch["loss_weight"]).sum())
+
+
+def test_optional_keys_of_its_own_leave_the_valid_reward_among_them():
+    own = type("Own", (Sum,), {"optional": ("entropy",)})
+
+    assert own.optional == ("entropy", "reward_valid")
+    assert Sum.optional == ("reward_valid",)
+
+
+def test_a_loss_that_counts_invalid_rows_is_caught():
+    with pytest.raises(ContractError, match="a unit without a valid row changes nothing"):
+        check_loss(CountsInvalidRows(reduction=TokenMean()))
 
 
 def test_prepared_weights_are_kept_for_a_part_of_the_batch():

@@ -101,6 +101,17 @@ def test_a_step_follows_the_gradient_of_the_loss():
     assert table.weight.tolist() == [0.0, 0.5, 0.25, 0.25]
 
 
+@pytest.mark.parametrize("micro_batch_tokens", [None, 3])
+def test_a_row_without_a_valid_reward_is_not_learnt_from(micro_batch_tokens):
+    table, rows = Table(), batch().set("reward_valid", torch.tensor([True, False]))
+
+    learner(table, micro_batch_tokens=micro_batch_tokens)(rows)
+
+    # loss = -(2 w1 + w2) / 3, learning rate 1: the second row counts nowhere.
+    wanted = [0.0, 2 / 3, 1 / 3, 0.0]
+    torch.testing.assert_close(table.weight.tolist(), wanted, atol=1e-7, rtol=0)
+
+
 def test_losses_are_added_up():
     table = Table()
 
