@@ -47,6 +47,10 @@ class KLInReward(Component):
     optional = ("greedy",)
     must_reach = ("reward",)
     exclusive = "kl"
+    equation = (
+        "R <- R - beta sum_t {estimator:formula}, d_t = log pi_old(a_t) - log pi_ref(a_t), "
+        "beta = {controller}"
+    )
 
     def __init__(self, *, controller: KLController, estimator: Value) -> None:
         super().__init__()

@@ -46,6 +46,7 @@ class KLInRewardFull(Component):
     optional = ("greedy",)
     must_reach = ("reward",)
     exclusive = "kl"
+    equation = "R <- R - beta sum_t KL(pi_old(. | s_t) || pi_ref(. | s_t)), beta = {controller}"
 
     policy: FullDistributionPolicy
 

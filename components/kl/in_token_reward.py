@@ -36,6 +36,10 @@ class KLInTokenReward(Component):
     must_reach = ("token_reward",)
     optional = ("token_reward",)
     exclusive = "kl"
+    equation = (
+        "r_t <- r_t - beta {estimator:formula}, d_t = log pi_old(a_t) - log pi_ref(a_t), "
+        "beta = {controller}"
+    )
 
     def __init__(self, *, controller: KLController, estimator: Value) -> None:
         super().__init__()

@@ -84,6 +84,10 @@ class PerObjectiveLearner(Learner):
             {"example": "same_in_all_rows"},
         )
     }
+    equation = (
+        "g = sum_k w_k grad L_k + grad L_other, L_k: the losses below that read A_t, with the "
+        "advantage of objective k, w = {aggregator}"
+    )
     reads = ("advantages", "rewards", "reward_valid")
     optional = ("preference", "advantage_scale")
 

@@ -1,4 +1,4 @@
-"""The equations of a plan's losses, assembled from their parts, with the numbers of the config."""
+"""The equations of a plan: losses, from their parts, and what is paid in the reward."""
 
 from __future__ import annotations
 
@@ -26,23 +26,31 @@ _KL = {
 
 
 def equations(plan: Plan) -> list[str]:
-    """A line for each loss of the phases' learners, and one below it for each of its parts."""
-    losses: dict[str, Node] = {}
-    for phase in plan.phases.values():
-        losses.update({loss.path: loss for loss in _losses(phase)})
-    rows = [row for loss in losses.values() for row in _rows(loss, 0)]
-    width = max((len(name) for name, _ in rows), default=0)
-    return [f"{name:{width}}  {equation}" for name, equation in rows]
+    """A line for each loss of the phases' learners, and one below it for each of its parts.
+
+    Before them what a stage states (a KL paid in the reward, a learner that combines gradients).
+    Where there are several phases, each has a head.
+    """
+    phases = {name: _of_phase(phase) for name, phase in plan.phases.items()}
+    width = max((len(name) for rows in phases.values() for name, _ in rows), default=0)
+    lines: list[str] = []
+    for name, rows in phases.items():
+        lines += [f"phase {name}:"] if len(phases) > 1 and rows else []
+        lines += [f"{path:{width}}  {equation}" for path, equation in rows]
+    return lines
 
 
-def _losses(phase: PhasePlan) -> list[Node]:
-    stages = [stage for stage in phase.stages if isinstance(stage, Node)]
-    inside = [part for stage in stages for part in _nested(stage)]
-    return [loss for learner in inside for loss in losses_of(learner)]
+def _of_phase(phase: PhasePlan) -> list[tuple[str, str]]:
+    # A node that stands in a phase twice is told once.
+    stages = {stage.path: stage for stage in phase.stages if isinstance(stage, Node)}
+    return [row for stage in stages.values() for row in _of_stage(stage)]
 
 
-def _nested(node: Node) -> list[Node]:
-    return [node, *(part for child in children(node) for part in _nested(child))]
+def _of_stage(node: Node) -> list[tuple[str, str]]:
+    own, losses = filled(declare(node.target).equation, node), losses_of(node)
+    inside = [row for child in children(node) for row in _of_stage(child)]
+    told = [row for loss in losses for row in _rows(loss, 0)] if losses else inside
+    return [(node.path, own), *told] if own else told
 
 
 def _rows(node: Node, depth: int) -> list[tuple[str, str]]:
@@ -74,7 +82,7 @@ def filled(equation: str, node: Node) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, Node):
-        plain = {k: v for k, v in value.arguments.items() if isinstance(v, (int, float, str))}
+        plain = {k: v for k, v in value.arguments.items() if isinstance(v, (int, float, str, Node))}
         inside = ", ".join(f"{name}={_shown(one)}" for name, one in plain.items())
-        return f"{declare(value.target).name}({inside})"
+        return f"{value.target.rpartition('.')[2]}" + (f"({inside})" if inside else "")
     return str(value)

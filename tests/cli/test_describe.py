@@ -175,6 +175,44 @@ def test_the_equations_of_a_loss_hold_the_numbers_of_the_config(describe):
     assert code == 0
 
 
+@pytest.mark.parametrize(
+    ("kl", "told"),
+    [
+        ("in_reward", "R <- R - beta sum_t d_t, "),
+        ("in_token_reward", "r_t <- r_t - beta d_t, "),
+        ("in_reward_full", "R <- R - beta sum_t KL(pi_old(. | s_t) || pi_ref(. | s_t)), "),
+    ],
+)
+def test_a_kl_paid_in_the_reward_is_told_with_its_coefficient(describe, kl, told):
+    text, _, code = describe(f"kl={kl}", "kl_controller.kl_coef=0.07", "--equation")
+
+    _, equation = cells(text, "kl")
+    assert equation.startswith(told)
+    assert equation.endswith("beta = FixedKL(kl_coef=0.07)")
+    assert code == 0
+
+
+def test_a_learner_of_several_objectives_says_that_it_weighs_gradients(describe):
+    text, _, _ = describe("recipe=upgrad", "--equation")
+
+    _, equation = cells(text, "learner")
+    assert equation.startswith("g = sum_k w_k grad L_k + grad L_other, ")
+    assert equation.endswith("w = Torchjd(weighting=UPGradWeighting, row_norm=unit)")
+    assert "learner " not in describe("recipe=linear_mo", "--equation")[0]
+
+
+def test_each_of_several_phases_has_a_head_and_a_single_one_none(describe):
+    text, _, _ = describe("loss=dapo", "--equation")
+    alone, _, _ = describe("loss=dapo", "~phases.warm_start", "--equation")
+
+    first = [line.split("  ")[0] for line in text.splitlines() if not line.startswith("  ")]
+    assert first == ["phase warm_start:", "sft_loss", "phase rl:", "loss", "learner.losses.kl"]
+    # A part that two losses share stands below both.
+    assert len([line for line in text.splitlines() if "loss.reduction " in line]) == 3
+    assert "phase" not in alone
+    assert "sft_loss" not in alone
+
+
 def test_an_unbounded_side_and_a_weight_are_told(describe):
     text, _, _ = describe("loss=cispo", "loss/weight=[tis,overlong]", "--equation")
 
