@@ -9,7 +9,8 @@
 
 :func:`check_component` looks at what it is given and applies all laws that hold for it. Each law
 has a name, which the :class:`rlcomp.errors.ContractError` quotes beside the key and the size of the
-fault. :func:`tiny_policy` makes a policy to try a part with.
+fault. :func:`check_policy` does so for policies. :func:`tiny_policy` makes a policy to try a part
+with.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
 
 if TYPE_CHECKING:
+    from rlcomp.testing.policy import check_policy
     from rlcomp.testing.tiny import tiny_model, tiny_policy
 
 __all__ = [
     "check_advantage",
     "check_component",
     "check_loss",
+    "check_policy",
     "example_batch",
     "tiny_model",
     "tiny_policy",
@@ -36,8 +39,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # When first used: they need transformers, whose import takes longer than all the rest.
-    if name not in ("tiny_model", "tiny_policy"):
+    if name not in ("check_policy", "tiny_model", "tiny_policy"):
         raise AttributeError(f"module 'rlcomp.testing' has no attribute '{name}'")
-    from rlcomp.testing import tiny
+    from rlcomp.testing import policy, tiny
 
-    return getattr(tiny, name)
+    return policy.check_policy if name == "check_policy" else getattr(tiny, name)

@@ -34,6 +34,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.policy import FullDistributionPolicy, PacksRows, Policy
 from rlcomp.interfaces.task import Example
+from rlcomp.testing import check_policy
 from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.rows import pad_id, rollout_rows
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
@@ -86,12 +87,14 @@ class Table(Component):
         generator,
     ):
         rows, eos = len(prompts) * group_size, self.tokenizer.eos_token_id
+        suppressed = torch.zeros(len(self.tokenizer), dtype=torch.bool)
+        suppressed[list(suppressed_tokens)] = True
         drawn, spoken = [], torch.ones(rows, dtype=torch.bool)
         lengths = torch.zeros(rows, dtype=torch.int64)
         for place in range(max_new_tokens):
             logits = self.logits.detach()[place].expand(rows, -1)
             uniform = torch.rand(rows, 1, generator=generator)
-            one = draw_tokens(logits, uniform, decoding or self.decoding, None)
+            one = draw_tokens(logits, uniform, decoding or self.decoding, suppressed)
             drawn.append(one)
             lengths += spoken
             spoken = spoken & (one.tokens != eos)
@@ -196,6 +199,10 @@ def test_a_table_is_a_policy_by_what_it_offers():
     assert isinstance(Table(), Policy)
     assert not isinstance(Table(), FullDistributionPolicy)
     assert not isinstance(Table(), PacksRows)
+
+
+def test_a_table_keeps_the_contract_of_policies():
+    check_policy(Table())
 
 
 def test_a_reward_scores_with_it():

@@ -1,0 +1,183 @@
+"""The contract of policies, as property checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.errors import ContractError
+from rlcomp.interfaces.policy import Policy
+from rlcomp.io.state import collect, restore
+from rlcomp.testing.subject import difference
+
+_GROUP, _LONGEST = 2, 3
+# Float32, sampled token by token and scored at once.
+_ATOL = 1e-4
+
+
+def check_policy(policy: Policy) -> None:
+    """Check that a policy keeps the contract of :class:`rlcomp.interfaces.policy.Policy`.
+
+    - it has every member of the interface
+    - ``generate`` gives ``group_size`` rows to each prompt in order, the prompt in front, at most
+      ``max_new_tokens`` response tokens, the version; the same rows for the same seed; it draws no
+      suppressed token
+    - ``log_probs`` of its own rollout are what sampling recorded; 0 outside the response, whatever
+      the padding; not above 0 inside
+    - called as a stage it writes the same ``log_probs`` with gradient, and ``entropy``, not below 0
+    - other ``weights`` are used in place of its own, which they leave alone
+    - ``updated`` counts one more, and the count is part of a checkpoint
+
+    Args:
+        policy: under test; its state, but for gradients, is as it came.
+
+    Raises:
+        ContractError: names the policy, the law and the fault.
+    """
+    if not isinstance(policy, Policy):
+        lacking = [name for name in _members() if not hasattr(policy, name)]
+        _refuse(policy, "it has every member of Policy", f"it lacks {', '.join(lacking)}")
+    prompts = _prompts(policy)
+    rows = _generated(policy, prompts)
+    _rollout(policy, prompts, rows)
+    _suppressed(policy, prompts, rows)
+    _scores(policy, rows)
+    _stage(policy, rows)
+    _weights(policy, rows)
+    _version(policy)
+
+
+def _members() -> list[str]:
+    annotated = list(Policy.__annotations__)
+    return [*annotated, *(n for n in vars(Policy) if not n.startswith("_")), "__call__"]
+
+
+def _refuse(policy: object, law: str, fault: str) -> None:
+    raise ContractError(f"{type(policy).__name__} breaks '{law}': {fault}")
+
+
+def _hold_equal(policy: object, law: str, what: str, got: Tensor, want: Tensor) -> None:
+    close = got.shape == want.shape and torch.allclose(got, want, atol=_ATOL, rtol=0)
+    if not close:
+        _refuse(policy, law, f"{what} {difference(got, want) or 'is not finite'}")
+
+
+def _prompts(policy: Policy) -> list[list[int]]:
+    """Two prompts of ordinary tokens, of different lengths."""
+    special = set(policy.tokenizer.all_special_ids)
+    ids = [one for one in range(len(policy.tokenizer)) if one not in special]
+    return [[ids[0]], [ids[1], ids[0], ids[1]]]
+
+
+def _generated(policy: Policy, prompts: list[list[int]], **more: object) -> TensorDict:
+    draw = torch.Generator().manual_seed(0)
+    ask = {"group_size": _GROUP, "max_new_tokens": _LONGEST, "generator": draw}
+    with torch.no_grad():
+        return policy.generate(prompts, **{**ask, **more})  # type: ignore[arg-type]
+
+
+def _rollout(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None:
+    law = "generate answers every prompt in order"
+    wanted = [prompt for prompt in prompts for _ in range(_GROUP)]
+    if rows.batch_size != torch.Size([len(wanted)]):
+        _refuse(policy, law, f"it returned {list(rows.batch_size)} rows, not {len(wanted)}")
+    for row, prompt in enumerate(wanted):
+        mask = rows["response_mask"][row]
+        length = int(mask.sum())
+        if rows["tokens"][row, : len(prompt)].tolist() != prompt or bool(mask[: len(prompt)].any()):
+            _refuse(policy, law, f"row {row} does not start with its prompt {prompt}")
+        if not 1 <= length <= _LONGEST:
+            told = f"row {row} has {length} response tokens, max_new_tokens is {_LONGEST}"
+            _refuse(policy, law, told)
+    if len(rows["group_id"].unique()) != len(prompts):
+        _refuse(policy, law, f"group_id is {rows['group_id'].tolist()}: one id for each prompt")
+    versions = rows["policy_version"][rows["response_mask"]]
+    if not bool((versions == policy.version).all()):
+        told = f"they are {versions.unique().tolist()}, version is {policy.version}"
+        _refuse(policy, "policy_version is the version that sampled", told)
+    if not torch.equal(_generated(policy, prompts)["tokens"], rows["tokens"]):
+        _refuse(policy, "the same seed gives the same rows", "it does not: draw from generator")
+
+
+def _suppressed(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None:
+    barred = int(rows["tokens"][rows["response_mask"]][0])
+    again = _generated(policy, prompts, suppressed_tokens=[barred])
+    if bool((again["tokens"][again["response_mask"]] == barred).any()):
+        _refuse(policy, "a suppressed token is not drawn", f"token {barred} is")
+
+
+def _scores(policy: Policy, rows: TensorDict) -> None:
+    mask = rows["response_mask"]
+    with torch.no_grad():
+        found = policy.log_probs(rows)
+        wide = policy.log_probs(_wider(policy, rows))
+    law = "log_probs are what sampling recorded"
+    _hold_equal(policy, law, "log_probs", found[mask], rows["rollout_log_probs"][mask])
+    law = "log_probs are 0 outside the response"
+    _hold_equal(policy, law, "log_probs", found[~mask], torch.zeros_like(found[~mask]))
+    _hold_equal(policy, "padding changes nothing", "log_probs", wide[:, : mask.shape[1]], found)
+    if bool((found > 0).any()):
+        _refuse(policy, "no log-prob is above 0", f"one is {found.max().item()}")
+
+
+def _wider(policy: Policy, rows: TensorDict) -> TensorDict:
+    """The rows with two more columns of padding."""
+    known = rows.select("tokens", "attention_mask", "response_mask", "sampling_mask", strict=False)
+    pad = policy.tokenizer.pad_token_id or 0
+    wide = {k: F.pad(v, (*(0, 0) * (v.ndim - 2), 0, 2)) for k, v in known.items()}
+    tokens = F.pad(known["tokens"], (0, 2), value=pad)
+    return TensorDict({**wide, "tokens": tokens}, batch_size=rows.batch_size)
+
+
+def _stage(policy: Policy, rows: TensorDict) -> None:
+    with torch.no_grad():
+        want = policy.log_probs(rows)
+    with torch.enable_grad():
+        seen = policy(rows.copy())
+    for key in ("log_probs", "entropy"):
+        if key not in seen.keys():
+            _refuse(policy, "as a stage it writes log_probs and entropy", f"'{key}' is not there")
+    if not seen["log_probs"].requires_grad:
+        _refuse(policy, "its log_probs have a gradient", "they have none: no torch.no_grad in it")
+    _hold_equal(
+        policy, "as a stage it scores as log_probs does", "log_probs", seen["log_probs"], want
+    )
+    entropy = seen["entropy"][rows["response_mask"]]
+    if not bool((entropy >= -_ATOL).all()):
+        _refuse(policy, "no entropy is below 0", f"one is {entropy.min().item()}")
+
+
+def _weights(policy: Policy, rows: TensorDict) -> None:
+    law = "other weights are used in place of its own"
+    own = policy.weights()
+    draw = torch.Generator().manual_seed(0)
+    other = {
+        name: value.detach() + torch.randn(value.shape, generator=draw).to(value)
+        for name, value in own.items()
+    }
+    with torch.no_grad():
+        before = policy.log_probs(rows)
+        same = policy.log_probs(rows, {name: value.detach() for name, value in own.items()})
+        moved = policy.log_probs(rows, other)
+        after = policy.log_probs(rows)
+    _hold_equal(policy, law, "with its own weights, log_probs", same, before)
+    if bool((moved - before).abs().max() < _ATOL):
+        _refuse(policy, law, "with weights of noise its log_probs are the same")
+    _hold_equal(policy, "other weights leave its own alone", "afterwards log_probs", after, before)
+
+
+def _version(policy: Policy) -> None:
+    tensors, state = collect({"policy": policy})
+    start = policy.version
+    policy.updated()
+    if policy.version != start + 1:
+        told = f"version was {start}, and is {policy.version} after it"
+        _refuse(policy, "updated counts one more", told)
+    restore(Path("check_policy"), {"policy": policy}, tensors, state, redraw=True)
+    if policy.version != start:
+        told = f"restored, version is {policy.version}, not {start}: make it a buffer"
+        _refuse(policy, "the version is part of a checkpoint", told)
