@@ -40,7 +40,7 @@ SMALLEST = [
     "scoring.py log_probs tiny 1",
     "scoring.py update tiny 1",
     "step.py tiny 1 1",
-    "head.py 8 1 64",
+    "head.py 8 1 20000",
     "plumbing.py 1 tiny",
     "scaling.py 1 tiny",
     "limit.py 1 tiny",
