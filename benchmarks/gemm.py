@@ -1,9 +1,11 @@
-"""How fast each kernel multiplies a linear layer's three products: ``python benchmarks/gemm.py``.
+"""How fast each kernel multiplies linear layers: ``python benchmarks/gemm.py [SHAPES]``.
 
+SHAPES is how many of its shapes, the first ones; without it all. What is measured is
 CPU seconds of one thread, kernels by turns; the table holds GFLOP/s: the median over the repeats,
 and in brackets slowest over fastest. A last line holds the same as JSON.
 """
 
+import argparse
 import json
 import time
 from statistics import median
@@ -62,13 +64,13 @@ def measure(call, operations):
     }
 
 
-def main():
+def main(count):
     """Print the table and the JSON line."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     print(f"{'rows x inputs x outputs':26s}{'product':12s}" + "".join(f"{k:>18s}" for k in KERNELS))
     rows = []
-    for shape in SHAPES:
+    for shape in SHAPES[:count]:
         for product, call in products(shape).items():
             found = measure(call, 2 * shape[0] * shape[1] * shape[2])
             cells = "".join(f"{rate:12.1f} [{spread:3.1f}]" for rate, spread in found.values())
@@ -79,4 +81,6 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shapes", type=int, nargs="?", default=len(SHAPES))
+    main(parser.parse_args().shapes)

@@ -1,9 +1,9 @@
-"""From states to log-probs and back: ``python benchmarks/head.py [TOKENS] [ROUNDS]``.
+"""From states to log-probs and back: ``python benchmarks/head.py [TOKENS] [ROUNDS] [WORDS]``.
 
 Forward and backward of the log-probs of TOKENS taken tokens, from states of width 512 over a
-vocabulary of 50000, with the gradients of the states and of the head. Every variant runs in a
-process of its own, by turns: that process's peak is the variant's. ``plain`` is ``log_softmax`` of
-all logits at once, ``trl`` the peer's chunked head. Seconds are medians of the rounds.
+vocabulary of WORDS (50000), with the gradients of the states and of the head. Every variant runs in
+a process of its own, by turns: that process's peak is the variant's. ``plain`` is ``log_softmax``
+of all logits at once, ``trl`` the peer's chunked head. Seconds are medians of the rounds.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from measure import absent, emit, gate, largest, row
 from turn import peak_bytes
 
-VOCABULARY, WIDTH = 50_000, 512
+WIDTH = 512
 KERNELS = ("torch", "onednn", "bfloat16")
 # Times of plain; the share of its growth; times faster than the peer.
 TIME, MEMORY, PEER = 1.2, 1 / 3, 2.0
@@ -55,7 +55,7 @@ def peer(states, weight, tokens):
     return chunked(states, weight, None, tokens, 1.0, PEER_COLUMNS, None, 1.0, ())[0]
 
 
-def child(variant, count, reference):
+def child(variant, count, words, reference):
     """One step in this process; prints its seconds, its growth and how far it is from plain."""
     import torch
 
@@ -63,8 +63,8 @@ def child(variant, count, reference):
     log_probs = {"plain": plain, "trl": peer}.get(variant) or ours(variant)
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(count, WIDTH, generator=generator).requires_grad_()
-    weight = torch.randn(VOCABULARY, WIDTH, generator=generator).mul_(0.05).requires_grad_()
-    tokens = torch.randint(VOCABULARY, (count,), generator=generator)
+    weight = torch.randn(words, WIDTH, generator=generator).mul_(0.05).requires_grad_()
+    tokens = torch.randint(words, (count,), generator=generator)
     upstream = torch.randn(count, generator=generator)
     before = peak_bytes()
     # What is loaded or built at first use belongs to no step's time.
@@ -87,14 +87,15 @@ def apart(result, reference):
     )
 
 
-def measured(variants, count, rounds):
+def measured(variants, count, rounds, words):
     """``[seconds, growth, log-probs apart, gradients apart]`` of every run, by variant."""
     found = {variant: [] for variant in variants}
     with tempfile.TemporaryDirectory() as directory:
         reference = str(Path(directory) / "plain.pt")
         for _ in range(rounds):
             for variant in variants:
-                command = [sys.executable, __file__, str(count), "--child", variant, reference]
+                command = [sys.executable, __file__, str(count), "1", str(words)]
+                command += ["--child", variant, reference]
                 answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
                 found[variant].append(json.loads(answer.stdout.splitlines()[-1]))
     return found
@@ -167,10 +168,10 @@ def peer_row(found):
     )
 
 
-def main(count, rounds):
+def main(count, rounds, words):
     """Measure all variants."""
     known = importlib.util.find_spec("trl") is not None
-    found = measured(["plain", *KERNELS, *(["trl"] if known else [])], count, rounds)
+    found = measured(["plain", *KERNELS, *(["trl"] if known else [])], count, rounds, words)
     rows = [entry for kernel in KERNELS for entry in rows_of(kernel, found)]
     emit([*rows, peer_row(found) if known else absent("head, torch against TRL", PEER)])
 
@@ -179,9 +180,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokens", type=int, nargs="?", default=4096)
     parser.add_argument("rounds", type=int, nargs="?", default=3)
+    parser.add_argument("words", type=int, nargs="?", default=50_000)
     parser.add_argument("--child", nargs=2)
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.child[0], arguments.tokens, arguments.child[1])
+        variant, reference = arguments.child
+        child(variant, arguments.tokens, arguments.words, reference)
     else:
-        main(arguments.tokens, arguments.rounds)
+        main(arguments.tokens, arguments.rounds, arguments.words)

@@ -1,8 +1,9 @@
-"""How near M comes to what one core can multiply: ``python benchmarks/limit.py [REPEATS]``.
+"""How near to what one core can multiply: ``python benchmarks/limit.py [REPEATS] [WORKLOAD]``.
 
-The limit is the time in which the fastest float32 matrix product found here (M's own layers, 1024
-rows, both libraries torch has) would do the linear layers' arithmetic on the tokens that must be
-read: every distinct prompt once, every answer once. Attention, norms and sampling count as nothing.
+The limit is the time in which the fastest float32 matrix product found here (the model's layers,
+1024 rows, both libraries torch has) would do the linear layers' arithmetic on the tokens that must
+be read: every distinct prompt once, every answer once. Attention, norms and sampling count as
+nothing.
 """
 
 import argparse
@@ -58,10 +59,10 @@ def forward_operations(model, batch, texts, tokenizer):
     return 2 * (layers * (prompts + answers) + head * answers)
 
 
-def main(repeats):
+def main(repeats, chosen):
     """Measure both."""
     torch.set_num_threads(1)
-    workload = ROLLOUTS["M"]
+    workload = ROLLOUTS[chosen]
     tokenizer, policy, texts = build(workload)
     batch, loss = judged(sampled(policy, texts, workload, 0)), grpo_loss()
 
@@ -89,7 +90,7 @@ def main(repeats):
         facts = {"limit_seconds": limit, "gflops": rate / 1e9, "parity": parity[what]}
         seconds, spread = timings[what].per_call, timings[what].spread
         share = limit / seconds
-        name = f"share of the GEMM limit, {what} M"
+        name = f"share of the GEMM limit, {what} {chosen}"
         rows.append(row(name, share, goal=goal, unit="%", ours=seconds, spread=spread, **facts))
     emit(rows)
 
@@ -97,4 +98,6 @@ def main(repeats):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("repeats", type=int, nargs="?", default=5)
-    main(parser.parse_args().repeats)
+    parser.add_argument("workload", choices=ROLLOUTS, nargs="?", default="M")
+    arguments = parser.parse_args()
+    main(arguments.repeats, arguments.workload)

@@ -1,15 +1,15 @@
-"""How much of a demo step is not model mathematics: ``python benchmarks/overhead.py [STEPS]``.
+"""What of a step is not model mathematics: ``python benchmarks/overhead.py [STEPS] [WARM_STEPS]``.
 
-Runs the demo (warm start, then STEPS steps of RL) in this process on one thread and clocks, in CPU
-seconds, what is model mathematics: the model's forward and backward passes, the decode loop's own
-(with its copy of the weights), the optimiser, and the work on logits (log-probs, entropy,
-sampling). What the engine spends on saving some of it, packing rows and dropping finished ones,
-stands by itself. The rest is overhead: texts, rewards, masks, TensorDicts, records, the loop.
+Runs the demo (WARM_STEPS steps of warm start, then STEPS steps of RL) in this process on one thread
+and clocks, in CPU seconds, what is model mathematics: the model's forward and backward passes, the
+decode loop's own (with its copy of the weights), the optimiser, and the work on logits (log-probs,
+entropy, sampling). What the engine spends on saving some of it, packing rows and dropping finished
+ones, stands by itself. The rest is overhead: texts, rewards, masks, TensorDicts, records, the loop.
 Prints a table and JSON.
 """
 
+import argparse
 import json
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -19,7 +19,7 @@ import torch
 from omegaconf import OmegaConf
 
 from rlcomp.engine import decode_packed as native
-from rlcomp.engine import scoring
+from rlcomp.engine import readouts, scoring
 from rlcomp.engine.transformer import Transformer
 from rlcomp.io.tracking import JsonLines
 from rlcomp.model import language_model
@@ -70,15 +70,16 @@ def clock_mathematics(clock, nodes):
     for name in ("get_total_norm", "clip_grads_with_norm_"):
         clock.wrap(torch.nn.utils, name, "optimiser")
     # Where they are looked up, not where they are defined.
-    for name in ("by_rows", "draw_tokens"):
-        clock.wrap(language_model, name, "log-probs, entropy, sampling")
+    for owner, name in ((readouts, "by_rows"), (language_model, "draw_tokens")):
+        clock.wrap(owner, name, "log-probs, entropy, sampling")
 
 
-def main(steps):
+def main(steps, warm_steps):
     """Measure and print."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as directory:
         settings = [f"directory={directory}", f"phases.rl.steps={steps}"]
+        settings += [f"phases.warm_start.steps={warm_steps}"]
         quiet = ["phases.rl.every=null", "phases.warm_start.every=null"]
         config = compose_config([*settings, *quiet])
         plan = plan_of(config)
@@ -116,4 +117,8 @@ def report(clock, total, steps, rows, group_size):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("steps", type=int, nargs="?", default=40)
+    parser.add_argument("warm_steps", type=int, nargs="?", default=75)
+    arguments = parser.parse_args()
+    main(arguments.steps, arguments.warm_steps)

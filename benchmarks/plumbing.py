@@ -1,4 +1,4 @@
-"""What TensorDicts cost in a GRPO step at M: ``python benchmarks/plumbing.py [STEPS]``.
+"""What TensorDicts cost in a GRPO step: ``python benchmarks/plumbing.py [STEPS] [WORKLOAD]``.
 
 Every method of TensorDict is clocked (the outermost call only, so what it copies counts), and so is
 the call of a component that does nothing, times the calls of components in a step. The decode loop
@@ -108,10 +108,10 @@ def decode_calls(clock, policy, texts, workload, limit):
     return clock.calls
 
 
-def main(steps):
+def main(steps, name):
     """Measure."""
     torch.set_num_threads(1)
-    workload, clock, each = STEPS["M"], Clock(), idle_seconds()
+    workload, clock, each = STEPS[name], Clock(), idle_seconds()
     tokenizer, policy, texts = build(workload)
     stages, _ = stages_of(workload, tokenizer, policy, texts)
     clock.watch()
@@ -129,10 +129,12 @@ def main(steps):
     }
     parity = [gate("TensorDict calls in 6 more decode steps", long - short, 0)]
     share = sum(shares) / steps
-    emit([row("plumbing M", share, goal=GOAL, unit="%", most=True, parity=parity, **facts)])
+    emit([row(f"plumbing {name}", share, goal=GOAL, unit="%", most=True, parity=parity, **facts)])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("steps", type=int, nargs="?", default=3)
-    main(parser.parse_args().steps)
+    parser.add_argument("workload", choices=STEPS, nargs="?", default="M")
+    arguments = parser.parse_args()
+    main(arguments.steps, arguments.workload)

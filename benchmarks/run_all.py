@@ -2,9 +2,11 @@
 
 Each script runs in a process of its own, one after the other. The rows go to ``results.json`` and,
 as a table, between the marks in ``README.md``, both beside this file. Rows of scripts that were not
-chosen stay as they were, and keep the machine they were measured on.
+chosen stay as they were, and keep the machine they were measured on. With ``--smallest`` scripts
+run on next to nothing, to see that they run, and nothing is written.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -32,6 +34,16 @@ COMMANDS = [
     "plumbing.py",
     "scaling.py",
     "limit.py",
+]
+SMALLEST = [
+    "rollout.py tiny 1 1",
+    "scoring.py log_probs tiny 1",
+    "scoring.py update tiny 1",
+    "step.py tiny 1 1",
+    "head.py 8 1 20000",
+    "plumbing.py 1 tiny",
+    "scaling.py 1 tiny",
+    "limit.py 1 tiny",
 ]
 ORDER = [f"python benchmarks/{command}" for command in COMMANDS]
 PACKAGES = ("torch", "transformers", "tensordict", "trl")
@@ -116,9 +128,24 @@ def summary(rows):
     return "\n".join(lines) or "all goals met"
 
 
+def chosen_of(commands, chosen):
+    """All, or those that are named, whole or by their script."""
+    known = {name for c in commands for name in (c, c.partition(".")[0])}
+    if unknown := set(chosen) - known:
+        raise SystemExit(f"run_all.py: no row is {', '.join(unknown)}: {', '.join(sorted(known))}")
+    return [c for c in commands if not chosen or {c, c.partition(".")[0]} & set(chosen)]
+
+
+def check(chosen):
+    """Run the smallest; fail if one stops."""
+    rows = [entry for command in chosen_of(SMALLEST, chosen) for entry in rows_of(command)]
+    stopped = [x["command"] for x in rows if x.get("note", "").startswith("stopped")]
+    raise SystemExit(f"stopped: {', '.join(stopped)}" if stopped else 0)
+
+
 def main(chosen):
     """Run, and write both files."""
-    commands = [c for c in COMMANDS if not chosen or {c, c.partition(".")[0]} & set(chosen)]
+    commands = chosen_of(COMMANDS, chosen)
     here, file, readme = machine(), HERE / "results.json", HERE / "README.md"
     found = [entry | {"machine": here} for command in commands for entry in rows_of(command)]
     fresh = {entry["command"] for entry in found}
@@ -131,4 +158,8 @@ def main(chosen):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scripts", nargs="*")
+    parser.add_argument("--smallest", action="store_true")
+    arguments = parser.parse_args()
+    (check if arguments.smallest else main)(arguments.scripts)

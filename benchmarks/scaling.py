@@ -1,4 +1,4 @@
-"""Seconds per token as groups and batches grow: ``python benchmarks/scaling.py [REPEATS]``.
+"""Seconds per token as groups and batches grow: ``python benchmarks/scaling.py [REPEATS] [SIZE]``.
 
 All answers are equally long, so that nothing but the size of the batch changes. What is read once a
 prompt weighs less as groups grow, so seconds per token may fall as they like; they must not rise
@@ -11,15 +11,17 @@ from dataclasses import replace
 import torch
 from measure import by_turns, emit, row
 from parity import check_gradients, check_log_probs, grpo_loss, judged, update
-from workloads import Workload, build, sampled, texts_of
+from workloads import SIZES, Workload, build, sampled, texts_of
 
-# The mean is the limit: EOS is never drawn.
-START = Workload("M", 2, 4, 96, 128, 32, 32)
-AXES = {
-    "group size": {f"2 x {size}": replace(START, group_size=size) for size in (4, 8, 16, 32)},
-    "batch": {f"{n} x 8": replace(START, prompts=n, group_size=8) for n in (1, 2, 4, 8)},
-}
 GOAL = 1.15
+
+
+def axes(start):
+    """The workloads along each axis."""
+    return {
+        "group size": {f"2 x {size}": replace(start, group_size=size) for size in (4, 8, 16, 32)},
+        "batch": {f"{n} x 8": replace(start, prompts=n, group_size=8) for n in (1, 2, 4, 8)},
+    }
 
 
 def scored_rows(policy, tokenizer, workload):
@@ -62,13 +64,15 @@ def highest_rise(values):
     return max(b / a for place, a in enumerate(values) for b in values[place:])
 
 
-def main(repeats):
+def main(repeats, size):
     """Measure both axes."""
     torch.set_num_threads(1)
-    tokenizer, policy, _ = build(START)
+    # The mean is the limit: EOS is never drawn.
+    start = Workload(size, 2, 4, 96, 128, 32, 32)
+    tokenizer, policy, _ = build(start)
     rows = []
     for what, make in {"rollout": rollout_call, "update": update_call}.items():
-        for axis, settings in AXES.items():
+        for axis, settings in axes(start).items():
             calls = {name: make(policy, tokenizer, at) for name, at in settings.items()}
             timings = by_turns(calls, 1, repeats)
             per_token = {name: timing.per_unit for name, timing in timings.items()}
@@ -86,4 +90,6 @@ def main(repeats):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("repeats", type=int, nargs="?", default=3)
-    main(parser.parse_args().repeats)
+    parser.add_argument("size", choices=SIZES, nargs="?", default="M")
+    arguments = parser.parse_args()
+    main(arguments.repeats, arguments.size)

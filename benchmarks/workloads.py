@@ -41,6 +41,14 @@ SIZES = {
         "num_key_value_heads": 8,
         "intermediate_size": 1216,
     },
+    # Only to see that a script runs.
+    "tiny": {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "intermediate_size": 32,
+    },
 }
 WORDS = 32_000
 # How far the common direction stands out, in standard deviations of the embedding.
@@ -66,6 +74,7 @@ ROLLOUTS = {
     "M": Workload("M", 4, 8, 96, 128, 64, 20),
     "L": Workload("L", 4, 8, 96, 128, 96, 30),
     "hostile": Workload("S", 4, 4, 16, 32, 128, 72),
+    "tiny": Workload("tiny", 2, 2, 4, 8, 8, 4),
 }
 STEPS = ROLLOUTS | {"L": Workload("L", 2, 8, 96, 128, 48, 24, kl=0.04)}
 

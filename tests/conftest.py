@@ -23,6 +23,27 @@ settings.register_profile("rlcomp", deadline=None, database=None, max_examples=4
 settings.load_profile("rlcomp")
 
 
+# Reasons for which CI may leave a test out, and why. Any other skip, and any xfail, fails there.
+ALLOWED_SKIPS = {"needs a GPU": "the machines of CI have none"}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail on CI when a test was left out for a reason that is not listed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if "CI" not in os.environ or reporter is None:  # a worker of pytest-xdist reports nothing
+        return
+    for outcome in ("skipped", "xfailed", "xpassed"):
+        for report in reporter.stats.get(outcome, ()):
+            # Where it was skipped, the line, and "Skipped: " with the reason.
+            skip = report.longrepr if outcome == "skipped" else None
+            reason = skip[2].removeprefix("Skipped: ") if skip else report.wasxfail
+            if outcome != "skipped" or reason not in ALLOWED_SKIPS:
+                reporter.write_line(
+                    f"\nNOT RUN {report.nodeid}: {outcome}, {reason!r}: not allowed"
+                )
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole runs say whether something learns; tracing every line of them costs half as much again.
 

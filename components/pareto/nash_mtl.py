@@ -56,6 +56,6 @@ class NashMtl(GramianAggregator):
             # A new one for each batch: its warm start would be a hidden state.
             made = NashMTL(n_tasks=count, max_norm=1.0, optim_niter=self.num_iterations)
         except ImportError as error:
-            raise MissingExtra(str(error)) from None
+            raise MissingExtra(f"{error}, or pip install 'rlcomp[solvers]'") from None
         weighting: torch.nn.Module = made.weighting
         return weighting

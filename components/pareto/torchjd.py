@@ -38,7 +38,7 @@ class Torchjd(GramianAggregator):
         try:
             weighting()
         except ImportError as error:
-            raise MissingExtra(str(error)) from None
+            raise MissingExtra(f"{error}, or pip install 'rlcomp[solvers]'") from None
         self.weighting = weighting
         self.generator = new_generator()
 

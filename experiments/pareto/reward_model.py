@@ -1,10 +1,10 @@
-"""A reward model that has learnt from labels to like brackets: ``reward_model.py FOLDER``.
+"""A reward model that has learnt to like brackets: ``reward_model.py FOLDER [TEXTS] [EPOCHS]``.
 
-A fifth of the labels are unknown (NaN).
+It learns from labels. A fifth of the labels are unknown (NaN).
 """
 
+import argparse
 import random
-import sys
 
 import torch
 from transformers import LlamaConfig, LlamaForSequenceClassification
@@ -27,7 +27,11 @@ def labelled(count, draw):
 
 
 if __name__ == "__main__":
-    folder, draw = sys.argv[1], random.Random(0)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("texts", type=int, nargs="?", default=2048)
+    parser.add_argument("epochs", type=int, nargs="?", default=10)
+    given, draw = parser.parse_args(), random.Random(0)
     torch.manual_seed(0)
     # All that the policy can write: what its judge cannot read would stop a run.
     tokenizer = character_tokenizer(characters="0123456789+-*/=()>: ,?")
@@ -37,11 +41,11 @@ if __name__ == "__main__":
             vocab_size=len(tokenizer), num_labels=1, pad_token_id=tokenizer.pad_token_id, **shape
         )
     )
-    texts, labels = labelled(2048, draw)
+    texts, labels = labelled(given.texts, draw)
     labels[torch.rand(len(labels)) < 0.2] = torch.nan
-    losses = train_classifier(model, tokenizer, texts, labels, epochs=10, lr=2e-3)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    losses = train_classifier(model, tokenizer, texts, labels, epochs=given.epochs, lr=2e-3)
+    model.save_pretrained(given.folder)
+    tokenizer.save_pretrained(given.folder)
     texts, labels = labelled(512, draw)
     right = ((classify(model, tokenizer, texts) > 0) == labels.bool()).float().mean()
     print(f"nats per label {losses[0]:.3f} -> {losses[-1]:.3f}, right on new texts {right:.3f}")

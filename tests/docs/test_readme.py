@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from rich.console import Console
 
 from rlcomp.cli.describe import describe, difference
@@ -38,24 +37,6 @@ def command_lines(program):
     )
     words = [shlex.split(line, comments=True) for line in (*shell, *inline)]
     return [line for line in words if line[:1] == [program]]
-
-
-def jobs(words):
-    """The override lists of a command line: one, or one for each job of a sweep.
-
-    A search has as many as it tries; one at the start of each range is enough.
-    """
-    parser, found = OverridesParser.create(), [[]]
-    for word in words:
-        override = parser.parse_override(word)
-        choices = [word]
-        if override.is_sweep_override():
-            key = override.get_key_element()
-            ranged = not override.is_discrete_sweep()
-            values = [override.value().start] if ranged else override.sweep_string_iterator()
-            choices = [f"{key}={value}" for value in values]
-        found = [[*job, choice] for job in found for choice in choices]
-    return found
 
 
 def without_options(words):
@@ -93,7 +74,7 @@ REPORTS = [line[1:] for line in command_lines("rlcomp-report")]
 
 
 @pytest.mark.parametrize("words", RUNS, ids=" ".join)
-def test_every_command_line_composes_and_flows(words, directory, monkeypatch):
+def test_every_command_line_composes_and_flows(words, jobs, directory, monkeypatch):
     monkeypatch.chdir(directory)
     offer_search()
     overrides, directories = without_options(words)
@@ -102,7 +83,7 @@ def test_every_command_line_composes_and_flows(words, directory, monkeypatch):
         assert plan_of(compose_config(job, directories)).phases
 
 
-def test_the_sweep_has_the_jobs_it_is_said_to_have():
+def test_the_sweep_has_the_jobs_it_is_said_to_have(jobs):
     words = next(line for line in RUNS if line[:1] == ["-m"])
 
     assert len(jobs(without_options(words)[0])) == 4

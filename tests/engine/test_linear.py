@@ -13,7 +13,7 @@ KERNELS = ["torch", "onednn", "bfloat16"]
 DEVICES = [
     "cpu",
     pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
     ),
 ]
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN product")

@@ -34,10 +34,6 @@ def test_a_run_continued_in_the_middle_is_bit_identical(
     "aggregator", ["mgda", "pcgrad", "cagrad", "nash_mtl", "linear", "pama", "imtl_g"]
 )
 def test_any_aggregator_weighs_the_gradients(play, metrics, tmp_path, aggregator):
-    for solver in {"cagrad": ["cvxpy", "clarabel"], "nash_mtl": ["cvxpy", "ecos"]}.get(
-        aggregator, []
-    ):
-        pytest.importorskip(solver)
     chosen = f"pareto@learner.aggregator={aggregator}"
 
     rows = metrics(play(tmp_path / "run", *SMALL, "phases.rl.steps=1", chosen))
