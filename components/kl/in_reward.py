@@ -60,7 +60,8 @@ class KLInReward(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the shaped reward."""
         mask = batch["response_mask"]
-        kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
+        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"].detach()
+        kl = kl_estimate(*inputs, mask, self.estimator)
         record("kl/in_reward", kl, where=mask)
         paying = ~batch["greedy"] if "greedy" in batch.keys() else None
         batch["reward"] = batch["reward"] - self.controller.penalty(kl, mask, paying)

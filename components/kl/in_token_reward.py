@@ -49,10 +49,11 @@ class KLInTokenReward(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the rewards of the tokens."""
         mask = batch["response_mask"]
-        kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
+        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"].detach()
+        kl = kl_estimate(*inputs, mask, self.estimator)
         record("kl/in_token_reward", kl, where=mask)
         reward = -self.controller.coef_then_observe(kl, mask) * kl
         if "token_reward" in batch.keys():
-            reward = reward + masked(batch["token_reward"], mask)
+            reward = reward + masked(batch["token_reward"].detach(), mask)
         batch["token_reward"] = reward
         return batch

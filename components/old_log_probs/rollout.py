@@ -20,5 +20,5 @@ class FromRollout(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the log-probs that generation recorded."""
-        batch["old_log_probs"] = batch["rollout_log_probs"]
+        batch["old_log_probs"] = batch["rollout_log_probs"].detach()
         return batch

@@ -97,16 +97,17 @@ def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 
 
 def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """RLOO's sequence ratio: ratio of response likelihoods, gradient through the own token only.
+    """RLOO's sequence ratio: the product of a row's token ratios, at each of its tokens.
 
-    The sum over a row's tokens is clamped to +-20; beyond that there is no gradient.
+    Each token's log-prob has the gradient ``r_i``. The sum over a row's tokens is clamped to +-20;
+    beyond that there is no gradient.
 
     Args:
         log_ratio: of each token, shape ``[B, T]``, nats.
         mask: shape ``[B, T]``, bool.
 
     Returns:
-        ``exp(sg[sum_t log_ratio_t]) pi_t / sg[pi_t]``, shape ``[B, T]``, 1 outside the mask.
+        ``exp(sum_t log_ratio_t)``, shape ``[B, T]``, 1 outside the mask.
 
     Source:
         Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3: a response is one action.
@@ -116,9 +117,8 @@ def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         >>> whole_sequence_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
         tensor([[1.2214, 1.2214, 1.0000]])
     """
-    total = _inside(log_ratio, mask).detach().sum(1, keepdim=True)
-    own = log_ratio - log_ratio.detach()
-    return _inside(total + own, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
+    total = _inside(log_ratio, mask).sum(1, keepdim=True)
+    return _inside(total, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
 
 
 def _inside(values: Tensor, mask: Tensor) -> Tensor:

@@ -21,6 +21,8 @@ from rlcomp.testing.subject import Subject, leaves, optional_keys
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
 _BYSTANDERS = ("old_value", "truncated", "policy_version")
 _DIFFERENTIABLE = ("entropy", "log_probs", "ratio", "surrogate", "value")
+# What a loss differentiates: model outputs, and what the parts of a policy loss hand on.
+_WITH_GRAPH = {*_DIFFERENTIABLE, "log_distribution"}
 
 
 def check_component(component: Component, batch: TensorDict | None = None) -> None:
@@ -39,6 +41,8 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
     - NaN, other ids and invalid rewards outside the mask change nothing inside it, and leave no NaN
       outside it where the component reads a mask
     - the gradient is 0 outside the mask
+    - what is written is data, without a graph, but for what a loss differentiates (``log_probs``,
+      ``log_distribution``, ``entropy``, ``value``; of the parts of a loss ``ratio``, ``surrogate``)
     - integer masks, half-precision floats and one advantage a row (``[B]``, ``[B, 1]``) are read as
       what the schema says (:mod:`rlcomp.canonical`)
     - padding on the right changes nothing, rows may come in any order, group ids are only labels;
@@ -78,6 +82,8 @@ def check_laws(subject: Subject) -> None:
             _padded(subject)
             _permuted(subject)
             _labels(subject)
+        if subject.writes:
+            _without_graph(subject)
     finally:
         subject.restore()
 
@@ -231,6 +237,24 @@ def _gradient(subject: Subject) -> None:
         torch.autograd.backward(total)
         for key, leaf in given.items():
             check_gradient(subject, key, leaf.grad)
+
+
+def _without_graph(subject: Subject) -> None:
+    """Refuse data with a graph where every float of the batch asks for a gradient."""
+    batch = subject.batch.copy()
+    for key in set(subject.reads) - set(subject.writes):  # those may be handed on as they came
+        entry = batch[key]
+        if isinstance(entry, Tensor) and entry.is_floating_point():
+            batch[key] = entry.clone().requires_grad_()
+    subject.restore()
+    with torch.enable_grad():
+        result = subject.component(batch)
+    for key in subject.writes:
+        entry = result[key]
+        of_parts = leaves(entry) if isinstance(entry, TensorDict) else {key: entry}
+        names = [name for name, part in of_parts.items() if part.requires_grad]
+        if names and subject.names.get(key, key) not in _WITH_GRAPH:
+            subject.refuse("what is written has no graph", f"'{names[0]}' has one")
 
 
 def check_gradient(subject: Subject, key: Key, gradient: Tensor | None) -> None:

@@ -1,17 +1,11 @@
-from pathlib import Path
-
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import safe_open
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logprob import token_log_probs
 from rlcomp.engine.sampling_mask import contains, pack, unpack
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "spec__keep_sampling_mask.safetensors"
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=11, max_size=11), min_size=1, max_size=4))
@@ -30,19 +24,6 @@ def test_a_token_is_looked_up_without_unpacking(row):
     packed = pack(kept).expand(len(row), -1)
 
     assert contains(packed, torch.arange(len(row))).tolist() == row
-
-
-@pytest.mark.parametrize("case", range(3))
-def test_the_log_prob_over_a_recorded_set_is_that_of_the_reference(case):
-    with safe_open(GOLDEN, "pt") as file:
-        names = ("in/logits", "in/keep", "in/action", "out/log_prob")
-        logits, keep, action, want = (file.get_tensor(f"{case}/{name}") for name in names)
-    taken = keep.gather(-1, action[..., None]).squeeze(-1)
-
-    got = token_log_probs(logits[taken], action[taken], Decoding(), recorded=pack(keep[taken]))
-
-    assert taken.any()
-    torch.testing.assert_close(got, want[taken], atol=1e-9, rtol=0)
 
 
 def test_over_a_recorded_set_by_hand():

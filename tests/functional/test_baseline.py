@@ -1,29 +1,14 @@
-import json
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import safe_open
 
 from rlcomp.errors import ConfigError
 from rlcomp.functional.baseline import greedy_reward, squared_score_norm, weighted_token_baseline
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
-
 
 def double(*rows):
     return torch.tensor(rows, dtype=torch.float64)
-
-
-def cases(name):
-    """The tensors of each case of a file."""
-    with safe_open(GOLDEN / f"{name}.safetensors", "pt") as file:
-        for case in json.loads(file.metadata()["cases"]):
-            start = f"{case}/"
-            keys = [key for key in file.keys() if key.startswith(start)]
-            yield {key.removeprefix(start): file.get_tensor(key) for key in keys}
 
 
 def test_the_baseline_is_the_greedy_answer_s_reward():
@@ -138,19 +123,3 @@ def test_weighed_advantages_of_a_group_sum_to_0_in_every_column(drawn):
         moved = torch.where(mask, weight, 0)[group == label]
         sums = (moved * advantage[group == label]).sum(0)
         assert sums.tolist() == pytest.approx([0.0] * 4, abs=1e-12)
-
-
-def test_verl_s_optimal_token_baseline_is_reproduced():
-    for case in cases("verl__adv_optimal_token_baseline"):
-        mask = case["in/response_mask"].bool()
-        rewards = torch.where(mask, case["in/token_level_rewards"], 0.0)
-        returns = rewards.flip(1).cumsum(1).flip(1)
-        # Its random moments are those of no distribution: no clamp at 0 as in squared_score_norm.
-        energy = 1 - 2 * case["in/old_log_probs"].exp() + case["in/sum_pi_squared"]
-        weight = torch.where(mask, energy, 0.0).cumsum(1)
-
-        advantage = weighted_token_baseline(returns, weight, mask, case["in/index"])
-
-        # verl adds 1e-8 to the denominator.
-        want = case["out/advantages"]
-        torch.testing.assert_close(advantage[mask], want[mask], atol=1e-7, rtol=1e-7)

@@ -1,29 +1,7 @@
-from pathlib import Path
-
 import pytest
 import torch
-from safetensors import safe_open
 
 from rlcomp.engine.logprob import entropy, log_distribution
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "verl__entropy.safetensors"
-
-
-@pytest.mark.parametrize("case", range(3))
-def test_verl_s_entropy_and_its_gradient_are_reproduced(case):
-    with safe_open(GOLDEN, "pt") as file:
-        logits, mask, wanted, gradient = (
-            file.get_tensor(f"{case}/{key}")
-            for key in ("in/logits", "in/mask", "out/entropy", "grad/logits")
-        )
-    mask = mask.bool()
-    logits = logits.requires_grad_()
-
-    found = entropy(logits.flatten(0, 1), 1.0).view(mask.shape)
-    found[mask].sum().backward()
-
-    torch.testing.assert_close(found[mask], wanted[mask], atol=1e-9, rtol=1e-9)
-    torch.testing.assert_close(logits.grad[mask], gradient[mask], atol=1e-9, rtol=1e-9)
 
 
 def test_the_log_prob_of_the_taken_token_has_the_value_of_the_entropy_but_no_gradient():

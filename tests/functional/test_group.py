@@ -1,11 +1,7 @@
-import json
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import safe_open
 
 from rlcomp.errors import NumericalError
 from rlcomp.functional.group import (
@@ -19,7 +15,6 @@ from rlcomp.functional.group import (
     pass_at_k_advantage,
 )
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
 ONE_GROUP = torch.zeros(5, dtype=torch.int64)
 ALL = torch.ones(5, dtype=torch.bool)
 
@@ -43,18 +38,6 @@ SUM_TO_0 = ["centred", "standardised", "batch", "leave_one_out", "signal", "deco
 
 def double(*values):
     return torch.tensor(values, dtype=torch.float64)
-
-
-def cases(name):
-    """(arguments, tensors) of each case of a file."""
-    with safe_open(GOLDEN / f"{name}.safetensors", "pt") as file:
-        keys = list(file.keys())
-        for case, arguments in json.loads(file.metadata()["cases"]).items():
-            start = f"{case}/"
-            yield (
-                arguments,
-                {k.removeprefix(start): file.get_tensor(k) for k in keys if k.startswith(start)},
-            )
 
 
 def test_two_right_of_five_in_reward_units():
@@ -85,79 +68,6 @@ def test_binary_rewards_have_the_closed_form(right, answers):
     minus = -((right / (answers - right)) ** 0.5) * shrink
     assert advantage[0].item() == pytest.approx(plus, rel=1e-6)
     assert advantage[-1].item() == pytest.approx(minus, rel=1e-6)
-
-
-def standardised(reward, group, valid, length, arguments):
-    if arguments["norm_adv_by_std_in_grpo"]:
-        return group_standardised(reward, group, valid, 1e-6)
-    return group_centred(reward, group, valid)
-
-
-VERL = {
-    "verl__adv_grpo": standardised,
-    "verl__adv_drgrpo": standardised,
-    "verl__adv_grpo_vectorized": standardised,
-    "verl__adv_rloo": lambda r, g, v, *_: leave_one_out(r, g, v),
-    "verl__adv_rloo_vectorized": lambda r, g, v, *_: leave_one_out(r, g, v),
-    "verl__adv_opo": lambda r, g, v, length, _: length_weighted(r, length, g, v),
-    "verl__adv_gpg": lambda r, g, v, *_: gpg_advantage(r, g, v),
-    "verl__adv_grpo_passk": lambda r, g, v, _, arguments: pass_at_k_advantage(
-        r, g, v, 1e-6 if arguments["norm_adv_by_std_in_grpo"] else None
-    ),
-}
-
-
-@pytest.mark.parametrize("name", VERL)
-def test_verl_s_advantages_are_reproduced(name):
-    for arguments, case in cases(name):
-        reward, mask = case["in/token_level_rewards"].sum(1), case["in/response_mask"].bool()
-        valid = torch.ones_like(reward, dtype=torch.bool)
-
-        advantage = VERL[name](reward, case["in/index"], valid, mask.sum(1), arguments)
-
-        got, want = advantage[:, None].expand(mask.shape)[mask], case["out/advantages"][mask]
-        # verl computes group statistics in float32.
-        torch.testing.assert_close(got, want, atol=1e-6, rtol=1e-6)
-
-
-def test_trl_s_advantages_are_reproduced_with_unscorable_rows():
-    for arguments, case in cases("trl__grpo_advantages"):
-        reward = case["in/rewards_per_func"][:, 0]
-        group = torch.arange(len(reward)) // arguments["num_generations"]
-        valid = ~reward.isnan()
-        advantage = {
-            "group": lambda *rows: group_standardised(*rows, 1e-4),
-            "batch": lambda *rows: group_batch_standardised(*rows, 1e-4),
-            "none": group_centred,
-        }[arguments["scale_rewards"]](reward, group, valid)
-
-        torch.testing.assert_close(advantage, case["out/advantages"], atol=1e-9, rtol=1e-9)
-
-
-def test_trl_s_advantages_of_several_rewards_are_reproduced():
-    for arguments, case in cases("trl__grpo_advantages_multi"):
-        rewards, weights = case["in/rewards_per_func"], case["in/weights"]
-        group = torch.arange(len(rewards)) // arguments["num_generations"]
-        valid = torch.ones_like(group, dtype=torch.bool)
-        if arguments["multi_objective_aggregation"] == "normalize_then_sum":
-            named = {str(k): rewards[:, k] for k in range(len(weights))}
-            factors = {str(k): float(weights[k]) for k in range(len(weights))}
-            advantage = gdpo_advantage(named, factors, group, valid, 1e-4)
-        else:
-            advantage = group_standardised(rewards @ weights, group, valid, 1e-4)
-
-        torch.testing.assert_close(advantage, case["out/advantages"], atol=1e-9, rtol=1e-9)
-
-
-def test_trl_s_leave_one_out_advantages_are_reproduced():
-    for arguments, case in cases("trl__rloo_advantages"):
-        ratio = (case["in/old_log_prob"] - case["in/ref_log_prob"]) * case["in/mask"]
-        reward = case["in/rewards_per_func"][:, 0] - arguments["beta"] * ratio.sum(1)
-        group = torch.arange(len(reward)) // arguments["num_generations"]
-
-        advantage = leave_one_out(reward, group, ~reward.isnan())
-
-        torch.testing.assert_close(advantage, case["out/advantages"], atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("value", "answers"), [(0.35, 7), (0.7, 7), (0.7, 12), (0.1, 8), (1e6, 3)])

@@ -1,11 +1,9 @@
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import safe_open
 
 from rlcomp.errors import NumericalError
 from rlcomp.functional.importance import (
@@ -18,33 +16,8 @@ from rlcomp.functional.importance import (
     truncated_weight,
     upper_quantile,
 )
-from rlcomp.functional.kl import kl_estimate
-from rlcomp.functional.masked import masked
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
 NAN = float("nan")
-
-# Cases repeat these settings on three batches.
-TRL_BOUNDS = [(0.0, 3.0), (0.8, 1.2)]
-TRL_MODES = [
-    (mode, *bounds)
-    for mode in ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
-    for bounds in TRL_BOUNDS
-]
-VERL_WEIGHTS = [("token", False), ("token", True), ("sequence", False), ("sequence", True)]
-# verl's k1 bounds are ratios pi_rollout / pi_old; one number h means [1/h, h].
-VERL_REJECTION = [
-    [("k1", "token", math.log(0.9), math.log(1.2))],
-    [("k1", "token", -math.log(1.15), math.log(1.15))],
-    [("k2", "token", None, 0.01)],
-    [("k3", "token", None, 0.01)],
-    [("k1", "sum", math.log(0.8), math.log(1.3))],
-    [("k2", "sum", None, 0.03)],
-    [("k1", "mean", math.log(0.97), math.log(1.05))],
-    [("k3", "mean", None, 0.008)],
-    [("k2", "max", None, 0.03)],
-    [("k1", "token", math.log(0.8), math.log(1.3)), ("k3", "mean", None, 0.02)],
-]
 
 
 def row(*values):
@@ -53,69 +26,6 @@ def row(*values):
 
 def ones(*shape):
     return torch.ones(*shape, dtype=torch.bool)
-
-
-@pytest.mark.parametrize("case", range(24))
-def test_trl_s_sampler_ratio_is_reproduced(case):
-    mode, low, high = TRL_MODES[case % 8]
-    with safe_open(GOLDEN / "trl__sampler_is_ratio.safetensors", "pt") as file:
-        mask = file.get_tensor(f"{case}/in/mask").bool()
-        old, rollout = (file.get_tensor(f"{case}/in/{n}_log_prob") for n in ("old", "sampling"))
-        want = file.get_tensor(f"{case}/out/ratio").expand_as(mask)
-
-    level = mode.split("_")[0]
-    log_weight = at_level(sampler_gap(old, rollout, mask), mask, level)
-    kept = masked(log_weight.exp(), inside(log_weight, low, high))
-    got = truncated_weight(log_weight, low, high) if "truncate" in mode else kept
-
-    torch.testing.assert_close(got[mask], want[mask], atol=1e-9, rtol=0)
-
-
-@pytest.mark.parametrize("case", range(12))
-def test_verl_s_weights_are_reproduced(case):
-    level, normalise = VERL_WEIGHTS[case % 4]
-    with safe_open(GOLDEN / "verl__rollout_is_weights.safetensors", "pt") as file:
-        mask = file.get_tensor(f"{case}/in/response_mask").bool()
-        gap = masked(file.get_tensor(f"{case}/in/log_ratio"), mask)
-        want = file.get_tensor(f"{case}/out/weights")
-
-    weight = truncated_weight(at_level(gap, mask, level), 0.0, 2.0)
-    weight = weight / normaliser(weight, mask, level) if normalise else weight
-
-    # The peer adds 1e-8 to its denominators.
-    torch.testing.assert_close(weight[mask], want[mask], atol=1e-7, rtol=0)
-
-
-@pytest.mark.parametrize("case", range(30))
-def test_verl_s_rejection_mask_is_reproduced(case):
-    with safe_open(GOLDEN / "verl__rollout_rejection_mask.safetensors", "pt") as file:
-        mask = file.get_tensor(f"{case}/in/response_mask").bool()
-        gap = masked(file.get_tensor(f"{case}/in/log_ratio"), mask)
-        want = file.get_tensor(f"{case}/out/mask").bool()
-
-    keep = mask
-    for estimator, aggregate, low, high in VERL_REJECTION[case % 10]:
-        estimate = aggregated(
-            kl_estimate(-gap, torch.zeros_like(gap), mask, estimator), mask, aggregate
-        )
-        keep = keep & (estimate <= high) & (estimate >= (-math.inf if low is None else low))
-
-    assert keep.tolist() == (want & mask).tolist()
-
-
-@pytest.mark.parametrize("case", range(3))
-def test_trl_s_off_policy_mask_is_reproduced(case):
-    with safe_open(GOLDEN / "trl__off_policy_mask.safetensors", "pt") as file:
-        mask = file.get_tensor(f"{case}/in/mask").bool()
-        new, rollout = (
-            file.get_tensor(f"{case}/in/{n}") for n in ("log_prob", "sampling_log_prob")
-        )
-        advantage = file.get_tensor(f"{case}/in/advantages")[:, None].expand_as(mask)
-        want = file.get_tensor(f"{case}/out/mask_out").expand_as(mask)
-
-    drop = off_policy(new, rollout, advantage, mask, 0.02)
-
-    assert (~drop)[mask].tolist() == want[mask].bool().tolist()
 
 
 def test_a_sampler_without_a_record_has_no_gap():

@@ -53,15 +53,21 @@ def test_each_token_moves_the_ratio_of_its_sequence_by_its_share():
     assert x.grad[0].tolist() == pytest.approx([0, *[0.9048374 / 3] * 2, 0, 0.9048374 / 3])
 
 
-@pytest.mark.parametrize(
-    ("function", "slope"), [(sequence_token_ratio, 0.9048374), (whole_sequence_ratio, 0.7408182)]
-)
-def test_a_token_moves_only_its_own_ratio(function, slope):
+def test_each_token_moves_the_likelihood_of_its_sequence_as_a_whole():
+    # d r_i / d x_t = r_i
     x = leaf()
 
-    function(x, MASK)[0, 1].backward()
+    whole_sequence_ratio(x, MASK)[0, 1].backward()
 
-    assert x.grad[0].tolist() == pytest.approx([0, slope, 0, 0, 0])
+    assert x.grad[0].tolist() == pytest.approx([0, *[0.7408182] * 2, 0, 0.7408182])
+
+
+def test_in_gspo_token_a_token_moves_only_its_own_ratio():
+    x = leaf()
+
+    sequence_token_ratio(x, MASK)[0, 1].backward()
+
+    assert x.grad[0].tolist() == pytest.approx([0, 0.9048374, 0, 0, 0])
 
 
 @pytest.mark.parametrize("tokens", [1, 5])

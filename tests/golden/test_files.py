@@ -1,57 +1,80 @@
-"""Every file of numbers is described, and compared with by a test."""
+"""Every case is compared, or stands on the one list of those left out, with a reason that holds."""
 
-import ast
+import importlib.util
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[1]
-POLICY = Path(__file__).parent / "policy"
-NAMES = sorted(file.stem for file in POLICY.glob("*.safetensors"))
+HERE = Path(__file__).parent
+POLICY = HERE / "policy"
+CONF = HERE.parents[1] / "conf"
+MANIFEST = json.loads((POLICY / "manifest.json").read_text("utf-8"))
+LEFT_OUT = json.loads((POLICY / "left_out.json").read_text("utf-8"))
 ROWS = re.findall(r"^\| `(\w+)` \|", (POLICY / "README.md").read_text("utf-8"), re.MULTILINE)
 
 
-def strings(source):
-    """The texts a module holds, and patterns of those it puts together."""
-    plain, patterns = set(), []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            plain.add(node.value.removesuffix(".safetensors"))
-        elif isinstance(node, ast.JoinedStr):
-            parts = [
-                re.escape(p.value) if isinstance(p, ast.Constant) else "(.+)" for p in node.values
-            ]
-            patterns.append("".join(parts).removesuffix(r"\.safetensors"))
-    return plain, patterns
+def compared_in(file):
+    """What a module of this folder compares with."""
+    spec = importlib.util.spec_from_file_location(f"golden_{file.stem}", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return list(module.COMPARE)
 
 
-def loads(source, name):
-    """Whether a module names a file: as it stands, or out of pieces it holds as well."""
-    plain, patterns = strings(source)
-    found = (re.fullmatch(pattern, name) for pattern in patterns if "__" in pattern)
-    return name in plain or any(match and plain.issuperset(match.groups()) for match in found)
-
-
-SOURCES = [
-    text
-    for text in (file.read_text("utf-8") for file in TESTS.rglob("test_*.py"))
-    if "safetensors" in text and "policy" in text
+COMPARED = [
+    name
+    for file in sorted(HERE.glob("test_*.py"))
+    if "\nCOMPARE = " in file.read_text("utf-8")
+    for name in compared_in(file)
 ]
+NO_PART = [row for row in LEFT_OUT if "no_yaml" in row]
 
 
-def test_every_file_has_one_row_and_every_row_its_file():
-    assert sorted(row for row in ROWS if not row.endswith("__")) == NAMES
+def test_manifest_files_and_rows_of_the_readme_are_the_same():
+    files = sorted(file.stem for file in POLICY.glob("*.safetensors"))
+
+    assert sorted(MANIFEST) == files
+    assert sorted(row for row in ROWS if not row.endswith("__")) == files
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_test_loads_it(name):
-    assert any(loads(source, name) for source in SOURCES)
+def test_every_file_is_compared_once_or_has_no_part():
+    whole = [name for name in COMPARED if "/" not in name]
+
+    assert sorted([*whole, *(row["file"] for row in NO_PART)]) == sorted(MANIFEST)
+    assert {name.split("/")[0] for name in COMPARED} <= set(MANIFEST)
 
 
-def test_a_name_is_found_whole_or_in_pieces_and_not_otherwise():
-    assert loads('read("a__b")', "a__b")
-    assert loads('read("golden/a__b.safetensors")', "a__b") is False
-    assert loads('for x in ("b", "c"): read(f"a__{x}.safetensors")', "a__c")
-    assert not loads('for x in ("b", "c"): read(f"a__{x}.safetensors")', "a__d")
-    assert not loads('read(f"{x}.safetensors")', "a__b")
+def test_the_list_names_every_case_once():
+    named = [(row["file"], case) for row in LEFT_OUT for case in row["cases"]]
+
+    assert len(named) == len(set(named))
+    for row in LEFT_OUT:
+        assert set(row["cases"]) <= set(range(len(MANIFEST[row["file"].split("/")[0]]["cases"])))
+        # Where the module runs, it checks that such a case is not reproduced.
+        assert row["file"] in COMPARED or row in NO_PART
+
+
+@pytest.mark.parametrize("row", NO_PART, ids=lambda row: row["file"])
+def test_what_has_no_part_has_none(row):
+    yamls = [file.stem for file in CONF.rglob("*.yaml")]
+
+    found = [name for name in yamls if any(word in name for word in row["no_yaml"])]
+
+    assert found == [], f"compare {row['file']} with {found}, and take it off the list"
+    assert len(row["cases"]) == len(MANIFEST[row["file"]]["cases"])
+
+
+@pytest.mark.parametrize("kind", ["reproduced", "different"])
+def test_a_case_on_the_list_fails_where_it_is_reproduced(kind, reproduce, left_out_of):
+    case = left_out_of("torchrl__llm_cispo")[0]
+    pairs = [(1.0, 1.0 if kind == "reproduced" else 2.0, 1e-9)]
+
+    if kind == "different":
+        reproduce(case, lambda _: pairs)
+    else:
+        with pytest.raises(
+            AssertionError, match=r"torchrl__llm_cispo-0 is reproduced: take it off"
+        ):
+            reproduce(case, lambda _: pairs)

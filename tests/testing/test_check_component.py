@@ -500,7 +500,7 @@ BROKEN_ADVANTAGES = {
     InPlace: "no tensor is changed in place",
     PadsWithNaN: "no NaN is left outside the mask",
     OutsideToo: "the advantage is 0 outside the mask",
-    KeepsTheGraph: "the advantage is detached",
+    KeepsTheGraph: "what is written has no graph",
     DrawsGlobally: "the same state gives the same result",
     GetsTired: "the same state gives the same result",
     OverThePaddedWidth: "padding on the right changes nothing",
@@ -556,6 +556,38 @@ def test_a_number_per_row_that_depends_on_the_padded_width_is_caught():
 
     with pytest.raises(ContractError, match="'padding on the right changes nothing': 'reward'"):
         check_component(PerColumn())
+
+
+@pytest.mark.parametrize("detached", [True, False])
+def test_returns_with_a_graph_are_caught(detached):
+    class Returns(Component):
+        reads = ("value", "token_reward", "response_mask")
+        writes = ("returns",)
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            value = batch["value"].detach() if detached else batch["value"]
+            mask = batch["response_mask"]
+            total = masked(value, mask) + masked(batch["token_reward"].detach(), mask)
+            return batch.set("returns", total)
+
+    if detached:
+        check_component(Returns())
+    else:
+        with pytest.raises(ContractError, match="what is written has no graph': 'returns'"):
+            check_component(Returns())
+
+
+def test_what_a_loss_differentiates_may_have_a_graph():
+    class Ratio(Component):
+        reads = ("log_probs", "old_log_probs", "response_mask")
+        writes = ("ratio",)
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            mask = batch["response_mask"]
+            new, old = masked(batch["log_probs"], mask), masked(batch["old_log_probs"], mask)
+            return batch.set("ratio", (new - old).exp())
+
+    check_component(Ratio())
 
 
 def test_a_gradient_that_leaks_into_padding_is_caught():

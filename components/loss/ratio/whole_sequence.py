@@ -16,8 +16,9 @@ class WholeSequenceRatio(Part):
     ``r_i = pi(y_i) / pi_old(y_i) = exp(sum_t log(pi_t / pi_old_t))``, not length-normalised; its
     gradient in each token's log-prob is ``r_i``.
 
-    With ``reduction: sequence_sum`` the gradient is that of one clipped objective per response; the
-    loss value counts it once per token. The log of ``r_i`` is clamped to [-20, 20].
+    With ``reduction: sequence_mean`` value and gradient are those of one clipped objective per
+    response, ``(1 / S) sum_i min(r_i A_i, clip(r_i) A_i)``; a token sum would count a response once
+    per token. The log of ``r_i`` is clamped to [-20, 20].
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, the same at every token of a row, 1 outside the mask.
@@ -29,6 +30,7 @@ class WholeSequenceRatio(Part):
     equation = "r_t = pi(y) / pi_old(y)"
     reads = ("log_probs", "old_log_probs", "response_mask")
     writes = ("ratio",)
+    changes_on_policy_gradient = True  # each token has the weights of its whole row as gradient
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the ratio."""

@@ -1,12 +1,6 @@
-import json
-from pathlib import Path
-
 import pytest
 import torch
-from safetensors import safe_open
 from tensordict import TensorDict
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "policy"
 
 
 def rows(reward, group_id, response_mask, valid=None):
@@ -50,36 +44,3 @@ def drawn():
         return rows(reward, group_id, mask, torch.arange(9) != 4)
 
     return draw
-
-
-@pytest.fixture(scope="session")
-def golden():
-    """Of a file of verl's: each case's arguments, rows, and advantage."""
-
-    def cases(name):
-        with safe_open(GOLDEN / f"{name}.safetensors", "pt") as file:
-            for case, arguments in json.loads(file.metadata()["cases"]).items():
-                mask = file.get_tensor(f"{case}/in/response_mask")
-                reward = file.get_tensor(f"{case}/in/token_level_rewards").sum(1)
-                given = rows(reward, file.get_tensor(f"{case}/in/index"), mask)
-                yield arguments, given, file.get_tensor(f"{case}/out/advantages")
-
-    return cases
-
-
-@pytest.fixture(scope="session")
-def golden_of_trl():
-    """Of a file of TRL's: arguments, rows of one token, each reward, their weights, advantage."""
-
-    def cases(name):
-        with safe_open(GOLDEN / f"{name}.safetensors", "pt") as file:
-            for case, arguments in json.loads(file.metadata()["cases"]).items():
-                each = file.get_tensor(f"{case}/in/rewards_per_func")
-                group = torch.arange(len(each)) // arguments["num_generations"]
-                valid, mask = ~each.isnan().any(1), torch.ones(len(each), 1)
-                found = [key for key in file.keys() if key == f"{case}/in/weights"]
-                weights = file.get_tensor(found[0]).tolist() if found else None
-                given = rows(each[:, 0], group, mask, valid)
-                yield arguments, given, each, weights, file.get_tensor(f"{case}/out/advantages")
-
-    return cases

@@ -1,22 +1,10 @@
-from pathlib import Path
-
 import pytest
 import torch
-from safetensors import safe_open
 from tensordict import TensorDict
 
 from components.kl_controller.fixed import FixedKL
-from components.loss.kl import KLLoss
 from components.loss.kl_ratio import KLRatioLoss
-from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.fixed_length import FixedLength
-from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
-from components.loss.trust_region.clip import Clip
-from rlcomp.interfaces.loss import Loss
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "policy"
 
 
 def loss(estimator: str = "k3_ratio", kl_coef: float = 0.1) -> KLRatioLoss:
@@ -107,49 +95,3 @@ def test_a_token_without_a_record_has_ratio_1():
     # The gradient is rho d: d = -0.2, 0.5 and 0.5.
     slope = torch.tensor([[-0.2, 0.5, 0.5, 0.0]]) * 0.1 / 3
     torch.testing.assert_close(rows["log_probs"].grad, slope, atol=1e-7, rtol=0)
-
-
-def case_of(name, number):
-    with safe_open(GOLDEN / f"{name}.safetensors", "pt") as file:
-        names = [key for key in file.keys() if key.startswith(f"{number}/")]
-        entries = {key.removeprefix(f"{number}/"): file.get_tensor(key) for key in names}
-    mask = entries["in/mask"].bool()
-    rows = {
-        "response_mask": mask,
-        "log_probs": entries["in/log_prob"].requires_grad_(),
-        "old_log_probs": entries["in/old_log_prob"],
-        "rollout_log_probs": entries["in/old_log_prob"],
-        "ref_log_probs": entries["in/ref_log_prob"],
-        "advantage": torch.where(mask, entries["in/advantages"][:, None], 0.0),
-    }
-    return TensorDict(rows, batch_size=[len(mask)]), entries
-
-
-def both(reduction, unbiased) -> list[Loss]:
-    """TRL's policy loss and the KL beside it."""
-    parts = {"controller": FixedKL(kl_coef=0.04), "reduction": reduction}
-    clip = Clip(clip_low=0.2, clip_high=0.28)
-    kl = KLRatioLoss(estimator="k3_ratio", **parts) if unbiased else KLLoss(estimator="k3", **parts)
-    return [PolicyLoss(ratio=TokenRatio(), trust_region=clip, reduction=reduction), kl]
-
-
-@pytest.mark.parametrize("number", [2, 3, 8, 9, 14, 15])
-@pytest.mark.parametrize(
-    ("name", "reduction", "over_all_rows"),
-    [
-        ("bnpo", TokenMean(), False),
-        ("dapo", TokenMean(), False),
-        ("dr_grpo", FixedLength(length=20), True),
-        ("grpo", SequenceMean(), True),
-    ],
-)
-def test_trl_s_losses_with_a_kl_are_reproduced(name, reduction, over_all_rows, number):
-    rows, entries = case_of(f"trl__grpo_loss_{name}", number)
-
-    value = sum(part(rows)["loss"] for part in both(reduction, unbiased=number % 2 == 1))
-    if over_all_rows:  # empty rows count there
-        value = value * rows["response_mask"].any(1).double().mean()
-    value.backward()
-
-    torch.testing.assert_close(value.detach(), entries["out/loss"], atol=1e-7, rtol=0)
-    torch.testing.assert_close(rows["log_probs"].grad, entries["grad/log_prob"], atol=1e-7, rtol=0)

@@ -1,7 +1,13 @@
+from functools import partial
+from pathlib import Path
+
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
 from tensordict import TensorDict
 
+from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.none import NoRatio
 from components.loss.ratio.sequence import SequenceRatio
@@ -11,9 +17,11 @@ from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.sequence_sum import SequenceSum
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.none import NoTrustRegion
+from rlcomp.component import Component
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
+CONF = Path(__file__).resolve().parents[4] / "conf"
 NAN = float("nan")
 
 
@@ -83,9 +91,58 @@ def test_rloo_s_tokens_all_have_the_ratio_of_the_response_as_gradient():
     rows = batch()
 
     parts = {"ratio": WholeSequenceRatio(), "trust_region": NoTrustRegion()}
-    PolicyLoss(**parts, reduction=SequenceSum())(rows)["loss"].backward()
+    PolicyLoss(**parts, reduction=SequenceMean())(rows)["loss"].backward()
 
     assert rows["log_probs"].grad[0].tolist() == pytest.approx([*[-0.7408182] * 3, 0])
+
+
+class Scores(Component):
+    """A policy whose log-probs are its parameters."""
+
+    reads = ("attention_mask",)
+    writes = ("log_probs",)
+
+    def __init__(self, log_probs):
+        super().__init__()
+        self.log_probs = torch.nn.Parameter(log_probs)
+
+    def forward(self, batch):
+        batch["log_probs"] = self.log_probs
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("advantage", "objective"),
+    [
+        ((1.0, -1.0), 0.0),  # once a token it would be (8 - 1) / 2
+        ((2.0, -0.5), 0.75),
+    ],
+)
+def test_what_the_learner_logs_of_rloo_is_its_objective_once_a_response(advantage, objective):
+    # On-policy, of 8 tokens and 1: both ratios are 1, the objective is the mean advantage.
+    mask = torch.arange(8)[None] < torch.tensor([[8], [1]])
+    old = torch.full((2, 8), -0.5)
+    rows = TensorDict(
+        {
+            "attention_mask": mask,
+            "response_mask": mask,
+            "old_log_probs": old,
+            "advantage": torch.tensor(advantage)[:, None].expand(2, 8),
+        },
+        batch_size=[2],
+    )
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        loss = instantiate(compose("config", overrides=["recipe=rloo"]).loss)
+    model = Scores(old.clone())
+    sgd = partial(torch.optim.SGD, lr=1.0)
+
+    with recording() as ledger:
+        Learner(model=model, losses={"policy": loss}, optimizer=sgd, max_grad_norm=None)(rows)
+
+    assert ledger.means()["loss/policy"] == pytest.approx(-objective, abs=1e-6)
+    # Each token's log-prob moves by A_i / 2, whatever the length.
+    want = torch.tensor(advantage)[:, None] / 2 * mask
+    torch.testing.assert_close(model.log_probs.detach() - old, want, atol=1e-6, rtol=0)
 
 
 def test_without_a_ratio_the_gradient_is_reinforce_s_and_no_old_policy_is_read():
