@@ -18,8 +18,10 @@ from components.loss.trust_region.cispo import Cispo
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.dual_clip import DualClip
+from components.loss.trust_region.gmpo import Gmpo
 from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.sapo import Sapo
+from components.loss.trust_region.vespo import Vespo
 from rlcomp.functional.reduction import fixed_length, sequence_mean, sequence_sum, token_mean
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "policy"
@@ -259,3 +261,36 @@ def test_no_token_loses_its_gradient_as_it_does_in_torchrl_s_cispo(number):
     ratio = (batch["log_probs"] - batch["old_log_probs"]).exp().detach()
     assert bool(lost.any())
     assert bool(((ratio < 0.8) | (ratio > 1.28))[lost].all())
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_verl_s_gmpo(number):
+    high = [0.2, 0.28][number % 2]
+    batch, loss, gradient = case_of("verl__policy_loss_geo_mean", number)
+
+    trust_region = Gmpo(clip_low=0.2, clip_high=high)
+    value, own = ours(batch, TokenRatio(), trust_region, sequence_mean, True)
+
+    assert_near(value, loss, LENGTH)
+    assert_near(own, gradient, LENGTH)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_trl_s_vespo(number):
+    batch, loss, gradient = case_of("trl__vespo_loss", number)
+
+    value, own = ours(batch, WholeSequenceRatio(), Vespo(), token_mean)
+
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_trl_s_luspo_is_gspo_summed_over_tokens(number):
+    batch, loss, gradient = case_of("trl__luspo_loss", number)
+
+    trust_region = Clip(clip_low=0.2, clip_high=0.28)
+    value, own = ours(batch, SequenceRatio(), trust_region, sequence_sum, True)
+
+    assert_near(value, loss, EXACT)
+    assert_near(own, gradient, EXACT)
