@@ -32,9 +32,10 @@ def test_a_negative_token_counts_at_most_three_times():
 
 
 def test_tokens_beyond_each_bound_are_counted():
-    # Of 10 tokens: A < 0 below 0.8 once, A > 0 above 1.2 twice, A < 0 above 3 four times.
-    ratio = [0.5, 2.0, 9.0, 4.0, 5.0, 6.0, 7.0, 0.5, 2.0, 1.0]
-    sign = [-1, 1, 1, -1, -1, -1, -1, 1, -1, 1]
+    # Of 10 tokens: A < 0 below 0.8 once, A > 0 above 1.2 twice, A < 0 above 3 four times; A = 0
+    # is none of them.
+    ratio = [0.5, 2.0, 9.0, 4.0, 5.0, 6.0, 7.0, 0.5, 2.0, 9.0]
+    sign = [-1, 1, 0.5, -1, -1, -1, -1, 1, -1, 0]
     rows = TensorDict(
         {
             "response_mask": torch.tensor([[True] * 6 + [False] * 2, [True] * 4 + [False] * 4]),

@@ -12,10 +12,12 @@ NAN = float("nan")
 
 
 def batch():
-    """Log ratios 0.2 0.6 -0.9 with A = 2, -0.1 -1 0.9 -0.3 with A = -1, nothing."""
-    log_ratio = torch.tensor([[0.2, 0.6, -0.9, NAN], [-0.1, -1.0, 0.9, -0.3], [NAN] * 4])
+    """Log ratios 0.2 0.6 -0.9 with A = 0.5, -0.1 -1 0.9 -0.3 with A = -1, +-2 with A = 0."""
+    log_ratio = torch.tensor(
+        [[0.2, 0.6, -0.9, NAN], [-0.1, -1.0, 0.9, -0.3], [2.0, NAN, -2.0, NAN]]
+    )
     mask = ~log_ratio.isnan()
-    advantage = torch.tensor([2.0, -1.0, NAN])[:, None].expand(3, 4)
+    advantage = torch.tensor([0.5, -1.0, 0.0])[:, None].expand(3, 4)
     entries = {
         "response_mask": mask,
         "ratio": log_ratio.exp().requires_grad_(),
@@ -51,7 +53,7 @@ def test_what_stays_is_not_clipped():
     surrogate.sum().backward()
 
     # The ratios that go against the advantage, exp(-0.9) and exp(0.9), stay whatever their size.
-    want = torch.tensor([[2.0, 0.0, 2.0, 0.0], [-1.0, 0.0, -1.0, -1.0], [0.0] * 4])
+    want = torch.tensor([[0.5, 0.0, 0.5, 0.0], [-1.0, 0.0, -1.0, -1.0], [0.0] * 4])
     torch.testing.assert_close(rows["ratio"].grad, want)
     ratio = torch.where(rows["response_mask"], rows["ratio"].detach(), 0.0)
     torch.testing.assert_close(surrogate.detach(), want * ratio)
@@ -63,7 +65,7 @@ def test_the_share_that_leaves_and_the_second_moments_are_recorded():
 
     assert ledger.means() == pytest.approx(
         {
-            "trust_region/selected_fraction": 2 / 7,
+            "trust_region/selected_fraction": 2 / 9,
             "trust_region/second_moment": 1.5 / 5,
             "trust_region/second_moment_kept": 0.14 / 3,
         }
