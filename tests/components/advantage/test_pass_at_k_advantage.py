@@ -58,6 +58,10 @@ def test_a_group_smaller_than_k_is_refused_before_the_run(rlcomp, tmp_path, caps
     assert "compares at least 4 answers per prompt" in capsys.readouterr().err
 
 
+def test_k_answers_per_prompt_are_asked_for_and_2_without_k():
+    assert [PassAtK(k=k).min_group_size for k in (None, 2, 5)] == [2, 2, 5]
+
+
 def test_the_best_of_1_is_refused():
     with pytest.raises(ConfigError, match=r"k is 1: must be at least 2"):
         PassAtK(k=1)
