@@ -51,7 +51,8 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         supplies: keys it hands those children itself, so that they do not read the batch's.
-        min_group_size: smallest ``group_size`` of the collector before it that makes sense.
+        min_group_size: smallest ``group_size`` of the collector before it that makes sense; an
+            argument may raise it (``self.min_group_size = k``).
         must_reach: keys of ``writes`` that a later stage must read, or the work is lost on the run;
             ``"reward|rewards"``: one of them.
         drops_rows: the batch it returns holds some of the rows only.
@@ -74,7 +75,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     runs: ClassVar[tuple[str, ...]] = ()
     contained: ClassVar[bool] = False
     supplies: ClassVar[tuple[Key, ...]] = ()
-    min_group_size: ClassVar[int] = 1
+    min_group_size: int = 1
     must_reach: ClassVar[tuple[Key, ...]] = ()
     drops_rows: ClassVar[bool] = False
     exclusive: ClassVar[str] = ""

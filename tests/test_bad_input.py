@@ -505,7 +505,9 @@ def import_seconds(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["argument", "key nobody wrote", "prompt longer than the context"])
-def test_a_process_of_its_own_says_so_before_it_has_done_much_but_import(tmp_path, import_seconds, name):
+def test_a_process_of_its_own_says_so_before_it_has_done_much_but_import(
+    tmp_path, import_seconds, name
+):
     bad = TABLE[name]
 
     code, message, spent = in_subprocess(

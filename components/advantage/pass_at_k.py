@@ -1,32 +1,40 @@
-"""Pass@k advantage: credit for the best response of a group only."""
+"""Pass@k advantage: what a response adds to the best of k (PKPO)."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from tensordict import TensorDict
 
-from rlcomp.arguments import PositiveFloat
+from rlcomp.arguments import Ge, PositiveFloat
 from rlcomp.component import Component
-from rlcomp.functional.group import pass_at_k_advantage
+from rlcomp.functional.best_of_k import group_best_of_k, pkpo_advantage
 from rlcomp.interfaces.advantage import broadcast
+from rlcomp.metrics import record
 
 
 class PassAtK(Component):
-    """Pass@k advantage: leave-one-out gradient of the expected maximum.
+    """Pass@k advantage: leave-one-out gradient of the expected best of k responses.
 
-    ``A_i = (R_(1) - R_(2)) / (std_g(R) + eps)`` for the best response, 0 for all others;
-    ``R_(1) >= R_(2)`` are the two highest rewards of the group, so ties get 0.
+    ``A_i = (1 / C(n, k)) sum_{|I| = k, i in I} (max_I R - max_{I - i} R) / (std_g(R) + eps)``:
+    what response i adds to the best of k of the group's n, over all subsets.
 
-    Optimises the best of ``group_size`` responses instead of their mean.
+    With ``k = n`` (null) a single best response gets ``R_(1) - R_(2)``, all others 0: two right
+    answers teach nothing. With ``k < n`` (PKPO) up to ``n - k`` others may be as good, and an
+    answer weighs the more, the fewer are. Without the std, ``sum_i A_i grad log pi(y_i)`` is the
+    unbiased gradient of the expected best of k; a mean over responses is 1 / n of it.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
-    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
-    rewards.
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, of fewer than k valid rewards, of one,
+    and for invalid rewards. Records the groups' mean best of k, the objective.
 
     Args:
+        k: at most ``group_size``; null for all responses of a group.
         epsilon: eps, in reward units; null: no division by the std.
 
     Source:
-        Tang et al. 2025, arXiv:2503.19595, with k = ``group_size``; the division is verl's.
+        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201, eq. 33; k = n: Tang et al. 2025,
+        arXiv:2503.19595. The division is verl's.
     """
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
@@ -34,13 +42,20 @@ class PassAtK(Component):
     optional = ("token_reward",)
     min_group_size = 2
 
-    def __init__(self, *, epsilon: PositiveFloat | None = 1e-6) -> None:
+    def __init__(
+        self,
+        *,
+        k: Annotated[int, Ge(2)] | None = None,
+        epsilon: PositiveFloat | None = 1e-6,
+    ) -> None:
         super().__init__()
+        self.k = k
         self.epsilon = epsilon
+        self.min_group_size = k or 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = pass_at_k_advantage(
-            batch["reward"], batch["group_id"], batch["reward_valid"], self.epsilon
-        )
-        return broadcast(batch, advantage)
+        rows = batch["reward"], batch["group_id"], batch["reward_valid"]
+        best = group_best_of_k(*rows, self.k)
+        record("advantage/best_of_k", best, where=~best.isnan())
+        return broadcast(batch, pkpo_advantage(*rows, self.k, self.epsilon))

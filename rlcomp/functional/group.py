@@ -1,4 +1,4 @@
-"""Group-relative advantages (GRPO, Dr. GRPO, RLOO, OPO, Pass@k, GPG, GDPO)."""
+"""Group-relative advantages (GRPO, Dr. GRPO, RLOO, OPO, MaxRL, GPG, GDPO)."""
 
 from __future__ import annotations
 
@@ -147,36 +147,43 @@ def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Ten
     return groups.kept(groups.reward - baseline).to(reward.device)
 
 
-def pass_at_k_advantage(
-    reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float | None
-) -> Tensor:
-    """Pass@k: leave-one-out credit for the maximum of the group.
+def mean_normalised(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """MaxRL: group-centred reward over the group's mean reward.
 
-    ``A_i = R_(1) - R_(2)`` for the best response, 0 for all others (and for ties), optionally over
-    ``std_g(R) + eps``: what the maximum of the group would lose without the response.
+    ``A_i = (R_i - mean_g(R)) / mean_g(R)``. Of rewards 0 and 1 with success rate p the expectation
+    of ``mean_i A_i grad log pi(y_i)`` is ``sum_{j=0}^{n-2} (1 - p)^j grad p``: the gradient of
+    ``log p``, ``grad p / p``, up to order ``n - 1``.
 
     Args:
-        reward: shape ``[B]``.
+        reward: shape ``[B]``, at least 0.
         group_id: shape ``[B]``, int64.
         valid: shape ``[B]``, bool.
-        epsilon: added to the group's standard deviation, which divides; None for no division.
 
     Returns:
-        Shape ``[B]``, dimensionless, or in reward units without the division.
+        Shape ``[B]``, dimensionless; 0 where :func:`group_centred` is.
+
+    Raises:
+        NumericalError: a valid reward is negative or not finite.
 
     Source:
-        Tang et al. 2025, arXiv:2503.19595, with k = n; the division is verl's.
+        Tajwar et al. 2026 (MaxRL), arXiv:2602.02710.
 
     Examples:
-        >>> group, valid = torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool)
-        >>> pass_at_k_advantage(torch.tensor([0.0, 1.0, 0.25]), group, valid, None)
-        tensor([0.0000, 0.7500, 0.0000])
+        >>> group, valid = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool)
+        >>> mean_normalised(torch.tensor([1.0, 0.0, 0.0, 0.0]), group, valid)
+        tensor([ 3., -1., -1., -1.])
     """
     groups = Groups(reward, group_id, valid)
-    best = groups.valid & (groups.reward == groups.highest(groups.valid))
-    alone = best & (groups.total(best.to(groups.reward.dtype)) == 1) & groups.counted
-    lead = torch.where(alone, groups.reward - groups.highest(groups.valid & ~best), 0)
-    return (lead if epsilon is None else lead / (groups.std() + epsilon)).to(reward.device)
+    if bool((groups.reward < 0).any()):
+        row = int((groups.reward < 0).nonzero()[0])
+        raise NumericalError(
+            f"reward of row {row} is {float(groups.reward[row])}: MaxRL divides by the mean of a "
+            "group's rewards, which takes rewards of at least 0; shift them, pay penalties "
+            "elsewhere (kl=in_loss) or take advantage=group_mean"
+        )
+    mean = groups.total(groups.reward) / groups.count.clamp(min=1)
+    # Where rewards differ and none is negative, the mean is above 0.
+    return (groups.centred() / torch.where(groups.counted, mean, 1.0)).to(reward.device)
 
 
 def gpg_advantage(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
@@ -269,6 +276,13 @@ class Groups:
         self.reward = torch.where(valid, reward, torch.zeros_like(reward))
         self.count = self.total(valid.to(reward.dtype))
         self.counted = valid & (self.count >= 2) & ~self._all_equal()
+
+    def members(self, among: Tensor) -> list[Tensor]:
+        """The indices of the marked rows, group by group; groups without one are left out."""
+        rows = among.nonzero()[:, 0]
+        rows = rows[self.index[rows].argsort(stable=True)]
+        sizes = self.index[rows].bincount().tolist()
+        return [part for part in torch.split(rows, sizes) if len(part)]
 
     def total(self, values: Tensor) -> Tensor:
         """The sum of ``values`` ``[B]`` over the row's group, shape ``[B]``."""

@@ -129,14 +129,15 @@ def dual_clipped_surrogate(
 ) -> Tensor:
     """Dual-clip PPO surrogate: ``max(J, clip_dual * A)`` for negative advantages, else ``J``.
 
-    The same function as a two-sided clip whose cap on the ratio is ``clip_dual``.
+    The same function as a two-sided clip whose cap on the ratio is ``clip_dual``, if that is at
+    least ``1 + clip_high``.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.
         advantage: shape ``[B, T]``, in reward units.
         clip_low: the ratio's floor is ``1 - clip_low``; in [0, 1).
         clip_high: the ratio's ceiling is ``1 + clip_high``; >= 0.
-        clip_dual: largest ratio that counts against a token; above ``1 + clip_high``.
+        clip_dual: largest ratio that counts against a token; above 1.
 
     Returns:
         Shape ``[B, T]``, in reward units.

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import NumericalError
+from rlcomp.functional.best_of_k import pass_at_k_training_advantage, pkpo_advantage
 from rlcomp.functional.group import (
     gdpo_advantage,
     gpg_advantage,
@@ -12,7 +13,6 @@ from rlcomp.functional.group import (
     group_standardised,
     leave_one_out,
     length_weighted,
-    pass_at_k_advantage,
 )
 
 ONE_GROUP = torch.zeros(5, dtype=torch.int64)
@@ -26,7 +26,9 @@ ESTIMATORS = {
     "batch": lambda *rows: group_batch_standardised(*rows, 1e-4),
     "leave_one_out": leave_one_out,
     "length_weighted": lambda r, g, v: length_weighted(r, torch.arange(len(r)) % 3 + 1, g, v),
-    "best": lambda *rows: pass_at_k_advantage(*rows, 1e-6),
+    "best": lambda *rows: pkpo_advantage(*rows, None, 1e-6),
+    "best of 2": lambda *rows: pkpo_advantage(*rows, 2, 1e-6),
+    "subsets of 2": lambda *rows: pass_at_k_training_advantage(*rows, 2),
     "signal": gpg_advantage,
     "decoupled": lambda r, g, v: gdpo_advantage(
         {"r": r, "square": r**2}, {"r": 1.0, "square": 0.5}, g, v, 1e-4
@@ -249,8 +251,8 @@ def test_only_the_best_counts_by_its_lead_and_two_best_ones_lead_by_nothing():
     # Group 0: 3 leads 1 by 2; mean 4/3, variance (1/9 + 25/9 + 16/9) / 2 = 7/3.
     reward, group = double(1, 3, 0, 2, 2, 0), torch.tensor([0, 0, 0, 1, 1, 1])
 
-    plain = pass_at_k_advantage(reward, group, torch.ones(6).bool(), None)
-    divided = pass_at_k_advantage(reward, group, torch.ones(6).bool(), 1e-12)
+    plain = pkpo_advantage(reward, group, torch.ones(6).bool(), None, None)
+    divided = pkpo_advantage(reward, group, torch.ones(6).bool(), None, 1e-12)
 
     assert plain.tolist() == [0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
     assert divided.tolist() == pytest.approx([0.0, 2 / (7 / 3) ** 0.5, 0.0, 0.0, 0.0, 0.0])

@@ -1,7 +1,7 @@
-"""What group estimators do to the policy gradient, by enumerating every pair of answers.
+"""What group estimators do to the policy gradient, by enumerating every group of answers.
 
-Three tokens, two places, two answers to a prompt: 9 answers, 81 pairs. The expectation of the
-estimated gradient is exact, and so is the gradient of the expected reward.
+Three tokens, two places: 9 answers, 81 pairs or 729 triples of answers to a prompt. The expectation
+of the estimated gradient is exact, and so is the gradient of the expected reward.
 """
 
 from itertools import product
@@ -9,15 +9,15 @@ from itertools import product
 import pytest
 import torch
 
+from rlcomp.functional.best_of_k import pkpo_advantage
 from rlcomp.functional.group import (
     group_centred,
     group_standardised,
     leave_one_out,
-    pass_at_k_advantage,
+    mean_normalised,
 )
 
 ANSWERS = list(product(range(3), repeat=2))
-PAIRS = list(product(range(9), repeat=2))
 TOGETHER, BOTH = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool)
 
 
@@ -41,14 +41,16 @@ def gradient_of(objective):
     return gradient
 
 
-def expected_gradient(estimator):
-    """Over all pairs: ``p_i p_j`` times the mean of ``A grad log p`` over the two."""
+def expected_gradient(estimator, size=2, right=None):
+    """Over all groups: ``p_i p_j ...`` times the mean of ``A grad log p`` over the group."""
     logits, reward = instance()
+    reward = reward if right is None else right
     log_p = log_probs(logits)
     total = torch.zeros((), dtype=torch.float64)
-    for pair in PAIRS:
-        rows = torch.tensor(pair)
-        advantage = estimator(reward[rows], TOGETHER, BOTH)
+    together, valid = torch.zeros(size, dtype=torch.int64), torch.ones(size).bool()
+    for group in product(range(9), repeat=size):
+        rows = torch.tensor(group)
+        advantage = estimator(reward[rows], together, valid)
         chance = log_p[rows].detach().sum().exp()
         total = total + chance * (advantage * log_p[rows]).mean()
     (gradient,) = torch.autograd.grad(total, logits)
@@ -96,8 +98,33 @@ def test_of_two_rewards_the_standardised_advantage_sees_only_which_is_larger():
 def test_the_best_over_the_second_climbs_the_expected_best_of_the_group():
     # The mean over two answers halves a sum in which each answer's lead counts once.
     def estimator(*rows):
-        return pass_at_k_advantage(*rows, None)
+        return pkpo_advantage(*rows, None, None)
 
     got, want = expected_gradient(estimator), gradient_of(expected_best) / 2
 
     torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+
+
+def test_the_best_of_2_is_climbed_with_groups_of_3():
+    # The mean over three answers is a third of the sum, which is unbiased.
+    def estimator(*rows):
+        return pkpo_advantage(*rows, 2, None)
+
+    got, want = expected_gradient(estimator, size=3), gradient_of(expected_best) / 3
+
+    torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_maxrl_climbs_the_log_of_the_success_rate_up_to_order_n_minus_1(size):
+    # d log p = dp / p = dp sum_j (1 - p)^j; groups of n have the first n - 1 terms.
+    right = torch.tensor([1.0, 0, 0, 1, 0, 0, 0, 0, 1], dtype=torch.float64)
+
+    def truncated(probs, _):
+        p = (probs * right).sum()
+        failure = 1 - p.detach()
+        return p * sum(failure**j for j in range(size - 1))
+
+    got = expected_gradient(mean_normalised, size, right)
+
+    torch.testing.assert_close(got, gradient_of(truncated), atol=1e-12, rtol=0)

@@ -19,8 +19,10 @@ from components.loss.trust_region.cispo import Cispo
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.dual_clip import DualClip
+from components.loss.trust_region.gmpo import Gmpo
 from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.sapo import Sapo
+from components.loss.trust_region.vespo import Vespo
 from components.loss.weight.divergence import DivergenceFilter
 from components.loss.weight.geometric import GeometricFilter
 from components.loss.weight.masked import MaskedWeight
@@ -124,6 +126,7 @@ VERL = {
     "clip_cov": lambda a: ClipCov(
         share=a["clip_cov_ratio"], covariance_low=a["clip_cov_lb"], covariance_high=a["clip_cov_ub"]
     ),
+    "geo_mean": lambda a: Gmpo(clip_low=a["clip_ratio_low"], clip_high=a["clip_ratio_high"]),
     "kl_cov": lambda a: KLCov(share=a["kl_cov_ratio"], kl_coef=a["ppo_kl_coef"]),
     "sapo": lambda a: Sapo(tau_positive=a["tau_pos"], tau_negative=a["tau_neg"]),
     "cispo": lambda a: Cispo(
@@ -141,7 +144,10 @@ VERL = {
 
 def verl(case):
     kind, rows = case.file.removeprefix("verl__policy_loss_"), rows_of(case)
-    weight = REDUCTIONS[case.args["loss_agg_mode"]](rows["response_mask"].double())
+    mask = rows["response_mask"].double()
+    weight = REDUCTIONS[case.args["loss_agg_mode"]](mask)
+    if kind == "geo_mean":  # always over responses, empty ones too
+        weight = sequence_mean(mask) * mask.any(1).double().mean()
     ratio = {"gspo": SequenceTokenRatio(), "gpg": NoRatio(), "reinforce": NoRatio()}
     held, parts = case.tensors, {}
     if "in/rollout_is_weights" in held:
@@ -164,6 +170,7 @@ TRL_REDUCTIONS = {
     "dapo": token_mean,
     "cispo": token_mean,
     "luspo": sequence_sum,
+    "vespo": token_mean,
 }
 
 
@@ -174,10 +181,12 @@ def trl(case):
     region = {
         # The absolute cap on the weight there.
         "cispo": lambda: Cispo(clip_low=None, clip_high=high - 1),
+        "vespo": Vespo,
         "sapo": lambda: Sapo(tau_positive=a["sp"][0], tau_negative=a["sp"][1]),
     }.get(kind, lambda: clip(a["eps"], high, a.get("delta")))()
     level = a.get("level", a.get("importance_sampling_level"))
-    ratio = {"sequence": SequenceRatio, "sequence_token": SequenceTokenRatio}.get(level, TokenRatio)
+    levels = {"sequence": SequenceRatio, "sequence_token": SequenceTokenRatio}
+    ratio = WholeSequenceRatio if kind == "vespo" else levels.get(level, TokenRatio)
     parts = {}
     if "use_vllm" in a:
         parts["given"] = Given(case.tensors["in/importance_sampling_ratio"])
@@ -335,7 +344,7 @@ COMPARE = {
     **{f"trl__grpo_loss_{kind}": trl for kind in ("grpo", "bnpo", "dr_grpo", "dapo")},
     **{
         f"trl__{kind}_loss": trl
-        for kind in ("gspo", "gspo_token", "cispo", "sapo", "luspo", "opsm")
+        for kind in ("gspo", "gspo_token", "cispo", "sapo", "luspo", "vespo", "opsm")
     },
     **{f"trl__{kind}_loss": trl for kind in ("entropy_bonus", "top_entropy")},
     "trl__rloo_loss": rloo,

@@ -7,7 +7,6 @@ from typing import Annotated
 from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, Gt, NonNegativeFloat
-from rlcomp.errors import ConfigError
 from rlcomp.functional.surrogate import dual_clipped_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
@@ -20,17 +19,16 @@ class DualClip(Part):
     ``J_t = min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)`` and ``c`` = ``clip_dual``.
 
     A token with negative advantage and ratio above ``c`` has no gradient, which bounds the loss on
-    stale data. INTELLECT-2's two-sided clip with ``delta = c`` is the same function.
+    stale data. INTELLECT-2's two-sided clip with ``delta = c`` is the same function for ``c`` of at
+    least ``1 + eps_high``; below, that one cuts positive advantages at ``c`` too.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
     Args:
         clip_low: eps_low, in [0, 1).
         clip_high: eps_high, at least 0.
-        clip_dual: c, a ratio above ``1 + clip_high``.
-
-    Raises:
-        ConfigError: ``clip_dual`` is not above ``1 + clip_high``.
+        clip_dual: c, a ratio above 1; below ``1 + clip_high`` as well, because PPO cuts no ratio
+            from above where ``A_t < 0``.
 
     Source:
         Ye et al. 2020, arXiv:1912.09729.
@@ -51,11 +49,6 @@ class DualClip(Part):
         clip_dual: Annotated[float, Gt(1)] = 3.0,
     ) -> None:
         super().__init__()
-        if clip_dual <= 1 + clip_high:
-            raise ConfigError(
-                f"clip_dual is {clip_dual}, but the ratio is cut at 1 + clip_high = "
-                f"{1 + clip_high} already: set clip_dual above it, or use trust_region=clip"
-            )
         self.clip_low = clip_low
         self.clip_high = clip_high
         self.clip_dual = clip_dual

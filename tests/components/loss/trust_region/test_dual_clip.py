@@ -32,19 +32,45 @@ def test_a_negative_token_counts_at_most_three_times():
 
 
 def test_tokens_beyond_each_bound_are_counted():
+    # Of 10 tokens: A < 0 below 0.8 once, A > 0 above 1.2 twice, A < 0 above 3 four times; A = 0
+    # is none of them.
+    ratio = [0.5, 2.0, 9.0, 4.0, 5.0, 6.0, 7.0, 0.5, 2.0, 9.0]
+    sign = [-1, 1, 0.5, -1, -1, -1, -1, 1, -1, 0]
+    rows = TensorDict(
+        {
+            "response_mask": torch.tensor([[True] * 6 + [False] * 2, [True] * 4 + [False] * 4]),
+            "ratio": torch.tensor([[*ratio[:6], NAN, NAN], [*ratio[6:], NAN, NAN, NAN, NAN]]),
+            "advantage": torch.tensor([[*sign[:6], NAN, NAN], [*sign[6:], NAN, NAN, NAN, NAN]]),
+        },
+        batch_size=[2],
+    )
+
     with recording() as ledger:
-        DualClip()(batch())
+        DualClip()(rows)
 
-    assert ledger.means() == {
-        "trust_region/clip_fraction_low": 0.25,
-        "trust_region/clip_fraction_high": 0.25,
-        "trust_region/clip_fraction_dual": 0.25,
-    }
+    assert ledger.means() == pytest.approx(
+        {
+            "trust_region/clip_fraction_low": 0.1,
+            "trust_region/clip_fraction_high": 0.2,
+            "trust_region/clip_fraction_dual": 0.4,
+        }
+    )
 
 
-def test_a_cap_below_the_ceiling_is_refused():
-    with pytest.raises(ConfigError, match=r"clip_dual is 1.2, but .* set clip_dual above it"):
-        DualClip(clip_high=0.28, clip_dual=1.2)
+def test_a_cap_below_the_ceiling_cuts_negative_advantages_only():
+    rows = batch()
+
+    surrogate = DualClip(clip_high=0.28, clip_dual=1.1)(rows)["surrogate"]
+    surrogate.sum().backward()
+
+    # max(-5, -1.1), max(-2, -1.1), min(5, 1.28), max(min(-0.5, -0.8), -1.1)
+    torch.testing.assert_close(surrogate.detach(), torch.tensor([[-1.1, -1.1, 1.28, -0.8, 0.0]]))
+    assert rows["ratio"].grad.tolist() == [[0, 0, 0, 0, 0]]
+
+
+def test_a_cap_of_1_is_refused():
+    with pytest.raises(ConfigError, match=r"clip_dual is 1.0: must be greater than 1"):
+        DualClip(clip_dual=1.0)
 
 
 def test_a_wider_clip_is_one_number_not_a_dead_one():

@@ -1,6 +1,7 @@
 """What holds for all of them, inside a policy loss and whatever the ratio."""
 
 from itertools import pairwise
+from math import exp
 
 import pytest
 import torch
@@ -19,11 +20,15 @@ from components.loss.trust_region.bapo import Bapo
 from components.loss.trust_region.cispo import Cispo
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.clip_cov import ClipCov
+from components.loss.trust_region.dppo import Dppo
 from components.loss.trust_region.dual_clip import DualClip
+from components.loss.trust_region.gmpo import Gmpo
 from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.kl_penalty import KLPenalty
+from components.loss.trust_region.m2po import M2po
 from components.loss.trust_region.none import NoTrustRegion
 from components.loss.trust_region.sapo import Sapo
+from components.loss.trust_region.vespo import Vespo
 from rlcomp.functional.reduction import sequence_mean
 from rlcomp.testing import check_component
 
@@ -42,13 +47,19 @@ TRUST_REGIONS = {
     "kl_cov": KLCov,
     "kl_cov, half": lambda: KLCov(share=0.5),
     "kl_penalty": KLPenalty,
+    "gmpo": Gmpo,
+    "vespo": Vespo,
+    "dppo": lambda: Dppo(delta=0.05),
+    "dppo, kl": lambda: Dppo(divergence="kl", delta=0.01),
+    "m2po": M2po,
 }
 every = pytest.mark.parametrize("name", TRUST_REGIONS)
-# CISPO's gradient is not that of its value: the weight is held constant.
-differentiable = pytest.mark.parametrize("name", [n for n in TRUST_REGIONS if n != "cispo"])
+# The gradient of CISPO and VESPO is not that of their value: the weight is held constant.
+weighted = ("cispo", "vespo")
+differentiable = pytest.mark.parametrize("name", [n for n in TRUST_REGIONS if n not in weighted])
 # SAPO's value at ratio 1 is 2 / tau; Clip-Cov's lacks the tokens taken out.
 unit = pytest.mark.parametrize(
-    "name", [n for n in TRUST_REGIONS if n not in ("cispo", "sapo", "clip_cov, half")]
+    "name", [n for n in TRUST_REGIONS if n not in (*weighted, "sapo", "clip_cov, half")]
 )
 
 
@@ -114,7 +125,15 @@ def test_the_gradient_is_that_of_finite_differences(name, seed):
     _, gradient = gradient_of(loss, rows)
     # A kink is passed by at most by chance: tokens within a step of one are left out.
     ratio = (rows["log_probs"] - rows["old_log_probs"]).exp()
-    kinks = [1.0, 0.8, 1.2, 3.0, *(rows[k][0] for k in loss.trust_region.step_keys if "ratio" in k)]
+    kinks = [
+        1.0,
+        0.8,
+        1.2,
+        3.0,
+        exp(0.4),
+        exp(-0.4),
+        *(rows[k][0] for k in loss.trust_region.step_keys if "ratio" in k),
+    ]
     near = torch.stack([(ratio - kink).abs() < 1e-3 for kink in map(float, kinks)]).any(0)
 
     for place in (rows["response_mask"] & ~near).nonzero()[:6].tolist():

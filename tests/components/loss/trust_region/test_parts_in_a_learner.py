@@ -16,6 +16,7 @@ from components.loss.trust_region.bapo import Bapo
 from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.kl_penalty import KLPenalty
+from components.loss.trust_region.m2po import M2po
 from components.loss.trust_region.none import NoTrustRegion
 from components.loss.weight.masked import MaskedWeight
 from components.loss.weight.self_normalised import SelfNormalisedWeight
@@ -34,6 +35,7 @@ PARTS = {
     "kl_cov": {"trust_region": KLCov(share=0.2)},
     "clip_cov": {"trust_region": ClipCov(share=0.2, covariance_low=-50, covariance_high=50)},
     "bapo": {"trust_region": Bapo(share=0.9)},
+    "m2po": {"trust_region": M2po(tau=1e-4)},
     "kl_penalty": {"trust_region": KLPenalty(target=1e-4)},
     "top_entropy": {"trust_region": NoTrustRegion(), "weight": {"top": TopEntropy(fraction=0.2)}},
     "tis": {"trust_region": NoTrustRegion(), "weight": {"tis": TruncatedWeight()}},

@@ -1,0 +1,61 @@
+"""GMPO: the geometric mean of a response's clipped token ratios."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonNegativeFloat
+from rlcomp.functional.geometric_mean import geometric_mean_surrogate
+from rlcomp.functional.surrogate import neutral_outside, outside_bounds
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
+
+
+class Gmpo(Part):
+    """GMPO: geometric-mean surrogate, clipped token by token in log space.
+
+    ``l_t = A exp((1 / n) sum_s x_s)`` at every token of a response of ``n`` tokens, with
+    ``x_s = min(log r_s, eps_high)`` if ``A > 0``, else ``max(log r_s, -eps_low)``.
+
+    The geometric mean is less moved by single ratios than GRPO's arithmetic one, and so bears a
+    wider clip; a clipped token loses its gradient, the others of its response keep theirs (GSPO
+    drops the response). For ``ratio: token`` and ``reduction: sequence_mean``, where the loss is
+    the mean of ``l`` over responses. Advantages that differ between tokens enter by their mean.
+
+    Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``,
+    the same at every token of a row.
+
+    Args:
+        clip_low: eps_low, nats: the floor of a ratio is ``exp(-clip_low)``.
+        clip_high: eps_high, nats: the ceiling of a ratio is ``exp(clip_high)``.
+
+    Source:
+        Zhao et al. 2025 (GMPO), arXiv:2507.20673: ratios between exp(-0.4) and exp(0.4).
+    """
+
+    equation = (
+        "l_t = A exp(mean_s x_s), x_s = min(log r_s, {clip_high}) if A > 0, else "
+        "max(log r_s, -{clip_low})"
+    )
+    reads = ("ratio", "advantage", "response_mask")
+    writes = ("surrogate",)
+
+    def __init__(
+        self, *, clip_low: NonNegativeFloat = 0.4, clip_high: NonNegativeFloat = 0.4
+    ) -> None:
+        super().__init__()
+        self.clip_low = clip_low
+        self.clip_high = clip_high
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        mask = batch["response_mask"]
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
+        log_ratio = ratio.log()
+        batch["surrogate"] = geometric_mean_surrogate(
+            log_ratio, advantage, mask, self.clip_low, self.clip_high
+        )
+        low, high = outside_bounds(log_ratio, advantage, -self.clip_low, self.clip_high)
+        record("trust_region/clip_fraction_low", low, where=mask)
+        record("trust_region/clip_fraction_high", high, where=mask)
+        return batch

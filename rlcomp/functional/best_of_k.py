@@ -1,0 +1,174 @@
+"""Advantages for the best of k of a group's n responses (PKPO, Pass@k training)."""
+
+from __future__ import annotations
+
+from math import comb
+
+import torch
+from torch import Tensor
+
+from rlcomp.functional.group import SAME, Groups
+
+
+def best_of_k(values: Tensor, k: int) -> Tensor:
+    """Mean, over all k-subsets, of their largest value (an unbiased estimate of max@k).
+
+    Args:
+        values: shape ``[n]``, n at least k.
+        k: at least 1.
+
+    Returns:
+        A scalar, in the unit of the values.
+
+    Source:
+        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201; of 0 and 1 it is pass@k, Chen et al.
+        2021, arXiv:2107.03374, eq. 1.
+
+    Examples:
+        >>> best_of_k(torch.tensor([1.0, 0.0, 0.0, 0.0]), 2)
+        tensor(0.5000)
+    """
+    return (values.sort().values * _largest(len(values), k).to(values.dtype)).sum()
+
+
+def group_best_of_k(reward: Tensor, group_id: Tensor, valid: Tensor, k: int | None) -> Tensor:
+    """:func:`best_of_k` of the group of each response.
+
+    Args:
+        reward: shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+        k: at least 1; None for the group's valid responses, whatever their number.
+
+    Returns:
+        Shape ``[B]``, in reward units; NaN for invalid rows and in groups of fewer than k valid
+        ones.
+
+    Source:
+        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201: the objective that is estimated.
+
+    Examples:
+        >>> group, valid = torch.tensor([0, 0, 0, 1]), torch.ones(4, dtype=torch.bool)
+        >>> group_best_of_k(torch.tensor([1.0, 0.0, 0.0, 1.0]), group, valid, 2)
+        tensor([0.6667, 0.6667, 0.6667,    nan])
+    """
+    groups = Groups(reward, group_id, valid)
+    best = torch.full_like(groups.reward, torch.nan)
+    for rows in groups.members(groups.valid):
+        size = len(rows) if k is None else k
+        if len(rows) >= size:
+            best[rows] = best_of_k(groups.reward[rows], size)
+    return best.to(reward.device)
+
+
+def pkpo_advantage(
+    reward: Tensor, group_id: Tensor, valid: Tensor, k: int | None, epsilon: float | None
+) -> Tensor:
+    """PKPO: what a response adds to the best of k, over all k-subsets that hold it.
+
+    ``A_i = (1 / C(n, k)) sum_{|I| = k, i in I} (max_I R - max_{I - i} R)``, optionally over
+    ``std_g(R) + eps``. Sorted upwards, ``A_(i) = sum_{j < i} C(j-1, k-2) / C(n, k) (R_(i) -
+    R_(j))``. With ``k = n`` only a single best response has one: ``R_(n) - R_(n-1)``.
+
+    ``sum_i A_i grad log pi(y_i)`` is an unbiased estimate of the gradient of the expected best of
+    k; a mean over responses is 1 / n of it.
+
+    Args:
+        reward: shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+        k: at least 2; None for the group's valid responses, whatever their number.
+        epsilon: added to the group's standard deviation, which divides; None for no division.
+
+    Returns:
+        Shape ``[B]``, in reward units, or dimensionless with the division; 0 for invalid rows and
+        groups of equal rewards or of fewer than k valid ones.
+
+    Source:
+        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201, eq. 33 (the baseline ``loo - 1``); k = n:
+        Tang et al. 2025, arXiv:2503.19595. The division is verl's.
+
+    Examples:
+        >>> group, valid = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool)
+        >>> pkpo_advantage(torch.tensor([1.0, 0.0, 1.0, 0.0]), group, valid, 2, None)
+        tensor([0.3333, 0.0000, 0.3333, 0.0000])
+        >>> pkpo_advantage(torch.tensor([0.0, 1.0, 0.25, 0.0]), group, valid, None, None)
+        tensor([0.0000, 0.7500, 0.0000, 0.0000])
+    """
+    groups = Groups(reward, group_id, valid)
+    advantage = torch.zeros_like(groups.reward)
+    for rows in groups.members(groups.counted):
+        size = len(rows) if k is None else k
+        if len(rows) >= size:
+            advantage[rows] = _added(groups.reward[rows], size)
+    if epsilon is not None:
+        advantage = advantage / (groups.std() + epsilon)
+    return advantage.to(reward.device)
+
+
+def pass_at_k_training_advantage(reward: Tensor, group_id: Tensor, valid: Tensor, k: int) -> Tensor:
+    """Pass@k training: standardised reward of subsets, averaged over those that hold a response.
+
+    ``A_i = (mean_{|I| = k, i in I} max_I R - mean_{|I| = k} max_I R) / std_{|I| = k}(max_I R)``,
+    over all ``C(n, k)`` subsets and with their population std. Of rewards 0 and 1 with ``c``
+    successes: ``P = 1 - C(n - c, k) / C(n, k)``, ``std = sqrt(P (1 - P))``, ``A = (1 - P) / std``
+    of a success and ``A = (1 - P - C(n - c - 1, k - 1) / C(n - 1, k - 1)) / std`` of a failure.
+
+    Args:
+        reward: shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+        k: at least 2.
+
+    Returns:
+        Shape ``[B]``, dimensionless; 0 where all subsets have the same best, for invalid rows and
+        in groups of fewer than k valid ones.
+
+    Source:
+        Chen et al. 2025 (Pass@k training), arXiv:2508.10751: the analytical derivation, here for
+        any rewards.
+
+    Examples:
+        >>> group, valid = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool)
+        >>> pass_at_k_training_advantage(torch.tensor([1.0, 0.0, 0.0, 0.0]), group, valid, 2)
+        tensor([ 1.0000, -0.3333, -0.3333, -0.3333])
+    """
+    groups = Groups(reward, group_id, valid)
+    advantage = torch.zeros_like(groups.reward)
+    for rows in groups.members(groups.counted):
+        if len(rows) >= k:
+            advantage[rows] = _of_subsets(groups.reward[rows], k)
+    return advantage.to(reward.device)
+
+
+def _largest(n: int, k: int) -> Tensor:
+    """Share of the k-subsets of n whose largest element is the j-th from below, ``[n]``."""
+    shares = [comb(j, k - 1) / comb(n, k) for j in range(n)]
+    return torch.tensor(shares, dtype=torch.float64)
+
+
+def _added(values: Tensor, k: int) -> Tensor:
+    """Mean over all k-subsets of what each value adds to the largest, 0 where it is not in."""
+    n, (ordered, order) = len(values), values.detach().sort()
+    # The others of a subset, k - 1 of them, have the j-th as their largest.
+    shares = values.new_tensor([comb(j, k - 2) / comb(n, k) for j in range(n)])
+    lead = (ordered[:, None] - ordered[None, :]).tril(-1)
+    return torch.empty_like(ordered).index_put_((order,), lead @ shares)
+
+
+def _of_subsets(values: Tensor, k: int) -> Tensor:
+    """Standardised best of a k-subset, averaged over the subsets that hold each value."""
+    n, (ordered, order) = len(values), values.detach().sort()
+    shares = _largest(n, k).to(values.dtype)
+    mean = (shares * ordered).sum()
+    std = (shares * (ordered - mean).square()).sum().sqrt()
+    if std <= SAME * max(1.0, float(ordered.abs().max())):
+        return torch.zeros_like(ordered)
+    # Of the C(n - 1, k - 1) subsets that hold the i-th, it is the largest of C(i - 1, k - 1), and
+    # the j-th above it of C(j - 2, k - 2).
+    drawn = comb(n - 1, k - 1)
+    own = [comb(i, k - 1) / drawn for i in range(n)]
+    above = [0.0, *(comb(j - 1, k - 2) / drawn for j in range(1, n))]
+    weights = values.new_tensor(above).expand(n, n).triu(1) + values.new_tensor(own).diag()
+    held = ((ordered - mean)[None, :] * weights).sum(1) / std
+    return torch.empty_like(ordered).index_put_((order,), held)

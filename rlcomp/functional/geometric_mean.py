@@ -1,0 +1,41 @@
+"""Geometric-mean surrogate of a response (GMPO)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def geometric_mean_surrogate(
+    log_ratio: Tensor, advantage: Tensor, mask: Tensor, clip_low: float, clip_high: float
+) -> Tensor:
+    """GMPO surrogate: the geometric mean of a response's clipped token ratios.
+
+    ``l_i = mean_t(A_it) exp((1 / n_i) sum_t x_it)`` with ``x_it = min(log r_it, eps_high)`` where
+    ``A_it > 0`` and ``max(log r_it, -eps_low)`` elsewhere.
+
+    Each unclipped token's log-prob has the gradient ``l_i / n_i``.
+
+    Args:
+        log_ratio: of each token, shape ``[B, T]``, nats, 0 outside the mask.
+        advantage: shape ``[B, T]``, in reward units, 0 outside the mask.
+        mask: shape ``[B, T]``, bool.
+        clip_low: eps_low, nats; at least 0.
+        clip_high: eps_high, nats; at least 0.
+
+    Returns:
+        ``l_i`` at each token of row i, shape ``[B, T]``, in reward units.
+
+    Source:
+        Zhao et al. 2025 (GMPO), arXiv:2507.20673; of advantages that differ between tokens the
+        mean, as in verl.
+
+    Examples:
+        >>> mask, log_ratio = torch.ones(1, 2).bool(), torch.tensor([[0.9, -0.2]])
+        >>> geometric_mean_surrogate(log_ratio, torch.ones(1, 2), mask, 0.4, 0.4)
+        tensor([[1.1052, 1.1052]])
+    """
+    clipped = torch.where(advantage > 0, log_ratio.clamp(max=clip_high), log_ratio.clamp(-clip_low))
+    length = mask.sum(1, keepdim=True).clamp(min=1)
+    ratio = (clipped.sum(1, keepdim=True) / length).exp()
+    return (advantage.sum(1, keepdim=True) / length * ratio).expand_as(log_ratio)

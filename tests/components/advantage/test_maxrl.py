@@ -1,0 +1,56 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.advantage.maxrl import MaxRL
+from rlcomp.errors import NumericalError
+from rlcomp.metrics import recording
+from rlcomp.testing import check_component
+
+
+def batch(*reward):
+    """Groups of 4, 3 (one invalid) and 1; ragged."""
+    mask = torch.tensor([[1, 1], [0, 1], [1, 1], [1, 0], [1, 1], [1, 1], [1, 0], [1, 1]]).bool()
+    entries = {
+        "reward": torch.tensor(reward),
+        "reward_valid": torch.tensor([1, 1, 1, 1, 1, 0, 1, 1]).bool(),
+        "group_id": torch.tensor([3, 3, 3, 3, 0, 0, 0, 9]),
+        "response_mask": mask,
+    }
+    return TensorDict(entries, batch_size=[8])
+
+
+def test_it_keeps_the_contract():
+    check_component(MaxRL())
+
+
+def test_it_is_the_reward_less_the_mean_over_the_mean():
+    # 1 0 0 0: mean 1/4, 1 / (1/4) - 1 = 3 and -1. 0.5 and 1.5: mean 1. The last is alone.
+    advantage = MaxRL()(batch(1.0, 0.0, 0.0, 0.0, 0.5, 7.0, 1.5, 2.0))["advantage"]
+
+    want = [[3, 3], [0, -1], [-1, -1], [-1, 0], [-0.5, -0.5], [0, 0], [0.5, 0], [0, 0]]
+    assert advantage.tolist() == want
+
+
+def test_a_group_without_success_teaches_nothing():
+    advantage = MaxRL()(batch(0.0, 0.0, 0.0, 0.0, 0.0, 7.0, 0.0, 0.0))["advantage"]
+
+    assert not advantage.any()
+
+
+def test_the_mean_of_the_positive_advantages_is_recorded():
+    with recording() as ledger:
+        MaxRL()(batch(1.0, 0.0, 0.0, 0.0, 0.5, 7.0, 1.5, 2.0))
+
+    assert ledger.means()["advantage/positive"] == pytest.approx((3 + 0.5) / 2)
+
+
+def test_a_negative_reward_is_refused_with_its_row_and_a_remedy():
+    with pytest.raises(NumericalError, match=r"row 2 is -0.5: MaxRL .* advantage=group_mean"):
+        MaxRL()(batch(1.0, 0.0, -0.5, 0.0, 0.5, 7.0, 1.5, 2.0))
+
+
+def test_an_invalid_reward_may_be_negative():
+    rows = batch(1.0, 0.0, 0.0, 0.0, 0.5, -7.0, 1.5, 2.0)
+
+    assert MaxRL()(rows)["advantage"][5].tolist() == [0, 0]
