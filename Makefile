@@ -1,20 +1,21 @@
-# make demo | make test | make check. Each makes the virtual environment it needs.
+# make demo | make test | make test-all | make check. Each makes the virtual environment it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Two threads on a busy machine can be slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-fast lint format check clean
+.PHONY: demo test test-all lint format check clean
 
 demo: $(VENV)/.run
 	$(BIN)/rlcomp
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
-
-test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# With the slow ones, and with branch coverage.
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -26,7 +27,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: lint test
+check: lint test-all
 
 clean:
 	rm -rf $(VENV) dist build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -18,13 +18,18 @@ from hypothesis import settings
 torch.set_num_threads(1)
 
 # No deadline: a busy machine is not a bug. No database: a run leaves nothing behind. Fewer than the
-# usual number of examples, so that all tests together take a quarter of an hour on two cores.
+# usual number of examples, so that the tests take a few minutes on two cores.
 settings.register_profile("rlcomp", deadline=None, database=None, max_examples=40)
 settings.load_profile("rlcomp")
 
 
-# Reasons for which CI may leave a test out, and why. Any other skip, and any xfail, fails there.
-ALLOWED_SKIPS = {"needs a GPU": "the machines of CI have none"}
+# How the reason begins for which CI may leave a test out, and why. Any other skip, and any xfail,
+# fails there.
+ALLOWED_SKIPS = {
+    "needs a GPU": "the machines of CI have none",
+    "no public data sets": "they are no part of the repository, and may not be beside it",
+    "this torch has no oneDNN product": "a build without it takes another path, which is tested",
+}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -37,7 +42,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             # Where it was skipped, the line, and "Skipped: " with the reason.
             skip = report.longrepr if outcome == "skipped" else None
             reason = skip[2].removeprefix("Skipped: ") if skip else report.wasxfail
-            if outcome != "skipped" or reason not in ALLOWED_SKIPS:
+            if outcome != "skipped" or not reason.startswith(tuple(ALLOWED_SKIPS)):
                 reporter.write_line(
                     f"\nNOT RUN {report.nodeid}: {outcome}, {reason!r}: not allowed"
                 )
