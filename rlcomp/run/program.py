@@ -132,7 +132,7 @@ class Program:
 
     def _stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> TensorDict:
         batch, start = empty_batch(), time.perf_counter()
-        for index, stage in enumerate(phase.stages):
+        for index, stage in enumerate(phase.at(self.step + 1)):
             node = self.names.get(id(stage), f"{index}")
             batch = self._call(phase_name, node, stage, batch, ledger)
         ledger.add("time/step", time.perf_counter() - start, 1)

@@ -36,7 +36,7 @@ def equations(plan: Plan) -> list[str]:
 
 
 def _losses(phase: PhasePlan) -> list[Node]:
-    stages = [stage for stage in phase.stages if isinstance(stage, Node)]
+    stages = [stage for stage in phase.all_stages() if isinstance(stage, Node)]
     inside = [part for stage in stages for part in _nested(stage)]
     return [loss for learner in inside for loss in losses_of(learner)]
 

@@ -14,6 +14,8 @@ from rlcomp.wiring.resolve import plan_of
 pytestmark = pytest.mark.no_cover
 
 TINY = (
+    # A model that has learnt nothing is never right: there would be no group to learn from.
+    "dynamic_sampling=none",
     "phases.warm_start.steps=2",
     "phases.warm_start.every.evaluation=null",
     "phases.rl.steps=3",
