@@ -25,6 +25,7 @@ METHODS = [
     "noon_ppo",
     "opo",
     "pama",
+    "pama_critic",
     "ppo",
     "pretrain_zero",
     "quiet_star",
