@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,7 @@ from rlcomp.io.tracking import Tracker
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
+from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import empty_batch
 from rlcomp.seed import named_seed
 
@@ -68,7 +66,7 @@ class Program:
         self.phase, self.step, self.total = 0, 0, 0
         self.saved = 0  # after how many steps a checkpoint was last written
         self.best: dict[str, object] | None = None  # the best step of this phase, if a stage says
-        self.stop_asked = False
+        self.stop = StopRequest()
 
     def run(self, saved: Saved | None = None) -> None:
         """Run what is left.
@@ -82,7 +80,7 @@ class Program:
         for tracker in self.trackers:
             tracker.start({name: phase.steps for name, phase in self.phases.items()}, self.total)
         try:
-            with self._stoppable():
+            with self.stop.listening():
                 for index, (name, phase) in enumerate(self.phases.items()):
                     if index >= self.phase:
                         self._run_phase(name, phase)
@@ -113,7 +111,7 @@ class Program:
                 component.begin_phase()
         while self.phase == index and self.step < phase.steps:
             self._one_step(name, phase)
-            if self.stop_asked:
+            if self.stop.asked:
                 self._interrupt(name)
         self.phase, self.step = index + 1, 0
 
@@ -202,29 +200,6 @@ class Program:
         kept = "saved" if self.checkpoint is not None else "not saved: the run has no checkpoint"
         where = f"after step {self.step}" if self.step else "at its end"
         raise Interrupted(f"stopped in phase {name} {where}, {kept}")
-
-    @contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        """The first signal ends the run after the current step, a second one at once."""
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            del frame
-            if self.stop_asked:
-                raise KeyboardInterrupt(f"second signal {number}")
-            self.stop_asked = True
-
-        try:
-            before = {
-                number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)
-            }
-        except ValueError:  # not the main thread: signals are somebody else's
-            yield
-            return
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def run_phases(
