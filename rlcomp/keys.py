@@ -164,9 +164,6 @@ SCHEMA: dict[Key, Spec] = {
     "advantages": Spec(
         "B T K", _F, "detached advantage of each objective, in the order of rewards"
     ),
-    "objective_values": Spec("B T K", _F, "value of each objective, in the order of rewards"),
-    "old_objective_values": Spec("B T K", _F, "the same before the update"),
-    "objective_returns": Spec("B T K", _F, "return of each objective, its critic's target"),
     "token_reward": Spec("B T", _F, "dense rewards, beside the outcome"),
     "step_end": Spec("B T", _M, "the token ends a step that was rewarded"),
     "truncated": Spec("B", _M, "length limit hit before EOS"),

@@ -41,6 +41,10 @@ class PerObjectiveCritic(PerObjective):
         He et al. 2025, arXiv:2508.07768 (PAMA, with PPO's GAE).
     """
 
+    keys = {
+        "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
+        "objective_returns": ("B T K", "float", "return of each objective, its critic's target"),
+    }
     reads = (*PerObjective.reads, "objective_values")  # type: ignore[assignment]
     writes = (*PerObjective.writes, "objective_returns")  # type: ignore[assignment]
     supplies = (*PerObjective.supplies, "value")  # type: ignore[assignment]

@@ -29,6 +29,11 @@ class ObjectiveValueLoss(ValueLoss):
         "loss = {value_coef} sum_k sum_t w_t max((V_kt - G_kt)^2, (V'_kt - G_kt)^2) / 2, V'_kt = "
         "clip(V_kt, V_old_kt - {clip}, V_old_kt + {clip})"
     )
+    keys = {
+        "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
+        "old_objective_values": ("B T K", "float", "objective_values before the update"),
+        "objective_returns": ("B T K", "float", "return of each objective, its critic's target"),
+    }
     reads = ("response_mask", "objective_values", "old_objective_values", "objective_returns")
 
     def prepare(self, batch: TensorDict) -> TensorDict:

@@ -24,6 +24,10 @@ class ObjectiveValueEstimate(Component):
         critic: has a value for each objective.
     """
 
+    keys = {
+        "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
+        "old_objective_values": ("B T K", "float", "objective_values before the update"),
+    }
     reads = ("tokens", "attention_mask", "response_mask")
     writes = ("objective_values", "old_objective_values")
 

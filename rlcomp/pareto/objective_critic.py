@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from tensordict import TensorDict
 from transformers import PreTrainedModel
 
 from rlcomp.engine.engine import AUTO, Engine
+from rlcomp.keys import Key, OwnKey
 from rlcomp.model.critic import Critic
 from rlcomp.model.value_head import ValueHead
 from rlcomp.pareto.objectives import as_multi_objective
@@ -27,6 +31,9 @@ class ObjectiveCritic(Critic):
         ConfigError: there is one objective only.
     """
 
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
+    }
     writes = ("objective_values",)
 
     def __init__(
