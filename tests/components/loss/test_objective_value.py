@@ -50,6 +50,17 @@ def test_without_a_clip_every_value_is_pulled_to_its_return():
     assert loss.item() == pytest.approx(0.5 * (0.405 + 0.125 + 1.125 + 0.5 + 2 + 0) / 3)
 
 
+def test_the_explained_variance_is_of_the_critic_before_the_update():
+    batch = rows().detach()
+    # It knew the returns of b; those of a do not vary.
+    batch["old_objective_values"] = batch["objective_returns"].clone()
+
+    with recording() as ledger:
+        make_loss().prepare(batch)
+
+    assert ledger.means() == {"value/explained_variance": 1.0}
+
+
 def test_what_it_records_are_means_over_the_objectives():
     with recording() as ledger:
         part = make_loss()
