@@ -21,6 +21,8 @@ class Ledger:
         self.totals: set[str] = set()
         self.samples: list[dict[str, object]] = []
         self.progress = progress
+        self.best: dict[str, object] | None = None
+        self.ended: str | None = None
 
     def add(self, name: str, total: float, count: float) -> None:
         """Add ``count`` observations whose sum is ``total``.
@@ -124,6 +126,30 @@ def record_sample(**columns: object) -> None:
         ledger.samples.append(columns)
 
 
+def measured() -> dict[str, float]:
+    """The means of what this step has recorded so far; nothing outside a run."""
+    ledger = _ledger.get()
+    return {} if ledger is None else ledger.means()
+
+
+def keep_best(**told: object) -> None:
+    """Ask the loop to keep the run as it is after this step as the best one of its phase.
+
+    Args:
+        told: what makes it the best: ``metric``, ``value``, ...; kept beside the checkpoint.
+    """
+    ledger = _ledger.get()
+    if ledger is not None:
+        ledger.best = told
+
+
+def end_phase(reason: str) -> None:
+    """Ask the loop to end the phase after this step; the first reason of a step counts."""
+    ledger = _ledger.get()
+    if ledger is not None:
+        ledger.ended = ledger.ended or reason
+
+
 def merge(other: Ledger) -> None:
     """Add another ledger to the one that records now; a no-op outside a run."""
     ledger = _ledger.get()
@@ -171,6 +197,9 @@ def recorded() -> Iterator[Ledger]:
 
 __all__ = [
     "Ledger",
+    "end_phase",
+    "keep_best",
+    "measured",
     "merge",
     "progress",
     "record",

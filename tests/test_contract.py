@@ -72,6 +72,7 @@ GIVEN = {
     "evaluator/episodes": ["probe.max_steps=5"],
     "experiment/pareto": ["+objective=brevity"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
+    "experiment/sentiment_length": ["base=FOLDER/bytes"],
     "filter/thought_only": ["tokenizer=byte"],
     "judge/generative": ["tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
@@ -116,6 +117,7 @@ GIVEN = {
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
     "reward/information_gain": ["tokenizer=byte", "probe.think_start='='"],
     "reward/judged_segment": ["tokenizer=byte"],
+    "reward/length": ["probe.target=4"],
     "reward/learned": ["probe.path=FOLDER/classifier"],
     "reward/regex": ["probe.pattern='5'"],
     "reward/shuffled": ["probe.reward=${reward}"],
@@ -146,7 +148,11 @@ GIVEN = {
 }
 
 # Options that only some recipes can take, with one of them.
-AT_HOME = {"experiment/scratchpad": "rpt", "experiment/scratchpad_base": "pretrain"}
+AT_HOME = {
+    "experiment/scratchpad": "rpt",
+    "experiment/scratchpad_base": "pretrain",
+    "experiment/sentiment_length": "pama",
+}
 
 # What the run itself hands over: the composed config.
 FILLED_IN = {"config"}

@@ -34,7 +34,7 @@ class PerObjective(Component):
     batch. On-policy the ratio is 1, so PAMA's ``I(A)`` is ``A``. ``s_k`` is not the std of the
     batch, which would give all vectors the same length. Objectives are outcome rewards: dense
     rewards belong to none of them, so put the KL penalty in the loss. Baselines are group
-    baselines: there is no critic per objective, and estimators that need one are refused.
+    baselines; for a critic of each objective see ``per_objective_critic``.
 
     An aggregator of returns (Chebyshev, thresholds: its weights are ``dg/dJ``) weighs ``A_k``
     instead of ``A_k / s_k``; its estimator should be in reward units as well (``group_mean``). A
@@ -82,7 +82,7 @@ class PerObjective(Component):
         self, *, advantage: Component, aggregator: Aggregator, scale: Literal["running", "none"]
     ) -> None:
         super().__init__()
-        _check_estimator(advantage)
+        _check_estimator(advantage, self.supplies)
         self.advantage = advantage
         self.aggregator = aggregator
         self.scale: Literal["running", "none"] = scale
@@ -92,7 +92,7 @@ class PerObjective(Component):
         """Write the advantages and their weighted sum."""
         names, rewards = stacked(batch["rewards"])
         present = _present(batch, rewards)
-        results = [self._estimated(batch, name, present[:, k]) for k, name in enumerate(names)]
+        results = self._results(batch, names, present)
         scales = torch.tensor(
             [self._scale(name, rewards[:, k][present[:, k]]) for k, name in enumerate(names)]
         ).to(results[0]["advantage"])
@@ -108,10 +108,18 @@ class PerObjective(Component):
         rows = weights[:, None, :] if weights.ndim == 2 else weights
         return _recorded(write_advantage(batch, (each * rows).sum(2)))
 
-    def _estimated(self, batch: TensorDict, name: str, present: Tensor) -> TensorDict:
+    def _results(
+        self, batch: TensorDict, names: tuple[str, ...], present: Tensor
+    ) -> list[TensorDict]:
+        """What the estimator makes of the batch, objective by objective."""
+        return [
+            self._estimated(batch.exclude(*self.supplies), batch["rewards"][name], present[:, k])
+            for k, name in enumerate(names)
+        ]
+
+    def _estimated(self, one: TensorDict, reward: Tensor, present: Tensor) -> TensorDict:
         """The batch with the advantage of one objective, ``[B, T]``, in reward units."""
-        one = batch.exclude(*self.supplies)
-        present, reward = present.to(batch["response_mask"].device), batch["rewards"][name]
+        present = present.to(one["response_mask"].device)
         one["reward"] = torch.where(present, reward, torch.zeros_like(reward))
         one["reward_valid"] = present
         with recording():
@@ -130,11 +138,11 @@ class PerObjective(Component):
         return scale
 
 
-def _check_estimator(advantage: Component) -> None:
+def _check_estimator(advantage: Component, supplied: tuple[str, ...]) -> None:
     for part in advantage.modules():
         reads = part.reads if isinstance(part, Component) else ()
-        if "value" in reads:
-            fault = "reads a critic's value, and there is none per objective"
+        if "value" in reads and "value" not in supplied:
+            fault = "reads a critic's value (that is advantage=per_objective_critic)"
         elif "rewards" in reads:
             fault = "reads all rewards, but is run on one objective at a time"
         elif isinstance(part, HasRunState) or any(True for _ in part.buffers(recurse=False)):

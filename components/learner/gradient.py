@@ -48,7 +48,7 @@ class Learner(Component):
             (torchrl's).
         losses: by objective name; every entry they return whose name starts with ``loss`` is
             summed.
-        optimizer: called with the parameters, e.g. a partial of ``torch.optim.AdamW``.
+        optimizer: called with the named parameters, e.g. a partial of ``torch.optim.AdamW``.
         schedule: learning-rate multiplier as a function of the phase's progress in (0, 1).
         num_minibatches: optimiser steps per pass over the batch.
         epochs: passes over the batch.
@@ -71,7 +71,7 @@ class Learner(Component):
         *,
         model: TensorDictModuleBase | None,
         losses: dict[str, TensorDictModuleBase],
-        optimizer: Callable[[Iterable[Tensor]], torch.optim.Optimizer],
+        optimizer: Callable[[Iterable[tuple[str, Tensor]]], torch.optim.Optimizer],
         schedule: Callable[[float], float] = constant,
         num_minibatches: PositiveInt = 1,
         epochs: PositiveInt = 1,
@@ -97,8 +97,9 @@ class Learner(Component):
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
         self.packed = isinstance(model, PacksRows) and model.packs
         self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
-        self.trained = [p for p in self.parameters() if p.requires_grad]
-        self.optimizer = optimizer(self.trained)
+        named = [(name, p) for name, p in self.named_parameters() if p.requires_grad]
+        self.trained = [parameter for _, parameter in named]
+        self.optimizer = optimizer(named)
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.wanted = {key for loss in losses.values() for key in loss.in_keys}
         self.wanted |= {

@@ -57,7 +57,7 @@ class PerObjectiveLearner(Learner):
         compared: a regular expression, found in the names of the trained parameters whose
             gradients are compared, e.g. ``lora_``; null for all. The others follow the same
             weighted sum, which a second pass over the micro-batches finds.
-        optimizer: called with the parameters, e.g. a partial of ``torch.optim.AdamW``.
+        optimizer: called with the named parameters, e.g. a partial of ``torch.optim.AdamW``.
         schedule: learning-rate multiplier as a function of the phase's progress in (0, 1).
         num_minibatches: optimiser steps per pass over the batch.
         epochs: passes over the batch.
@@ -97,7 +97,7 @@ class PerObjectiveLearner(Learner):
         model: TensorDictModuleBase,
         losses: dict[str, TensorDictModuleBase],
         aggregator: Aggregator,
-        optimizer: Callable[[Iterable[Tensor]], torch.optim.Optimizer],
+        optimizer: Callable[[Iterable[tuple[str, Tensor]]], torch.optim.Optimizer],
         compared: str | None = None,
         schedule: Callable[[float], float] = constant,
         num_minibatches: PositiveInt = 1,

@@ -33,7 +33,7 @@ class Several(Component):
     :func:`rlcomp.pareto.aggregator.weighed` does.
 
     Args:
-        parts: the further rewards by name.
+        parts: the further rewards by name; null: left out.
         aggregator: weighs the objectives.
         first: the name of the batch's own reward.
 
@@ -51,21 +51,22 @@ class Several(Component):
     def __init__(
         self,
         *,
-        parts: dict[str, Component],
+        parts: dict[str, Component | None],
         aggregator: Aggregator,
         first: NonEmptyText = "correctness",
     ) -> None:
         super().__init__()
-        if not parts:
+        rewards = {name: part for name, part in parts.items() if part is not None}
+        if not rewards:
             raise ConfigError(
                 "Several: parts is empty: add an objective, such as +objective=brevity"
             )
-        if first in parts:
+        if first in rewards:
             raise ConfigError(
                 f"Several: parts holds {first!r}, which is the name of the batch's own reward: "
                 "rename the part, or set objectives.first"
             )
-        self.parts = nn.ModuleDict(parts)
+        self.parts = nn.ModuleDict(rewards)
         self.aggregator = aggregator
         self.first = first
         aggregator.check(self.names)

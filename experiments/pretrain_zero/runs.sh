@@ -17,9 +17,9 @@ arm() { # NAME OVERRIDES...: a run; one that has ended is left as it is
 arm base recipe=pretrain
 arm self_made recipe=pretrain_zero base="$base" $steps
 arm self_made_kl recipe=pretrain_zero base="$base" $steps kl=in_loss kl_controller.kl_coef=0.1
-arm random_span recipe=rpt base="$base" $steps $one_form $masked
-arm next_token recipe=rpt base="$base" $steps $one_form position=random
-arm top_fifth recipe=rpt base="$base" $steps $one_form position=top_fifth
+arm random_span recipe=rpt dynamic_sampling=none base="$base" $steps $one_form $masked
+arm next_token recipe=rpt dynamic_sampling=none base="$base" $steps $one_form position=random
+arm top_fifth recipe=rpt dynamic_sampling=none base="$base" $steps $one_form position=top_fifth
 
 # Where they end, each at the held-out questions of all.
 for arm in self_made self_made_kl random_span next_token top_fifth; do

@@ -14,7 +14,7 @@ arm next_token recipe=pretrain +base="$base" model=trained tokenizer=trained \
   phases.pretraining.every.evaluation=100 phases.pretraining.every.checkpoint=700
 rl="phases.warm_start.steps=100 phases.warm_start.every.evaluation=100 phases.warm_start.every.checkpoint=100
   phases.rl.every.evaluation=100 phases.rl.every.checkpoint=100"
-arm rpt recipe=rpt base="$base" $rl phases.rl.steps=400
-arm rpt_random recipe=rpt position=random base="$base" $rl phases.rl.steps=400
+arm rpt recipe=rpt dynamic_sampling=none base="$base" $rl phases.rl.steps=400
+arm rpt_random recipe=rpt dynamic_sampling=none position=random base="$base" $rl phases.rl.steps=400
 arm rlp recipe=rlp base="$base" $rl phases.rl.steps=200 \
   +reward@judged=continuation_match 'evaluation.reward=${judged}'

@@ -59,18 +59,29 @@ def _app() -> None:
 
 
 def describe(plan: Plan) -> list[Table | str]:
-    """One table a phase."""
-    return [_phase(name, phase) for name, phase in plan.phases.items()]
+    """One table a phase, or one for each list of stages that a phase has in turn."""
+    return [table for name, phase in plan.phases.items() for table in _phase(name, phase)]
 
 
-def _phase(name: str, phase: PhasePlan) -> Table:
+def _phase(name: str, phase: PhasePlan) -> list[Table | str]:
+    if not phase.later:
+        return [_list(f"phase {name}: {phase.steps} steps", phase.stages, phase)]
+    starts = [1, *phase.later]
+    ends = [*(start - 1 for start in phase.later), phase.steps]
+    return [
+        _list(f"phase {name}: steps {start} to {end} of {phase.steps}", stages, phase)
+        for start, end, stages in zip(starts, ends, phase.lists(), strict=True)
+    ]
+
+
+def _list(title: str, stages: Sequence[object], phase: PhasePlan) -> Table:
     every = ", ".join(f"{node} every {period}" for node, (period, _) in phase.every.items())
-    title = f"phase {name}: {phase.steps} steps" + (f"; {every}" if every else "")
+    title += f"; {every}" if every else ""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in ("stage", "part", "reads", "writes"):
         table.add_column(column, overflow="fold")
     empty = []
-    for stage in (*phase.stages, *(stage for _, stage in phase.every.values())):
+    for stage in (*stages, *(stage for _, stage in phase.every.values())):
         if isinstance(stage, Node) and declare(stage.target).name == "Nothing":
             empty.append(stage.path)
         elif isinstance(stage, Node):

@@ -28,6 +28,9 @@ FORMAT = 1
 class Checkpoint(Component):
     """Saves the run under ``directory/step-NNNNNNNN``; only the newest ``keep`` stay.
 
+    The best step of a phase, where a stage says which it is (:func:`rlcomp.metrics.keep_best`),
+    stays under ``directory/best``, with ``best.json`` beside it: by which metric, and its value.
+
     Args:
         directory: made when the first checkpoint is written.
         keep: how many to keep.
@@ -65,13 +68,30 @@ class Checkpoint(Component):
         self._prune(final)
         return final
 
+    def save_best(
+        self, nodes: Mapping[str, object], place: dict[str, Any], told: Mapping[str, object]
+    ) -> Path:
+        """Write a checkpoint that stays until a better one comes, under ``directory/best``.
+
+        Args:
+            nodes: what is saved.
+            place: the position of the run.
+            told: what makes it the best; written to ``best.json`` beside it.
+        """
+        best = Checkpoint(directory=str(self.directory / "best"), keep=1, config=self.config)
+        saved = best.save(nodes, place)
+        draft = best.directory / ".tmp-best.json"
+        draft.write_text(json.dumps(dict(told), indent=1), encoding="utf-8")
+        os.replace(draft, best.directory / "best.json")
+        return saved
+
     def _prune(self, newest: Path) -> None:
         """Keep the newest; delete later ones, left by an abandoned continuation."""
         found = sorted(self.directory.glob("step-*"))
         mine = [path for path in found if path <= newest]
         for old in {*found} - {*mine[-self.keep :]}:
             shutil.rmtree(old)
-        for stale in self.directory.glob(".tmp-*"):
+        for stale in self.directory.glob(".tmp-step-*"):
             shutil.rmtree(stale)
 
     def newest(self) -> Saved | None:

@@ -87,6 +87,12 @@ class Display:
             line = f"{phase} {step}/{self.phases[phase]}  {shown}"
             self.console.print(line, highlight=False, soft_wrap=True)
 
+    def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
+        """Say why."""
+        del total
+        told = f"{ended['phase']} ended after step {ended['step']} of {ended['steps']}"
+        self.console.print(f"{told}: {ended['reason']}", highlight=False, soft_wrap=True)
+
     def _shown(self, metrics: Mapping[str, float]) -> str:
         words = [
             f"{word} {self.latest[name]:.3f}" for name, word in SHOWN.items() if name in self.latest

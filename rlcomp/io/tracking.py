@@ -14,6 +14,8 @@ from rlcomp.errors import require
 from rlcomp.io.json_lines import finite, json_line
 
 Sample = Mapping[str, object]
+# Phases that were ended early, in a run's directory.
+ENDED = "ended.jsonl"
 
 
 class Tracker(Protocol):
@@ -34,6 +36,15 @@ class Tracker(Protocol):
     ) -> None:
         """One step is over: ``total`` counts over the run, ``step`` in the phase, both from 1."""
 
+    def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
+        """A phase was ended early after step ``total``.
+
+        Args:
+            total: counts over the run, from 1.
+            ended: ``phase``, ``step`` of ``steps``, ``reason``, and ``best``: the step of the phase
+                that was kept as the best one (``metric``, ``value``, ``step``, ...), or None.
+        """
+
     def place(self) -> dict[str, Any]:
         """The position of this tracker, for the checkpoint."""
 
@@ -47,6 +58,8 @@ class Tracker(Protocol):
 class JsonLines:
     """``metrics.jsonl`` and ``samples.jsonl``: the record of a run, one object a line.
 
+    Phases that were ended early stand in ``ended.jsonl``.
+
     Args:
         directory: the run's directory.
     """
@@ -56,6 +69,7 @@ class JsonLines:
     def __init__(self, *, directory: str) -> None:
         self.metrics = Path(directory) / "metrics.jsonl"
         self.samples = Path(directory) / "samples.jsonl"
+        self.ended = Path(directory) / ENDED
         self.resumed = False
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
@@ -65,6 +79,7 @@ class JsonLines:
         if not self.resumed:
             self.metrics.write_text("")
             self.samples.write_text("")
+            self.ended.unlink(missing_ok=True)
 
     def log(
         self,
@@ -82,14 +97,23 @@ class JsonLines:
             with self.samples.open("a") as file:
                 file.writelines(json_line({**place, **sample}) for sample in samples)
 
+    def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
+        """Append one line."""
+        with self.ended.open("a") as file:
+            file.write(json.dumps({"total": total, **ended}) + "\n")
+
     def place(self) -> dict[str, Any]:
-        """Both files' lengths."""
-        return {"metrics": self.metrics.stat().st_size, "samples": self.samples.stat().st_size}
+        """The files' lengths."""
+        files = {"metrics": self.metrics, "samples": self.samples, "ended": self.ended}
+        return {name: file.stat().st_size for name, file in files.items() if file.is_file()}
 
     def rewind(self, place: dict[str, Any]) -> None:
-        """Cut both files back to the checkpoint."""
+        """Cut the files back to the checkpoint."""
         self.resumed = True
-        for file, size in ((self.metrics, place["metrics"]), (self.samples, place["samples"])):
+        sizes = {self.metrics: place["metrics"], self.samples: place["samples"]}
+        if self.ended.is_file():
+            sizes[self.ended] = place.get("ended", 0)
+        for file, size in sizes.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("ab") as handle:  # in another directory there is nothing to cut
                 handle.truncate(min(size, handle.tell()))
@@ -179,6 +203,11 @@ class WandB:
         self.run.log(row, step=total)
         self.run.summary["phase"] = phase
 
+    def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
+        """The reason stands in the run's summary."""
+        del total
+        self.run.summary[f"ended/{ended['phase']}"] = ended["reason"]
+
     def place(self) -> dict[str, Any]:
         """The run's id."""
         return {"id": self.id}
@@ -241,6 +270,10 @@ class TensorBoard:
         if samples:
             told = json.dumps([finite(sample) for sample in samples], indent=1)
             self.writer.add_text("samples", told, total)
+
+    def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
+        """The reason stands among the texts."""
+        self.writer.add_text(f"ended/{ended['phase']}", str(ended["reason"]), total)
 
     def place(self) -> dict[str, Any]:
         """Nothing: steps are passed explicitly."""

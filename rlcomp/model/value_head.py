@@ -22,14 +22,16 @@ class ValueHead(nn.Module):
 
     Args:
         model: its last hidden states are read; gives width and device.
+        objectives: K, for a value of each; None for one value.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, objectives: int | None = None) -> None:
         super().__init__()
         width = model.get_output_embeddings().weight.shape[1]
+        shape = () if objectives is None else (objectives,)
         # Float32 also where the model is narrower; and nothing is drawn from a generator.
-        self.weight = nn.Parameter(torch.zeros(width, device=model.device))
-        self.bias = nn.Parameter(torch.zeros((), device=model.device))
+        self.weight = nn.Parameter(torch.zeros(width, *shape, device=model.device))
+        self.bias = nn.Parameter(torch.zeros(shape, device=model.device))
 
     def forward(self, states: Tensor) -> Tensor:
         """The values of states.
@@ -38,7 +40,7 @@ class ValueHead(nn.Module):
             states: shape ``[N, H]``.
 
         Returns:
-            Shape ``[N]``, in reward units, float32 at least.
+            Shape ``[N]``, or ``[N, K]``, in reward units, float32 at least.
         """
         return states.to(self.weight.dtype) @ self.weight + self.bias
 
@@ -57,7 +59,8 @@ def read_values(
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``.
 
     Returns:
-        Shape ``[B, T]``, in reward units; 0 outside ``response_mask`` and at t = 0.
+        Shape ``[B, T]``, or ``[B, T, K]``, in reward units; 0 outside ``response_mask`` and at
+        t = 0.
     """
     columns = batch.select("tokens", "attention_mask", "response_mask")
 
@@ -78,7 +81,7 @@ def read_values(
 
 
 def spread_values(head: ValueHead, states: Tensor, response_mask: Tensor) -> Tensor:
-    """Scatter values of listed tokens to ``[B, T]``.
+    """Scatter values of listed tokens to ``[B, T]``, or ``[B, T, K]``.
 
     Args:
         head: reads the states.
@@ -87,13 +90,13 @@ def spread_values(head: ValueHead, states: Tensor, response_mask: Tensor) -> Ten
         response_mask: shape ``[B, T]``, bool.
 
     Returns:
-        Shape ``[B, T]``, in reward units; 0 outside ``response_mask``, and at t = 0, which no
-        state precedes.
+        Shape ``[B, T]``, or ``[B, T, K]``, in reward units; 0 outside ``response_mask``, and at
+        t = 0, which no state precedes.
     """
     # Only the wanted states are touched: what others hold must not reach the gradient.
     rows, columns = F.pad(response_mask[:, 1:], (1, 0)).nonzero(as_tuple=True)
     values: Tensor = head(states[rows, columns - 1])
-    empty = values.new_zeros(response_mask.shape)
+    empty = values.new_zeros(*response_mask.shape, *values.shape[1:])
     return empty.index_put((rows, columns), values)
 
 

@@ -15,6 +15,7 @@ from rlcomp.report.groups import Group
 from rlcomp.report.rollouts import Step, steps_of
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Estimate
+from rlcomp.report.summary import ended_words
 from rlcomp.report.tables import KINDS, Result, costs, placed
 
 
@@ -41,7 +42,7 @@ def write_page(path: Path, report: Report) -> None:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"number": number, "estimate": in_words}
+    environment.filters |= {"number": number, "estimate": in_words, "ended": ended_words}
     steps, left_out = rollouts_of(report.runs)
     page = environment.get_template("page.html.j2").render(
         report=report,

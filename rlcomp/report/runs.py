@@ -15,6 +15,7 @@ from rlcomp.errors import DataError, nearest
 from rlcomp.io.attempt import attempt_in
 from rlcomp.io.json_lines import read_lines
 from rlcomp.io.outcome import FAILURE, failure, running
+from rlcomp.io.tracking import ENDED
 from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
 from rlcomp.wiring.compare import flat
 
@@ -36,8 +37,10 @@ class Run:
         values: the config, every value by its path; None where it was not kept.
         overrides: what the command line set, by key.
         choices: the option of every group of options.
-        planned: steps of all phases; None where the config was not kept.
+        planned: steps of all phases, without those that an early end has spared; None where the
+            config was not kept.
         beside: names of what runs beside the stages (``every``).
+        ended: phases that were ended early (``ended.jsonl``).
     """
 
     directory: Path
@@ -49,6 +52,7 @@ class Run:
     choices: Mapping[str, str] = field(default_factory=dict)
     planned: int | None = None
     beside: frozenset[str] = frozenset()
+    ended: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def seed(self) -> str | None:
@@ -133,7 +137,9 @@ def read_run(directory: Path) -> Run:
     rows = read_lines(directory / "metrics.jsonl")
     attempt = attempt_in(directory)
     config = attempt.config
-    planned = None if config is None else sum(_phases(config, "steps"))
+    ended = read_lines(directory / ENDED)
+    spared = sum(row["steps"] - row["step"] for row in ended)
+    planned = None if config is None else sum(_phases(config, "steps")) - spared
     state, error = _ended(directory, int(rows[-1]["total"]) if rows else 0, planned)
     beside = [] if config is None else _phases(config, "every")
     return Run(
@@ -146,6 +152,7 @@ def read_run(directory: Path) -> Run:
         choices=attempt.choices,
         planned=planned,
         beside=frozenset(name for every in beside for name in every or ()),
+        ended=ended,
     )
 
 

@@ -66,17 +66,18 @@ def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> Non
     names = {id(node): path for path, node in nodes.items()}
     errors = []
     for name, phase in phases.items():
-        stages = [_stage(stage, names) for stage in phase.stages]
         beside = [_stage(stage, names) for _, stage in phase.every.values()]
-        used = {id(stage) for stage in phase.stages}
+        used = {id(stage) for stage in phase.all_stages()}
         others = {
             path: built_flow(node)
             for path, node in nodes.items()
             if isinstance(node, Component) and id(node) not in used
         }
-        errors += check_stages(name, stages, beside, others)
+        for stages in phase.lists():
+            listed = [_stage(stage, names) for stage in stages]
+            errors += check_stages(name, listed, beside, others)
     if errors:
-        raise ConfigErrors(errors)
+        raise ConfigErrors(list(dict.fromkeys(errors)))
 
 
 def _all_reads(stage: nn.Module) -> frozenset[str]:

@@ -90,7 +90,8 @@ def place_on(where: torch.device, nodes: dict[str, object]) -> None:
 def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
     """The phase with its stages built."""
     every = {name: (period, builder.value(stage)) for name, (period, stage) in plan.every.items()}
-    return Phase(plan.steps, builder.value(plan.stages), every)
+    later = {step: builder.value(stages) for step, stages in plan.later.items()}
+    return Phase(plan.steps, builder.value(plan.stages), every, later)
 
 
 def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:

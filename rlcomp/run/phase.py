@@ -18,11 +18,14 @@ class Phase:
         steps: how many.
         stages: components or foreign TensorDict modules.
         every: by name, (period in steps, stage); the stage sees a copy of the batch.
+        later: lists that take the place of ``stages``, by the step, counted from 1, from which on
+            they do.
     """
 
     steps: int
     stages: Sequence[nn.Module]
     every: Mapping[str, tuple[int, nn.Module]] = field(default_factory=dict)
+    later: Mapping[int, Sequence[nn.Module]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -37,8 +40,18 @@ class Phase:
                 )
 
     def all_stages(self) -> list[nn.Module]:
-        """The stages of the flow, then those beside it."""
-        return [*self.stages, *(stage for _, stage in self.every.values())]
+        """The stages of all lists, then those beside them."""
+        listed = {id(stage): stage for stages in self.lists() for stage in stages}
+        return [*listed.values(), *(stage for _, stage in self.every.values())]
+
+    def lists(self) -> list[Sequence[nn.Module]]:
+        """``stages`` and the later lists, in the order in which they run."""
+        return [self.stages, *(self.later[step] for step in sorted(self.later))]
+
+    def at(self, step: int) -> Sequence[nn.Module]:
+        """The list that runs at a step, counted from 1."""
+        begun = [first for first in self.later if first <= step]
+        return self.later[max(begun)] if begun else self.stages
 
     def due(self, step: int) -> list[tuple[str, nn.Module]]:
         """The periodic nodes due after step ``step`` (counted from 1)."""

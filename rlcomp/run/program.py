@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +20,7 @@ from rlcomp.io.tracking import Tracker
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
+from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import empty_batch
 from rlcomp.seed import named_seed
 
@@ -66,7 +65,8 @@ class Program:
         self.checkpoint = checkpoint
         self.phase, self.step, self.total = 0, 0, 0
         self.saved = 0  # after how many steps a checkpoint was last written
-        self.stop_asked = False
+        self.best: dict[str, object] | None = None  # the best step of this phase, if a stage says
+        self.stop = StopRequest()
 
     def run(self, saved: Saved | None = None) -> None:
         """Run what is left.
@@ -80,7 +80,7 @@ class Program:
         for tracker in self.trackers:
             tracker.start({name: phase.steps for name, phase in self.phases.items()}, self.total)
         try:
-            with self._stoppable():
+            with self.stop.listening():
                 for index, (name, phase) in enumerate(self.phases.items()):
                     if index >= self.phase:
                         self._run_phase(name, phase)
@@ -98,19 +98,22 @@ class Program:
     def _resume(self, saved: Saved) -> None:
         place = saved.restore(self.nodes, self.seed)
         self.phase, self.step, self.total = place["phase"], place["step"], place["total"]
+        self.best = place.get("best")
         for tracker in self.trackers:
             if tracker.name in place["trackers"]:
                 tracker.rewind(place["trackers"][tracker.name])
 
     def _run_phase(self, name: str, phase: Phase) -> None:
+        index = self.phase
         if self.step == 0:
+            self.best = None
             for component in self._components(phase):
                 component.begin_phase()
-        while self.step < phase.steps:
+        while self.phase == index and self.step < phase.steps:
             self._one_step(name, phase)
-            if self.stop_asked:
+            if self.stop.asked:
                 self._interrupt(name)
-        self.phase, self.step = self.phase + 1, 0
+        self.phase, self.step = index + 1, 0
 
     def _components(self, phase: Phase) -> Iterator[Component]:
         modules = {id(m): m for stage in phase.all_stages() for m in stage.modules()}
@@ -121,18 +124,44 @@ class Program:
         with recording(progress=progress) as ledger, torch.no_grad():
             batch = self._stages(name, phase, ledger)
             due = phase.due(self.step + 1)
-            for node, stage in due:
-                if not isinstance(stage, Checkpoint):
-                    self._call(name, node, stage, batch.copy(), ledger)
+            self._beside(name, due, batch, ledger)
+            ended = ledger.ended if self.step + 1 < phase.steps else None
+            if ended is not None:  # what runs at the end of a phase runs now
+                left = [entry for entry in phase.due(phase.steps) if entry not in due]
+                self._beside(name, left, batch, ledger)
         self.step, self.total = self.step + 1, self.total + 1
         for tracker in self.trackers:
             tracker.log(self.total, name, self.step, ledger.means(), ledger.samples)
-        if any(stage is self.checkpoint for _, stage in due):
+        if ledger.best is not None:
+            self._keep_best(name, ledger.best)
+        if ended is not None:
+            self._end_early(name, phase, ended)
+        elif any(stage is self.checkpoint for _, stage in due):
             self._save()
+
+    def _beside(
+        self, name: str, nodes: list[tuple[str, nn.Module]], batch: TensorDict, ledger: Ledger
+    ) -> None:
+        for node, stage in nodes:
+            if not isinstance(stage, Checkpoint):
+                self._call(name, node, stage, batch.copy(), ledger)
+
+    def _keep_best(self, name: str, told: dict[str, object]) -> None:
+        self.best = {**told, "phase": name, "step": self.step, "total": self.total}
+        if self.checkpoint is not None:
+            self.checkpoint.save_best(self.nodes, self._place(), self.best)
+
+    def _end_early(self, name: str, phase: Phase, reason: str) -> None:
+        """The phase is over: a run that is continued from here does not go on with it."""
+        ended = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
+        for tracker in self.trackers:
+            tracker.phase_ended(self.total, {**ended, "best": self.best})
+        self.phase, self.step = self.phase + 1, 0
+        self._save()
 
     def _stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> TensorDict:
         batch, start = empty_batch(), time.perf_counter()
-        for index, stage in enumerate(phase.stages):
+        for index, stage in enumerate(phase.at(self.step + 1)):
             node = self.names.get(id(stage), f"{index}")
             batch = self._call(phase_name, node, stage, batch, ledger)
         ledger.add("time/step", time.perf_counter() - start, 1)
@@ -158,38 +187,20 @@ class Program:
 
     def _save(self) -> None:
         if self.checkpoint is not None and self.saved != self.total:
-            trackers = {tracker.name: tracker.place() for tracker in self.trackers}
-            place = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
-            self.checkpoint.save(self.nodes, {**place, "trackers": trackers})
+            self.checkpoint.save(self.nodes, self._place())
             self.saved = self.total
+
+    def _place(self) -> dict[str, Any]:
+        """The position of the run."""
+        place = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
+        trackers = {tracker.name: tracker.place() for tracker in self.trackers}
+        return {**place, "trackers": trackers, "best": self.best}
 
     def _interrupt(self, name: str) -> None:
         self._save()
         kept = "saved" if self.checkpoint is not None else "not saved: the run has no checkpoint"
-        raise Interrupted(f"stopped in phase {name} after step {self.step}, {kept}")
-
-    @contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        """The first signal ends the run after the current step, a second one at once."""
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            del frame
-            if self.stop_asked:
-                raise KeyboardInterrupt(f"second signal {number}")
-            self.stop_asked = True
-
-        try:
-            before = {
-                number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)
-            }
-        except ValueError:  # not the main thread: signals are somebody else's
-            yield
-            return
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        where = f"after step {self.step}" if self.step else "at its end"
+        raise Interrupted(f"stopped in phase {name} {where}, {kept}")
 
 
 def run_phases(

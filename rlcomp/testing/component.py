@@ -20,7 +20,7 @@ from rlcomp.testing.subject import Subject, leaves, optional_keys
 
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
 _BYSTANDERS = ("old_value", "truncated", "policy_version")
-_DIFFERENTIABLE = ("entropy", "log_probs", "ratio", "surrogate", "value")
+_DIFFERENTIABLE = ("entropy", "log_probs", "objective_values", "ratio", "surrogate", "value")
 # What a loss differentiates: model outputs, and what the parts of a policy loss hand on.
 _WITH_GRAPH = {*_DIFFERENTIABLE, "log_distribution"}
 

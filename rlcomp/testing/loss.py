@@ -16,7 +16,7 @@ from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened
 from rlcomp.testing.subject import Subject, leaves
 
 # What the model computes; everything else in a batch is data, and no gradient may reach it.
-_OF_THE_MODEL = ("entropy", "log_distribution", "log_probs", "value")
+_OF_THE_MODEL = ("entropy", "log_distribution", "log_probs", "objective_values", "value")
 
 
 def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:

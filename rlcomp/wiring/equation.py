@@ -42,7 +42,7 @@ def equations(plan: Plan) -> list[str]:
 
 def _of_phase(phase: PhasePlan) -> list[tuple[str, str]]:
     # A node that stands in a phase twice is told once.
-    stages = {stage.path: stage for stage in phase.stages if isinstance(stage, Node)}
+    stages = {stage.path: stage for stage in phase.all_stages() if isinstance(stage, Node)}
     return [row for stage in stages.values() for row in _of_stage(stage)]
 
 

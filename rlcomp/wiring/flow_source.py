@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rlcomp.errors import ConfigError
 from rlcomp.keys import prompt_keys
 from rlcomp.wiring.declare import Declaration, declare
@@ -80,18 +82,23 @@ def check_flow(plan: Plan) -> list[str]:
 
 
 def _check(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
-    listed = [*phase.stages, *(stage for _, stage in phase.every.values())]
-    if any(stage is BROKEN for stage in listed):
+    beside_them = [stage for _, stage in phase.every.values()]
+    if any(stage is BROKEN for stage in (*phase.all_stages(), *beside_them)):
         return []  # a name is wrong: told already, and what follows from it is no news
+    errors = [error for stages in phase.lists() for error in _check_list(name, stages, phase, plan)]
+    return list(dict.fromkeys(errors))
+
+
+def _check_list(name: str, listed: list[Any], phase: PhasePlan, plan: Plan) -> list[str]:
+    nodes = [stage for stage in listed if isinstance(stage, Node)]
     try:
-        stages = [stage_of(stage) for stage in phase.stages if isinstance(stage, Node)]
+        stages = [stage_of(node) for node in nodes]
         beside = [stage_of(s) for _, s in phase.every.values() if isinstance(s, Node)]
     except ConfigError:
         return []  # a target is wrong: told by the check of arguments
-    used = {stage.path for stage in stages}
+    used = {stage.path for stage in phase.all_stages() if isinstance(stage, Node)}
     top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
     others = {node.path: _quiet_flow(node) for node in top}
-    nodes = [node for node in phase.stages if isinstance(node, Node)]
     return check_stages(name, stages, beside, others) + _check_rows(nodes)
 
 

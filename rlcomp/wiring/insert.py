@@ -1,4 +1,7 @@
-"""Stages inserted into the list of a phase by name: after one, before one, or around several."""
+"""Stages inserted into the list of a phase by name: after one, before one, or around several.
+
+With ``from_step`` or ``until_step`` for some of its steps only: the phase then has several lists.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 from rlcomp.errors import nearest
 from rlcomp.wiring.reader import BROKEN, Node, Reader
+from rlcomp.wiring.window import ALWAYS, BOUNDS, Window, window
 
 PLACES = ("after", "before", "around")
 
@@ -21,38 +25,53 @@ class Insertion:
         stage: the node that is inserted.
         place: ``after`` or ``before`` the anchor, or ``around`` the first to the last one.
         anchors: names of stages: one, or the first and the last.
+        window: the steps of the phase in which it stands there.
     """
 
     where: str
     stage: Node
     place: str
     anchors: tuple[str, ...]
+    window: Window = ALWAYS
 
 
-def inserted(reader: Reader, where: str, stages: Sequence[Any], body: object) -> list[Any]:
-    """A list of stages with those of ``insert`` in their places.
+def inserted(
+    reader: Reader, where: str, stages: Sequence[Any], body: object, steps: int
+) -> dict[int, list[Any]]:
+    """The lists of a phase, with the stages of ``insert`` in their places.
 
     Args:
         reader: of the config; collects the mistakes.
         where: config path of ``insert``.
         stages: the list as it is written.
-        body: ``{mine: {after: reward}}``, as it was read.
+        body: ``{mine: {after: reward, from_step: 0.5}}``, as it was read.
+        steps: of the phase.
+
+    Returns:
+        By the step, counted from 1, from which on a list runs; the first is always there.
     """
     if body is None or body is BROKEN:
-        return list(stages)
+        return {1: list(stages)}
     if not isinstance(body, dict):
         reader.fail(f"{where} is {body!r}: must be {{name: {{after: stage}}}}")
-        return list(stages)
+        return {1: list(stages)}
     there = [stage.path for stage in stages if isinstance(stage, Node)]
-    entries = [_insertion(reader, f"{where}.{name}", str(name), body[name], there) for name in body]
+    entries = [
+        _insertion(reader, f"{where}.{name}", str(name), body[name], there, steps) for name in body
+    ]
     inserter = Inserter(reader, [entry for entry in entries if entry is not None])
-    return inserter.run(stages, where)
+    found = inserter.run(stages, where)
+    return {step: inserter.at(step, found) for step in inserter.changes(steps)}
 
 
 def _insertion(
-    reader: Reader, where: str, name: str, place: object, there: Sequence[str]
+    reader: Reader, where: str, name: str, place: object, there: Sequence[str], steps: int
 ) -> Insertion | None:
-    if place is None or place is BROKEN or (found := _anchors(reader, where, place)) is None:
+    if place is None or place is BROKEN:
+        return None
+    body = dict(place) if isinstance(place, dict) else {}
+    bounds = {bound: body.pop(bound, None) for bound in BOUNDS}
+    if (found := _anchors(reader, where, body or place)) is None:
         return None
     kind, anchors = found
     stage = reader.named(name, where.rpartition(".")[0])
@@ -65,7 +84,9 @@ def _insertion(
         if there.count(anchor) > 1:
             reader.fail(f"{where}.{kind} is {anchor!r}: it stands several times among the stages")
             return None
-    return Insertion(where, stage, kind, anchors)
+    if BROKEN in bounds.values() or (when := window(reader, where, bounds, steps)) is None:
+        return None
+    return Insertion(where, stage, kind, anchors, when)
 
 
 def _anchors(reader: Reader, where: str, place: object) -> tuple[str, tuple[str, ...]] | None:
@@ -93,6 +114,8 @@ class Inserter:
         self.reader = reader
         self.waiting = list(insertions)
         self.inside: dict[str, str] = {}
+        self.timed = {e.stage.path: e for e in insertions if e.window != ALWAYS}
+        self.enclosed: dict[str, list[Any]] = {}
 
     def run(self, stages: Sequence[Any], where: str) -> list[Any]:
         """The finished list: single stages first, then what stands around several."""
@@ -103,6 +126,22 @@ class Inserter:
             self._enclose(wrapper, found[first : last + 1])
             found[first : last + 1] = self._with_neighbours(wrapper.stage)
         self._complain(found, where)
+        return found
+
+    def changes(self, steps: int) -> list[int]:
+        """The steps from which on another list runs, the first one among them."""
+        ends = [end for entry in self.timed.values() for end in entry.window.ends()]
+        return sorted({1, *(end for end in ends if end <= steps)})
+
+    def at(self, step: int, stages: Sequence[Any]) -> list[Any]:
+        """The list that runs at a step: what stands around others gives way to them alone."""
+        found: list[Any] = []
+        for stage in stages:
+            entry = self.timed.get(stage.path) if isinstance(stage, Node) else None
+            if entry is None or entry.window.holds(step):
+                found.append(stage)
+            else:
+                found += self.enclosed.get(entry.stage.path, [])
         return found
 
     def _expanded(self, stages: Sequence[Any]) -> list[Any]:
@@ -137,6 +176,7 @@ class Inserter:
             told = f"{wrapper.where}: '{node.path}' stands around others in {other}"
             self.reader.fail(f"{told}; use another node here")
         self.reader.wrapped[node.path] = wrapper.where
+        self.enclosed[node.path] = list(enclosed)
         node.arguments["stages"] = [*enclosed, *self._expanded(own if own else [])]
         self.inside |= {stage.path: node.path for stage in _nodes(node.arguments["stages"])}
 
@@ -144,6 +184,10 @@ class Inserter:
         """A message for every entry that found no place."""
         waiting = {entry.stage.path: entry for entry in self.waiting}
         known = {stage.path for stage in _nodes(stages)} | {*waiting}
+        for name in self.timed.keys() & self.inside.keys():
+            told = f"{self.timed[name].where} has {' or '.join(BOUNDS)}"
+            around = self.inside[name]
+            self.reader.fail(f"{told}, but stands inside '{around}': give them to '{around}'")
         for entry in self.waiting:
             for anchor in entry.anchors:
                 told = f"{entry.where}.{entry.place} is {anchor!r}"

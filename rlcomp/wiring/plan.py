@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -19,12 +19,23 @@ from rlcomp.wiring.renamed import of_version_0_1
 class PhasePlan:
     """One phase: how many steps, which stages, and what runs every so many steps.
 
-    ``without`` and ``insert`` are resolved: ``stages`` is the list that runs.
+    ``without`` and ``insert`` are resolved: ``stages`` is the list that runs from the first step
+    on, and ``later`` holds the lists that take its place, by the step from which on they do.
     """
 
     steps: int
     stages: list[Any]
     every: dict[str, tuple[int, Any]]
+    later: dict[int, list[Any]] = field(default_factory=dict)
+
+    def lists(self) -> list[list[Any]]:
+        """All lists, in the order in which they run."""
+        return [self.stages, *self.later.values()]
+
+    def all_stages(self) -> list[Any]:
+        """The stages of all lists, each once, in order."""
+        found = {id(stage): stage for stages in self.lists() for stage in stages}
+        return list(found.values())
 
 
 @dataclass
@@ -49,7 +60,7 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     tree = {str(key): reader.value((key,)) for key in config if key != "phases"}
     phases = _phases(reader)
     nodes: dict[str, Node] = {}
-    for value in (*tree.values(), *((p.stages, p.every) for p in phases.values())):
+    for value in (*tree.values(), *((p.lists(), p.every) for p in phases.values())):
         _collect(value, nodes)
     return Plan(tree, nodes, phases), list(dict.fromkeys(reader.errors))
 
@@ -80,16 +91,17 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
     if fault and steps is not BROKEN:
         reader.fail(f"{where}.steps is {steps!r}: {fault}; set {where}.steps=...")
     count = steps if isinstance(steps, int) and not fault else 0
-    return PhasePlan(count, _stages(reader, where, body), _every(reader, where, body.get("every")))
+    lists = _stages(reader, where, body, count)
+    return PhasePlan(count, lists.pop(1), _every(reader, where, body.get("every")), lists)
 
 
-def _stages(reader: Reader, where: str, body: dict[str, Any]) -> list[Any]:
+def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dict[int, list[Any]]:
     stages = body.get("stages")
     if stages is not BROKEN and (not isinstance(stages, list) or not stages):
         reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
     listed = stages if isinstance(stages, list) else []
     kept = _without(reader, f"{where}.without", listed, body.get("without"))
-    return inserted(reader, f"{where}.insert", kept, body.get("insert"))
+    return inserted(reader, f"{where}.insert", kept, body.get("insert"), steps)
 
 
 def _without(reader: Reader, where: str, stages: list[Any], names: object) -> list[Any]:

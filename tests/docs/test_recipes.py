@@ -32,6 +32,7 @@ METHODS = [
     "pama",
     "pass_at_k_training",
     "pkpo",
+    "pama_critic",
     "ppo",
     "pretrain_zero",
     "quiet_star",

@@ -5,7 +5,7 @@ import pytest
 from components.advantage.group_mean import GroupMean
 from components.advantage.per_objective import PerObjective
 from components.pareto.linear import Linear
-from rlcomp.errors import ConfigErrors
+from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.run.check_flow import built_flow
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
@@ -83,3 +83,54 @@ def test_built_or_not_what_it_hands_to_its_estimator_is_not_asked_of_the_batch()
 
     wanted = {"rewards", "reward_valid", "response_mask", "group_id"}
     assert built_flow(part).reads == wanted
+
+
+CRITIC = [
+    *TINY,
+    "recipe=pama_critic",
+    "rollout.group_size=1",
+    "prompts.batch_size=16",
+    "value_learner.num_minibatches=2",
+    "phases.value_warm_up.steps=2",
+    "phases.value_warm_up.every.checkpoint=1",
+    "+objective=format",
+]
+NAMES = ("correctness", "brevity", "format")
+
+
+@pytest.fixture(scope="module")
+def with_critic(play, tmp_path_factory):
+    return play(tmp_path_factory.mktemp("critic") / "run", *CRITIC)
+
+
+def test_with_a_critic_each_objective_has_a_value_and_one_of_them_the_weight(metrics, with_critic):
+    rows = metrics(with_critic)
+    last = rows[-1]
+
+    weights = [last[f"pareto/advantage/weight/{name}"] for name in NAMES]
+    # Theorem 1: where all mean advantages are positive, all weight is on the smallest.
+    assert sorted(weights) == [0, 0, 1]
+    values = [[row[f"value/mean/{name}"] for row in rows[2:]] for name in NAMES]
+    # A new head says 0, and the warm-up is for the critic alone.
+    assert [column[0] for column in values] == [0, 0, 0]
+    assert all(column[-1] != 0 for column in values[:2])
+    assert values[2][-1] == 0  # no answer has the form yet: its return is 0 as well
+    assert ["loss/value" in row for row in rows] == [False] * 2 + [True] * 5
+    assert ["loss/policy" in row for row in rows] == [False] * 4 + [True] * 3
+
+
+# In the warm-up of the critic, and behind it; the policy's own takes 2 steps.
+@pytest.mark.parametrize("step", [3, 5])
+def test_a_run_with_its_critic_is_continued_bit_identically(
+    bits, continued, tmp_path, with_critic, step
+):
+    again = continued(with_critic, tmp_path / "run", step, *CRITIC)
+
+    assert bits(again) == bits(with_critic)
+
+
+def test_the_critic_of_the_objectives_asks_for_objectives(tmp_path, play):
+    words = ["recipe=grpo", "value=objective_critic", "advantage=pama_critic"]
+
+    with pytest.raises(ConfigError, match=r"critic: objectives is a Nothing: .* take value=critic"):
+        play(tmp_path / "run", *words)

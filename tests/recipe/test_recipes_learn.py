@@ -18,7 +18,7 @@ ROWS = dict(re.findall(r"^\| \[(\w+)\](.*)$", PAGE.read_text(encoding="utf-8"), 
 pytestmark = pytest.mark.no_cover
 
 # Of several objectives, right answers need not be the one that a short run improves.
-OBJECTIVES = ["conditioned", "linear_mo", "pama", "upgrad"]
+OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 # Those on text start from a model of text: tests/recipe/test_text_recipes.py.
 RECIPES = [name for name, row in ROWS.items() if name not in OBJECTIVES and "position=" not in row]
 

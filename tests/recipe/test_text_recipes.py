@@ -14,6 +14,8 @@ from rlcomp.wiring.resolve import plan_of
 pytestmark = pytest.mark.no_cover
 
 TINY = (
+    # A model that has learnt nothing is never right: there would be no group to learn from.
+    "dynamic_sampling=none",
     "phases.warm_start.steps=2",
     "phases.warm_start.every.evaluation=null",
     "phases.rl.steps=3",
@@ -111,6 +113,20 @@ def test_the_segment_in_the_middle_takes_a_few_words(base, tmp_path):
 def test_a_base_has_to_be_named():
     with pytest.raises(RlcompError, match="base is missing"):
         plan_of(compose_config(["recipe=rpt", "directory=x"]))
+
+
+@pytest.mark.parametrize("recipe", ["linear_mo", "pama"])
+def test_sentiment_and_length_are_the_objectives_of_a_text(base, tmp_path, recipe):
+    words = (f"recipe={recipe}", "experiment=sentiment_length", f"base={base}", *TINY)
+
+    run = launched(tmp_path / "run", *words)
+
+    last = rows_of(run)[-1]
+    assert {"evaluation/return/sentiment", "evaluation/return/length"} <= last.keys()
+    assert "evaluation/return/brevity" not in last
+    # Answers of a model that does not know when to stop are nearly as long as they may be.
+    assert 0 < last["reward/length"] <= 1
+    assert -1 <= last["reward/sentiment"] <= 1
 
 
 def test_the_game_is_worded_as_its_tasks_are():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rlcomp.cli import describe
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.plan import read
@@ -56,3 +57,55 @@ def test_the_rows_of_a_refill_are_known_before_the_run(word, told):
     (error,) = check_flow(planned("dynamic_sampling=refill", word))
 
     assert told in error
+
+
+LATE = ("recipe=grpo", "dynamic_sampling=refill_late", "phases.rl.steps=4")
+
+
+@pytest.fixture(scope="module")
+def late(play, tmp_path_factory):
+    return play(tmp_path_factory.mktemp("late") / "run", *LATE)
+
+
+def test_in_the_middle_of_a_phase_it_begins(metrics, late):
+    rows = [row for row in metrics(late) if row["phase"] == "rl"]
+
+    assert ["refill/tries" in row for row in rows] == [False, False, True, True]
+    # Half of the answers are right, in groups of 4: 1 of 8 groups is all right or all wrong.
+    assert min(row["refill/tries"] for row in rows[2:]) >= 1
+    assert all("filter/zero_variance_fraction" in row for row in rows[2:])
+
+
+# After the last step before it begins, and after the first one with it; 2 steps warm up.
+@pytest.mark.parametrize("step", [4, 5])
+def test_a_run_continued_on_either_side_of_that_step_is_bit_identical(
+    bits, continued, tmp_path, late, step
+):
+    assert bits(continued(late, tmp_path / "run", step, *LATE)) == bits(late)
+
+
+def test_rpt_switches_it_on_where_half_of_the_steps_are_done():
+    plan = read(compose_config(["recipe=rpt", "base=x", "phases.rl.steps=1000"]))[0]
+
+    assert "refill" not in stages(plan)
+    assert [*plan.phases["rl"].later] == [501]
+    assert plan.phases["rl"].later[501][0].path == "refill"
+
+
+@pytest.mark.parametrize("recipe", ["rlp", "quiet_star", "next_segment"])
+def test_what_builds_on_rpt_and_is_rarely_wrong_throughout_does_without(recipe):
+    plan = read(compose_config([f"recipe={recipe}", "base=x"]))[0]
+
+    assert plan.phases["rl"].later == {}
+    assert "refill" not in stages(plan)
+
+
+def test_describe_shows_the_two_lists(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["rlcomp-describe", *LATE[:2]])
+
+    describe.main()
+
+    first, second = capsys.readouterr().out.split("phase rl: ")[1:]
+    assert first.startswith("steps 1 to 75 of 150")
+    assert second.startswith("steps 76 to 150 of 150")
+    assert ("Refill" in first, "Refill" in second) == (False, True)

@@ -93,6 +93,9 @@ class Kept:
         self.rows.append({"total": total, "phase": phase, "step": step, **metrics})
         self.samples += samples
 
+    def phase_ended(self, total, ended):
+        self.calls.append(("ended", total, dict(ended)))
+
     def place(self):
         return {"rows": len(self.rows)}
 

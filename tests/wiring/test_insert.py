@@ -224,3 +224,98 @@ def test_a_shipped_recipe_takes_a_stage_from_the_command_line_inside_its_refill(
 
 def test_an_insertion_is_taken_away_by_name():
     assert lists(recipe("recipe=dapo", "~phases.rl.insert.refill"))["rl"] == FIFTEEN
+
+
+def in_turn(insert, steps):
+    plan, errors = planned(insert, steps=steps)
+    assert errors == []
+    phase = plan.phases["main"]
+    return {1: paths(phase.stages)} | {step: paths(found) for step, found in phase.later.items()}
+
+
+@pytest.mark.parametrize(
+    ("entry", "steps", "expected"),
+    [
+        # Whole numbers are steps, counted from 1, both included.
+        ({"from_step": 4}, 10, {1: "a b c d", 4: "a x b c d"}),
+        ({"until_step": 4}, 10, {1: "a x b c d", 5: "a b c d"}),
+        ({"from_step": 3, "until_step": 3}, 10, {1: "a b c d", 3: "a x b c d", 4: "a b c d"}),
+        ({"from_step": 1}, 10, {1: "a x b c d"}),
+        ({"until_step": 10}, 10, {1: "a x b c d"}),
+        # Shares of the phase: half of 7 steps are done after 3.5, so from step 4 on.
+        ({"from_step": 0.5}, 100, {1: "a b c d", 51: "a x b c d"}),
+        ({"until_step": 0.5}, 100, {1: "a x b c d", 51: "a b c d"}),
+        ({"from_step": 0.5}, 7, {1: "a b c d", 4: "a x b c d"}),
+        # 0.29 * 100 is a little less than 29 in floating point.
+        ({"from_step": 0.29}, 100, {1: "a b c d", 30: "a x b c d"}),
+        # A phase too short for both halves keeps one of them: the latter half of one step.
+        ({"from_step": 0.5}, 1, {1: "a x b c d"}),
+        ({"until_step": 0.5}, 1, {1: "a b c d"}),
+    ],
+)
+def test_a_stage_stands_there_for_some_steps(entry, steps, expected):
+    assert in_turn({"x": {"after": "a", **entry}}, steps) == expected
+
+
+def test_what_a_stage_stands_around_runs_by_itself_in_the_other_steps():
+    found, errors = planned({"group": {"around": ["b", "c"], "from_step": 6}}, steps=10)
+
+    phase = found.phases["main"]
+    assert errors == []
+    assert (paths(phase.stages), paths(phase.later[6])) == ("a b c d", "a group d")
+    assert paths(found.nodes["group"].arguments["stages"]) == "b c own"
+
+
+def test_two_windows_make_up_to_four_lists():
+    insert = {
+        "x": {"after": "a", "from_step": 3, "until_step": 6},
+        "group": {"around": ["x", "b"], "until_step": 4},
+        "y": {"after": "d", "from_step": 5},
+    }
+
+    # x stands inside the group, which then has one list only.
+    assert "stands inside 'group': give them to 'group'" in " ".join(planned(insert, steps=9)[1])
+    insert["group"]["around"] = ["b", "c"]
+    assert in_turn(insert, 9) == {
+        1: "a group d",
+        3: "a x group d",
+        5: "a x b c d y",
+        7: "a b c d y",
+    }
+
+
+STEP = "must be a step (1, 2, ...) or a share of the phase between 0 and 1"
+NEVER = (
+    "but the phase has 10 steps: it would never run; a share of the phase (from_step: 0.5) goes "
+    "with its length"
+)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"from_step": 0}, f".from_step is 0: {STEP}"),
+        ({"from_step": 1.0}, f".from_step is 1.0: {STEP}"),
+        ({"until_step": True}, f".until_step is True: {STEP}"),
+        ({"until_step": "all"}, f".until_step is 'all': {STEP}"),
+        ({"from_step": 11}, f" has from_step 11, {NEVER}"),
+        ({"from_step": 5, "until_step": 4}, f" has from_step 5, until_step 4, {NEVER}"),
+        ({"from_step": 0.5, "until_step": 0.5}, f" has from_step 0.5, until_step 0.5, {NEVER}"),
+    ],
+)
+def test_steps_in_which_it_would_never_run_are_refused(entry, told):
+    insert = {"x": {"after": "a", **entry}}
+
+    assert errors(insert, steps=10) == [f"phases.main.insert.x{told}"]
+
+
+def test_each_of_the_lists_is_checked():
+    # The advantage reads what the reward writes, which runs in the first half only.
+    words = ["recipe=grpo", "+phases.rl.without=[reward]"]
+    entry = "+phases.rl.insert={reward: {after: rollout, until_step: 0.5}}"
+
+    plan, found = read(compose_config([*words, entry]))
+
+    assert found == []
+    assert "reads 'reward'" in " ".join(check_flow(plan))
+    assert check_flow(read(compose_config([words[0]]))[0]) == []

@@ -250,3 +250,14 @@ def test_an_aggregator_that_names_these_is_taken():
     made = several(Linear(weights={"correctness": 1.0, "brevity": 0.5}), brevity=Brevity(longest=8))
 
     assert made(batch())["reward"].tolist() == [1.375, 0.25, 0.5, 1.375]
+
+
+def test_a_part_that_is_null_is_left_out():
+    part = Several(
+        parts={"gone": None, "digits": Function(function=digits)}, aggregator=Linear(weights=None)
+    )
+
+    assert part.names == ("correctness", "digits")
+    assert list(part(batch())["rewards"].keys()) == ["correctness", "digits"]
+    with pytest.raises(ConfigError, match="parts is empty"):
+        Several(parts={"gone": None}, aggregator=Linear(weights=None))

@@ -1,0 +1,76 @@
+"""Early stop at an alarm: a recorded metric has left its range."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.early_stop import EarlyStop
+from rlcomp.metrics import record
+
+
+class Alarm(EarlyStop):
+    """Early stop: ``watch`` was outside ``[low, high]`` ``patience`` times in a row.
+
+    ``watch`` is any metric that a stage, or what runs before it in ``every``, records: the entropy
+    of the policy, the share of truncated answers, a monitor's z. Steps that do not record it do not
+    count.
+
+    Records what :class:`EarlyStop` does, and ``early_stop/alarm``: how often in a row by now.
+
+    Args:
+        metric: what ``best`` is measured by.
+        better: which values are better.
+        watch: the metric of the alarm.
+        low: lowest value without alarm; null: none.
+        high: highest value without alarm; null: none.
+        patience: observations.
+
+    Raises:
+        ConfigError: neither ``low`` nor ``high`` is given, or ``low`` is above ``high``.
+    """
+
+    def __init__(
+        self,
+        *,
+        metric: NonEmptyText,
+        better: Literal["higher", "lower"] = "higher",
+        watch: NonEmptyText,
+        low: float | None = None,
+        high: float | None = None,
+        patience: PositiveInt = 5,
+    ) -> None:
+        super().__init__(metric=metric, better=better)
+        if low is None and high is None:
+            raise ConfigError(f"Alarm: low and high of {watch} are null: set one of them")
+        if low is not None and high is not None and low > high:
+            raise ConfigError(f"Alarm: low is {low:g}, above high, {high:g}: swap them")
+        self.watch = watch
+        self.low = low
+        self.high = high
+        self.patience = patience
+
+    def verdict(self, batch: TensorDict, value: float | None) -> str | None:
+        """Count the alarms in a row."""
+        del batch, value
+        now = self.observed("watch", self.watch)
+        if now is None:
+            return None
+        outside = self._outside(now)
+        row = self.state.get("row", 0) + 1 if outside else 0
+        self.state["row"] = row
+        record("early_stop/alarm", row)
+        if row < self.patience:
+            return None
+        return f"alarm: {self.watch} was {outside} {row} times in a row, {now:.4g} at last"
+
+    def _outside(self, now: float) -> str:
+        """Where a value lies outside the range; empty inside."""
+        if self.low is not None and now < self.low:
+            return f"below {self.low:g}"
+        if self.high is not None and now > self.high:
+            return f"above {self.high:g}"
+        return ""

@@ -1,0 +1,66 @@
+"""Early stop when the KL to the reference has used up its budget."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.functional.kl import kl_estimate
+from rlcomp.interfaces.early_stop import EarlyStop
+from rlcomp.metrics import record
+
+
+class KLBudget(EarlyStop):
+    """Early stop: the policy is farther from its reference than ``budget`` nats.
+
+    ``KL = mean of log pi_old - log pi_ref`` (k1) over the response tokens of a step, or of its sums
+    over responses; ends when the mean of the last ``window`` steps is above ``budget``.
+
+    Reads ``old_log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Records what
+    :class:`EarlyStop` does, and ``early_stop/kl``, the mean of the window.
+
+    Args:
+        metric: what ``best`` is measured by.
+        better: which values are better.
+        budget: nats, a token or a response.
+        unit: ``"token"`` or ``"sequence"``: what the KL is the mean over.
+        window: steps.
+
+    Source:
+        Gao et al. 2023, arXiv:2210.10760: the KL as the budget of optimising a proxy.
+    """
+
+    reads = ("old_log_probs", "ref_log_probs", "response_mask")
+
+    def __init__(
+        self,
+        *,
+        metric: NonEmptyText,
+        better: Literal["higher", "lower"] = "higher",
+        budget: PositiveFloat,
+        unit: Literal["token", "sequence"] = "sequence",
+        window: PositiveInt = 5,
+    ) -> None:
+        super().__init__(metric=metric, better=better)
+        self.budget = budget
+        self.unit: Literal["token", "sequence"] = unit
+        self.window = window
+
+    def verdict(self, batch: TensorDict, value: float | None) -> str | None:
+        """Measure the KL of the step."""
+        del value
+        mask = batch["response_mask"]
+        kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, "k1").double()
+        count = mask.sum() if self.unit == "token" else mask.any(1).sum()
+        steps = [*self.state.get("kl", []), float(kl.sum() / count.clamp(min=1))]
+        self.state["kl"] = steps[-self.window :]
+        mean = sum(self.state["kl"]) / len(self.state["kl"])
+        record("early_stop/kl", mean)
+        if len(steps) < self.window or mean <= self.budget:
+            return None
+        return (
+            f"KL budget: {mean:.4g} nats a {self.unit} to the reference, over {self.window} steps; "
+            f"the budget is {self.budget:g}"
+        )

@@ -1,0 +1,61 @@
+"""Early stop at a plateau of a held-out metric."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText, NonNegativeFloat, PositiveInt
+from rlcomp.interfaces.early_stop import EarlyStop
+from rlcomp.metrics import record
+
+
+class Plateau(EarlyStop):
+    """Early stop: a held-out metric has not become better for ``patience`` evaluations.
+
+    With ``m_j`` the value of the j-th evaluation of the phase: ends after evaluation ``j`` if none
+    of the last ``patience`` was better by more than ``min_delta`` than the last one that was.
+
+    Records what :class:`EarlyStop` does, and ``early_stop/waited``: evaluations since then.
+
+    Args:
+        metric: the held-out metric, which also says what is best.
+        better: which values are better.
+        patience: evaluations.
+        min_delta: what counts as better, in units of the metric.
+
+    Source:
+        Prechelt 1998, "Early stopping - but when?", the class of criteria UP.
+    """
+
+    def __init__(
+        self,
+        *,
+        metric: NonEmptyText,
+        better: Literal["higher", "lower"] = "higher",
+        patience: PositiveInt = 3,
+        min_delta: NonNegativeFloat = 0.0,
+    ) -> None:
+        super().__init__(metric=metric, better=better)
+        self.patience = patience
+        self.min_delta = min_delta
+
+    def verdict(self, batch: TensorDict, value: float | None) -> str | None:
+        """Count the evaluations that brought nothing."""
+        del batch
+        if value is None:
+            return None
+        if self.beats(value, self.state.get("mark"), by=self.min_delta):
+            self.state |= {"mark": value, "waited": 0}
+        else:
+            self.state["waited"] += 1
+        waited = self.state["waited"]
+        record("early_stop/waited", waited)
+        if waited < self.patience:
+            return None
+        by = f" by more than {self.min_delta:g}" if self.min_delta else ""
+        return (
+            f"plateau: {self.metric} was not {self.better} than {self.state['mark']:.4g}{by} in "
+            f"{waited} evaluations"
+        )

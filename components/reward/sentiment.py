@@ -1,0 +1,41 @@
+"""Lexicon sentiment reward (VADER)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcomp.errors import require
+from rlcomp.interfaces.reward import TextReward
+
+
+class Sentiment(TextReward):
+    """Sentiment of the response by a lexicon (VADER).
+
+    ``R = s / sqrt(s^2 + 15)`` in (-1, 1), ``s`` the sum of the valences of its words, -4 to 4 each,
+    after VADER's rules for negation, degree, capitals and exclamation marks. 0 for a text without a
+    word of the lexicon. Positive counts as correct.
+
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``sentiment``.
+
+    Raises:
+        MissingExtra: vaderSentiment is not installed (extra ``sentiment``).
+
+    Source:
+        Hutto & Gilbert 2014, ICWSM; as an objective beside length: He et al. 2025,
+        arXiv:2508.07768.
+    """
+
+    name = "sentiment"
+
+    def __init__(self) -> None:
+        super().__init__()
+        vader: Any = require("vaderSentiment.vaderSentiment", "sentiment")
+        self.analyzer = vader.SentimentIntensityAnalyzer()
+
+    def score(self, prompt: str, response: str, answer: str) -> float:
+        """VADER's compound score of the response."""
+        return float(self.analyzer.polarity_scores(response)["compound"])
+
+    def is_correct(self, score: float) -> bool:
+        """Whether the response is positive."""
+        return score > 0

@@ -1,0 +1,45 @@
+"""The values of each objective before the update."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.metrics import record
+from rlcomp.pareto.objective_critic import ObjectiveCritic
+
+
+class ObjectiveValueEstimate(Component):
+    """Values of each objective before the update: for the advantages, and to clip the value loss.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
+
+    Writes ``objective_values`` and ``old_objective_values`` ``[B, T, K]``, in units of the rewards,
+    without gradient; 0 outside ``response_mask``.
+
+    Records ``value/mean/<objective>``.
+
+    Args:
+        critic: has a value for each objective.
+    """
+
+    keys = {
+        "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
+        "old_objective_values": ("B T K", "float", "objective_values before the update"),
+    }
+    reads = ("tokens", "attention_mask", "response_mask")
+    writes = ("objective_values", "old_objective_values")
+
+    def __init__(self, *, critic: ObjectiveCritic) -> None:
+        super().__init__()
+        self.critic = critic
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the values."""
+        with torch.no_grad():
+            values = self.critic.values(batch)
+        for k, name in enumerate(self.critic.names):
+            record(f"value/mean/{name}", values[..., k], where=batch["response_mask"])
+        batch["objective_values"], batch["old_objective_values"] = values, values.clone()
+        return batch

@@ -1,0 +1,49 @@
+"""Critic with a value for each objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from tensordict import TensorDict
+from transformers import PreTrainedModel
+
+from rlcomp.engine.engine import AUTO, Engine
+from rlcomp.keys import Key, OwnKey
+from rlcomp.model.critic import Critic
+from rlcomp.model.value_head import ValueHead
+from rlcomp.pareto.objectives import as_multi_objective
+
+
+class ObjectiveCritic(Critic):
+    """Separate critic with a value head for each objective on one backbone.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
+
+    Writes ``objective_values`` ``[B, T, K]``, in units of the rewards, in the order of ``names``.
+
+    Args:
+        model: a causal model of transformers, which is left as it is.
+        objectives: the stage that has several; gives their names.
+        engine: how the backbone is computed.
+
+    Raises:
+        ConfigError: there is one objective only.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
+    }
+    writes = ("objective_values",)
+
+    def __init__(
+        self, *, model: PreTrainedModel, objectives: object, engine: Engine = AUTO
+    ) -> None:
+        super().__init__(model=model, engine=engine)
+        self.names = as_multi_objective(objectives, "take value=critic").names
+        self.value_head = ValueHead(model, objectives=len(self.names))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the values, with gradient where gradients are on."""
+        batch["objective_values"] = self.values(batch)
+        return batch

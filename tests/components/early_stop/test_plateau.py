@@ -1,0 +1,96 @@
+import pytest
+
+from components.early_stop.plateau import Plateau
+from rlcomp.errors import ConfigError
+from rlcomp.testing import check_component
+
+NAME = "evaluation/sampled"
+
+
+def ends(steps):
+    return [step["ended"] is not None for step in steps]
+
+
+def test_it_keeps_the_contract():
+    check_component(Plateau(metric=NAME))
+
+
+def test_it_ends_after_so_many_evaluations_without_a_better_one(play_steps):
+    part = Plateau(metric=NAME, patience=2)
+
+    # Steps without an evaluation do not count; equal is not better.
+    steps = play_steps(part, {NAME: [0.5, None, 0.4, 0.6, 0.6, None, 0.59]})
+
+    assert ends(steps) == [False] * 6 + [True]
+    assert steps[-1]["ended"] == (
+        "plateau: evaluation/sampled was not higher than 0.6 in 2 evaluations"
+    )
+    assert [step.get("early_stop/waited") for step in steps] == [0, None, 1, 0, 1, None, 2]
+    assert [step["early_stop/best"] for step in steps] == [0.5, 0.5, 0.5, 0.6, 0.6, 0.6, 0.6]
+
+
+def test_the_best_step_is_kept_the_first_of_equal_ones(play_steps):
+    steps = play_steps(Plateau(metric=NAME, patience=9), {NAME: [0.5, 0.4, 0.6, 0.6, 0.7]})
+
+    told = {"metric": NAME, "better": "higher"}
+    assert [step["best"] for step in steps] == [
+        {**told, "value": 0.5},
+        None,
+        {**told, "value": 0.6},
+        None,
+        {**told, "value": 0.7},
+    ]
+
+
+def test_lower_may_be_better(play_steps):
+    steps = play_steps(Plateau(metric=NAME, better="lower", patience=1), {NAME: [3.0, 2.0, 2.5]})
+
+    assert ends(steps) == [False, False, True]
+    assert steps[1]["best"] == {"metric": NAME, "better": "lower", "value": 2.0}
+    assert "was not lower than 2 in 1" in steps[2]["ended"]
+
+
+def test_small_steps_are_no_news_but_the_best_is_the_best(play_steps):
+    # 0.5, then .08 and .16 above it: only the last is more than 0.1 better than 0.5.
+    part = Plateau(metric=NAME, patience=3, min_delta=0.1)
+
+    steps = play_steps(part, {NAME: [0.5, 0.58, 0.66, 0.7]})
+
+    assert [step["early_stop/waited"] for step in steps] == [0, 1, 0, 1]
+    assert [step["best"]["value"] for step in steps] == [0.5, 0.58, 0.66, 0.7]
+
+
+def test_what_is_not_finite_was_not_measured(play_steps):
+    steps = play_steps(Plateau(metric=NAME, patience=1), {NAME: [float("nan"), 0.5]})
+
+    assert ends(steps) == [False, False]
+    assert [step.get("early_stop/best") for step in steps] == [None, 0.5]
+
+
+def test_a_phase_that_begins_knows_nothing_of_the_one_before(play_steps):
+    part = Plateau(metric=NAME, patience=1)
+    play_steps(part, {NAME: [0.9]})
+
+    part.begin_phase()
+
+    assert ends(play_steps(part, {NAME: [0.1]})) == [False]
+
+
+def test_it_goes_on_where_it_was_saved(play_steps):
+    part, other = Plateau(metric=NAME, patience=2), Plateau(metric=NAME, patience=2)
+    play_steps(part, {NAME: [0.5, 0.4]})
+
+    other.load_run_state(part.run_state())
+
+    assert ends(play_steps(other, {NAME: [0.3]})) == [True]
+
+
+def test_a_mistyped_metric_is_told_when_the_others_are_measured(play_steps):
+    part = Plateau(metric="evaluation/sampeld")
+
+    told = (
+        "early_stop.metric is 'evaluation/sampeld', but this step measured evaluation/sampled; "
+        "did you mean 'evaluation/sampled'"
+    )
+    with pytest.raises(ConfigError, match=told):
+        play_steps(part, {NAME: [None, 0.5]})

@@ -1,0 +1,80 @@
+"""A critic with a value for each objective, and its estimate."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.value.per_objective import ObjectiveValueEstimate
+from rlcomp.engine.engine import Engine
+from rlcomp.errors import ConfigError
+from rlcomp.metrics import recording
+from rlcomp.model.critic import Critic
+from rlcomp.pareto.objective_critic import ObjectiveCritic
+from rlcomp.run.stages import Nothing
+from rlcomp.testing import example_batch, tiny_model
+from rlcomp.text.tokenizer import character_tokenizer
+
+KEYS = ("tokens", "attention_mask", "response_mask")
+
+
+class Two(Nothing):
+    """A stage of two objectives."""
+
+    names = ("a", "b")
+
+    def __init__(self):
+        super().__init__()
+        self.aggregated = torch.nn.Parameter(torch.ones(()))
+
+    def per_objective(self, batch: TensorDict) -> TensorDict:
+        raise NotImplementedError
+
+
+def model():
+    return tiny_model(character_tokenizer(characters="abcdef"))
+
+
+@pytest.mark.parametrize("engine", [Engine(forward="packed"), Engine(forward="transformers")])
+def test_each_column_is_what_a_critic_of_that_head_says(engine):
+    base = model()
+    critic = ObjectiveCritic(model=base, objectives=Two(), engine=engine)
+    weight = torch.randn(critic.value_head.weight.shape)
+    with torch.no_grad():
+        critic.value_head.weight.copy_(weight)
+        critic.value_head.bias.copy_(torch.tensor([0.5, -2.0]))
+
+    values = critic(example_batch(KEYS))["objective_values"]
+
+    for k, bias in enumerate((0.5, -2.0)):
+        single = Critic(model=base, engine=engine)
+        with torch.no_grad():
+            single.value_head.weight.copy_(weight[:, k])
+            single.value_head.bias.fill_(bias)
+        torch.testing.assert_close(values[..., k], single(example_batch(KEYS))["value"])
+
+
+def test_it_starts_at_0_and_holds_no_part_of_the_objectives():
+    critic = ObjectiveCritic(model=model(), objectives=Two())
+
+    assert not critic(example_batch(KEYS))["objective_values"].any()
+    assert critic.value_head.bias.shape == (2,)
+    assert not [name for name, _ in critic.named_parameters() if "aggregated" in name]
+
+
+def test_one_objective_is_sent_to_the_plain_critic():
+    with pytest.raises(ConfigError, match="take value=critic"):
+        ObjectiveCritic(model=model(), objectives=Nothing())
+
+
+def test_the_estimate_is_kept_twice_and_recorded_by_name():
+    critic = ObjectiveCritic(model=model(), objectives=Two())
+    with torch.no_grad():
+        critic.value_head.bias.copy_(torch.tensor([0.25, -1.0]))
+
+    with recording() as ledger:
+        batch = ObjectiveValueEstimate(critic=critic)(example_batch(KEYS))
+
+    assert ledger.means() == {"value/mean/a": 0.25, "value/mean/b": -1.0}
+    assert torch.equal(batch["objective_values"], batch["old_objective_values"])
+    assert batch["objective_values"].data_ptr() != batch["old_objective_values"].data_ptr()
+    assert not batch["objective_values"].requires_grad
