@@ -33,8 +33,11 @@ def measures(run):
             np.array([row.get(name, np.nan) for row in rows]) for name in GAME
         )
         return 1 - right, 1 - all_right - all_wrong
-    right = np.array([row["reward/correct"] for row in rows])
-    return 1 - right, 1 - np.array([row["advantage/zero_fraction"] for row in rows])
+    right, settled = (
+        np.array([row.get(name, np.nan) for row in rows])
+        for name in ("reward/correct", "advantage/zero_fraction")
+    )
+    return 1 - right, 1 - settled
 
 
 def cell(values):

@@ -71,7 +71,9 @@ def bytes_of(policy, token):
 
 
 def test_what_is_not_one_token_cannot_be_ruled_out(policy):
-    with pytest.raises(ConfigError, match="never names 'to be', which is not one token"):
+    with pytest.raises(
+        ConfigError, match="suppressed_tokens names 'to be', which is not one token"
+    ):
         NextTokenEvaluator(policy=policy, task=Held(), suppressed_tokens=["to be"])
 
 
