@@ -112,7 +112,7 @@ def _one_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     token = tokenizer.get_vocab().get(text)
     if token is None:
         raise ConfigError(
-            f"NextTokenEvaluator: suppressed_tokens names {text!r}, which is not one token of the tokenizer: "
-            "leave it out, or write it as the tokenizer does"
+            f"NextTokenEvaluator: suppressed_tokens names {text!r}, which is not one token of the "
+            "tokenizer: leave it out, or write it as the tokenizer does"
         )
     return int(token)
