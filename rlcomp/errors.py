@@ -113,8 +113,9 @@ def exit_refused(what: str) -> Iterator[None]:
         yield
     except SystemExit as error:
         frames = traceback.extract_tb(error.__traceback__)
-        # exit() is a function of Python's own.
-        last = [frame for frame in frames if "_sitebuiltins" not in frame.filename][-1]
+        # exit() is a function of Python's own, and W&B puts one in the place of sys.exit.
+        hooks = ("_sitebuiltins", "exit_hooks")
+        last = [frame for frame in frames if not any(h in frame.filename for h in hooks)][-1]
         raise UserError(
             f"{what} ends the process (SystemExit: {error.code!r}, {last.filename}, line "
             f"{last.lineno}): raise an error there instead"

@@ -38,6 +38,7 @@ def test_every_config_travels_inside_the_wheel(wheel):
     assert inside == {name.replace("\\", "/") for name in shipped}
 
 
+@pytest.mark.slow
 def test_the_demo_starts_from_the_installed_wheel(wheel, tmp_path):
     site = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target"]

@@ -37,7 +37,7 @@ def json_line(values: Mapping[str, object]) -> str:
 
     Examples:
         >>> json_line({"reward": float("nan"), "parts": [1.0, float("inf")]})
-        '{"reward": null, "parts": [1.0, null]}\\n'
+        '{"reward": null, "parts": [1.0, null]}\n'
     """
     return json.dumps(finite(values)) + "\n"
 

@@ -234,7 +234,7 @@ def test_a_users_own_options_are_offered_when_one_is_mistyped(rlcomp, own_parts,
 
 
 def wait_for(condition, process):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300  # of a machine that does much else
     while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "too slow"

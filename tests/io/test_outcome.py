@@ -51,6 +51,7 @@ def test_where_no_directory_could_be_made_nothing_is_written(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.slow
 def test_a_job_that_breaks_leaves_the_others_running(rlcomp, tmp_path, monkeypatch, capsys):
     from rlcomp.run import launch
 

@@ -196,6 +196,7 @@ def test_the_users_wandb_mode_wins(nobody, monkeypatch):
     assert WandB._mode() == "disabled"
 
 
+@pytest.mark.slow
 def test_wandb_offline_keeps_a_run_with_its_sweep_and_says_how_to_upload_it(nobody, capsys):
     # The one test with the real thing: no key, no network.
     wandb = pytest.importorskip("wandb")

@@ -27,6 +27,7 @@ EMBEDDING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [TEXT, EMBEDDING], ids=["text_prefix", "embedding"])
 def test_a_run_continued_in_the_middle_is_bit_identical(play, bits, continued, tmp_path, words):
     whole = play(tmp_path / "whole", *words)

@@ -48,6 +48,7 @@ def head(play, tmp_path_factory):
 
 
 # Steps 1 to 3 warm the policy up, with a critic 4 and 5 the critic, and then both learn.
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "step"), [("critic", 3), ("critic", 4), ("critic", 7)])
 def test_a_run_with_a_critic_is_continued_bit_identically(
     bits, continued, tmp_path, critic, kind, step
@@ -57,6 +58,7 @@ def test_a_run_with_a_critic_is_continued_bit_identically(
     assert bits(again) == bits(critic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "step"), [("head", 3), ("head", 5)])
 def test_a_run_with_a_value_head_is_continued_bit_identically(
     bits, continued, tmp_path, head, kind, step

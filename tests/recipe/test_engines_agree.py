@@ -40,6 +40,7 @@ def play(directory, *overrides):
     return rows, [row["response"] for row in read_lines(directory / "samples.jsonl")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_has_the_same_metrics_and_answers_in_both_forward_passes(tmp_path, kind):
     ours, answers = play(tmp_path / "ours", "engine.forward=packed", *KINDS[kind])

@@ -54,6 +54,7 @@ def rl_steps(directory):
     return [row for row in map(json.loads, lines) if row.get("phase") == "rl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["dapo", "ppo", "remax"])
 def test_a_recipe_runs_with_objectives_and_logs_each(rlcomp, tmp_path, recipe):
     group = "group_size=4" if recipe == "dapo" else "group_size=1"

@@ -26,6 +26,7 @@ def plan(*overrides):
     return plan_of(compose_config([*overrides, "directory=x"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_objectives_can_be_added_and_are_evaluated(recipe):
     made = plan(f"recipe={recipe}", "+objective=[brevity,format]", *GIVEN.get(recipe, []))
@@ -39,6 +40,7 @@ def test_objectives_can_be_added_and_are_evaluated(recipe):
     assert any("evaluation" in phase.every for phase in made.phases.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_each_objective_alone_is_evaluated(name):
     more = ["objectives.parts.learned.path=x"] if name == "learned" else []

@@ -18,6 +18,7 @@ TINY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ["pama", "chebyshev", "random"])
 def test_a_run_continued_in_the_middle_is_bit_identical(
     play, bits, continued, tmp_path, aggregator

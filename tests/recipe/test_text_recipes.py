@@ -67,6 +67,7 @@ def test_reading_makes_the_next_token_likelier(base):
     assert nats[0] < 6.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ROWS)
 def test_a_recipe_runs_and_resumes_bit_identically(base, tmp_path, recipe, bits, metrics):
     words = (f"recipe={recipe}", f"base={base}", *TINY, ROWS[recipe])

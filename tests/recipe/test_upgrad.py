@@ -17,6 +17,7 @@ from rlcomp.wiring.resolve import plan_of
 SMALL = ["recipe=upgrad", "model.hidden_size=16", "model.intermediate_size=16"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", [[], ["learner.aggregator.row_norm=ema"]])
 def test_a_run_continued_in_the_middle_is_bit_identical(
     play, bits, continued, tmp_path, aggregator
@@ -29,6 +30,7 @@ def test_a_run_continued_in_the_middle_is_bit_identical(
 
 
 # cvxpy's, on the programme that torchjd writes.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:You are solving a parameterized problem")
 @pytest.mark.parametrize(
     "aggregator", ["mgda", "pcgrad", "cagrad", "nash_mtl", "linear", "pama", "imtl_g"]

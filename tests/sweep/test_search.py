@@ -79,6 +79,7 @@ def test_the_direction_is_what_was_asked_for(search, capsys):
     assert f"best trial {worst['trial']}:" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_same_seed_searches_the_same_points_and_guided_ones_come_closer(search):
     trials = search(peak, RATE, n_trials=40)
 

@@ -169,6 +169,7 @@ def play(folder, name, *overrides):
     ]
 
 
+@pytest.mark.slow
 def test_a_run_plays_the_game_and_is_resumed_exactly(tmp_path):
     whole = play(tmp_path, "whole")
 

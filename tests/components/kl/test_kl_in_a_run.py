@@ -23,6 +23,7 @@ def rl_rows(play, metrics, tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "metric"),
     [
@@ -63,6 +64,7 @@ def test_while_the_policy_is_the_reference_no_price_moves(rl_rows, controller):
     assert [row["kl/coef"] for row in rows] == [0.1] * 3
 
 
+@pytest.mark.slow
 def test_a_run_with_everything_that_moves_is_resumed_exactly(rl_rows, tmp_path):
     moving = [
         "kl=in_loss",
