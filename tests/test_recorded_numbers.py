@@ -18,6 +18,9 @@ from components.advantage.difficulty_weighted import DifficultyWeighted
 from components.advantage.gae import GAE
 from components.advantage.greedy_baseline import GreedyBaseline
 from components.advantage.group_mean import GroupMean
+from components.advantage.maxrl import MaxRL
+from components.advantage.pass_at_k import PassAtK
+from components.advantage.pass_at_k_training import PassAtKTraining
 from components.advantage.vapo import VAPO
 from components.advantage.vtrace import VTrace
 from components.filter.overlong import Overlong
@@ -41,9 +44,13 @@ from components.loss.trust_region.bapo import Bapo
 from components.loss.trust_region.cispo import Cispo
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.clip_cov import ClipCov
+from components.loss.trust_region.dppo import Dppo
 from components.loss.trust_region.dual_clip import DualClip
+from components.loss.trust_region.gmpo import Gmpo
 from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.kl_penalty import KLPenalty
+from components.loss.trust_region.m2po import M2po
+from components.loss.trust_region.vespo import Vespo
 from components.loss.value import ValueLoss
 from components.loss.weight.divergence import DivergenceFilter
 from components.loss.weight.geometric import GeometricFilter
@@ -165,6 +172,50 @@ PINNED = [
             "ratio_ceiling": 1.6,
             "positive_share": 2.0 / 7.3,
             "search_steps": 1,
+        },
+    ),
+    # log r: above 0.5, A > 0: that of 4; below -0.4, A < 0: those of twice 0.6.
+    (
+        REGION + "gmpo.py",
+        Gmpo(clip_low=0.4, clip_high=0.5),
+        {},
+        {"clip_fraction_high": 1 / 9, "clip_fraction_low": 2 / 9},
+    ),
+    # pi_old = e^-2 = 0.135, so D = 0.135 |r - 1|, above 0.04 for |r - 1| > 0.296: up with A > 0
+    # 1.5, 4; down with A < 0 0.6, 0.7, 0.6. The |r - 1| sum to 7.8.
+    (
+        REGION + "dppo.py",
+        Dppo(divergence="tv", delta=0.04),
+        ON_POLICY,
+        {
+            "clip_fraction_high": 2 / 9,
+            "clip_fraction_low": 3 / 9,
+            "divergence": math.exp(-2) * 7.8 / 9,
+        },
+    ),
+    # A > 0 above 1: 1.5, 4; A < 0 below 1: 0.6, 0.9, 0.7, 0.6, of (log r)^2 0.164, 1.92, 0.261,
+    # 0.011, 0.127, 0.261. All six have mean 0.46; without 4, 0.165.
+    (
+        REGION + "m2po.py",
+        M2po(tau=0.2),
+        {},
+        {
+            "selected_fraction": 1 / 9,
+            "second_moment": sum(math.log(r) ** 2 for r in (1.5, 4, 0.6, 0.9, 0.7, 0.6)) / 6,
+            "second_moment_kept": sum(math.log(r) ** 2 for r in (1.5, 0.6, 0.9, 0.7, 0.6)) / 5,
+        },
+    ),
+    # r^2 e^(3 - 3r) in row 0, of A > 0; r^3 e^(2 - 2r) elsewhere.
+    (
+        REGION + "vespo.py",
+        Vespo(),
+        {},
+        {
+            "weight": sum(
+                [r**2 * math.exp(3 - 3 * r) for r in RATIOS[:3]]
+                + [r**3 * math.exp(2 - 2 * r) for r in RATIOS[3:]]
+            )
+            / 9
         },
     ),
     (RATIO + "token.py", TokenRatio(), ON_POLICY, {"mean": sum(RATIOS) / 9, "approx_kl": K3}),
@@ -345,6 +396,17 @@ PINNED = [
         ONE_INVALID,
         {"group_accuracy": 2 / 3},
     ),
+    # A group of one; 3, 2.4, 0.6 over their mean of 2, less 1: 0.5, 0.2, -0.7.
+    (ADVANTAGE + "maxrl.py", MaxRL(), {"reward": column(1, 3, 2.4, 0.6)}, {"positive": 0.7 / 2}),
+    # Best of all: 0.2 of one response, 1 of three. Best of two: 1, 1, 0.5, none of the one.
+    (
+        ADVANTAGE + "pass_at_k.py",
+        PassAtK(k=None),
+        {"reward": column(0.2, 1, 0, 0.5)},
+        {"best_of_k": 3.2 / 4},
+    ),
+    (ADVANTAGE + "pass_at_k.py", PassAtK(k=2), {}, {"best_of_k": 2.5 / 3}),
+    (ADVANTAGE + "pass_at_k_training.py", PassAtKTraining(k=2), {}, {"best_of_k": 2.5 / 3}),
     ("components/filter/overlong.py", Overlong(), {}, {"overlong_fraction": 3 / 4}),
     (
         "components/filter/zero_variance.py",
