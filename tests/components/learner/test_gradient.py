@@ -38,7 +38,7 @@ class Table(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         self.asked_for.append(asked("entropy"))
         batch["log_probs"] = masked(self.weight[batch["tokens"]], batch["response_mask"])
-        batch["entropy"] = torch.ones_like(batch["log_probs"])
+        batch["entropy"] = batch["tokens"].double() + 1
         return batch
 
 
@@ -304,7 +304,8 @@ def test_the_entropy_of_the_response_is_recorded():
     with recording() as ledger:
         learner(Table())(batch())
 
-    assert ledger.means()["policy/entropy"] == 1.0
+    # Of tokens 1, 1, 2 and 3 one more each.
+    assert ledger.means()["policy/entropy"] == 11 / 4
     assert ledger.counts["policy/entropy"] == 4
 
 
