@@ -234,18 +234,22 @@ def test_a_foreign_loss_with_its_own_model_is_trained():
 
     class AsScalar(torch.nn.Module):
         in_keys = ["reward"]
-        out_keys = ["loss_x"]
+        out_keys = ["loss_x", "largest"]
 
         def __init__(self) -> None:
             super().__init__()
             self.linear = linear
 
         def forward(self, rows):
-            return TensorDict({"loss_x": linear(rows["reward"][:, None]).mean()}, batch_size=[])
+            loss, largest = linear(rows["reward"][:, None]).mean(), rows["reward"].max()
+            return TensorDict({"loss_x": loss, "largest": largest}, batch_size=[])
 
     rows = TensorDict({"reward": torch.tensor([1.0, 3.0])}, batch_size=[2])
-    learner(None, {"theirs": AsScalar()})(rows)
+    with recording() as ledger:
+        learner(None, {"theirs": AsScalar()})(rows)
 
+    assert ledger.means()["theirs/largest"] == 3.0
+    assert ledger.means()["loss/theirs"] == pytest.approx(2 * before)
     assert linear.weight.item() == pytest.approx(before - 2.0)  # mean of the rewards
 
 
