@@ -25,6 +25,7 @@ from components.shaping.soft_overlong import SoftOverlong
 from rlcomp.interfaces.reward import write_reward
 
 ONE_INVALID = {"reward_valid": [True, False, True, True]}
+ROW_1_EMPTY = {"response_mask": (True,) * 3 + (False,) + (True,) * 5}
 ADVANTAGE = "components/advantage/"
 
 
@@ -54,15 +55,19 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         ONE_INVALID,
         {"mean": 1.5 / 3, "correct": 2 / 3, "invalid_fraction": 1 / 4},
     ),
-    # A group of one; 1, 0, 0.5 less 0.5. Two rows of four are 0, but six tokens of nine.
+    # A group of one; 1, 0, 0.5 less 0.5. Two rows of four are 0, but six tokens of nine. With row 1
+    # empty, two of three.
     (
         "rlcomp/interfaces/advantage.py",
         GroupMean(),
         {},
-        {
-            "abs": of_rows(0, 0.5, 0.5, 0),
-            "zero_fraction": 2 / 4,
-        },
+        {"abs": of_rows(0, 0.5, 0.5, 0), "zero_fraction": 2 / 4},
+    ),
+    (
+        "rlcomp/interfaces/advantage.py",
+        GroupMean(),
+        ROW_1_EMPTY,
+        {"abs": 2 * 0.5 / 8, "zero_fraction": 2 / 3},
     ),
     # The return less 0.5, without row 1.
     (
@@ -84,14 +89,14 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         ONE_INVALID,
         {"rho_capped": 2 / 8},
     ),
-    # Baselines 0.25 and 0.95, leads 0.75 and 0.
+    # Baselines 0.25 and 0.95, of a group of three and of one; leads 0.75 and 0.
     (
         ADVANTAGE + "greedy_baseline.py",
         GreedyBaseline(),
         {
-            "reward": [1, 0.25, 0.95, 0.95],
+            "reward": [1, 0.25, 0.25, 0.95],
             "greedy": [False, True, False, True],
-            "group_id": [6, 6, 2, 2],
+            "group_id": [6, 6, 6, 2],
         },
         {"baseline": 0.6, "abs": 0.375, "zero_fraction": 0.5},
     ),
@@ -136,7 +141,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
             advantage=GroupMean(), aggregator=Linear(weights={"a": 1.0, "b": 0.5}), scale="running"
         ),
         {
-            "response_mask": (True,) * 3 + (False,) + (True,) * 5,
+            **ROW_1_EMPTY,
             "rewards": {"a": [0, 4, 0, 0], "b": [math.nan, 3, 0, 6]},
         },
         {
