@@ -291,17 +291,17 @@ def test_without_rows_refill_wants_what_the_first_round_had_before_it_was_filter
 
 
 def test_refill_records_what_became_of_the_rows_it_made():
-    rounds = Judged([1, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0])
+    rounds = Judged([1, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 1])
 
     with recording() as ledger:
         Refill(stages=[rounds, Mixed()])(empty_batch())
 
-    # 12 rows made, 6 kept; the filter dropped all of nothing, half, and none of four rows.
+    # 12 rows made, 4 kept; the filter dropped half of the first round, all, and half again.
     assert ledger.means() == pytest.approx(
         {
             "refill/tries": 3.0,
-            "refill/kept_fraction": 6 / 12,
-            "filter/even_fraction": (0.5 + 1.0 + 0.0) / 3,
+            "refill/kept_fraction": 4 / 12,
+            "filter/even_fraction": (0.5 + 1.0 + 0.5) / 3,
         }
     )
 

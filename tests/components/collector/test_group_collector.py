@@ -1,3 +1,4 @@
+import pytest
 import torch
 from tensordict import TensorDict
 
@@ -104,11 +105,14 @@ def test_the_next_batch_is_another_draw_and_the_same_again_from_the_same_state()
     assert decode_texts(made(prompts())["response"]) == decode_texts(first["response"])
 
 
-def test_tokens_and_lengths_are_recorded():
-    with recording() as ledger:
-        batch = collector()(prompts())
+def test_tokens_and_lengths_are_recorded(scripted):
+    made = collector()
+    scripted(made.policy, {"1+2=": ["3", "33", "3333"], "7=": ["7"]})
 
-    tokens = float(batch["response_mask"].sum())
-    assert ledger.means()["rollout/tokens"] == tokens
-    assert ledger.means()["rollout/length"] == tokens / 6
-    assert ledger.means()["rollout/truncated"] == batch["truncated"].double().mean().item()
+    with recording() as ledger:
+        made(prompts())
+
+    # With EOS 2, 3, of 5 the first 4, and three times 2.
+    assert ledger.means() == pytest.approx(
+        {"rollout/tokens": 15.0, "rollout/length": 15 / 6, "rollout/truncated": 1 / 6}
+    )

@@ -1,4 +1,5 @@
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -63,6 +64,25 @@ def test_only_ended_episodes_are_recorded():
     mean = sum(lengths) / len(lengths)
     expected = {"episode/return": mean, "episode/length": mean, "collector/frames": 120.0}
     assert ledger.means() == pytest.approx(expected)
+
+
+def test_of_the_steps_that_end_an_episode_the_mean_is_recorded():
+    # Two copies, three steps; three episodes end.
+    after = {
+        "episode_reward": torch.tensor([[2.0, 5.0, 0.5], [1.0, 9.0, 2.5]]),
+        "step_count": torch.tensor([[1, 4, 1], [3, 1, 2]]),
+        "done": torch.tensor([[0, 1, 0], [1, 0, 1]]).bool(),
+    }
+    collector = make(num_steps=3)
+    rollout = TensorDict({"next": TensorDict(after, batch_size=[2, 3])}, batch_size=[2, 3])
+    collector.collector = SimpleNamespace(next=lambda: rollout)
+
+    with recording() as ledger:
+        collected(collector)
+
+    assert ledger.means() == pytest.approx(
+        {"episode/return": 8.5 / 3, "episode/length": 9 / 3, "collector/frames": 6.0}
+    )
 
 
 def test_without_an_ended_episode_no_return_is_recorded():

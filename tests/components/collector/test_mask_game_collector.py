@@ -109,6 +109,23 @@ def test_tokens_and_lengths_of_both_roles_are_recorded(played):
     assert means["rollout/truncated"] == 0
 
 
+def test_words_are_those_of_the_masks_in_use_and_what_is_cut_off_is_recorded(scripted):
+    policy = make_policy()
+    answers = {
+        f"{CAT}<mask>": [r"\mask{cat}", r"\mask{the cat}"],
+        "the [mask] sat on the mat.<think>": PREDICTED,
+        "[mask] sat on the mat.<think>": [r"</think>\boxed{the cat}"],
+    }
+    scripted(policy, answers)
+
+    with recording() as ledger:
+        game(policy, largest_share=0.5)(paragraphs(CAT))
+
+    # One word and two; of 2 + 3 + 3 rows the last three would need 24 tokens of 20.
+    assert ledger.means()["mask_game/words"] == 1.5
+    assert ledger.means()["rollout/truncated"] == 3 / 8
+
+
 @pytest.mark.parametrize(
     ("response", "problem"),
     [

@@ -57,6 +57,18 @@ def test_longer_episodes_count_with_the_rewards_so_far():
     assert measured(evaluation(follow, max_steps=30)) == 30.0
 
 
+def test_the_mean_over_the_copies_is_recorded(monkeypatch):
+    right = rule(lambda seen: torch.ones(seen.shape[:-1], dtype=torch.int64))
+    episodes = evaluation(right, num_envs=3)
+    reward = torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0], [64.0, 1.0, 1.0]])
+    done = torch.tensor([[0, 1, 0], [0, 0, 0], [1, 0, 1]]).bool()
+    played = {"next": {"reward": reward[..., None], "done": done[..., None]}}
+    monkeypatch.setattr(episodes.environment, "rollout", lambda *_, **__: played)
+
+    # 1 + 2; 8 + 16 + 32; 64.
+    assert measured(episodes) == pytest.approx(123 / 3)
+
+
 def test_every_evaluation_has_the_same_starts():
     right = rule(lambda seen: torch.ones(seen.shape[:-1], dtype=torch.int64))
     episodes = evaluation(right)

@@ -121,3 +121,25 @@ def test_direct_is_the_share_of_positions_whose_likeliest_token_is_the_true_one(
 
     assert ledger.means()["easy/direct"] == (right + 1) / 4
     assert recorded(policy)["evaluation/direct"] == right / 4
+
+
+def test_direct_is_the_share_with_wilson_s_interval(policy):
+    table = policy.tokenizer
+    likeliest = [table.decode([int(logits_of(policy, c).argmax())]) for c, _ in Held.rows]
+    easy = next(index for index, text in enumerate(likeliest) if "\ufffd" not in text)
+
+    class OneRight(Held):
+        def example(self, index):
+            wrong = "a" if likeliest[index] == "o" else "o"
+            text = likeliest[index] if index == easy else wrong
+            return Example(f"{self.rows[index][0]}<think>", text, "", answer_ends=(len(text),))
+
+    with recording() as ledger:
+        NextTokenEvaluator(policy=policy, task=OneRight(), name="one")()
+
+    # Wilson, n = 4, z = 1.96, p = 1/4: (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) over
+    # 1 + z^2 / n = (0.73018 -+ 0.64081) / 1.96036.
+    means = ledger.means()
+    assert means["one/direct"] == 0.25
+    assert means["one/direct_low"] == pytest.approx(0.04559, abs=1e-5)
+    assert means["one/direct_high"] == pytest.approx(0.69936, abs=1e-5)

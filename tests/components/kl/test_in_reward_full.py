@@ -1,11 +1,13 @@
 from functools import partial
 
+import pytest
 import torch
 
 from components.kl.in_reward_full import KLInRewardFull
 from components.kl_controller.fixed import FixedKL
 from components.reference.frozen_full import FrozenFull
 from rlcomp.engine.decoding import Decoding
+from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
 
@@ -31,7 +33,8 @@ def test_the_reward_pays_the_kl_of_the_whole_distribution():
     batch["reward"] = torch.ones(len(batch))
 
     shaper = KLInRewardFull(policy=policy, controller=FixedKL(kl_coef=0.1))
-    reward = shaper(batch.copy())["reward"]
+    with recording() as ledger:
+        reward = shaper(batch.copy())["reward"]
 
     with torch.no_grad():
         own, ref = policy.log_distribution(batch), batch["ref_log_distribution"]
@@ -43,6 +46,10 @@ def test_the_reward_pays_the_kl_of_the_whole_distribution():
         )
     torch.testing.assert_close(reward, wanted, atol=1e-5, rtol=0)
     assert bool((reward < 1).all())
+    tokens = len(batch["response_mask"].nonzero())
+    assert ledger.means()["kl/in_reward"] == pytest.approx(
+        float((1 - wanted).sum()) / 0.1 / tokens, abs=1e-4
+    )
 
 
 def test_at_the_reference_itself_the_reward_is_whole():

@@ -38,7 +38,7 @@ class Table(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         self.asked_for.append(asked("entropy"))
         batch["log_probs"] = masked(self.weight[batch["tokens"]], batch["response_mask"])
-        batch["entropy"] = torch.ones_like(batch["log_probs"])
+        batch["entropy"] = batch["tokens"].double() + 1
         return batch
 
 
@@ -234,18 +234,22 @@ def test_a_foreign_loss_with_its_own_model_is_trained():
 
     class AsScalar(torch.nn.Module):
         in_keys = ["reward"]
-        out_keys = ["loss_x"]
+        out_keys = ["loss_x", "largest"]
 
         def __init__(self) -> None:
             super().__init__()
             self.linear = linear
 
         def forward(self, rows):
-            return TensorDict({"loss_x": linear(rows["reward"][:, None]).mean()}, batch_size=[])
+            loss, largest = linear(rows["reward"][:, None]).mean(), rows["reward"].max()
+            return TensorDict({"loss_x": loss, "largest": largest}, batch_size=[])
 
     rows = TensorDict({"reward": torch.tensor([1.0, 3.0])}, batch_size=[2])
-    learner(None, {"theirs": AsScalar()})(rows)
+    with recording() as ledger:
+        learner(None, {"theirs": AsScalar()})(rows)
 
+    assert ledger.means()["theirs/largest"] == 3.0
+    assert ledger.means()["loss/theirs"] == pytest.approx(2 * before)
     assert linear.weight.item() == pytest.approx(before - 2.0)  # mean of the rewards
 
 
@@ -304,7 +308,8 @@ def test_the_entropy_of_the_response_is_recorded():
     with recording() as ledger:
         learner(Table())(batch())
 
-    assert ledger.means()["policy/entropy"] == 1.0
+    # Of tokens 1, 1, 2 and 3 one more each.
+    assert ledger.means()["policy/entropy"] == 11 / 4
     assert ledger.counts["policy/entropy"] == 4
 
 

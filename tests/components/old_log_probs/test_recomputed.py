@@ -5,6 +5,7 @@ from components.old_log_probs.recomputed import Recomputed
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
+from rlcomp.text.rows import encode_rows
 
 
 def rollout(policy):
@@ -37,13 +38,15 @@ def test_it_is_the_policy_as_it_is_now_without_gradient():
 
 def test_how_far_the_sampler_was_off_is_recorded():
     policy = tiny_policy()
-    batch = rollout(policy)
-    batch["rollout_log_probs"] = batch["rollout_log_probs"] + 0.25
+    batch = encode_rows(policy.tokenizer, ["1+", "23"], ["123", "4"])
+    # Off by 0.5 in the first row, of 4 tokens with EOS, and by -0.2 in the second, of 2.
+    off = torch.tensor([[0.5], [-0.2]])
+    batch["rollout_log_probs"] = policy.log_probs(batch).detach() + off
 
     with recording() as ledger:
         Recomputed(policy=policy)(batch)
 
-    assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(0.25, abs=1e-5)
+    assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(2.4 / 6, abs=1e-5)
 
 
 def test_without_rollouts_there_is_no_distance_to_record():

@@ -9,6 +9,7 @@ from rlcomp.engine.logprob import squared_probs
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
+from rlcomp.text.rows import encode_rows
 
 
 def rollout(policy):
@@ -36,15 +37,23 @@ def test_the_second_moment_is_that_of_the_distribution_that_samples():
 def test_on_policy_the_log_probs_are_those_the_sampler_recorded():
     policy = tiny_policy()
     batch = rollout(policy)
-    batch["rollout_log_probs"] = batch["rollout_log_probs"] + 0.25
+
+    result = RecomputedMoments(policy=policy)(batch)
+
+    torch.testing.assert_close(result["old_log_probs"], batch["rollout_log_probs"])
+
+
+def test_how_far_the_sampler_was_off_is_recorded():
+    policy = tiny_policy()
+    batch = encode_rows(policy.tokenizer, ["1+", "23"], ["123", "4"])
+    # Off by 0.5 in the first row, of 4 tokens with EOS, and by -0.2 in the second, of 2.
+    off = torch.tensor([[0.5], [-0.2]])
+    batch["rollout_log_probs"] = policy.log_probs(batch).detach() + off
 
     with recording() as ledger:
-        result = RecomputedMoments(policy=policy)(batch)
+        RecomputedMoments(policy=policy)(batch)
 
-    mask = batch["response_mask"]
-    gap = (batch["rollout_log_probs"] - result["old_log_probs"])[mask]
-    torch.testing.assert_close(gap, torch.full_like(gap, 0.25))
-    assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(0.25, abs=1e-5)
+    assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(2.4 / 6, abs=1e-5)
 
 
 def test_a_large_batch_is_read_in_pieces_without_gradient(monkeypatch):

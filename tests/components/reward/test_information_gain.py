@@ -249,12 +249,16 @@ def test_what_the_policy_was_asked_is_the_context_where_it_differs_from_the_prom
 
 def test_a_row_that_the_context_cannot_hold_is_not_valid():
     # ab<think> is 9 tokens, the thought with its end 10 or 18, the target 1: 20 and 28.
-    reward = InformationGain(policy=make_policy(context_length=20))
+    policy = make_policy(context_length=20)
 
-    batch = reward(answered(["so</think>", "so and so</think>"]))
+    with recording() as ledger:
+        batch = InformationGain(policy=policy)(answered(["so</think>", "so and so</think>"]))
 
     assert batch["reward_valid"].tolist() == [True, False]
     assert batch["reward"][1].item() == batch["rewards", "information_gain"][1].item() == 0.0
+    behind = log_prob(policy.model, "ab<think>so</think>", "x")
+    assert ledger.means()["reward/with_thought"] == pytest.approx(behind, abs=1e-4)
+    assert ledger.counts["reward/with_thought"] == ledger.counts["reward/without_thought"] == 1
 
 
 def test_a_prompt_that_starts_no_thought_is_refused():

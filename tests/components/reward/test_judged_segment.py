@@ -38,14 +38,16 @@ def test_the_last_box_behind_the_thought_is_judged():
 
 
 def test_the_judge_s_score_is_the_reward():
-    # Of 2 and 3 words 2 are shared, 4 / 5; of 1 and 3 none.
+    # Of 2 and 3 words 2 are shared, 4 / 5; of 1 and 3 none; one without a box.
+    responses = [r"</think>\boxed{cat the}", r"</think>\boxed{dog}", "</think>cat"]
     with recording() as ledger:
-        batch = segment(Overlap())(answered(r"</think>\boxed{cat the}", r"</think>\boxed{dog}"))
+        batch = segment(Overlap())(answered(*responses))
 
-    assert batch["reward"].tolist() == pytest.approx([0.8, 0.0])
+    assert batch["reward"].tolist() == pytest.approx([0.8, 0.0, 0.0])
     assert batch["rewards", "judged_segment"].equal(batch["reward"])
-    assert batch["reward_valid"].tolist() == [True, True]
-    assert ledger.means()["reward/mean"] == pytest.approx(0.4)
+    assert batch["reward_valid"].tolist() == [True] * 3
+    assert ledger.means()["reward/mean"] == pytest.approx(0.8 / 3)
+    assert ledger.means()["reward/answered"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(("correct_from", "right"), [(0.5, True), (0.81, False)])

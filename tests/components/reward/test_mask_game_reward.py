@@ -198,17 +198,33 @@ def test_a_batch_of_unusable_proposals_earns_nothing_and_is_learnt_from():
 
 
 def test_the_curriculum_is_recorded():
-    # p = 0, 1/8, 4/8, 1; their rewards 0, 7/8, 4/8, 0.
+    # p = 0, 1/8, 4/8, 1, 1; their rewards 0, 7/8, 4/8, 0, 0.
     with recording() as ledger:
-        MaskGameReward(tokenizer=TOKENIZER)(game(unusable=2))
+        MaskGameReward(tokenizer=TOKENIZER)(game(successes=(0, 1, 4, 8, 8), unusable=2))
 
-    means = ledger.means()
-    assert means["mask_game/accuracy"] == pytest.approx(13 / 32)
-    assert means["mask_game/all_wrong"] == means["mask_game/all_right"] == 0.25
-    assert means["mask_game/difficulty"] == pytest.approx(11 / 32)
-    assert means["reward/correct"] == pytest.approx(13 / 32)
-    # 11/8 of the generator's six rows and 13 of the predictor's 32.
-    assert means["reward/mean"] == pytest.approx((11 / 8 + 13) / 38)
+    assert ledger.means() == pytest.approx(
+        {
+            "mask_game/accuracy": 21 / 40,
+            "mask_game/all_wrong": 1 / 5,
+            "mask_game/all_right": 2 / 5,
+            "mask_game/difficulty": 11 / 8 / 5,
+            "reward/correct": 21 / 40,
+            # 11/8 of the generator's seven rows and 21 of the predictor's 40.
+            "reward/mean": (11 / 8 + 21) / 47,
+            "reward/invalid_fraction": 0.0,
+        }
+    )
+
+
+def test_the_share_of_generators_without_their_predictors_is_recorded():
+    # The first mask has lost its two predictors; the second, solved once of two, earns 1/2.
+    whole = game(successes=(1, 1), attempts=2)
+
+    with recording() as ledger:
+        MaskGameReward(tokenizer=TOKENIZER)(whole[whole["group_id"] != 1])
+
+    assert ledger.means()["reward/invalid_fraction"] == 1 / 4
+    assert ledger.means()["reward/mean"] == pytest.approx((0.5 + 1 + 0) / 3)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4))

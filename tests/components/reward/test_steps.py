@@ -76,6 +76,18 @@ def test_the_outcome_stays_apart_and_the_mean_step_is_a_named_part():
     assert ledger.means()["reward/steps"] == 2.25
 
 
+def test_steps_of_rows_that_cannot_be_judged_are_not_recorded():
+    # 3 and 4 of the first row; the second has no step that was judged.
+    tokenizer = character_tokenizer(characters="?abc;")
+
+    with recording() as ledger:
+        steps(tokenizer, lambda response: None if response == "c" else float(len(response)))(
+            answered(tokenizer, ["ab;c", "c"])
+        )
+
+    assert ledger.means()["reward/steps"] == 3.5
+
+
 def test_a_step_of_reward_0_ends_a_step_and_one_that_cannot_be_judged_does_not():
     tokenizer = character_tokenizer(characters="?abc;")
 

@@ -53,14 +53,15 @@ def test_it_stays_when_the_critic_learns():
 
 def test_the_mean_over_response_tokens_is_recorded():
     critic = make_critic(Critic)
-    with torch.no_grad():
-        critic.value_head.weight.zero_()
-        critic.value_head.bias.fill_(0.25)
+    batch = example_batch(KEYS)
 
     with recording() as ledger:
-        ValueEstimate(critic=critic)(example_batch(KEYS))
+        value = ValueEstimate(critic=critic)(batch)["value"]
 
-    assert ledger.means()["value/mean"] == pytest.approx(0.25)
+    places = batch["response_mask"].nonzero().tolist()
+    assert 1 < len(places) < value.numel()
+    by_hand = sum(float(value[row, token]) for row, token in places) / len(places)
+    assert ledger.means()["value/mean"] == pytest.approx(by_hand, abs=1e-6)
 
 
 def learned(kind, shift):

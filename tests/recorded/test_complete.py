@@ -1,0 +1,205 @@
+"""Every number a component records is pinned by hand: on the ragged batch, or beside the component.
+
+A number is pinned if its test fails when another mask, sign, share, unit or mean is recorded.
+"""
+
+import ast
+import runpy
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = "tests/components/"
+GAME = TESTS + "collector/test_mask_game_collector.py::"
+CUT_OFF = GAME + "test_words_are_those_of_the_masks_in_use_and_what_is_cut_off_is_recorded"
+ROLES = GAME + "test_tokens_and_lengths_of_both_roles_are_recorded"
+PROPOSALS = GAME + "test_what_became_of_the_proposals_is_recorded"
+GROUP = TESTS + "collector/test_group_collector.py::test_tokens_and_lengths_are_recorded"
+ENDED = TESTS + "collector/test_gymnasium.py::"
+ENDED += "test_of_the_steps_that_end_an_episode_the_mean_is_recorded"
+ACCURACY = TESTS + "evaluator/test_accuracy.py::"
+NEXT_TOKEN = TESTS + "evaluator/test_next_token.py::"
+DIRECT = NEXT_TOKEN + "test_direct_is_the_share_with_wilson_s_interval"
+OBJECTIVES = TESTS + "evaluator/test_objectives.py::"
+GRID = OBJECTIVES + "test_a_conditioned_policy_is_asked_for_a_grid_of_preferences"
+LEARNER = TESTS + "learner/test_gradient.py::"
+SEVERAL = TESTS + "objectives/test_several.py::"
+SEVERAL += "test_metrics_are_those_of_the_rows_that_have_the_objective"
+GAIN = TESTS + "reward/test_information_gain.py::"
+GAIN += "test_a_row_that_the_context_cannot_hold_is_not_valid"
+CURRICULUM = TESTS + "reward/test_mask_game_reward.py::test_the_curriculum_is_recorded"
+PREFIX = TESTS + "reward/test_prefix_match.py::"
+PREFIX += "test_it_records_how_many_answered_and_how_far_they_saw"
+BAND = TESTS + "sampler/test_curriculum.py::"
+BAND += "test_prompts_of_the_band_come_first_and_all_others_are_new"
+WEIGHED = "tests/pareto/test_aggregator.py::test_what_was_weighed_is_recorded_where_it_was"
+REFILL = "tests/run/test_stages.py::test_refill_records_what_became_of_the_rows_it_made"
+GAP = "test_how_far_the_sampler_was_off_is_recorded"
+DISTANCE = "test_distance_is_recorded_over_response_tokens"
+
+# By module: which test pins which of its metrics.
+BESIDE = {
+    "components/collector/delayed.py": {
+        "rollout/staleness": TESTS + "collector/test_delayed.py::test_the_staleness_is_recorded",
+    },
+    "components/collector/group.py": {
+        "rollout/length": GROUP,
+        "rollout/tokens": GROUP,
+        "rollout/truncated": GROUP,
+    },
+    "components/collector/gymnasium.py": {
+        "collector/frames": ENDED,
+        "episode/length": ENDED,
+        "episode/return": ENDED,
+    },
+    "components/collector/mask_game.py": {
+        "mask_game/*": PROPOSALS,
+        "mask_game/valid_fraction": PROPOSALS,
+        "mask_game/words": CUT_OFF,
+        "rollout/length": ROLES,
+        "rollout/tokens": ROLES,
+        "rollout/truncated": CUT_OFF,
+    },
+    "components/evaluator/accuracy.py": {
+        "*/*": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+        "*/*_high": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
+        "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
+        "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+    },
+    "components/evaluator/episodes.py": {
+        "evaluation/return": TESTS
+        + "evaluator/test_episodes.py::test_the_mean_over_the_copies_is_recorded",
+    },
+    "components/evaluator/next_token.py": {
+        "*/direct": DIRECT,
+        "*/direct_high": DIRECT,
+        "*/direct_low": DIRECT,
+        "*/nats": NEXT_TOKEN + "test_nats_are_those_of_the_first_byte_after_the_bare_context",
+    },
+    "components/evaluator/objectives.py": {
+        "evaluation/hypervolume": GRID,
+        "evaluation/response/*": GRID,
+        "evaluation/return/*@*": GRID,
+    },
+    "components/filter/thought_only.py": {
+        "filter/answer_fraction": TESTS
+        + "filter/test_thought_only.py::test_the_share_of_tokens_taken_out_is_recorded",
+    },
+    "components/kl/in_reward_full.py": {
+        "kl/in_reward": TESTS
+        + "kl/test_in_reward_full.py::test_the_reward_pays_the_kl_of_the_whole_distribution",
+    },
+    "components/learner/gradient.py": {
+        "*/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
+        "*/grad_norm": LEARNER + "test_the_gradient_is_scaled_down_to_its_largest_norm",
+        "*/lr": LEARNER + "test_the_schedule_multiplies_the_learning_rate",
+        "loss/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
+        "policy/entropy": LEARNER + "test_the_entropy_of_the_response_is_recorded",
+    },
+    "components/learner/per_objective.py": {
+        "pareto/jacobian_mib": TESTS + "learner/test_per_objective.py::"
+        "test_adapters_are_compared_on_packed_rows_and_the_base_gets_no_gradient",
+    },
+    "components/loss/kl_full.py": {
+        "kl/in_loss": TESTS + "loss/test_kl_full.py::test_two_tokens_by_hand",
+    },
+    "components/objectives/several.py": {"reward/*": SEVERAL, "reward/weighted": SEVERAL},
+    "components/old_log_probs/recomputed.py": {
+        "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed.py::{GAP}",
+    },
+    "components/old_log_probs/recomputed_moments.py": {
+        "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed_moments.py::{GAP}",
+    },
+    "components/reference/adapter_off.py": {
+        "kl/reference": TESTS + f"reference/test_adapter_off.py::{DISTANCE}",
+    },
+    "components/reference/frozen.py": {
+        "kl/reference": TESTS + f"reference/test_frozen.py::{DISTANCE}",
+    },
+    "components/reward/information_gain.py": {
+        "reward/with_thought": GAIN,
+        "reward/without_thought": GAIN,
+    },
+    "components/reward/judged_segment.py": {
+        "reward/answered": TESTS
+        + "reward/test_judged_segment.py::test_the_judge_s_score_is_the_reward",
+    },
+    "components/reward/mask_game.py": {
+        "mask_game/accuracy": CURRICULUM,
+        "mask_game/all_right": CURRICULUM,
+        "mask_game/all_wrong": CURRICULUM,
+        "mask_game/difficulty": CURRICULUM,
+        "reward/correct": CURRICULUM,
+        "reward/invalid_fraction": TESTS + "reward/test_mask_game_reward.py::"
+        "test_the_share_of_generators_without_their_predictors_is_recorded",
+        "reward/mean": TESTS + "reward/test_mask_game_reward.py::"
+        "test_the_share_of_generators_without_their_predictors_is_recorded",
+    },
+    "components/reward/prefix_match.py": {
+        "reward/answered": PREFIX,
+        "reward/matched_tokens": PREFIX,
+    },
+    "components/reward/steps.py": {
+        "reward/steps": TESTS + "reward/test_steps.py::"
+        "test_steps_of_rows_that_cannot_be_judged_are_not_recorded",
+    },
+    "components/reward/weighted_sum.py": {
+        "reward/*": TESTS
+        + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
+    },
+    "components/sampler/curriculum.py": {"curriculum/in_band": BAND, "curriculum/tried": BAND},
+    "components/sampler/pools.py": {
+        "pools/*": TESTS + "sampler/test_pools.py::test_the_share_of_a_task_is_drawn_and_recorded",
+    },
+    "components/value/estimate.py": {
+        "value/mean": TESTS
+        + "value/test_estimate.py::test_the_mean_over_response_tokens_is_recorded",
+    },
+    "rlcomp/pareto/aggregator.py": {
+        "pareto/*/conflict/*": WEIGHED,
+        "pareto/*/gap": WEIGHED,
+        "pareto/*/return/*": WEIGHED,
+        "pareto/*/weight/*": WEIGHED,
+        "pareto/*/worst_cosine": WEIGHED,
+    },
+    "rlcomp/pareto/conditioning.py": {
+        "preference/*": TESTS + "conditioning/test_text_prefix.py::test_mean_weights_are_recorded",
+    },
+    "rlcomp/run/stages.py": {"refill/kept_fraction": REFILL, "refill/tries": REFILL},
+}
+
+
+def test_every_number_is_pinned_once(metrics_of):
+    pinned = {
+        (file, metric)
+        for file, _, _, numbers in tables()
+        for metric in metrics_of(file)
+        if any(fnmatch(name, metric.split("/", 1)[1]) for name in numbers)
+    }
+    beside = {(file, metric) for file, tests in BESIDE.items() for metric in tests}
+    folders = ["components/**", "rlcomp/interfaces", "rlcomp/pareto", "rlcomp/run"]
+    files = [path for folder in folders for path in ROOT.glob(f"{folder}/*.py")]
+    names = [path.relative_to(ROOT).as_posix() for path in files]
+    recorded = {(name, metric) for name in names for metric in metrics_of(name)}
+
+    assert recorded - pinned - beside == set(), "pin it by hand: in a table PINNED, or in BESIDE"
+    assert pinned & beside == set(), "it is in a table PINNED: take it out of BESIDE"
+    assert beside <= recorded, "nobody records it: take it out of BESIDE"
+
+
+@pytest.mark.parametrize("test", sorted({t for tests in BESIDE.values() for t in tests.values()}))
+def test_what_is_pinned_beside_a_component_has_its_test(test):
+    file, name = test.split("::")
+
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+
+    assert name in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def tables():
+    """The rows of all tables PINNED of this folder."""
+    for path in Path(__file__).parent.glob("test_*.py"):
+        if path != Path(__file__):
+            yield from runpy.run_path(str(path))["PINNED"]
