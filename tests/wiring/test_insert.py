@@ -114,6 +114,10 @@ ONE_OF = "must be one of {after: stage}, {before: stage}, {around: [first, last]
         ),
         ({"x": {"after": 3}}, "phases.main.insert.x.after is 3: must be the name of a stage"),
         (
+            {"g": {"around": ["a", 3]}},
+            "phases.main.insert.g.around is ['a', 3]: must be [first, last], two names of stages",
+        ),
+        (
             {"group": {"around": ["a"]}},
             "phases.main.insert.group.around is ['a']: must be [first, last], two names of stages",
         ),

@@ -50,6 +50,13 @@ def test_lower_may_be_better(play_steps):
     assert "was not lower than 2 in 1" in steps[2]["ended"]
 
 
+def test_an_equal_value_is_no_better_where_lower_is(play_steps):
+    steps = play_steps(Plateau(metric=NAME, better="lower", patience=1), {NAME: [3.0, 3.0]})
+
+    assert ends(steps) == [False, True]
+    assert steps[1]["best"] is None
+
+
 def test_small_steps_are_no_news_but_the_best_is_the_best(play_steps):
     # 0.5, then .08 and .16 above it: only the last is more than 0.1 better than 0.5.
     part = Plateau(metric=NAME, patience=3, min_delta=0.1)
