@@ -113,6 +113,11 @@ def test_a_contradiction_is_refused_by_name(key, literal, told):
         ("test_bad", ("B W", "uint8", "x", {"pad": 256}), r"from 0 to 255 \(uint8\)"),
         ("test_bad", ("B T", "bool", "x", {"pad": 2}), r"from 0 to 1 \(bool\)"),
         ("test_bad", ("B T", "int64", "x", {"pad": 2**63}), "pad .*: must be a whole number"),
+        (
+            "test_bad",
+            ("B T", "int64", "x", {"pad": -(2**63) - 1}),
+            "pad .*: must be a whole number",
+        ),
         ("test_bad", ("B T", "int64", "x", {"pad": True}), "pad True: must be a whole number"),
         ("test_bad", ("B", "nested", "x", {"pad": 1}), "pad 1: must be left out: nested"),
         ("test_bad", ("B", "float", "x", {"offset": "ids"}), "offset 'ids': must be .* int64 only"),

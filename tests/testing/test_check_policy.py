@@ -71,6 +71,19 @@ class OutsideToo(LanguageModel):
         return torch.where(batch["response_mask"], found, -1.0)
 
 
+class Improper(LanguageModel):
+    """Log-probs of random weights lie around -3: of these some lie between 0 and 1."""
+
+    def generate(self, prompts, **how):
+        rows = super().generate(prompts, **how)
+        raised = rows["rollout_log_probs"] + 2.6 * rows["response_mask"]
+        return rows.set("rollout_log_probs", raised)
+
+    def log_probs(self, batch, weights=None, *, decoding=None):
+        found = super().log_probs(batch, weights, decoding=decoding)
+        return found + 2.6 * batch["response_mask"]
+
+
 class Detached(LanguageModel):
     def forward(self, batch):
         batch = super().forward(batch)
@@ -125,6 +138,7 @@ BROKEN = {
     DrawsAll: "a suppressed token is not drawn",
     Hotter: "log_probs are what sampling recorded",
     OutsideToo: "log_probs are 0 outside the response",
+    Improper: "no log-prob is above 0",
     Detached: "its log_probs have a gradient",
     NoEntropy: "as a stage it writes log_probs and entropy",
     NegativeEntropy: "no entropy is below 0",

@@ -229,6 +229,15 @@ class Target(Left, Right, Self): pass
     assert (found.reads, found.fresh) == (("reward",), True)
 
 
+def test_modules_that_import_a_name_from_one_another_end(declared, tmp_path):
+    for own, other in (("hostile_here", "hostile_there"), ("hostile_there", "hostile_here")):
+        (tmp_path / f"{own}.py").write_text(f"from {other} import Lost\n")
+
+    found = declared("from hostile_here import Lost\nclass Target(Lost): reads = ('reward',)\n")
+
+    assert found.reads == ("reward",)
+
+
 def test_a_ladder_of_diamonds_takes_no_time(declared):
     steps = "".join(
         f"class L{n}(T{n}): pass\nclass R{n}(T{n}): pass\nclass T{n + 1}(L{n}, R{n}): pass\n"
