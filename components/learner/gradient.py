@@ -101,13 +101,7 @@ class Learner(Component):
         self.trained = [parameter for _, parameter in named]
         self.optimizer = optimizer(named)
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
-        self.wanted = {key for loss in losses.values() for key in loss.in_keys}
-        self.wanted |= {
-            key
-            for part in self.losses.modules()
-            if isinstance(part, Component)
-            for key in (*part.in_keys, *(part.renames.get(key, key) for key in part.optional))
-        }
+        self.wanted = _wanted(losses)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Take ``epochs * num_minibatches`` optimiser steps."""
@@ -270,6 +264,15 @@ def _check_losses(losses: dict[str, TensorDictModuleBase]) -> None:
             )
         if known is not None:
             raise ConfigError(f"learner.losses.{name} is a {type(loss).__name__}: {known}")
+
+
+def _wanted(losses: dict[str, TensorDictModuleBase]) -> set[str]:
+    """The keys that the losses and their parts read, or would."""
+    wanted = {key for loss in losses.values() for key in loss.in_keys}
+    for part in (part for loss in losses.values() for part in loss.modules()):
+        if isinstance(part, Component):
+            wanted |= {*part.in_keys, *(part.renames.get(key, key) for key in part.optional)}
+    return wanted
 
 
 def _check_micro_batches(
