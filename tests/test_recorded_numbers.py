@@ -18,6 +18,8 @@ from components.advantage.difficulty_weighted import DifficultyWeighted
 from components.advantage.gae import GAE
 from components.advantage.greedy_baseline import GreedyBaseline
 from components.advantage.group_mean import GroupMean
+from components.advantage.length_weighted import LengthWeighted
+from components.advantage.noon import Noon
 from components.advantage.vapo import VAPO
 from components.advantage.vtrace import VTrace
 from components.filter.overlong import Overlong
@@ -52,6 +54,7 @@ from components.loss.weight.off_policy_mask import OffPolicyMask
 from components.loss.weight.overlong import OverlongMask
 from components.loss.weight.top_entropy import TopEntropy
 from components.loss.weight.truncated import TruncatedWeight
+from components.shaping.length_penalty import LengthPenalty
 from components.shaping.soft_overlong import SoftOverlong
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.reward import write_reward
@@ -337,6 +340,22 @@ PINNED = [
             "group_id": torch.tensor([6, 6, 2, 2]),
         },
         {"baseline": 0.6, "abs": 0.375, "zero_fraction": 0.5},
+    ),
+    # Of the last three, of 1, 2 and 3 tokens, 2.5 / 6 instead of 1.5 / 3.
+    (
+        ADVANTAGE + "length_weighted.py",
+        LengthWeighted(),
+        {},
+        {"baseline_shift": 3 / 4 * (3 / 6 - 2.5 / 6)},
+    ),
+    # Leads 0, 0.5, -0.5 and 0.
+    (ADVANTAGE + "noon.py", Noon(advantage=GroupMean()), {}, {"dropped_negative": 2 / 9}),
+    # Of the valid right ones, 2 and 3 tokens long, z is -1 and 1.
+    (
+        "components/shaping/length_penalty.py",
+        LengthPenalty(weight=0.5, min_accuracy=0.0),
+        {**ONE_INVALID, "rewards": TensorDict({}, batch_size=[4])},
+        {"length_penalty_std": 0.5 * (1 / (1 + math.exp(-1)) - 1 / 2)},
     ),
     # Of the valid rows 0, 2, 3: accuracies 0, 1, 1.
     (
