@@ -11,10 +11,12 @@ from pathlib import Path
 from hydra import compose, initialize_config_dir
 from hydra.core.utils import setup_globals
 from omegaconf import OmegaConf
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"
 PAGE = Path(__file__).with_name("recipes.md")
+CLAIMS = yaml.safe_load(Path(__file__).with_name("mechanisms.yaml").read_text(encoding="utf-8"))
 
 # What makes a policy-optimisation method, in the order of the flow.
 SLOTS = (
@@ -62,6 +64,18 @@ command line: `rlcomp recipe=dapo advantage=leave_one_out loss/trust_region=dual
 Whether each of them learns is measured in [experiments/recipes](../experiments/recipes/README.md).
 
 | recipe | paper | parts | numbers set | tests |
+|---|---|---|---|---|
+"""
+
+MECHANISMS = """
+## Is the mechanism at work?
+
+What makes each of them that recipe, as a number of its own run: `rlcomp recipe=NAME`, seed 0, or,
+where the cell says so, a shorter run. It is the mean over the steps of the last phase unless it is
+a change or the last one. One run each: it says that a mechanism is at work, not what it is worth.
+Made from [mechanisms.yaml](mechanisms.yaml); tests hold small runs to the same bounds.
+
+| recipe | metric | found | must be | what it is |
 |---|---|---|---|---|
 """
 
@@ -169,7 +183,20 @@ def recipes_page() -> str:
         links = " ".join(f"[{Path(t).stem}](../{t})" for t in tests(chosen))
         config = f"[{name}](../conf/recipe/{name}.yaml)"
         rows.append(f"| {config} | {paper(name)} | {listed} | {numbers(name)} | {links} |")
-    return INTRODUCTION + "\n".join(rows) + "\n"
+    return INTRODUCTION + "\n".join(rows) + "\n" + MECHANISMS + "\n".join(mechanisms()) + "\n"
+
+
+def mechanisms() -> Iterator[str]:
+    """A row for each number that shows a mechanism."""
+    for name, claims in CLAIMS.items():
+        for claim in claims:
+            found = f"{claim['found']:.3g}" + (f" ({claim['run']})" if "run" in claim else "")
+            bounds = [f"{way} {claim[way]}" for way in ("above", "below") if way in claim]
+            of = f", {claim['of']}" if "of" in claim else ""
+            yield (
+                f"| `{name}` | `{claim['metric']}`{of} | {found} | {', '.join(bounds)} "
+                f"| {claim['shows']} |"
+            )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import runpy
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -176,3 +177,16 @@ def bits(metrics: Callable[[Path], list[dict[str, Any]]]) -> Callable[[Path], tu
         return metrics(directory), (directory / "samples.jsonl").read_text(), digests
 
     return read
+
+
+@pytest.fixture(scope="session")
+def at_work() -> Callable[[str, list[dict[str, Any]]], None]:
+    """``at_work(recipe, rows)``: what docs/mechanisms.yaml claims holds for these metrics."""
+    script = runpy.run_path(str(Path(__file__).resolve().parents[1] / "docs" / "mechanisms.py"))
+
+    def check(recipe: str, rows: list[dict[str, Any]]) -> None:
+        for claim in script["CLAIMS"][recipe]:
+            value = script["number"](claim, rows)
+            assert script["holds"](claim, value), f"{recipe}: {value} of {claim}"
+
+    return check

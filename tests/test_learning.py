@@ -53,10 +53,12 @@ def test_the_demo_learns_to_sort(rlcomp, tmp_path):
 
 
 @pytest.mark.slow
-def test_gsm8k_runs_from_a_file_to_logged_samples(rlcomp, tmp_path, shared_data):
+def test_gsm8k_runs_from_a_file_to_logged_samples(rlcomp, tmp_path, shared_data, at_work):
     path = shared_data / "math" / "gsm8k_train_2000.jsonl.gz"
 
     assert rlcomp("recipe=gsm8k", f"task.path={path}", f"directory={tmp_path}") == 0
 
-    assert len(read_lines(tmp_path / "metrics.jsonl")) == 25
+    rows = read_lines(tmp_path / "metrics.jsonl")
+    assert len(rows) == 25
+    at_work("gsm8k", rows)
     assert len(read_lines(tmp_path / "samples.jsonl")) == 8

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.group import length_weighted
+from rlcomp.functional.group import group_centred, length_weighted
 from rlcomp.interfaces.advantage import broadcast
+from rlcomp.metrics import record
 
 
 class LengthWeighted(Component):
@@ -16,7 +17,7 @@ class LengthWeighted(Component):
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
-    rewards.
+    rewards. Records how far the baseline is from the mean reward of the group, in reward units.
 
     Source:
         Hao et al. 2025, arXiv:2505.23585 (OPO).
@@ -29,8 +30,8 @@ class LengthWeighted(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        length = batch["response_mask"].sum(1)
-        advantage = length_weighted(
-            batch["reward"], length, batch["group_id"], batch["reward_valid"]
-        )
+        reward, group_id, valid = batch["reward"], batch["group_id"], batch["reward_valid"]
+        advantage = length_weighted(reward, batch["response_mask"].sum(1), group_id, valid)
+        shift = group_centred(reward, group_id, valid) - advantage
+        record("advantage/baseline_shift", shift.abs(), where=valid)
         return broadcast(batch, advantage)

@@ -6,6 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.interfaces.advantage import write_advantage
+from rlcomp.metrics import record
 
 
 class Noon(Component):
@@ -17,7 +18,8 @@ class Noon(Component):
     loss.
 
     Runs the estimator and overwrites its ``advantage`` ``[B, T]``; reads ``response_mask``
-    ``[B, T]``, and ``reward_valid`` ``[B]`` where it is there.
+    ``[B, T]``, and ``reward_valid`` ``[B]`` where it is there. Records the share of tokens whose
+    advantage was negative.
 
     Args:
         advantage: the estimator; another one: ``advantage@advantage.advantage=leave_one_out``.
@@ -38,4 +40,6 @@ class Noon(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the estimator, then clamp its advantage at 0 from below."""
         batch = self.advantage(batch)
+        negative = batch["advantage"] < 0
+        record("advantage/dropped_negative", negative, where=batch["response_mask"])
         return write_advantage(batch, batch["advantage"].clamp(min=0))

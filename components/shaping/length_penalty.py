@@ -8,6 +8,7 @@ from rlcomp.arguments import Fraction, Probability
 from rlcomp.component import Component
 from rlcomp.functional.length import solved_length_penalty
 from rlcomp.interfaces.shaping import response_length, write_shaped_reward
+from rlcomp.metrics import record
 
 
 class LengthPenalty(Component):
@@ -21,7 +22,8 @@ class LengthPenalty(Component):
 
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
     ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``length_penalty`` of
-    ``rewards`` (weighted).
+    ``rewards`` (weighted). Records the standard deviation of the penalty over correct responses: 0
+    where all of them have one length, and then nothing is preferred.
 
     Args:
         weight: the largest penalty, in reward units.
@@ -44,11 +46,10 @@ class LengthPenalty(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Add the penalty."""
         valid = batch["reward_valid"]
+        right = batch["correct"] & valid
         penalty = self.weight * solved_length_penalty(
-            response_length(batch),
-            batch["correct"] & valid,
-            batch["group_id"],
-            valid,
-            self.min_accuracy,
+            response_length(batch), right, batch["group_id"], valid, self.min_accuracy
         )
+        if right.any():
+            record("reward/length_penalty_std", penalty[right].std(correction=0))
         return write_shaped_reward(batch, "length_penalty", penalty, batch["reward"] + penalty)

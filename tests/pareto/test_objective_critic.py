@@ -69,12 +69,15 @@ def test_one_objective_is_sent_to_the_plain_critic():
 def test_the_estimate_is_kept_twice_and_recorded_by_name():
     critic = ObjectiveCritic(model=model(), objectives=Two())
     with torch.no_grad():
+        critic.value_head.weight.normal_()
         critic.value_head.bias.copy_(torch.tensor([0.25, -1.0]))
 
     with recording() as ledger:
         batch = ObjectiveValueEstimate(critic=critic)(example_batch(KEYS))
 
-    assert ledger.means() == {"value/mean/a": 0.25, "value/mean/b": -1.0}
+    mean = batch["objective_values"][batch["response_mask"]].mean(0).tolist()
+    assert ledger.means() == pytest.approx({"value/mean/a": mean[0], "value/mean/b": mean[1]})
+    assert mean != pytest.approx(batch["objective_values"].flatten(0, 1).mean(0).tolist())
     assert torch.equal(batch["objective_values"], batch["old_objective_values"])
     assert batch["objective_values"].data_ptr() != batch["old_objective_values"].data_ptr()
     assert not batch["objective_values"].requires_grad

@@ -130,7 +130,7 @@ def test_a_learner_without_a_collector_names_what_is_missing(tmp_path, rlcomp, c
 
 
 @pytest.mark.slow
-def test_cartpole_is_learned(metrics, tmp_path):
+def test_cartpole_is_learned(metrics, tmp_path, at_work):
     # Half of the recipe's steps.
     half = ("recipe=control_ppo", "phases.rl.steps=25", "phases.rl.every.evaluation=25")
     rows = metrics(play(tmp_path / "run", *half))
@@ -142,6 +142,7 @@ def test_cartpole_is_learned(metrics, tmp_path):
     returns = [row["episode/return"] for row in rows if "episode/return" in row]
     assert sum(returns[-10:]) / 10 >= 75
     assert rows[-1]["evaluation/return"] >= 195
+    at_work("control_ppo", rows)
     made = Builder(plan(tmp_path, *half)[1], seed=0).all()
     open_checkpoint(tmp_path / "run").restore(made)
     assert mean_return_in_gymnasium(made["actor"].module[0]) >= 195

@@ -29,6 +29,8 @@ TINY = (
 )
 ROWS = {name: "note_rows.batch_size=4" for name in ("rpt", "rlp", "quiet_star", "next_segment")}
 ROWS["pretrain_zero"] = "proposal_rows.batch_size=4"
+# Nothing is rewarded, or played, before a warm start has taught the form of an answer.
+FORMAL = ("next_segment", "pretrain_zero", "rpt")
 
 
 def launched(directory, *overrides):
@@ -57,7 +59,7 @@ def base(tmp_path_factory):
     )
 
 
-def test_reading_makes_the_next_token_likelier(base):
+def test_reading_makes_the_next_token_likelier(base, at_work):
     nats = [row["evaluation/nats"] for row in rows_of(base) if "evaluation/nats" in row]
 
     # 517 tokens, all equally likely at first: 6.2 nats. Over 10 runs (10 seeds, 3 engines) 6.17
@@ -65,11 +67,12 @@ def test_reading_makes_the_next_token_likelier(base):
     # 7.7 sd below. At learning rate 0 it is 0 less.
     assert nats[-1] < nats[0] - 0.03
     assert nats[0] < 6.3
+    at_work("pretrain", rows_of(base))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ROWS)
-def test_a_recipe_runs_and_resumes_bit_identically(base, tmp_path, recipe, bits, metrics):
+def test_a_recipe_runs_and_resumes_bit_identically(base, tmp_path, recipe, bits, metrics, at_work):
     words = (f"recipe={recipe}", f"base={base}", *TINY, ROWS[recipe])
     whole = launched(tmp_path / "whole", *words)
 
@@ -81,6 +84,19 @@ def test_a_recipe_runs_and_resumes_bit_identically(base, tmp_path, recipe, bits,
     assert metrics(again) == metrics(whole)
     assert bits(again) == bits(whole)
     assert "reward/mean" in rows_of(whole)[-1]
+    if recipe not in FORMAL:
+        at_work(recipe, rows_of(whole))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", FORMAL)
+def test_the_mechanism_is_at_work_once_the_form_is_known(base, tmp_path, recipe, at_work):
+    rows = ROWS[recipe].replace("=4", "=16")
+    longer = ("phases.warm_start.steps=150", "demonstrations.batch_size=16", rows)
+    more = ("prompts.batch_size=8", "group_size=4")
+    words = (f"recipe={recipe}", f"base={base}", *TINY, *longer, *more)
+
+    at_work(recipe, rows_of(launched(tmp_path, *words)))
 
 
 def test_another_loss_takes_one_word(base, tmp_path):

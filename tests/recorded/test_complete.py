@@ -32,6 +32,8 @@ GAIN += "test_a_row_that_the_context_cannot_hold_is_not_valid"
 CURRICULUM = TESTS + "reward/test_mask_game_reward.py::test_the_curriculum_is_recorded"
 PREFIX = TESTS + "reward/test_prefix_match.py::"
 PREFIX += "test_it_records_how_many_answered_and_how_far_they_saw"
+PLATEAU = TESTS + "early_stop/test_plateau.py::"
+PLATEAU += "test_it_ends_after_so_many_evaluations_without_a_better_one"
 BAND = TESTS + "sampler/test_curriculum.py::"
 BAND += "test_prompts_of_the_band_come_first_and_all_others_are_new"
 WEIGHED = "tests/pareto/test_aggregator.py::test_what_was_weighed_is_recorded_where_it_was"
@@ -152,6 +154,20 @@ BESIDE = {
     "components/sampler/curriculum.py": {"curriculum/in_band": BAND, "curriculum/tried": BAND},
     "components/sampler/pools.py": {
         "pools/*": TESTS + "sampler/test_pools.py::test_the_share_of_a_task_is_drawn_and_recorded",
+    },
+    "components/early_stop/alarm.py": {
+        "early_stop/alarm": TESTS + "early_stop/test_alarm.py::"
+        "test_it_ends_when_the_metric_was_outside_often_enough_in_a_row",
+    },
+    "components/early_stop/kl_budget.py": {
+        "early_stop/kl": TESTS + "early_stop/test_kl_budget.py::"
+        "test_it_ends_when_the_mean_of_the_window_is_above_the_budget",
+    },
+    "components/early_stop/plateau.py": {"early_stop/waited": PLATEAU},
+    "rlcomp/interfaces/early_stop.py": {"early_stop/best": PLATEAU},
+    "components/value/per_objective.py": {
+        "value/mean/*": "tests/pareto/test_objective_critic.py::"
+        "test_the_estimate_is_kept_twice_and_recorded_by_name",
     },
     "components/value/estimate.py": {
         "value/mean": TESTS

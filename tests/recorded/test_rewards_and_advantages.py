@@ -9,7 +9,9 @@ from components.advantage.difficulty_weighted import DifficultyWeighted
 from components.advantage.gae import GAE
 from components.advantage.greedy_baseline import GreedyBaseline
 from components.advantage.group_mean import GroupMean
+from components.advantage.length_weighted import LengthWeighted
 from components.advantage.maxrl import MaxRL
+from components.advantage.noon import Noon
 from components.advantage.optimal_token_baseline import OptimalTokenBaseline
 from components.advantage.pass_at_k import PassAtK
 from components.advantage.pass_at_k_training import PassAtKTraining
@@ -21,6 +23,7 @@ from components.filter.overlong import Overlong
 from components.filter.varied_groups import VariedGroups
 from components.filter.zero_variance import ZeroVariance
 from components.pareto.linear import Linear
+from components.shaping.length_penalty import LengthPenalty
 from components.shaping.soft_overlong import SoftOverlong
 from rlcomp.interfaces.reward import write_reward
 
@@ -68,6 +71,22 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         GroupMean(),
         ROW_1_EMPTY,
         {"abs": 2 * 0.5 / 8, "zero_fraction": 2 / 3},
+    ),
+    # Of the last three, of 1, 2 and 3 tokens, 2.5 / 6 instead of 1.5 / 3.
+    (
+        ADVANTAGE + "length_weighted.py",
+        LengthWeighted(),
+        {},
+        {"baseline_shift": 3 / 4 * (3 / 6 - 2.5 / 6)},
+    ),
+    # Leads 0, 0.5, -0.5 and 0.
+    (ADVANTAGE + "noon.py", Noon(advantage=GroupMean()), {}, {"dropped_negative": 2 / 9}),
+    # Of the valid right ones, 2 and 3 tokens long, z is -1 and 1.
+    (
+        "components/shaping/length_penalty.py",
+        LengthPenalty(weight=0.5, min_accuracy=0.0),
+        {**ONE_INVALID, "rewards": {}},
+        {"length_penalty_std": 0.5 * (1 / (1 + math.exp(-1)) - 1 / 2)},
     ),
     # The return less 0.5, without row 1.
     (

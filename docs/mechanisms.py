@@ -1,0 +1,46 @@
+"""What shows each recipe's mechanism, and its numbers in runs: ``python docs/mechanisms.py RUN...``
+
+A claim of ``mechanisms.yaml`` names a metric and where it must lie; tests hold small runs to them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import yaml
+
+from rlcomp.io.json_lines import read_lines
+
+Claim = dict[str, Any]
+CLAIMS: dict[str, list[Claim]] = yaml.safe_load(
+    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+)
+
+
+def number(claim: Claim, rows: list[dict[str, Any]]) -> float:
+    """The number of a claim in the metrics of a run; NaN where the run recorded none."""
+    of = claim.get("of", "mean")
+    # The warm start has neither policy nor rewards, but a change may begin there.
+    counted = [row for row in rows if row["phase"] == rows[-1]["phase"]] if of == "mean" else rows
+    found = [float(row[claim["metric"]]) for row in counted if claim["metric"] in row]
+    if not found:
+        return math.nan
+    return {"mean": mean(found), "last": found[-1], "change": found[-1] - found[0]}[of]
+
+
+def holds(claim: Claim, value: float) -> bool:
+    """Whether a number lies where the mechanism puts it; NaN never does."""
+    return claim.get("above", -math.inf) < value < claim.get("below", math.inf)
+
+
+if __name__ == "__main__":
+    for run in map(Path, sys.argv[1:]):
+        name = yaml.safe_load((run / "run.yaml").read_text(encoding="utf-8"))["choices"]["recipe"]
+        rows = read_lines(run / "metrics.jsonl")
+        for claim in CLAIMS[name]:
+            value = number(claim, rows)
+            print(f"{name} {claim['metric']} {value:.3g}{'' if holds(claim, value) else ' FAILS'}")
