@@ -5,17 +5,21 @@ BIN := $(VENV)/bin
 # Two threads on a busy machine can be slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint format check clean
+.PHONY: demo test test-all test-pages lint format check clean
 
 demo: $(VENV)/.run
 	$(BIN)/rlcomp
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not pages"
 
 # With the slow ones, and with branch coverage.
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not pages" --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+# Every command that a page names, and every benchmark, in its smallest form.
+test-pages: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m pages
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -295,7 +295,7 @@ def check_arguments(words):
 
 # Runs of one step have no fifths, and may have no finite front.
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
-@pytest.mark.slow
+@pytest.mark.pages
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_of_a_page_runs(page, commands, request):
     if lines := commands(page):
@@ -342,7 +342,7 @@ def test_every_script_of_an_experiment_stands_on_its_page(commands, snippets):
         assert str(file.relative_to(ROOT)) in " ".join(snippets(file.with_name("README.md")))
 
 
-@pytest.mark.slow
+@pytest.mark.pages
 @pytest.mark.parametrize("name", [name for name, words in SMALLEST.items() if words])
 def test_every_benchmark_runs(name, capfd, monkeypatch):
     words = [f"benchmarks/{name}", *SMALLEST[name].split()]
