@@ -214,7 +214,7 @@ def test_the_commands_of_the_makefile_stand_beside_it():
     for command in plain:
         if "pip install" in command and "--upgrade" not in command:
             assert command.removeprefix("python -m ") in README
-    assert next(line for line in plain if "--cov " in line) in README
+    assert next(line for line in plain if "not slow" in line) in README
 
 
 def test_the_extras_are_those_of_the_project():
