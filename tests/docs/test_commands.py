@@ -39,7 +39,7 @@ ALLOWED = {
     "python3 -m venv": "CI is installed by it",
     "pre-commit install": "it changes the clone; its hooks are those of make lint",
     "python -m pytest": "CI is that",
-    "python docs/mechanisms.py": "it reads whole runs; test_mechanisms.py holds small ones to the same",
+    "python docs/mechanisms.py": "it reads whole runs; test_mechanisms.py has its functions",
     "python docs/make_": "test_pages.py and test_recipes.py compare what they write",
     "python experiments/by_hand/sort_digits.py": "tests/test_by_hand.py runs it",
     "rlcomp rollout.group_size=1": "it is refused; test_readme.py has the message",
