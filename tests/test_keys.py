@@ -166,6 +166,14 @@ def test_step_keys_that_are_no_tuple_are_refused():
         type("Other", (Part,), {"step_keys": "reward"})
 
 
+@pytest.mark.parametrize("pad", [2**63 - 1, -(2**63)])
+def test_the_outermost_ids_may_pad(pad):
+    name = f"test_outermost_{pad < 0}"
+    declare_keys("a.Part", {name: ("B T", "int64", "x", {"pad": pad})})
+
+    assert lookup(name).pad == pad
+
+
 def test_padded_cells_name_no_id():
     assert Spec("B T", "int64", "x", offset="turns").fill == -1
     assert Spec("B T", "int64", "x", offset="turns", pad=0).fill == 0

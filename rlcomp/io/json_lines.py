@@ -17,7 +17,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     The last line may be cut off: the run may be writing it, or have been killed over it.
 
     Raises:
-        DataError: another line is no JSON.
+        DataError: another line is no JSON, or a line is no object.
     """
     if not path.is_file():
         return []
@@ -29,6 +29,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError as error:
             if number < len(lines):
                 raise DataError(f"{path}, line {number}: {error}; take the line out") from error
+            continue
+        if not isinstance(found[-1], dict):
+            told = f"{line[:60]} is no object ({{...}})"
+            raise DataError(f"{path}, line {number}: {told}; take the line out")
     return found
 
 

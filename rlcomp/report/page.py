@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlcomp.errors import require
 from rlcomp.io.json_lines import read_lines
+from rlcomp.report.ended import ended_words
 from rlcomp.report.figures import as_svg, colour_of, curves
 from rlcomp.report.front_figures import run_figure, sweep_figure
 from rlcomp.report.fronts import Fronts
@@ -15,7 +16,6 @@ from rlcomp.report.groups import Group
 from rlcomp.report.rollouts import Step, steps_of
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Estimate
-from rlcomp.report.summary import ended_words
 from rlcomp.report.tables import KINDS, Result, costs, placed
 
 

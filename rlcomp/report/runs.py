@@ -15,7 +15,7 @@ from rlcomp.errors import DataError, nearest
 from rlcomp.io.attempt import attempt_in
 from rlcomp.io.json_lines import read_lines
 from rlcomp.io.outcome import FAILURE, failure, running
-from rlcomp.io.tracking import ENDED
+from rlcomp.report.ended import ended_phases
 from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
 from rlcomp.wiring.compare import flat
 
@@ -137,7 +137,7 @@ def read_run(directory: Path) -> Run:
     rows = read_lines(directory / "metrics.jsonl")
     attempt = attempt_in(directory)
     config = attempt.config
-    ended = read_lines(directory / ENDED)
+    ended = ended_phases(directory)
     spared = sum(row["steps"] - row["step"] for row in ended)
     planned = None if config is None else sum(_phases(config, "steps")) - spared
     state, error = _ended(directory, int(rows[-1]["total"]) if rows else 0, planned)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.io.json_lines import read_lines
-from rlcomp.io.tracking import ENDED
+from rlcomp.report.ended import ended_phases, ended_words
 from rlcomp.report.front_figures import run_figure
 from rlcomp.report.points import objectives_of
 
@@ -34,7 +34,7 @@ def summarise(directory: str | Path) -> str:
     rows = read_lines(directory / "metrics.jsonl")
     if not rows:
         return f"{directory}: nothing was run"
-    parts = [_words(rows), *map(ended_words, read_lines(directory / ENDED))]
+    parts = [_words(rows), *map(ended_words, ended_phases(directory))]
     if _curve(rows, directory / "curve.png"):
         parts.append(f"learning curve: {directory / 'curve.png'}")
     parts += _front(rows, directory / "front.png")
@@ -64,23 +64,6 @@ def _words(rows: list[dict[str, Any]]) -> str:
             f"{first['evaluation/greedy']:.2f}, {last['evaluation/greedy']:.2f} now."
         )
     return text
-
-
-def ended_words(row: dict[str, Any]) -> str:
-    """An early end of a phase in words.
-
-    Examples:
-        >>> ended_words({"phase": "rl", "step": 6, "steps": 9, "reason": "enough", "best": None})
-        'Phase rl ended after step 6 of 9: enough.'
-    """
-    text = (
-        f"Phase {row['phase']} ended after step {row['step']} of {row['steps']}: {row['reason']}."
-    )
-    best = row["best"]
-    if best is None:
-        return text
-    text += f" Best: {best['metric']} {best['value']:.4g} after step {best['step']} of the phase"
-    return f"{text} ({best['better']} is better), in checkpoints/best."
 
 
 def _evaluated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -103,6 +103,14 @@ class NegativeEntropy(LanguageModel):
         return batch.set("entropy", -batch["entropy"])
 
 
+class OneNegativeEntropy(LanguageModel):
+    def forward(self, batch):
+        batch = super().forward(batch)
+        last = batch["response_mask"].nonzero()[-1]
+        entropy = batch["entropy"].index_put(tuple(last), torch.tensor(-1.0))
+        return batch.set("entropy", entropy)
+
+
 class OwnWeightsOnly(LanguageModel):
     def log_probs(self, batch, weights=None, *, decoding=None):
         return super().log_probs(batch, decoding=decoding)
@@ -142,6 +150,7 @@ BROKEN = {
     Detached: "its log_probs have a gradient",
     NoEntropy: "as a stage it writes log_probs and entropy",
     NegativeEntropy: "no entropy is below 0",
+    OneNegativeEntropy: "no entropy is below 0",
     OwnWeightsOnly: "other weights are used in place of its own",
     CopiesWeightsIn: "other weights leave its own alone",
     NeverUpdated: "updated counts one more",

@@ -67,6 +67,15 @@ def test_small_steps_are_no_news_but_the_best_is_the_best(play_steps):
     assert [step["best"]["value"] for step in steps] == [0.5, 0.58, 0.66, 0.7]
 
 
+def test_small_steps_down_are_no_news_where_lower_is_better(play_steps):
+    # 2 is 1 below 3, no more than min_delta; 1.5 is.
+    part = Plateau(metric=NAME, better="lower", patience=9, min_delta=1.0)
+
+    steps = play_steps(part, {NAME: [3.0, 2.0, 1.5, 2.0]})
+
+    assert [step["early_stop/waited"] for step in steps] == [0, 1, 0, 1]
+
+
 def test_what_is_not_finite_was_not_measured(play_steps):
     steps = play_steps(Plateau(metric=NAME, patience=1), {NAME: [float("nan"), 0.5]})
 

@@ -1,0 +1,40 @@
+"""What a run's ``ended.jsonl`` may hold: the file may be a stranger's."""
+
+import json
+
+import pytest
+
+from rlcomp.errors import DataError
+from rlcomp.report.ended import ended_phases
+from rlcomp.report.runs import read_run
+
+BEST = {"metric": "m", "better": "higher", "value": 1, "step": 1}
+ROW = {"phase": "rl", "step": 1, "steps": 2, "reason": "enough", "best": BEST}
+
+
+@pytest.mark.parametrize("row", [ROW, ROW | {"best": None}])
+def test_a_row_is_read(tmp_path, row):
+    (tmp_path / "ended.jsonl").write_text(json.dumps(row))
+
+    assert ended_phases(tmp_path) == [row]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [1, 2],
+        {"phase": "rl"},
+        ROW | {"steps": "2"},
+        ROW | {"step": True},
+        ROW | {"reason": None},
+        ROW | {"best": "m"},
+        ROW | {"best": BEST | {"value": "1"}},
+    ],
+)
+def test_anything_else_is_one_line_that_names_the_file(tmp_path, row):
+    (tmp_path / "ended.jsonl").write_text(json.dumps(ROW) + "\n" + json.dumps(row))
+
+    with pytest.raises(DataError, match=r"ended.jsonl, line 2: .*take the line out") as error:
+        read_run(tmp_path)
+
+    assert len(str(error.value).splitlines()) == 1
