@@ -69,6 +69,7 @@ GIVEN = {
     "conditioning/text_prefix": ["+objective=brevity"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
+    "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
     "experiment/pareto": ["+objective=brevity"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
