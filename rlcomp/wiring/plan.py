@@ -152,6 +152,13 @@ def children(node: Node) -> list[Node]:
     return list({child.path: child for child in nodes_in(node.arguments)}.values())
 
 
+def below(node: Node) -> list[Node]:
+    """All nodes that building a node builds before it, each once."""
+    found: dict[str, Node] = {}
+    _collect(node.arguments, found)
+    return list(found.values())
+
+
 def _collect(value: object, nodes: dict[str, Node]) -> None:
     for node in nodes_in(value):
         if node.path not in nodes:
