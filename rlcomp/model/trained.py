@@ -44,7 +44,7 @@ def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, Dict
     plan, _ = read(config)
     wanted = plan.nodes.get("policy")
     if wanted is None:
-        raise CheckpointError(f"{saved.path}: its run has no node named 'policy'")
+        raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
     check_targets([wanted, *below(wanted)], saved.path / "config.yaml", trust)
     builder = Builder(plan, int(config.seed))
     policy = builder.build(wanted)
