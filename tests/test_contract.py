@@ -233,13 +233,22 @@ def choices(recipe):
 
 
 def recipes_for(group, name):
-    """Recipes, those first that choose the option, then those that choose from its group."""
+    """Recipes, those first that choose the option, then those that choose from its group.
+
+    An option that is spread over the config is told apart by what a recipe without it lacks, so
+    there those come first that choose another one from its group.
+    """
     if f"{group}/{name}" in AT_HOME:
         return [AT_HOME[f"{group}/{name}"]]
     made = {recipe: choices(recipe) for recipe in RECIPES}
+    spread = is_global(f"{group}/{name}")
     return sorted(
         RECIPES,
-        key=lambda r: (name not in made[r].get(group, ()), group not in made[r], r != "grpo"),
+        key=lambda r: (
+            (name in made[r].get(group, ())) == spread,
+            group not in made[r],
+            r != "grpo",
+        ),
     )
 
 
@@ -296,10 +305,11 @@ def planned(option, folder):
     return plans(option, folder)
 
 
-def test_every_option_composes_and_lists_exactly_its_constructors_arguments(planned):
+def test_every_option_composes_and_lists_exactly_its_constructors_arguments(option, planned):
     _, errors, mine = planned
 
     assert errors == [], "a value for ??? belongs into GIVEN"
+    assert mine or "_target_" not in (CONF / f"{option}.yaml").read_text()
     for path, node in mine.items():
         declaration = declare(node.target)
         # What is called later gets the rest of its arguments then.
