@@ -334,7 +334,7 @@ def test_small_rewards_apart_by_rounding_tell_no_scale():
     part = per_objective(scale="running")
 
     with recording() as ledger:
-        part(rows(a=[0.0, 1e-7, 0.0], b=[0.0, 1e-3, 0.0]))
+        part(rows(a=[0.0, 5e-9, 0.0], b=[0.0, 1e-3, 0.0]))
 
     means = ledger.means()
     assert means["advantage/scale/a"] == 1.0
