@@ -26,7 +26,7 @@ class ObjectiveValueEstimate(Component):
         critic: has a value for each objective.
 
     Raises:
-        ConfigError: the objectives of the critic and of ``rewards`` are others, or in another order.
+        ConfigError: the critic and ``rewards`` have other objectives, or another order.
     """
 
     keys = {
