@@ -21,7 +21,7 @@ def test_matches_without_a_character_are_passed_over():
 
 
 def test_what_several_patterns_find_stands_in_text_order():
-    assert found([r"(?=([A-Z]{2}))", "([A-Z])x"], "ABCx") == ["AB", "BC", "C"]
+    assert found([r"(?=([A-Z]{2}))", "x([A-Z])"], "xABC") == ["A", "AB", "BC"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 def sampler(**changes) -> Frontier:
     defaults = {
         "tasks": {"easy": Sorting(length=1), "mean": Sorting(length=2), "hard": Sorting(length=3)},
-        "threshold": 0.6,
+        "threshold": 0.5,
         "tokenizer": byte_tokenizer(),
         "batch_size": 4,
         "context_length": 8,
@@ -42,8 +42,8 @@ def test_a_batch_at_the_threshold_moves_the_frontier_by_one_task():
     draw = sampler()
     seen = [lengths(draw)]
 
-    # Means 0.55, 0.6 and 0.9: below, at and above the threshold.
-    for rates in ({1: 1.0, 2: 0.1}, {1: 0.8, 2: 0.4}, {}, {3: 0.9}):
+    # Means 0.4375, 0.5 and 0.9: below, at and above the threshold.
+    for rates in ({1: 0.75, 2: 0.125}, {1: 0.75, 2: 0.25}, {}, {3: 0.9}):
         draw.tell(rates)
         seen.append(lengths(draw))
 
