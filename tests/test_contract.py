@@ -64,6 +64,8 @@ GIVEN = {
         "recipe=pretrain_zero",
         *BASE,
     ],
+    "curriculum/frontier": ["prompts.tasks={easy: '${task}'}"],
+    "feedback/answer_kinds": ["probe.kinds={digit: '[0-9]'}"],
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
@@ -71,6 +73,7 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
+    "experiment/hops": ["base=FOLDER/bytes"],
     "experiment/pareto": ["+objective=brevity"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
     "experiment/sentiment_length": ["base=FOLDER/bytes"],
@@ -126,6 +129,7 @@ GIVEN = {
     "reward/thought_likelihood": ["tokenizer=byte"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
+    "sampler/frontier": ["probe.tasks={easy: '${task}'}"],
     "sampler/pools": [
         "probe.tasks={easy: '${task}'}",
         "probe.weights_start={easy: 1.0}",
@@ -150,6 +154,8 @@ GIVEN = {
 
 # Options that only some recipes can take, with one of them.
 AT_HOME = {
+    "experiment/hops": "pretrain_zero",
+    "experiment/hops_base": "pretrain",
     "experiment/scratchpad": "rpt",
     "experiment/scratchpad_base": "pretrain",
     "experiment/sentiment_length": "pama",
