@@ -64,6 +64,8 @@ GIVEN = {
         "recipe=pretrain_zero",
         *BASE,
     ],
+    "curriculum/frontier": ["prompts.tasks={easy: '${task}'}"],
+    "feedback/answer_kinds": ["probe.kinds={digit: '[0-9]'}"],
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
@@ -71,6 +73,7 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
+    "experiment/hops": ["base=FOLDER/bytes"],
     "experiment/pareto": ["+objective=brevity"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
     "experiment/sentiment_length": ["base=FOLDER/bytes"],
@@ -126,6 +129,7 @@ GIVEN = {
     "reward/thought_likelihood": ["tokenizer=byte"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
+    "sampler/frontier": ["probe.tasks={easy: '${task}'}"],
     "sampler/pools": [
         "probe.tasks={easy: '${task}'}",
         "probe.weights_start={easy: 1.0}",
@@ -150,6 +154,8 @@ GIVEN = {
 
 # Options that only some recipes can take, with one of them.
 AT_HOME = {
+    "experiment/hops": "pretrain_zero",
+    "experiment/hops_base": "pretrain",
     "experiment/scratchpad": "rpt",
     "experiment/scratchpad_base": "pretrain",
     "experiment/sentiment_length": "pama",
@@ -233,13 +239,22 @@ def choices(recipe):
 
 
 def recipes_for(group, name):
-    """Recipes, those first that choose the option, then those that choose from its group."""
+    """Recipes, those first that choose the option, then those that choose from its group.
+
+    An option that is spread over the config is told apart by what a recipe without it lacks, so
+    there those come first that choose another one from its group.
+    """
     if f"{group}/{name}" in AT_HOME:
         return [AT_HOME[f"{group}/{name}"]]
     made = {recipe: choices(recipe) for recipe in RECIPES}
+    spread = is_global(f"{group}/{name}")
     return sorted(
         RECIPES,
-        key=lambda r: (name not in made[r].get(group, ()), group not in made[r], r != "grpo"),
+        key=lambda r: (
+            (name in made[r].get(group, ())) == spread,
+            group not in made[r],
+            r != "grpo",
+        ),
     )
 
 
@@ -296,10 +311,11 @@ def planned(option, folder):
     return plans(option, folder)
 
 
-def test_every_option_composes_and_lists_exactly_its_constructors_arguments(planned):
+def test_every_option_composes_and_lists_exactly_its_constructors_arguments(option, planned):
     _, errors, mine = planned
 
     assert errors == [], "a value for ??? belongs into GIVEN"
+    assert mine or "_target_" not in (CONF / f"{option}.yaml").read_text()
     for path, node in mine.items():
         declaration = declare(node.target)
         # What is called later gets the rest of its arguments then.

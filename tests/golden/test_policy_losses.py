@@ -148,6 +148,9 @@ def verl(case):
     weight = REDUCTIONS[case.args["loss_agg_mode"]](mask)
     if kind == "geo_mean":  # always over responses, empty ones too
         weight = sequence_mean(mask) * mask.any(1).double().mean()
+        # Advantages that differ between tokens enter there by their mean.
+        total = torch.where(rows["response_mask"], rows["advantage"], 0.0).sum(1, keepdim=True)
+        rows["advantage"] = (total / mask.sum(1, keepdim=True)).expand_as(mask)
     ratio = {"gspo": SequenceTokenRatio(), "gpg": NoRatio(), "reinforce": NoRatio()}
     held, parts = case.tensors, {}
     if "in/rollout_is_weights" in held:
