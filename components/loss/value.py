@@ -42,7 +42,7 @@ class ValueLoss(TokenLoss):
         "loss = {value_coef} sum_t w_t max((V_t - G_t)^2, (V'_t - G_t)^2) / 2, V'_t = "
         "clip(V_t, V_old_t - {clip}, V_old_t + {clip})"
     )
-    reads: tuple[str, ...] = ("response_mask", "value", "old_value", "returns")
+    reads = ("response_mask", "value", "old_value", "returns")
     runs = ("reduction",)
     contained = True
 
