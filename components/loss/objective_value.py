@@ -39,7 +39,7 @@ class ObjectiveValueLoss(ValueLoss):
         "objective_present": ("B K", "bool", "whether the row has a reward for that objective"),
         "objective_loss_weight": ("B T K", "float", "loss_weight of each objective's value loss"),
     }
-    reads = (
+    reads = (  # type: ignore[assignment]
         "response_mask",
         "objective_values",
         "old_objective_values",
