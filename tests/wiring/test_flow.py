@@ -622,3 +622,11 @@ def test_a_stage_that_is_only_referred_to_reads_nothing():
     # The critic asks the objectives for their names; nobody behind the KL reads 'reward'.
     with pytest.raises(ConfigErrors, match=r"'reward' of kl .* would be lost"):
         plan_of(compose_config(["recipe=pama_critic", "kl=in_reward"]))
+
+
+def test_ppo_on_control_may_stop_early():
+    words = ["recipe=control_ppo", "early_stop=plateau", "early_stop.metric=evaluation/return"]
+
+    plan = plan_of(compose_config(words))
+
+    assert plan.phases["rl"].every["early_stop"][1].path == "early_stop"
