@@ -51,8 +51,9 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         supplies: keys it hands those children itself, so that they do not read the batch's.
-        min_group_size: smallest ``group_size`` of the collector before it that makes sense; an
-            argument may raise it (``self.min_group_size = k``).
+        min_group_size: smallest ``group_size`` of the collector before it that makes sense.
+        min_group_size_from: the constructor's argument that may raise it (``"k"``, and
+            ``self.min_group_size = k``).
         must_reach: keys of ``writes`` that a later stage must read, or the work is lost on the run;
             ``"reward|rewards"``: one of them.
         drops_rows: the batch it returns holds some of the rows only.
@@ -76,6 +77,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     contained: ClassVar[bool] = False
     supplies: ClassVar[tuple[Key, ...]] = ()
     min_group_size: int = 1
+    min_group_size_from: ClassVar[str] = ""
     must_reach: ClassVar[tuple[Key, ...]] = ()
     drops_rows: ClassVar[bool] = False
     exclusive: ClassVar[str] = ""

@@ -39,7 +39,7 @@ DECLARED = {
     "keys": "a dict of specifications by key",
     **dict.fromkeys(("fresh", "keeps_prompt", "contained", "drops_rows"), "True or False"),
     "min_group_size": "a whole number, at least 1",
-    **dict.fromkeys(("exclusive", "equation"), "a text"),
+    **dict.fromkeys(("min_group_size_from", "exclusive", "equation"), "a text"),
 }
 # 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
 TEXT_END = 255

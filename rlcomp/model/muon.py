@@ -11,6 +11,8 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from rlcomp.errors import ConfigError
 
+NOT_MUON = r"embed|wte|wpe|lm_head|value_head|(^|[._])(head|score|output|classifier)\.weight"
+
 
 class MuonAdamW(Optimizer):
     """Muon for hidden matrices, AdamW for the rest: both torch's own.
@@ -19,8 +21,9 @@ class MuonAdamW(Optimizer):
     for ``W`` of shape ``[A, B]``: the factor gives ``O`` the size of AdamW's step, so that one
     ``lr`` serves both.
 
-    A parameter is Muon's if it has two dimensions and its name does not match ``not_muon``;
-    embeddings, output heads, biases and norms are AdamW's.
+    A parameter is Muon's if it has two dimensions and its name does not match ``not_muon``, whose
+    default knows the usual names of embeddings and output heads. Names are all it goes by: the last
+    layer of a network that numbers its layers is Muon's unless ``not_muon`` names it.
 
     Args:
         params: trained parameters with their names, as ``named_parameters`` gives them.
@@ -43,7 +46,7 @@ class MuonAdamW(Optimizer):
         params: Iterable[Any],
         *,
         lr: float = 1e-3,
-        not_muon: str = "embed|wte|wpe|lm_head|value_head",
+        not_muon: str = NOT_MUON,
         momentum: float = 0.95,
         betas: tuple[float, float] = (0.9, 0.95),
         weight_decay: float = 0.0,

@@ -52,6 +52,7 @@ class Declaration:
     contained: bool = False
     supplies: tuple[str, ...] = ()
     min_group_size: int = 1
+    min_group_size_from: str = ""
     drops_rows: bool = False
     exclusive: str = ""
     equation: str = ""

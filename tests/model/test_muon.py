@@ -50,6 +50,24 @@ def test_hidden_matrices_are_muons_and_the_rest_adamws():
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_muons"),
+    [
+        ("score.weight", False),
+        ("model.output.weight", False),
+        ("reward_head.weight", False),
+        ("head.weight", False),
+        ("classifier.weight", False),
+        ("model.layers.0.attention.output.dense.weight", True),
+        ("layers.0.multihead_attn.out_proj.weight", True),
+    ],
+)
+def test_heads_are_known_by_their_usual_names(name, is_muons):
+    made = MuonAdamW([*parameters().items(), (name, torch.nn.Parameter(torch.ones(2, 3)))])
+
+    assert (name in made.param_groups[0]["param_names"]) is is_muons
+
+
 def test_the_first_step_of_a_matrix_is_its_orthogonalised_gradient():
     weight = torch.nn.Parameter(torch.zeros(2, 8))
     made = MuonAdamW([("layer.weight", weight)], lr=0.1)
