@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import ClassVar, Literal
 
 from tensordict import TensorDict
 
@@ -33,6 +34,8 @@ class Alarm(EarlyStop):
         ConfigError: neither ``low`` nor ``high`` is given, or ``low`` is above ``high``.
     """
 
+    watches: ClassVar[tuple[str, ...]] = ("metric", "watch")
+
     def __init__(
         self,
         *,
@@ -56,8 +59,8 @@ class Alarm(EarlyStop):
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Count the alarms in a row."""
         del batch, value
-        now = self.observed("watch", self.watch)
-        if now is None:
+        now = self.observed("watch")
+        if now is None or not math.isfinite(now):
             return None
         outside = self._outside(now)
         row = self.state.get("row", 0) + 1 if outside else 0

@@ -129,6 +129,9 @@ class Program:
             if ended is not None:  # what runs at the end of a phase runs now
                 left = [entry for entry in phase.due(phase.steps) if entry not in due]
                 self._beside(name, left, batch, ledger)
+            if ended is not None or self.step + 1 == phase.steps:
+                for component in self._components(phase):
+                    component.finish_phase()
         self.step, self.total = self.step + 1, self.total + 1
         for tracker in self.trackers:
             tracker.log(self.total, name, self.step, ledger.means(), ledger.samples)

@@ -53,6 +53,7 @@ class Declaration:
     supplies: tuple[str, ...] = ()
     min_group_size: int = 1
     drops_rows: bool = False
+    watches: tuple[str, ...] = ()
     exclusive: str = ""
     equation: str = ""
     returns: str = ""

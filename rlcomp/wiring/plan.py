@@ -61,7 +61,7 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     phases = _phases(reader)
     nodes: dict[str, Node] = {}
     for value in (*tree.values(), *((p.lists(), p.every) for p in phases.values())):
-        _collect(value, nodes)
+        collect(value, nodes)
     return Plan(tree, nodes, phases), list(dict.fromkeys(reader.errors))
 
 
@@ -152,8 +152,9 @@ def children(node: Node) -> list[Node]:
     return list({child.path: child for child in nodes_in(node.arguments)}.values())
 
 
-def _collect(value: object, nodes: dict[str, Node]) -> None:
+def collect(value: object, nodes: dict[str, Node]) -> None:
+    """Add the nodes of a value, and all inside them, by path."""
     for node in nodes_in(value):
         if node.path not in nodes:
             nodes[node.path] = node
-            _collect(node.arguments, nodes)
+            collect(node.arguments, nodes)

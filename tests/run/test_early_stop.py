@@ -6,6 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.early_stop.alarm import Alarm
 from rlcomp.cli.report import report
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors
@@ -157,6 +158,59 @@ def test_at_the_last_step_of_a_phase_nothing_ends_early(tmp_path):
 
     assert not (tmp_path / "ended.jsonl").exists()
     assert len(rows(tmp_path)) == 7
+
+
+class Closing(Component):
+    """Records what only the end of a phase brings."""
+
+    def finish_phase(self) -> None:
+        record("closing/called", 1.0)
+
+    def forward(self, batch):
+        return batch
+
+
+@pytest.mark.parametrize(("end", "last"), [(2, 2), (9, 4)])
+def test_the_end_of_a_phase_is_told_to_its_parts_once_early_or_not(tmp_path, end, last):
+    beside = {"stop": (1, Beside(end)), "closing": (3, Closing())}
+    phases = {"one": Phase(4, [Draw()], beside), "two": Phase(1, [Draw()])}
+    nodes = {str(id(stage)): stage for phase in phases.values() for stage in phase.all_stages()}
+
+    run_phases(phases, nodes=nodes, seed=0, trackers=[JsonLines(directory=str(tmp_path))])
+
+    closing = [row["total"] for row in rows(tmp_path) if "closing/called" in row]
+    assert closing == [last]
+
+
+class Measured(Component):
+    """Records a value for each of its calls."""
+
+    def __init__(self, values) -> None:
+        super().__init__()
+        self.values = list(values)
+
+    def forward(self, batch):
+        record("evaluation/x", self.values.pop(0))
+        return batch
+
+
+@pytest.mark.parametrize(("values", "step"), [([0.5, 0.75], 3), ([0.75, 0.5], 2)])
+def test_the_evaluation_at_an_early_end_may_be_the_best(tmp_path, values, step):
+    # .75, the better one of two evaluations, is that of step 3 or that of step 2; the alarm, which
+    # ends the phase after step 3, makes the second due.
+    alarm = Alarm(metric="evaluation/x", watch="weight/now", low=99.0, patience=3)
+    draw, checkpoint = Draw(), Checkpoint(directory=str(tmp_path / "checkpoints"), keep=1)
+    beside = {"evaluation": (2, Measured(values)), "stop": (1, alarm), "save": (9, checkpoint)}
+    phases = {"one": Phase(9, [draw], beside)}
+    nodes = {"draw": draw, "stop": alarm, "save": checkpoint}
+    lines = JsonLines(directory=str(tmp_path))
+
+    run_phases(phases, nodes=nodes, seed=0, trackers=[lines], checkpoint=checkpoint)
+
+    (ended,) = rows(tmp_path, "ended")
+    assert (ended["step"], ended["best"]["step"], ended["best"]["value"]) == (3, step, 0.75)
+    best = open_checkpoint(tmp_path / "checkpoints" / "best").tensors()["draw:weight"].item()
+    assert best == pytest.approx(rows(tmp_path)[step - 1]["weight/now"])
 
 
 PLATEAU = (

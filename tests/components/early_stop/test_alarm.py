@@ -62,5 +62,5 @@ def test_an_alarm_that_cannot_or_must_ring_is_refused(changed, told):
 
 
 def test_a_mistyped_metric_is_told(play_steps):
-    with pytest.raises(ConfigError, match=r"early_stop.watch is 'policy/entropie'"):
+    with pytest.warns(UserWarning, match=r"early_stop.watch is 'policy/entropie'"):
         play_steps(alarm(watch="policy/entropie"), {WATCH: [0.05]})
