@@ -18,7 +18,7 @@ class Alarm(EarlyStop):
 
     ``watch`` is any metric that a stage, or what runs before it in ``every``, records: the entropy
     of the policy, the share of truncated answers, a monitor's z. Steps that do not record it do not
-    count.
+    count; NaN is outside of every range.
 
     Records what :class:`EarlyStop` does, and ``early_stop/alarm``: how often in a row by now.
 
@@ -60,7 +60,7 @@ class Alarm(EarlyStop):
         """Count the alarms in a row."""
         del batch, value
         now = self.observed("watch")
-        if now is None or not math.isfinite(now):
+        if now is None:
             return None
         outside = self._outside(now)
         row = self.state.get("row", 0) + 1 if outside else 0
@@ -72,6 +72,8 @@ class Alarm(EarlyStop):
 
     def _outside(self, now: float) -> str:
         """Where a value lies outside the range; empty inside."""
+        if math.isnan(now):
+            return "not a number"
         if self.low is not None and now < self.low:
             return f"below {self.low:g}"
         if self.high is not None and now > self.high:
