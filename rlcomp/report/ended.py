@@ -18,6 +18,8 @@ _BEST: _Fields = {"metric": str, "better": str, "value": (int, float), "step": i
 def ended_phases(directory: Path) -> list[dict[str, Any]]:
     """What a run's ``ended.jsonl`` holds, a row a phase; none where there is none.
 
+    The ``checkpoint`` of a best step is None where it is not there any more.
+
     Raises:
         DataError: a row lacks a field, or it has another type.
     """
@@ -29,6 +31,8 @@ def ended_phases(directory: Path) -> list[dict[str, Any]]:
                 f"{directory / ENDED}, line {number}: {row!r:.100} tells no phase that ended "
                 "early (phase, step, steps, reason, best); take the line out"
             )
+        if best is not None and not _is_there(directory, best.get("checkpoint")):
+            best["checkpoint"] = None
     return rows
 
 
@@ -37,6 +41,10 @@ def _fits(row: object, fields: _Fields) -> bool:
         isinstance(row.get(name), kind) and not isinstance(row[name], bool)
         for name, kind in fields.items()
     )
+
+
+def _is_there(directory: Path, checkpoint: object) -> bool:
+    return isinstance(checkpoint, str) and (directory / checkpoint).is_dir()
 
 
 def ended_words(row: dict[str, Any]) -> str:
@@ -53,4 +61,5 @@ def ended_words(row: dict[str, Any]) -> str:
     if best is None:
         return text
     text += f" Best: {best['metric']} {best['value']:.4g} after step {best['step']} of the phase"
-    return f"{text} ({best['better']} is better), in checkpoints/best."
+    text += f" ({best['better']} is better)"
+    return f"{text}, in {best['checkpoint']}." if best.get("checkpoint") else f"{text}."

@@ -8,7 +8,7 @@ from rlcomp.errors import DataError
 from rlcomp.report.ended import ended_phases
 from rlcomp.report.runs import read_run
 
-BEST = {"metric": "m", "better": "higher", "value": 1, "step": 1}
+BEST = {"metric": "m", "better": "higher", "value": 1, "step": 1, "checkpoint": None}
 ROW = {"phase": "rl", "step": 1, "steps": 2, "reason": "enough", "best": BEST}
 
 
