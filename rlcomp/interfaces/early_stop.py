@@ -34,6 +34,10 @@ class EarlyStop(Component):
     """
 
     watches: ClassVar[tuple[str, ...]] = ("metric",)
+    # Both count for the best of a phase, and its metrics would be means over both.
+    exclusive = "early_stop"
+    # Who goes on from the best checkpoint may do so without the stop.
+    begins_anew = True
 
     def __init__(self, *, metric: NonEmptyText, better: Literal["higher", "lower"]) -> None:
         super().__init__()
@@ -108,8 +112,11 @@ class EarlyStop(Component):
 
     def run_state(self) -> dict[str, Any]:
         """What was seen in this phase."""
-        return {"state": self.state, "known": sorted(self.known)}
+        measure = {"metric": self.metric, "better": self.better}
+        return {**measure, "state": self.state, "known": sorted(self.known)}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore it."""
-        self.state, self.known = dict(state["state"]), {*state["known"]}
+        """Restore it; what was the best by another measure is compared with nothing."""
+        if (state["metric"], state["better"]) == (self.metric, self.better):
+            self.state = dict(state["state"])
+        self.known = {*state["known"]}

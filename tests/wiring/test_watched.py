@@ -4,6 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.plan import read
 from rlcomp.wiring.resolve import check_plan
 from rlcomp.wiring.watched import check_watched
@@ -70,6 +71,15 @@ def test_an_evaluation_that_does_not_run_measures_nothing():
         "early_stop.metric is 'evaluation/sampled', but phases.rl does not run evaluation: set "
         "+phases.rl.every.evaluation=25, or name another metric"
     )
+
+
+def test_two_early_stops_of_a_phase_are_refused_by_name():
+    phase = {"steps": 9, "stages": ["policy"], "every": {"early_stop": 1, "alarm": 1}}
+    plan, _ = read(OmegaConf.create({**PARTS, "phases": {"rl": phase}}))
+
+    assert check_flow(plan) == [
+        "phases.rl: 'early_stop' is counted by early_stop and by alarm: keep one (~alarm)"
+    ]
 
 
 def test_a_part_goes_by_the_name_that_its_metrics_have():

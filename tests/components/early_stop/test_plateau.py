@@ -101,6 +101,19 @@ def test_it_goes_on_where_it_was_saved(play_steps):
     assert ends(play_steps(other, {NAME: [0.3]})) == [True]
 
 
+@pytest.mark.parametrize("changed", [{"metric": "reward/mean"}, {"better": "lower"}])
+def test_what_was_the_best_by_another_measure_is_no_mark(play_steps, changed):
+    part, other = Plateau(metric=NAME), Plateau(**({"metric": NAME, "patience": 1} | changed))
+    play_steps(part, {NAME: [0.5]})
+
+    other.load_run_state(part.run_state())
+    (step,) = play_steps(other, {"reward/mean": [0.4], NAME: [0.6]})
+
+    # Neither .4 of another metric nor .6 where lower is better is worse than .5: each is a first.
+    value = 0.4 if "metric" in changed else 0.6
+    assert (step["early_stop/best"], step["early_stop/waited"]) == (value, 0)
+
+
 def test_a_mistyped_metric_is_told_when_the_first_others_are_measured(play_steps):
     part = Plateau(metric="evaluation/sampeld")
 
