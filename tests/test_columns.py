@@ -1,4 +1,4 @@
-"""What a column may hold: looked through without hanging, whatever holds itself or another twice."""
+"""What a column may hold: looked through without hanging where it holds itself."""
 
 import pytest
 

@@ -86,6 +86,14 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
     for key in body:
         if key not in known:
             reader.fail(f"{where}.{key}: unknown{nearest(str(key), known)}")
+    if "steps" not in body and "stages" not in body:
+        others = ", ".join(str(other) for other in reader.config.phases if other != name)
+        reader.fail(
+            f"{where} has neither steps nor stages: this recipe has no such phase (phases: "
+            f"{others or 'none'}), but something adds to it ({', '.join(map(str, body))}); leave "
+            "that out, or choose another recipe"
+        )
+        return PhasePlan(0, [], {})
     steps = body.get("steps")
     fault = problem(NonNegativeInt, steps)
     if fault and steps is not BROKEN:

@@ -3,10 +3,11 @@
 import pytest
 from omegaconf import OmegaConf
 
+from rlcomp.errors import ConfigErrors
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.plan import read
-from rlcomp.wiring.resolve import check_plan
+from rlcomp.wiring.resolve import check_plan, plan_of
 from rlcomp.wiring.watched import check_watched
 
 PLATEAU = {"_target_": "components.early_stop.plateau.Plateau", "metric": "evaluation/sampled"}
@@ -80,6 +81,17 @@ def test_two_early_stops_of_a_phase_are_refused_by_name():
     assert check_flow(plan) == [
         "phases.rl: 'early_stop' is counted by early_stop and by alarm: keep one (~alarm)"
     ]
+
+
+def test_a_phase_that_the_recipe_does_not_have_is_told_as_such():
+    with pytest.raises(ConfigErrors) as error:
+        plan_of(compose_config(["recipe=sft", "+early_stop=plateau", "directory=x"]))
+
+    told = (
+        "phases.rl has neither steps nor stages: this recipe has no such phase (phases: warm_start)"
+    )
+    assert str(error.value).startswith(told)
+    assert "phases.rl.steps is None" not in str(error.value)
 
 
 def test_a_part_goes_by_the_name_that_its_metrics_have():
