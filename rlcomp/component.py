@@ -57,6 +57,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         must_reach: keys of ``writes`` that a later stage must read, or the work is lost on the run;
             ``"reward|rewards"``: one of them.
         drops_rows: the batch it returns holds some of the rows only.
+        watches: constructor arguments that name metrics, which earlier stages of the step record.
         exclusive: a name that at most one component of a phase may carry ("kl": counted once).
         equation: what a part of a loss computes, for ``rlcomp-describe --equation``; ``{argument}``
             stands for a value of the config.
@@ -80,6 +81,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     min_group_size_from: ClassVar[str] = ""
     must_reach: ClassVar[tuple[Key, ...]] = ()
     drops_rows: ClassVar[bool] = False
+    watches: ClassVar[tuple[str, ...]] = ()
     exclusive: ClassVar[str] = ""
     equation: ClassVar[str] = ""
 
@@ -119,6 +121,9 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
     def begin_phase(self) -> None:
         """Called when a phase that runs this component starts; never on resume."""
+
+    def finish_phase(self) -> None:
+        """Called at the end of the last step of a phase, where metrics are still recorded."""
 
     def __call__(self, batch: TensorDict | None = None) -> TensorDict:
         """Run on a batch; without one, on an empty one (``fresh`` components).

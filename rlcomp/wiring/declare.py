@@ -54,6 +54,7 @@ class Declaration:
     min_group_size: int = 1
     min_group_size_from: str = ""
     drops_rows: bool = False
+    watches: tuple[str, ...] = ()
     exclusive: str = ""
     equation: str = ""
     returns: str = ""

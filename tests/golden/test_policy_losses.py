@@ -36,7 +36,7 @@ from rlcomp.metrics import recording
 EXACT = 1e-9
 LENGTH = 1e-7  # verl and OpenRLHF add 1e-8 to the number of tokens
 FLOAT32 = 1e-6  # AReaL's importance weight is float32
-INFINITE = float("inf")
+UNREACHED = 1e30
 
 
 class Given(Part):
@@ -253,7 +253,7 @@ def openrlhf(case):
             # Weights of tokens are not truncated there, whatever its comment says.
             "seq-mask-tis": {
                 "geometric": GeometricFilter(low=low, high=high),
-                "tis": TruncatedWeight(cap=INFINITE),
+                "tis": TruncatedWeight(cap=UNREACHED),
             },
         }[a["vllm_is_correction_type"]]
     else:
@@ -289,7 +289,7 @@ def rejection(a):
         bound = DivergenceFilter(
             estimator=given["metric"].removeprefix("kl_"), aggregate=given["agg"], high=high
         )
-        return {"bound": bound, "weight": TruncatedWeight(cap=INFINITE)}
+        return {"bound": bound, "weight": TruncatedWeight(cap=UNREACHED)}
     level = "token" if given["level"] == "token" else "sequence_mean"
     if given["action"] == "mask":
         return {"weight": MaskedWeight(level=level, low=low or 0.0, high=high)}

@@ -5,8 +5,10 @@ import copy
 import pytest
 import torch
 
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.model.muon import MuonAdamW
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 
 def newton_schulz(singular_value):
@@ -132,12 +134,36 @@ def test_it_goes_on_where_it_was_saved():
         ([torch.nn.Parameter(torch.zeros(2, 2))], "x", "by name"),
         ([("norm.weight", torch.nn.Parameter(torch.zeros(2)))], "x", "choose optimizer=adamw"),
         (parameters().items(), "weight", "choose optimizer=adamw"),
-        (parameters().items(), "(", r"not_muon is '\(', no regular expression"),
+        (parameters().items(), "(", r"not_muon is '\(': must be a regular expression \(missing \)"),
     ],
 )
 def test_what_it_cannot_split_is_refused(params, not_muon, told):
     with pytest.raises(ConfigError, match=told):
         MuonAdamW(params, not_muon=not_muon)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("lr=-1", "must be at least 0"),
+        ("lr=inf", "must be finite"),
+        ("momentum=2", "must be less than 1"),
+        ("betas=[0.9]", "must be a list of 2"),
+        ("betas=[0.9,0.95,0.99]", "must be a list of 2"),
+        ("betas=[2,0.9]", "must be less than 1"),
+        ("weight_decay=-5", "must be at least 0"),
+        ("not_muon='['", "must be a regular expression"),
+    ],
+)
+def test_its_mistakes_are_told_with_their_path_before_a_model_is_built(word, told):
+    words = ["recipe=grpo", "optimizer@learner.optimizer=muon", "directory=x"]
+    words.append(f"learner.optimizer.{word}")
+
+    with pytest.raises(ConfigErrors, match=told) as error:
+        plan_of(compose_config(words))
+
+    name = word.partition("=")[0]
+    assert str(error.value).startswith(f"learner.optimizer.{name} is ")
 
 
 def test_without_anything_for_adamw_muon_works_alone():
