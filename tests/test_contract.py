@@ -75,6 +75,7 @@ GIVEN = {
     "evaluator/episodes": ["probe.max_steps=5"],
     "experiment/hops": ["base=FOLDER/bytes"],
     "experiment/pareto": ["+objective=brevity"],
+    "experiment/pareto_text": ["base=FOLDER/bytes"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
     "experiment/sentiment_length": ["base=FOLDER/bytes"],
     "filter/thought_only": ["tokenizer=byte"],
@@ -102,6 +103,7 @@ GIVEN = {
     "objectives/several": ["probe.parts={right: '${reward}'}"],
     "pareto/constrained": ["probe.maximise=right", "probe.thresholds={short: 0.5}"],
     "pareto/expected": ["probe.function={_target_: torch.logsumexp, _partial_: true, dim: 0}"],
+    "pareto/scaled": ["probe.scales={right: 2.0, short: 0.5}"],
     "position/easy": ["probe.proxy=${model}"],
     "position/entropy": ["probe.proxy=${model}"],
     "position/hard": ["probe.proxy=${model}"],
@@ -158,6 +160,7 @@ AT_HOME = {
     "experiment/hops_base": "pretrain",
     "experiment/scratchpad": "rpt",
     "experiment/scratchpad_base": "pretrain",
+    "experiment/pareto_text": "pama",
     "experiment/sentiment_length": "pama",
 }
 
