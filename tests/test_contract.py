@@ -71,8 +71,10 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
     "experiment/pareto": ["+objective=brevity"],
+    "early_stop/reached": ["early_stop.high=0.5"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
     "experiment/sentiment_length": ["base=FOLDER/bytes"],
+    "experiment/skewed_sums": ["base=FOLDER/bytes"],
     "filter/thought_only": ["tokenizer=byte"],
     "judge/generative": ["tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
@@ -152,6 +154,8 @@ AT_HOME = {
     "experiment/scratchpad": "rpt",
     "experiment/scratchpad_base": "pretrain",
     "experiment/sentiment_length": "pama",
+    "experiment/skewed_sums": "rpt",
+    "experiment/skewed_sums_base": "pretrain",
 }
 
 # What the run itself hands over: the composed config.

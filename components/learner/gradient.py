@@ -20,7 +20,7 @@ from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy
 from rlcomp.keys import lookup
-from rlcomp.metrics import progress, record
+from rlcomp.metrics import progress, record, record_total
 from rlcomp.seed import new_generator
 from rlcomp.wiring.foreign import refusal
 
@@ -131,6 +131,8 @@ class Learner(Component):
 
     def _step(self, batch: TensorDict) -> None:
         self.optimizer.zero_grad()
+        if "response_mask" in batch.keys():
+            record_total(f"{self.name}/tokens", float(batch["response_mask"].sum()))
         for name, value in self._differentiated(batch).items():
             record(f"loss/{name}", value)
         self._update()
