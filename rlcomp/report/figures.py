@@ -62,7 +62,7 @@ def as_svg(figure: Any) -> str:  # noqa: ANN401
 def curves(groups: Sequence[Group], metric: str) -> str:
     """One metric of all groups, as an ``<svg>`` element.
 
-    Mean and interval over the finished runs; each run that has not finished, dashed.
+    Mean and range over the finished runs; each run that has not finished, dashed.
     """
     with style():
         figure = blank(6.4, 3.2)

@@ -1,4 +1,4 @@
-"""Numbers over seeds: final values, areas under curves, bootstrap intervals, paired differences."""
+"""Numbers over seeds: final values, areas under curves, t intervals, paired differences."""
 
 from __future__ import annotations
 
@@ -66,41 +66,35 @@ def area_under(steps: Array, values: Array) -> float:
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:
-    """Mean and percentile-bootstrap interval; None of nothing."""
+    """Mean and Student's t interval; None of nothing."""
     if not len(values):
         return None
-    low, high = (None, None) if len(values) < 2 else map(float, interval(np.asarray(values)))
+    low, high = (None, None) if len(values) < 2 else interval(np.asarray(values))
     return Estimate(float(np.mean(values)), low, high, len(values))
 
 
-def interval(values: Array, resamples: int = 10_000) -> tuple[Array, Array]:
-    """Percentile-bootstrap interval of the mean over the first axis, at 95 %.
+def interval(values: Array) -> tuple[float, float]:
+    """Student's t interval of the mean at 95 %: ``mean ± t(n - 1) s / sqrt(n)``.
 
-    Few seeds make it too narrow. With two or three its ends are the least and the largest value.
-    It misses the mean where all values lie on the same side: of a symmetric law it covers the mean
-    in 1 - 2/4 = 50 and 1 - 2/8 = 75 % of cases. With 5 and 10 normal values (simulated) that is 83
-    and 90 %.
+    ``s`` is the standard deviation with ``n - 1`` in the denominator. The interval covers the mean
+    of normal values in 95 % of cases at any ``n``; with two values it is 9 of their standard
+    deviations wide to each side. It may leave a metric's own range, as that of a rate near 1 does.
 
     Args:
-        values: shape ``[n, ...]``, at least two.
-        resamples: how many means are drawn; the draws are always the same.
+        values: shape ``[n]``, at least two.
 
     Returns:
-        Lower and upper end, each of shape ``[...]``.
+        Lower and upper end.
 
-    Source: Efron, "Bootstrap methods: another look at the jackknife" (1979).
+    Source: Student, "The probable error of a mean" (1908).
+
+    Examples:
+        >>> interval(np.array([0.0, 1.0, 2.0]))  # t(2) = 4.303, s = 1
+        (-1.484..., 3.484...)
     """
-    drawn = require("scipy.stats", "report").bootstrap(
-        (values,),
-        np.mean,
-        axis=0,
-        n_resamples=resamples,
-        batch=1_000,
-        confidence_level=LEVEL,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    )
-    return drawn.confidence_interval.low, drawn.confidence_interval.high
+    quantile = require("scipy.stats", "report").t.ppf((1 + LEVEL) / 2, len(values) - 1)
+    half = float(quantile * values.std(ddof=1) / math.sqrt(len(values)))
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> Estimate | None:
@@ -114,11 +108,10 @@ def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> Estima
 
 
 def band(runs: Sequence[Run], metric: str) -> tuple[Array, Array, Array, Array] | None:
-    """Steps, mean, lower and upper end over runs, at the steps that all of them recorded.
+    """Steps, mean, least and largest over runs, at the steps that all of them recorded.
 
     Returns:
-        Four arrays of shape ``[N]`` (the ends are the mean where there is one run); None where the
-        runs share no step.
+        Four arrays of shape ``[N]``; None where the runs share no step.
     """
     curves = [dict(zip(*curve(run, metric), strict=True)) for run in runs]
     steps = sorted(set.intersection(*map(set, curves))) if curves else []
@@ -128,5 +121,4 @@ def band(runs: Sequence[Run], metric: str) -> tuple[Array, Array, Array, Array] 
     pieces = np.array_split(np.arange(len(steps)), min(len(steps), _MOST_POINTS))
     places = np.asarray([np.mean(np.asarray(steps)[piece]) for piece in pieces])
     values = np.stack([values[:, piece].mean(1) for piece in pieces], 1)
-    low, high = (values[0], values[0]) if len(runs) < 2 else interval(values, resamples=1_000)
-    return places, values.mean(0), low, high
+    return places, values.mean(0), values.min(0), values.max(0)

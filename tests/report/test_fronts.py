@@ -109,7 +109,9 @@ def test_hypervolume_is_a_mean_over_seeds(swept):
 
     # Boxes of 1 * 2 and 1 * 4; of 2 * 2 twice; of 0 * 1 and 2 * 1.
     assert qualities["m.w.a=0"].mean == 3.0
-    assert (qualities["m.w.a=0"].low, qualities["m.w.a=0"].high) == (2.0, 4.0)
+    # t(1) = 12.7062, and s / sqrt(2) = 1.
+    assert qualities["m.w.a=0"].low == pytest.approx(3 - 12.7062, abs=1e-4)
+    assert qualities["m.w.a=0"].high == pytest.approx(3 + 12.7062, abs=1e-4)
     assert qualities["m.w.a=1"].mean == 4.0
     assert qualities["m.w.a=2"].mean == 1.0
     # Seed 0: all lie under (2, 2). Seed 1: (1, 4) and (2, 2) make 4 + 2.
@@ -287,7 +289,7 @@ def test_the_page_of_a_sweep_has_the_front_and_its_numbers(swept):
 
     assert "<h2>Front</h2>" in page
     assert "<td>m.w.a=0</td><td" in page
-    assert "3 [2, 4]" in page
+    assert "3 [-9.706, 15.71]" in page
     with (swept / "fronts.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["measure"] == "hypervolume"]
     assert {row["front"]: float(row["mean"]) for row in rows} == {

@@ -86,10 +86,11 @@ def test_the_table_holds_means_and_paired_differences(compared):
     assert float(found["lr=2", "final"]["mean"]) == pytest.approx(0.95)
     # Over one step the area is the mean of both ends: (0.1 + 0.9) / 2 and (0.1 + 1.0) / 2.
     assert float(found["lr=2", "auc"]["mean"]) == pytest.approx((0.5 + 0.55) / 2)
-    # Seed by seed 0.9 - 0.5 = 0.4 and 1.0 - 0.7 = 0.3.
+    # Seed by seed 0.9 - 0.5 = 0.4 and 1.0 - 0.7 = 0.3: t(1) = 12.7062 times s / sqrt(2) = 0.05.
+    half = 12.7062 * 0.05
     assert float(found["lr=2", "final"]["difference"]) == pytest.approx(0.35)
-    assert float(found["lr=2", "final"]["difference_low"]) == pytest.approx(0.3)
-    assert float(found["lr=2", "final"]["difference_high"]) == pytest.approx(0.4)
+    assert float(found["lr=2", "final"]["difference_low"]) == pytest.approx(0.35 - half, abs=1e-5)
+    assert float(found["lr=2", "final"]["difference_high"]) == pytest.approx(0.35 + half, abs=1e-5)
     assert found["lr=1", "final"]["difference"] == ""
     assert {row["n"] for row in rows} == {"2"}
 

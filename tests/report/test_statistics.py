@@ -63,26 +63,23 @@ def test_equal_values_have_an_interval_without_width():
     assert (found.low, found.high, found.n) == (0.3, 0.3, 3)
 
 
-def test_the_interval_of_two_values_reaches_from_one_to_the_other():
-    # Means of two draws out of {0, 1}: 0 and 1 with probability 1/4 each, more than 2.5 %.
-    found = estimate([0.0, 1.0])
+@pytest.mark.parametrize(
+    ("values", "mean", "half"),
+    [
+        # t(1) = 12.7062, s = sqrt(.5): 12.7062 * .70711 / sqrt(2) = 6.3531.
+        ([0.0, 1.0], 0.5, 6.3531),
+        # t(2) = 4.30265, s^2 = (1 + 1 + 4) / 2 = 3: 4.30265 * 1.73205 / 1.73205.
+        ([0.0, 0.0, 3.0], 1.0, 4.30265),
+        # t(7) = 2.36462, s^2 = (4 * 1 + 4 * 9) / 7 with 8 values: 2.36462 * sqrt(40 / 7 / 8).
+        ([1.0, 1.0, 3.0, 3.0, -1.0, -1.0, 5.0, 5.0], 2.0, 2.36462 * (40 / 56) ** 0.5),
+    ],
+)
+def test_the_interval_is_students(values, mean, half):
+    found = estimate(values)
 
-    assert (found.mean, found.low, found.high) == (0.5, 0.0, 1.0)
-
-
-def test_the_interval_of_three_values_reaches_from_the_least_to_the_largest():
-    # All three draws are the least with probability 1/27, more than 2.5 %; so too the largest.
-    found = estimate([0.0, 0.25, 1.0])
-
-    assert (found.low, found.high) == (0.0, 1.0)
-
-
-def test_the_interval_of_many_values_is_that_of_the_normal_law():
-    # 200 zeros and 200 ones: the mean of 400 draws has the standard error 0.5 / 20 = 0.025.
-    found = estimate([0.0, 1.0] * 200)
-
-    assert found.low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.004)
-    assert found.high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.004)
+    assert found.mean == pytest.approx(mean)
+    assert found.low == pytest.approx(mean - half, abs=1e-4)
+    assert found.high == pytest.approx(mean + half, abs=1e-4)
 
 
 def test_one_value_has_no_interval_and_none_no_estimate():
@@ -92,13 +89,13 @@ def test_one_value_has_no_interval_and_none_no_estimate():
     assert estimate([]) is None
 
 
-@given(VALUES)
-def test_an_interval_lies_within_the_values_around_the_mean(values):
-    found = estimate(values)
+@given(VALUES, st.floats(-10, 10), st.floats(0.1, 10))
+def test_an_interval_moves_and_stretches_with_its_values(values, shift, scale):
+    found, other = estimate(values), estimate([shift + scale * value for value in values])
 
-    slack = 1e-9
-    assert min(values) - slack <= found.low <= found.mean + slack
-    assert found.mean - slack <= found.high <= max(values) + slack
+    assert found.low <= found.mean <= found.high
+    assert other.low == pytest.approx(shift + scale * found.low, abs=1e-6)
+    assert other.high == pytest.approx(shift + scale * found.high, abs=1e-6)
 
 
 def test_differences_are_taken_seed_by_seed():
