@@ -76,8 +76,10 @@ GIVEN = {
     "experiment/hops": ["base=FOLDER/bytes"],
     "experiment/pareto": ["+objective=brevity"],
     "experiment/pareto_text": ["base=FOLDER/bytes"],
+    "early_stop/reached": ["early_stop.high=0.5"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
     "experiment/sentiment_length": ["base=FOLDER/bytes"],
+    "experiment/skewed_sums": ["base=FOLDER/bytes"],
     "filter/thought_only": ["tokenizer=byte"],
     "judge/generative": ["tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
@@ -162,6 +164,8 @@ AT_HOME = {
     "experiment/scratchpad_base": "pretrain",
     "experiment/pareto_text": "pama",
     "experiment/sentiment_length": "pama",
+    "experiment/skewed_sums": "rpt",
+    "experiment/skewed_sums_base": "pretrain",
 }
 
 # What the run itself hands over: the composed config.

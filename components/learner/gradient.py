@@ -21,7 +21,7 @@ from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy
 from rlcomp.io.moments import matched_moments
 from rlcomp.keys import lookup
-from rlcomp.metrics import progress, record
+from rlcomp.metrics import progress, record, record_total
 from rlcomp.seed import new_generator
 from rlcomp.wiring.foreign import refusal
 
@@ -132,6 +132,8 @@ class Learner(Component):
 
     def _step(self, batch: TensorDict) -> None:
         self.optimizer.zero_grad()
+        if "response_mask" in batch.keys():
+            record_total(f"{self.name}/tokens", float(batch["response_mask"].sum()))
         for name, value in self._differentiated(batch).items():
             record(f"loss/{name}", value)
         self._update()

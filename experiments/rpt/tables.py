@@ -68,7 +68,7 @@ def rlvr(runs):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path)
-    parser.add_argument("--positions", nargs="+", default=["easy", "medium", "hard"])
+    parser.add_argument("--positions", nargs="+", default=["hard"])
     given = parser.parse_args()
     print(levels(given.runs, given.positions), end="\n\n")
     print(rlvr(given.runs))

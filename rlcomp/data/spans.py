@@ -13,7 +13,7 @@ from rlcomp.data.masked_text import span_problem
 from rlcomp.data.positions import Position, Span, Tokenised
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Task
-from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.token_bytes import all_with_ends
 
 
 class CorpusSpans:
@@ -32,7 +32,7 @@ class CorpusSpans:
         self, corpus: Task, tokenizer: PreTrainedTokenizerBase, position: Position
     ) -> None:
         examples = [corpus.example(index) for index in range(len(corpus))]
-        self.documents = [_tokenised(tokenizer, example.answer) for example in examples]
+        self.documents = _tokenised(tokenizer, [example.answer for example in examples])
         self._sources = [example.held_out_by for example in examples]
         chosen = position.spans(self.documents)
         # Flat, and not as Python objects, of which there would be a few for every token.
@@ -64,9 +64,9 @@ class CorpusSpans:
         return self._sources[bisect_right(self._stops, index)]
 
 
-def _tokenised(tokenizer: PreTrainedTokenizerBase, text: str) -> Tokenised:
-    ids, ends = encoded_with_ends(tokenizer, text)
-    return Tokenised(text, array("q", ids), array("q", ends))
+def _tokenised(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> list[Tokenised]:
+    encoded = zip(texts, all_with_ends(tokenizer, texts), strict=True)
+    return [Tokenised(text, array("q", ids), array("q", ends)) for text, (ids, ends) in encoded]
 
 
 class Maskable:

@@ -97,9 +97,24 @@ def encoded_with_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[li
         >>> encoded_with_ends(byte_tokenizer(), "né")[1]
         [1, 2, 3]
     """
+    return all_with_ends(tokenizer, [text])[0]
+
+
+def all_with_ends(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
+) -> list[tuple[list[int], list[int]]]:
+    """The same of many texts, in a fraction of the time."""
     read = _reader(tokenizer)
-    (ids,) = encode_all(tokenizer, [text])
-    parts = [read(index, tokenizer.convert_ids_to_tokens(index)) for index in ids]
+    encoded = encode_all(tokenizer, texts) if texts else []
+    names = {index: tokenizer.convert_ids_to_tokens(index) for ids in encoded for index in ids}
+    meant = {index: read(index, token) for index, token in names.items()}
+    return [_with_ends(ids, meant, text) for ids, text in zip(encoded, texts, strict=True)]
+
+
+def _with_ends(
+    ids: list[int], meant: Mapping[int, bytes], text: str
+) -> tuple[list[int], list[int]]:
+    parts = [meant[index] for index in ids]
     found, wanted = b"".join(parts), text.encode()
     added = int(found == b" " + wanted)
     if not added and found != wanted:

@@ -75,8 +75,16 @@ MEANT = {"NAME": "dapo", "RUNS": "runs/methods", "DIR_A": "expert", "DIR_B": "ex
 # Half of all answers are right, where otherwise none is worth learning from after one step.
 LEARNABLE = ["reward=regex", "reward.pattern='^[0-4]'"]
 SHRUNK = {"batch_size": 4, "num_prompts": 4, "group_size": 4, "num_hidden_layers": 1}
-SHRUNK |= {"hidden_size": 16, "intermediate_size": 16, "max_new_tokens": 12}
-PLACES = {"directory", "base", "seed", "hydra/launcher", "hydra.launcher.n_jobs", "resume"}
+SHRUNK |= {"hidden_size": 16, "intermediate_size": 16, "max_new_tokens": 12, "size": 100, "rows": 8}
+PLACES = {
+    "directory",
+    "base",
+    "proxy.runs.base",
+    "seed",
+    "hydra/launcher",
+    "hydra.launcher.n_jobs",
+    "resume",
+}
 
 
 def key_of(word):
@@ -127,6 +135,8 @@ def shrink(node):
             continue
         elif key in SHRUNK and isinstance(value, int):
             node[key] = min(value, SHRUNK[key])
+    if node.get("_target_") == "components.task.text.Text" and node.path is None:
+        node.path = "short.txt"
     for phase in (node.get("phases") or {}).values():
         phase.steps = min(phase.steps, 1)
         for each in phase.get("every") or {}:
@@ -143,6 +153,8 @@ def learnable(job):
     """What lets a refill find groups that vary in the answers of an untrained model."""
     if not {"recipe=dapo", "recipe=rpt", "dynamic_sampling=refill"} & set(job):
         return []
+    if "filter@varied=correct" in job:
+        return ["reward=regex", "reward.pattern='(?s).*'"]
     fixed = any(word.startswith(("reward=", "experiment=", "recipe=rpt")) for word in job)
     return ["dynamic_sampling=none"] if fixed else LEARNABLE
 
@@ -207,7 +219,10 @@ def place(jobs, tmp_path, monkeypatch):
     essays = [{"question": f"{n}", "answer": f"{n}", "keywords": ["a"]} for n in range(40)]
     Path("essays.jsonl").write_text("".join(json.dumps(row) + "\n" for row in essays))
     Path("texts").mkdir()
-    shutil.copy(ROOT / "components" / "task" / "texts" / "the_tempest.txt", "texts")
+    shipped = ROOT / "components" / "task" / "texts" / "the_tempest.txt"
+    shutil.copy(shipped, "texts")
+    # In place of all that is shipped: every job that reads it measures every position's prompt.
+    Path("short.txt").write_text(shipped.read_text(encoding="utf-8")[:8_000])
     tokenizer = character_tokenizer(characters=string.printable)
     size = {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "context_length": 2048}

@@ -91,6 +91,10 @@ BESIDE = {
         "answer_kinds/*": KINDS,
         "answer_kinds/*_correct": KINDS,
     },
+    "components/filter/correct.py": {
+        "filter/rejected_fraction": TESTS
+        + "filter/test_correct.py::test_it_keeps_what_is_right_and_was_judged",
+    },
     "components/filter/thought_only.py": {
         "filter/answer_fraction": TESTS
         + "filter/test_thought_only.py::test_the_share_of_tokens_taken_out_is_recorded",
@@ -103,6 +107,7 @@ BESIDE = {
         "*/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
         "*/grad_norm": LEARNER + "test_the_gradient_is_scaled_down_to_its_largest_norm",
         "*/lr": LEARNER + "test_the_schedule_multiplies_the_learning_rate",
+        "*/tokens": LEARNER + "test_the_response_tokens_of_all_optimiser_steps_are_recorded",
         "loss/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
         "policy/entropy": LEARNER + "test_the_entropy_of_the_response_is_recorded",
     },

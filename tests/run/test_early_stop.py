@@ -443,6 +443,10 @@ def test_the_summary_says_why_and_the_report_counts_it_as_finished(stopped):
     [
         (["early_stop=kl_budget", "early_stop.budget=1e-3", "early_stop.window=1"], "KL budget"),
         (["early_stop=alarm", "early_stop.low=99", "early_stop.patience=2"], "alarm"),
+        (
+            ["early_stop=reached", "early_stop.high=-0.1", "phases.rl.every.evaluation=2"],
+            "alarm: evaluation/sampled was above -0.1 1 times in a row",
+        ),
     ],
 )
 def test_a_budget_and_an_alarm_end_a_run(play, tmp_path, words, reason):

@@ -167,6 +167,14 @@ def test_a_small_gradient_is_left_as_it_is():
     assert table.weight.tolist() == [0.0, 0.5, 0.25, 0.25]
 
 
+def test_the_response_tokens_of_all_optimiser_steps_are_recorded():
+    with recording() as ledger:
+        learner(Table(), epochs=3, num_minibatches=2)(batch())
+
+    # Three tokens and one, three times.
+    assert ledger.means()["learner/tokens"] == 12
+
+
 def test_the_schedule_multiplies_the_learning_rate():
     table = Table()
 

@@ -11,7 +11,7 @@ from components.position.pattern import Pattern
 from components.position.sentences import Sentences
 from components.sampler.uniform import Uniform
 from components.task.next_token import NextToken
-from components.task.running_sum import RunningSum, running_sums
+from components.task.running_sum import RunningSum, RunningSums
 from rlcomp.batch import decode_texts
 from rlcomp.data.train_bpe import bpe_tokenizer
 from rlcomp.errors import ConfigError, DataError
@@ -100,7 +100,7 @@ def test_the_thought_is_of_the_context():
         corpus=RunningSum(shortest=3, longest=3, size=5),
         tokenizer=BYTES,
         position=Pattern(pattern=r"=(\d)"),
-        thought=running_sums,
+        thought=RunningSums(),
     )
 
     for index in range(5):

@@ -1,0 +1,40 @@
+"""Rejection sampling."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.filter.correct import Correct
+from rlcomp.metrics import recording
+from rlcomp.testing import check_component
+
+
+def batch():
+    """Right, wrong, right but not judged, right."""
+    return TensorDict(
+        {
+            "correct": torch.tensor([True, False, True, True]),
+            "reward_valid": torch.tensor([True, True, False, True]),
+            "group_id": torch.tensor([0, 0, 1, 1]),
+        },
+        batch_size=[4],
+    )
+
+
+def test_it_keeps_the_contract():
+    check_component(Correct())
+
+
+def test_it_keeps_what_is_right_and_was_judged():
+    with recording() as ledger:
+        kept = Correct()(batch())
+
+    assert kept["group_id"].tolist() == [0, 1]
+    assert kept["correct"].tolist() == [True, True]
+    assert ledger.means()["filter/rejected_fraction"] == pytest.approx(2 / 4)
+
+
+def test_where_nothing_is_right_nothing_is_left():
+    wrong = batch().set("correct", torch.zeros(4).bool())
+
+    assert Correct()(wrong).shape == (0,)
