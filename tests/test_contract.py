@@ -75,6 +75,7 @@ GIVEN = {
     "evaluator/episodes": ["probe.max_steps=5"],
     "experiment/hops": ["base=FOLDER/bytes"],
     "experiment/pareto": ["+objective=brevity"],
+    "experiment/pareto_text": ["base=FOLDER/bytes"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
     "experiment/sentiment_length": ["base=FOLDER/bytes"],
     "filter/thought_only": ["tokenizer=byte"],
@@ -102,6 +103,7 @@ GIVEN = {
     "objectives/several": ["probe.parts={right: '${reward}'}"],
     "pareto/constrained": ["probe.maximise=right", "probe.thresholds={short: 0.5}"],
     "pareto/expected": ["probe.function={_target_: torch.logsumexp, _partial_: true, dim: 0}"],
+    "pareto/scaled": ["probe.scales={right: 2.0, short: 0.5}"],
     "position/easy": ["probe.proxy=${model}"],
     "position/entropy": ["probe.proxy=${model}"],
     "position/hard": ["probe.proxy=${model}"],
@@ -158,6 +160,7 @@ AT_HOME = {
     "experiment/hops_base": "pretrain",
     "experiment/scratchpad": "rpt",
     "experiment/scratchpad_base": "pretrain",
+    "experiment/pareto_text": "pama",
     "experiment/sentiment_length": "pama",
 }
 
@@ -239,13 +242,22 @@ def choices(recipe):
 
 
 def recipes_for(group, name):
-    """Recipes, those first that choose the option, then those that choose from its group."""
+    """Recipes, those first that choose the option, then those that choose from its group.
+
+    An option that is spread over the config is told apart by what a recipe without it lacks, so
+    there those come first that choose another one from its group.
+    """
     if f"{group}/{name}" in AT_HOME:
         return [AT_HOME[f"{group}/{name}"]]
     made = {recipe: choices(recipe) for recipe in RECIPES}
+    spread = is_global(f"{group}/{name}")
     return sorted(
         RECIPES,
-        key=lambda r: (name not in made[r].get(group, ()), group not in made[r], r != "grpo"),
+        key=lambda r: (
+            (name in made[r].get(group, ())) == spread,
+            group not in made[r],
+            r != "grpo",
+        ),
     )
 
 
@@ -302,10 +314,11 @@ def planned(option, folder):
     return plans(option, folder)
 
 
-def test_every_option_composes_and_lists_exactly_its_constructors_arguments(planned):
+def test_every_option_composes_and_lists_exactly_its_constructors_arguments(option, planned):
     _, errors, mine = planned
 
     assert errors == [], "a value for ??? belongs into GIVEN"
+    assert mine or "_target_" not in (CONF / f"{option}.yaml").read_text()
     for path, node in mine.items():
         declaration = declare(node.target)
         # What is called later gets the rest of its arguments then.
