@@ -13,7 +13,12 @@ from rlcomp.report.statistics import estimate, final, paired
 
 ARMS = ("self_made", "random", "oracle")
 HOPS = ("one_hop", "two_hops", "three_hops", "four_hops")
-DIFFERENCES = (("self_made", "random"), ("self_made", "oracle"), ("oracle", "random"))
+DIFFERENCES = (
+    *((arm, "before RL") for arm in ARMS),
+    ("self_made", "random"),
+    ("self_made", "oracle"),
+    ("oracle", "random"),
+)
 TEACHING = "questions with right and wrong answers"
 
 
