@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from statistics import mean
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -10,78 +9,133 @@ from matplotlib.figure import Figure
 
 from rlcomp.report.figures import colour_of
 from rlcomp.report.runs import find_runs
-from rlcomp.report.statistics import final
+from rlcomp.report.statistics import estimate, final, paired
 
-ARMS = ("self_made", "self_made_kl", "random_span", "next_token", "top_fifth")
-# Questions to which some answers were right, and all of them: of masks, and of next tokens.
-GAME = ("mask_game/accuracy", "mask_game/all_right", "mask_game/all_wrong")
+ARMS = ("self_made", "random", "oracle")
+HOPS = ("one_hop", "two_hops", "three_hops", "four_hops")
+DIFFERENCES = (
+    *((arm, "before RL") for arm in ARMS),
+    ("self_made", "random"),
+    ("self_made", "oracle"),
+    ("oracle", "random"),
+)
+TEACHING = "questions with right and wrong answers"
 
 
 def finished(folder):
-    """The finished runs of a folder, one a seed."""
-    return [run for run in find_runs([str(folder)]) if run.state == "finished"]
+    """The finished runs of an arm, by seed."""
+    runs = [run for run in find_runs([str(folder)]) if run.state == "finished"]
+    return {run.directory.name: run for run in runs}
+
+
+def column(run, metric):
+    """A metric by step of RL; nan where it was not recorded."""
+    return np.array([row.get(metric, np.nan) for row in run.rows if row["phase"] == "rl"])
 
 
 def measures(run):
-    """Of each step of RL: share of wrong answers, share of questions with right and wrong ones.
+    """By step of RL: mean hops of the questions about letters, and shares."""
+    shares = np.array([column(run, f"answer_kinds/{name}") for name in HOPS])
+    letters = shares.sum(0)
+    hops = (shares * np.arange(1, 5)[:, None]).sum(0) / np.where(letters > 0, letters, np.nan)
+    right, wrong = column(run, "mask_game/all_right"), column(run, "mask_game/all_wrong")
+    return {
+        "hops of the letters asked for": hops,
+        TEACHING: 1 - right - wrong,
+        "right answers": column(run, "mask_game/accuracy"),
+        "usable proposals": column(run, "mask_game/valid_fraction"),
+        "of them for letters alone": letters + 0 * column(run, "mask_game/valid_fraction"),
+    }
 
-    Both are nan in a step without a usable mask.
-    """
-    rows = [row for row in run.rows if row["phase"] == "rl"]
-    if any(name in row for row in rows for name in GAME):
-        right, all_right, all_wrong = (
-            np.array([row.get(name, np.nan) for row in rows]) for name in GAME
-        )
-        return 1 - right, 1 - all_right - all_wrong
-    right, settled = (
-        np.array([row.get(name, np.nan) for row in rows])
-        for name in ("reward/correct", "advantage/zero_fraction")
+
+def cell(found):
+    """A mean with its interval."""
+    return f"{found.mean:.2f}" + (
+        "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
     )
-    return 1 - right, 1 - settled
 
 
-def cell(values):
-    """A mean over seeds, from the least to the largest."""
-    return f"{mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-
-
-def over_time(runs, which):
-    """Markdown: means over the five fifths of the steps of RL."""
-    lines = ["| arm | 1st fifth | 2nd | 3rd | 4th | 5th |", "|---|---|---|---|---|---|"]
-    for arm in ARMS:
-        seeds = [np.array_split(measures(run)[which], 5) for run in finished(runs / arm)]
-        cells = [cell([float(np.nanmean(seed[part])) for seed in seeds]) for part in range(5)]
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
+def over_time(runs):
+    """Markdown: every measure, over the fifths of the steps of RL; means over seeds."""
+    lines = [
+        "| arm | measure | 1st fifth | 2nd | 3rd | 4th | 5th |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for arm, seeds in runs.items():
+        found = [measures(run) for run in seeds.values()]
+        for name in found[0]:
+            fifths = [[np.nanmean(part) for part in np.array_split(one[name], 5)] for one in found]
+            if np.isfinite(fifths).any():
+                cells = [cell(estimate(list(part))) for part in zip(*fifths, strict=True)]
+                lines.append(f"| {arm} | {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def ends(runs):
-    """Markdown: sampled accuracy at the held-out questions of every arm."""
-    asked = ARMS[2:]
-    lines = [f"| trained on | {' | '.join(asked)} |", "|---|" + "---|" * len(asked)]
-    for arm in ARMS:
-        found = [finished(runs / "ends" / arm / each) for each in asked]
-        cells = [cell([final(run, "evaluation/sampled") for run in seeds]) for seeds in found]
+def ends(runs, warm):
+    """Markdown: held-out accuracy by hops, before and after, and paired differences."""
+    lines = [f"| | {' | '.join(HOPS)} | mean |", "|---|---|---|---|---|---|"]
+    values = {"before RL": by_seed(warm), **{arm: by_seed(seeds) for arm, seeds in runs.items()}}
+    for arm, seeds in values.items():
+        cells = [cell(estimate(list(one))) for one in zip(*seeds.values(), strict=True)]
         lines.append(f"| {arm} | {' | '.join(cells)} |")
+    for first, second in DIFFERENCES:
+        cells = [
+            cell(paired(at(values[first], place), at(values[second], place)))
+            for place in range(len(HOPS) + 1)
+        ]
+        lines.append(f"| {first} less {second} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def draw(runs, path):
-    """Both measures over the steps, as means of ten steps and of the seeds."""
-    figure = Figure(figsize=(11, 4), layout="constrained")
+def at(values, place):
+    """One number of each seed."""
+    return {seed: row[place] for seed, row in values.items()}
+
+
+def by_seed(runs):
+    """Final held-out accuracy by hops, and their mean, of each seed."""
+    found = {seed: [final(run, f"{name}/sampled") for name in HOPS] for seed, run in runs.items()}
+    return {seed: [*row, sum(row) / len(row)] for seed, row in found.items()}
+
+
+def fives(run, name):
+    """A measure as means of five steps of RL."""
+    values = measures(run)[name]
+    parts = np.array_split(values, max(len(values) // 5, 1))
+    return np.arange(len(parts)) * 5 + 3, np.array([np.nanmean(part) for part in parts])
+
+
+def held_out(run):
+    """Steps of RL at which it was evaluated, and the mean accuracy over hops."""
+    rows = [row for row in run.rows if row["phase"] == "rl" and "one_hop/sampled" in row]
+    means = [np.mean([row[f"{name}/sampled"] for name in HOPS]) for row in rows]
+    return np.array([row["step"] for row in rows]), np.array(means)
+
+
+def draw(runs, warm, path):
+    """Hops that are asked, questions that teach, and held-out accuracy, by step."""
+    figure = Figure(figsize=(13, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    titles = ("difficulty: share of wrong answers", "questions with right and wrong answers")
-    for which, axes in enumerate(figure.subplots(1, 2)):
-        for index, arm in enumerate(ARMS):
-            seeds = np.array([measures(run)[which] for run in finished(runs / arm)])
-            tens = np.nanmean(seeds.reshape(len(seeds), -1, 10), -1)
-            steps = np.arange(tens.shape[1]) * 10 + 5
-            axes.plot(steps, tens.mean(0), color=colour_of(index), label=arm)
-            axes.fill_between(steps, tens.min(0), tens.max(0), color=colour_of(index), alpha=0.15)
+    shown = {
+        "hops of what is asked": lambda run: fives(run, "hops of the letters asked for"),
+        "questions with right and wrong answers, share": lambda run: fives(run, TEACHING),
+        "held-out accuracy, mean of 1 to 4 hops (higher is better)\n(dotted: before RL)": held_out,
+    }
+    for axes, (title, of) in zip(figure.subplots(1, 3), shown.items(), strict=True):
+        for index, (arm, seeds) in enumerate(runs.items()):
+            curves = [of(run) for run in seeds.values()]
+            steps, values = curves[0][0], np.array([values for _, values in curves])
+            seen = np.isfinite(values).any(0)
+            steps, values = steps[seen], values[:, seen]
+            axes.plot(steps, np.nanmean(values, 0), color=colour_of(index), label=arm, marker=".")
+            ends = np.nanmin(values, 0), np.nanmax(values, 0)
+            axes.fill_between(steps, *ends, color=colour_of(index), alpha=0.15)
         axes.set_xlabel("step of RL")
-        axes.set_title(titles[which])
+        axes.set_title(title, fontsize="medium")
         axes.grid(alpha=0.3)
-    figure.axes[0].legend(fontsize="small")
+    figure.axes[1].legend(fontsize="small", title="mean; band: all seeds", loc="lower left")
+    before = np.mean([row[-1] for row in by_seed(warm).values()])
+    figure.axes[2].axhline(before, color="0.4", linestyle=":")
     figure.savefig(path, dpi=110)
 
 
@@ -90,7 +144,7 @@ if __name__ == "__main__":
     parser.add_argument("runs", type=Path)
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
-    print(over_time(given.runs, 0), over_time(given.runs, 1), sep="\n\n", end="\n\n")
-    print(ends(given.runs))
+    found = {arm: finished(given.runs / arm) for arm in ARMS}
+    print(over_time(found), ends(found, finished(given.runs / "warm")), sep="\n\n")
     if given.figure:
-        draw(given.runs, given.figure)
+        draw(found, finished(given.runs / "warm"), given.figure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.conf import HydraConf
 from hydra.core.config_loader import ConfigLoader
@@ -75,9 +76,11 @@ def asked(directory: Path) -> list[str]:
     file = directory / "multirun.yaml"
     if not file.is_file():
         return []
-    hydra = OmegaConf.load(file).hydra
-    params = hydra.sweeper.get("params") or {}
-    return [*(f"{key}={value}" for key, value in params.items()), *hydra.overrides.task]
+    # As they were written: what they speak of is another thing in every job.
+    whole: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+    hydra = whole["hydra"]
+    params = hydra["sweeper"].get("params") or {}
+    return [*(f"{key}={value}" for key, value in params.items()), *hydra["overrides"]["task"]]
 
 
 def jobs(directory: Path) -> list[list[str]]:

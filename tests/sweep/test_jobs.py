@@ -43,6 +43,16 @@ def test_what_a_sweep_takes_away_belongs_to_every_job(tmp_path):
     assert jobs(sweep_of(tmp_path, "a=1,2", "~b")) == [["a=1", "~b=null"], ["a=2", "~b=null"]]
 
 
+def test_an_override_that_speaks_of_another_key_stays_as_it_was_written(tmp_path):
+    folder = sweep_of(tmp_path, "tasks=${hops}", "base=runs/${seed}", seed="0,1", of="${seed}")
+    with (folder / "multirun.yaml").open("a") as file:
+        file.write("hops: {one: 1}\nseed: 0\n")
+
+    # As Hydra writes it into a job's overrides.yaml.
+    spoken = [r"of=$\{seed\}", r"tasks=$\{hops\}", r"base=runs/$\{seed\}"]
+    assert jobs(folder) == [["seed=0", *spoken], ["seed=1", *spoken]]
+
+
 def test_what_is_taken_away_and_set_anew_is_both(tmp_path):
     assert list(overrides_of(["~b", "+b=1", "b=2"])) == ["~b", "b"]
 
