@@ -31,7 +31,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: lint test-all
+check: lint test-all test-pages
 
 clean:
 	rm -rf $(VENV) dist build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -8,6 +8,8 @@ every node of a config before the first one is built.
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +27,13 @@ NonNegativeFloat = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Interval(ge=0, lt=1)]
 Probability = Annotated[float, Interval(ge=0, le=1)]
 NonEmptyText = Annotated[str, MinLen(1)]
+
+
+class Compiles:
+    """Limit of a text: a regular expression."""
+
+
+RegularExpression = Annotated[str, Compiles()]
 
 # Names an annotation may use; any other name stands for "not checked here".
 VOCABULARY: dict[str, Any] = {
@@ -78,10 +87,20 @@ def _problem_annotated(annotation: Any, value: object) -> str | None:  # noqa: A
     for limit in limits:
         if isinstance(limit, MinLen) and len(str(value)) < limit.min_length:
             return "must not be empty"
+        if isinstance(limit, Compiles):
+            return _problem_expression(str(value))
         for name, (words, holds) in _BOUNDS.items():
             bound = getattr(limit, name, None)
             if bound is not None and isinstance(value, (int, float)) and not holds(value, bound):
                 return f"must be {words} {bound}"
+    return None
+
+
+def _problem_expression(text: str) -> str | None:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"must be a regular expression ({error})"
     return None
 
 
@@ -92,6 +111,8 @@ def _problem_container(origin: Any, kinds: tuple[Any, ...], value: object) -> st
         return next((f for v in value.values() if kinds and (f := problem(kinds[-1], v))), None)
     if isinstance(value, str) or not isinstance(value, Sequence):
         return "must be a list"
+    if origin is tuple and ... not in kinds and len(value) != len(kinds):
+        return f"must be a list of {len(kinds)}"
     if origin is not tuple or ... in kinds:
         kinds = kinds[:1] * len(value)
     return next((f for v, kind in zip(value, kinds, strict=False) if (f := problem(kind, v))), None)
@@ -111,8 +132,15 @@ def _problem_plain(annotation: Any, value: object) -> str | None:  # noqa: ANN40
     }
     if annotation not in (*plain, Any) and inspect.isclass(annotation):
         return _problem_part(annotation, value)
+    if annotation is float and number and not _finite(value):
+        return "must be finite"
     fits, words = plain.get(annotation, (True, ""))
     return None if fits else words
+
+
+def _finite(value: Any) -> bool:  # noqa: ANN401
+    """Neither NaN nor infinite, nor a whole number that a float cannot hold."""
+    return bool(abs(value) <= sys.float_info.max)
 
 
 def _problem_part(kind: type, value: object) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rlcomp.errors import DataError
 
@@ -62,23 +62,34 @@ def check_depth(place: str, name: object, value: object) -> None:
     """Refuse containers within containers more than 64 deep, or within themselves.
 
     Raises:
-        DataError: they are; names place and column.
+        DataError: they are, or hold more values than their text could have bytes; names place and
+            column.
     """
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [part for whole in level for part in _parts(whole)]
-    if not any(isinstance(part, (Mapping, list, tuple)) for part in level):
-        return
-    raise DataError(
-        f"{place}: column {name!r} holds lists or mappings more than {DEEPEST} deep: flatten it, "
-        "or leave the column out"
-    )
+    path: list[Iterator[object]] = [iter([value])]
+    count, on_path = 0, [0]
+    while path:
+        part = next(path[-1], _END)
+        if part is _END:
+            path.pop()
+            on_path.pop()
+            continue
+        count += 1
+        if count > LONGEST:
+            raise DataError(
+                f"{place}: column {name!r} holds more than {LONGEST} values: keep it in a file of "
+                "its own and name that here, or leave the column out"
+            )
+        if isinstance(part, (Mapping, list, tuple)):
+            if len(path) > DEEPEST or id(part) in on_path:
+                raise DataError(
+                    f"{place}: column {name!r} holds lists or mappings more than {DEEPEST} deep, "
+                    "or within themselves: flatten it, or leave the column out"
+                )
+            path.append(iter(part.values() if isinstance(part, Mapping) else part))
+            on_path.append(id(part))
 
 
-def _parts(value: object) -> list[object]:
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return list(value) if isinstance(value, (list, tuple)) else []
+_END = object()
 
 
 def check_length(place: str, name: object, text: str) -> None:

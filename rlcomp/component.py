@@ -51,11 +51,13 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         runs: constructor arguments that hold components this one calls, in that order.
         contained: what those children write stays inside.
         supplies: keys it hands those children itself, so that they do not read the batch's.
-        min_group_size: smallest ``group_size`` of the collector before it that makes sense; an
-            argument may raise it (``self.min_group_size = k``).
+        min_group_size: smallest ``group_size`` of the collector before it that makes sense.
+        min_group_size_from: the constructor's argument that may raise it (``"k"``, and
+            ``self.min_group_size = k``).
         must_reach: keys of ``writes`` that a later stage must read, or the work is lost on the run;
             ``"reward|rewards"``: one of them.
         drops_rows: the batch it returns holds some of the rows only.
+        watches: constructor arguments that name metrics, which earlier stages of the step record.
         exclusive: a name that at most one component of a phase may carry ("kl": counted once).
         equation: what a part of a loss computes, for ``rlcomp-describe --equation``; ``{argument}``
             stands for a value of the config.
@@ -76,8 +78,10 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     contained: ClassVar[bool] = False
     supplies: ClassVar[tuple[Key, ...]] = ()
     min_group_size: int = 1
+    min_group_size_from: ClassVar[str] = ""
     must_reach: ClassVar[tuple[Key, ...]] = ()
     drops_rows: ClassVar[bool] = False
+    watches: ClassVar[tuple[str, ...]] = ()
     exclusive: ClassVar[str] = ""
     equation: ClassVar[str] = ""
 
@@ -117,6 +121,9 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
     def begin_phase(self) -> None:
         """Called when a phase that runs this component starts; never on resume."""
+
+    def finish_phase(self) -> None:
+        """Called at the end of the last step of a phase, where metrics are still recorded."""
 
     def __call__(self, batch: TensorDict | None = None) -> TensorDict:
         """Run on a batch; without one, on an empty one (``fresh`` components).

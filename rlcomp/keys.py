@@ -35,11 +35,11 @@ _OF_ARGUMENTS = 'a tuple of names of arguments, such as ("stages",)'
 DECLARED = {
     **dict.fromkeys(("reads", "writes", "optional", "may_write", "step_keys"), _OF_KEYS),
     **dict.fromkeys(("must_reach", "supplies"), _OF_KEYS),
-    "runs": _OF_ARGUMENTS,
+    **dict.fromkeys(("runs", "watches"), _OF_ARGUMENTS),
     "keys": "a dict of specifications by key",
     **dict.fromkeys(("fresh", "keeps_prompt", "contained", "drops_rows"), "True or False"),
     "min_group_size": "a whole number, at least 1",
-    **dict.fromkeys(("exclusive", "equation"), "a text"),
+    **dict.fromkeys(("min_group_size_from", "exclusive", "equation"), "a text"),
 }
 # 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
 TEXT_END = 255

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import math
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -51,7 +53,7 @@ class Ledger:
         """Add what another ledger holds: of an evaluation, or of a rollout in another process.
 
         Args:
-            other: sums and counts are added, samples follow.
+            other: sums and counts are added, samples follow; so do a best step and an early end.
             prefix: in front of its names.
 
         Raises:
@@ -63,6 +65,9 @@ class Ledger:
             else:
                 self.add(prefix + name, total, other.counts[name])
         self.samples.extend(other.samples)
+        if other.best is not None:
+            self.best = {**other.best, "metric": f"{prefix}{other.best['metric']}"}
+        self.ended = self.ended or other.ended
 
     def means(self) -> dict[str, float]:
         """Mean of every metric with at least one observation."""
@@ -132,22 +137,46 @@ def measured() -> dict[str, float]:
     return {} if ledger is None else ledger.means()
 
 
-def keep_best(**told: object) -> None:
+def keep_best(*, metric: str, better: Literal["higher", "lower"], value: float) -> None:
     """Ask the loop to keep the run as it is after this step as the best one of its phase.
 
     Args:
-        told: what makes it the best: ``metric``, ``value``, ...; kept beside the checkpoint.
+        metric: what makes it the best.
+        better: which values of it are better.
+        value: of this step.
+
+    Raises:
+        ConfigError: one of them is something else; what is kept must be legible afterwards.
     """
+    _check_name("keep_best: metric", metric)
+    if better not in ("higher", "lower"):
+        raise ConfigError(f"keep_best: better is {better!r}: must be 'higher' or 'lower'")
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value):
+        raise ConfigError(
+            f"keep_best: value of {metric} is {value!r:.60}: must be a finite number (of a tensor, "
+            "float(value)); leave the step out where there is none"
+        )
     ledger = _ledger.get()
     if ledger is not None:
-        ledger.best = told
+        ledger.best = {"metric": metric, "better": better, "value": float(value)}
 
 
 def end_phase(reason: str) -> None:
-    """Ask the loop to end the phase after this step; the first reason of a step counts."""
+    """Ask the loop to end the phase after this step; the first reason of a step counts.
+
+    Raises:
+        ConfigError: the reason is no text, or empty.
+    """
+    _check_name("end_phase: reason", reason)
     ledger = _ledger.get()
     if ledger is not None:
         ledger.ended = ledger.ended or reason
+
+
+def _check_name(what: str, text: object) -> None:
+    if not isinstance(text, str) or not text:
+        raise ConfigError(f"{what} is {text!r:.60}: must be a text that says it")
 
 
 def merge(other: Ledger) -> None:

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -31,6 +32,7 @@ GOOD = [
     (list[int], [1, 2]),
     (dict[str, float], {"a": 1}),
     (tuple[str, ...], ["a"]),
+    (tuple[float, float], [1, 2.5]),
     (object, object()),
     (Callable[..., float], len),
 ]
@@ -46,7 +48,14 @@ BAD = [
     (NonEmptyText, "", "must not be empty"),
     (NonEmptyText, 3, "must be a text"),
     (float, float, "must be a number"),
+    (float, math.nan, "must be finite"),
+    (PositiveFloat, math.inf, "must be finite"),
+    (float | None, -math.inf, "must be finite or must be null"),
+    (list[float], [1.0, math.inf], "must be finite"),
+    (float, 10**400, "must be finite"),
     (bool, 1, "must be true or false"),
+    (tuple[float, float], [1.0], "must be a list of 2"),
+    (tuple[float, float], [1.0, 2.0, 3.0], "must be a list of 2"),
     (int | None, "a", "must be an integer or must be null"),
     (Literal["k1", "k3"], "k2", "must be one of 'k1', 'k3'"),
     (list[int], [1, "2"], "must be an integer"),

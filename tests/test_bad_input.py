@@ -504,7 +504,14 @@ def import_seconds(tmp_path_factory):
     return in_subprocess("-c", code, cwd=tmp_path_factory.mktemp("import"))[2]
 
 
-@pytest.mark.parametrize("name", ["argument", "key nobody wrote", "prompt longer than the context"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "argument",
+        pytest.param("key nobody wrote", marks=pytest.mark.slow),
+        pytest.param("prompt longer than the context", marks=pytest.mark.slow),
+    ],
+)
 def test_a_process_of_its_own_says_so_before_it_has_done_much_but_import(
     tmp_path, import_seconds, name
 ):

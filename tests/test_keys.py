@@ -152,6 +152,7 @@ def test_keys_that_are_no_tuple_of_texts_are_refused(value):
         ("exclusive", ("kl",), r"\('kl',\): must be a text"),
         ("equation", 1, "1: must be a text"),
         ("runs", "stages", "'stages': must be a tuple of names of arguments"),
+        ("watches", "metric", "'metric': must be a tuple of names of arguments"),
     ],
 )
 def test_a_declaration_of_the_wrong_type_is_refused(name, value, told):

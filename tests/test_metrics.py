@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError, ShapeError
-from rlcomp.metrics import merge, progress, record, record_sample, record_total, recording
+from rlcomp.metrics import (
+    end_phase,
+    keep_best,
+    merge,
+    progress,
+    record,
+    record_sample,
+    record_total,
+    recorded,
+    recording,
+)
 
 
 def test_outside_a_run_nothing_happens():
@@ -152,3 +162,66 @@ def test_what_counts_is_a_mask_of_the_same_shape(where):
     # As indices [1, 0, 1] would take 20, 10, 20.
     with recording(), pytest.raises(ShapeError, match=r"record\('a/b'\): where is torch"):
         record("a/b", torch.tensor([10.0, 20.0, 30.0]), where=where)
+
+
+def ask(**changed):
+    keep_best(**({"metric": "a/b", "better": "higher", "value": 0.5} | changed))
+
+
+def test_what_a_part_asks_of_the_loop_reaches_it_from_within():
+    with recording() as run:
+        with recorded():
+            ask()
+        with recording("eval/"):
+            end_phase("enough")
+
+    assert run.best == {"metric": "a/b", "better": "higher", "value": 0.5}
+    assert run.ended == "enough"
+
+
+def test_with_a_prefix_the_best_is_that_of_the_metric_as_it_is_logged():
+    with recording() as run, recording("eval/"):
+        ask()
+
+    assert run.best["metric"] == "eval/a/b"
+
+
+def test_the_first_reason_of_a_step_stays_the_first():
+    with recording() as run:
+        end_phase("first")
+        with recorded():
+            end_phase("second")
+
+    assert run.ended == "first"
+
+
+def test_what_ends_no_phase_and_is_no_best_leaves_none():
+    with recording() as run:
+        ask()
+        with recorded():
+            record("a/b", 1.0)
+
+    assert run.best["value"] == 0.5
+    assert run.ended is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"value": torch.tensor(0.5)}, r"value of a/b is tensor.*must be a finite number"),
+        ({"value": float("nan")}, "value of a/b is nan: must be a finite number"),
+        ({"value": True}, "value of a/b is True"),
+        ({"metric": ""}, "keep_best: metric is ''"),
+        ({"metric": None}, "keep_best: metric is None"),
+        ({"better": "more"}, "better is 'more': must be 'higher' or 'lower'"),
+    ],
+)
+def test_a_best_step_that_nobody_could_read_is_refused(changed, told):
+    with pytest.raises(ConfigError, match=told):
+        ask(**changed)
+
+
+@pytest.mark.parametrize("reason", ["", None, 3])
+def test_an_end_without_a_reason_is_refused(reason):
+    with pytest.raises(ConfigError, match="end_phase: reason is"):
+        end_phase(reason)

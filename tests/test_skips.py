@@ -40,6 +40,7 @@ def tested(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(code, ci):
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # which takes two seconds
         monkeypatch.setenv("CI", "true") if ci else monkeypatch.delenv("CI", raising=False)
         monkeypatch.delitem(sys.modules, "test_it", raising=False)  # that of the test before
         file = tmp_path / "test_it.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.group import mean_normalised
+from rlcomp.functional.group import Groups, mean_normalised
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.metrics import record
 
@@ -21,7 +21,8 @@ class MaxRL(Component):
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
-    rewards. Records the mean positive advantage, ``1 / p - 1`` of a success.
+    rewards. Records the mean positive advantage, ``1 / p - 1`` of a success, and
+    ``advantage/rare``: the same over groups whose mean is below half of their best reward.
 
     Raises:
         NumericalError: a valid reward is negative.
@@ -40,4 +41,7 @@ class MaxRL(Component):
         reward, group_id, valid = batch["reward"], batch["group_id"], batch["reward_valid"]
         advantage = mean_normalised(reward, group_id, valid)
         record("advantage/positive", advantage, where=advantage > 0)
+        groups = Groups(reward, group_id, valid)
+        rare = 2 * groups.total(groups.reward) < groups.count * groups.highest(groups.valid)
+        record("advantage/rare", advantage, where=(advantage > 0) & rare.to(advantage.device))
         return broadcast(batch, advantage)

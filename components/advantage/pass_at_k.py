@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.arguments import Ge, PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.best_of_k import group_best_of_k, pkpo_advantage
+from rlcomp.functional.group import Groups
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.metrics import record
 
@@ -26,7 +28,9 @@ class PassAtK(Component):
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, of fewer than k valid rewards, of one,
-    and for invalid rewards. Records the groups' mean best of k, the objective.
+    and for invalid rewards. Records the groups' mean best of k, the objective,
+    and ``advantage/tied_best``: the mean advantage of responses that share the best reward of a
+    group which varies (0 with k = n).
 
     Args:
         k: at most ``group_size``; null for all responses of a group.
@@ -41,6 +45,7 @@ class PassAtK(Component):
     writes = ("advantage",)
     optional = ("token_reward",)
     min_group_size = 2
+    min_group_size_from = "k"
 
     def __init__(
         self,
@@ -58,4 +63,13 @@ class PassAtK(Component):
         rows = batch["reward"], batch["group_id"], batch["reward_valid"]
         best = group_best_of_k(*rows, self.k)
         record("advantage/best_of_k", best, where=~best.isnan())
-        return broadcast(batch, pkpo_advantage(*rows, self.k, self.epsilon))
+        advantage = pkpo_advantage(*rows, self.k, self.epsilon)
+        record("advantage/tied_best", advantage, where=_tied_best(*rows))
+        return broadcast(batch, advantage)
+
+
+def _tied_best(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """Whether a response is one of several best ones of a group that varies, ``[B]``."""
+    groups = Groups(reward, group_id, valid)
+    best = groups.counted & (groups.reward == groups.highest(groups.valid))
+    return (best & (groups.total(best.float()) > 1)).to(reward.device)

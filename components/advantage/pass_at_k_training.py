@@ -9,6 +9,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import Ge
 from rlcomp.component import Component
 from rlcomp.functional.best_of_k import group_best_of_k, pass_at_k_training_advantage
+from rlcomp.functional.group_accuracy import varied
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.metrics import record
 
@@ -25,7 +26,8 @@ class PassAtKTraining(Component):
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 where all subsets have the same best (more than ``n - k`` right
     answers), in groups of fewer than k valid rewards, and for invalid rewards. Records the
-    groups' mean best of k, the objective.
+    groups' mean best of k, the objective, and ``advantage/certain``: of the responses of groups
+    that vary, the share with advantage 0, all subsets having the same best.
 
     Args:
         k: size of a subset; at most ``group_size``.
@@ -38,6 +40,7 @@ class PassAtKTraining(Component):
     writes = ("advantage",)
     optional = ("token_reward",)
     min_group_size = 2
+    min_group_size_from = "k"
 
     def __init__(self, *, k: Annotated[int, Ge(2)] = 4) -> None:
         super().__init__()
@@ -49,4 +52,6 @@ class PassAtKTraining(Component):
         rows = batch["reward"], batch["group_id"], batch["reward_valid"]
         best = group_best_of_k(*rows, self.k)
         record("advantage/best_of_k", best, where=~best.isnan())
-        return broadcast(batch, pass_at_k_training_advantage(*rows, self.k))
+        advantage = pass_at_k_training_advantage(*rows, self.k)
+        record("advantage/certain", advantage == 0, where=varied(*rows) & batch["reward_valid"])
+        return broadcast(batch, advantage)

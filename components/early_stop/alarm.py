@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import ClassVar, Literal
 
 from tensordict import TensorDict
 
@@ -17,7 +18,7 @@ class Alarm(EarlyStop):
 
     ``watch`` is any metric that a stage, or what runs before it in ``every``, records: the entropy
     of the policy, the share of truncated answers, a monitor's z. Steps that do not record it do not
-    count.
+    count; NaN is outside of every range.
 
     Records what :class:`EarlyStop` does, and ``early_stop/alarm``: how often in a row by now.
 
@@ -32,6 +33,8 @@ class Alarm(EarlyStop):
     Raises:
         ConfigError: neither ``low`` nor ``high`` is given, or ``low`` is above ``high``.
     """
+
+    watches: ClassVar[tuple[str, ...]] = ("metric", "watch")
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Alarm(EarlyStop):
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Count the alarms in a row."""
         del batch, value
-        now = self.observed("watch", self.watch)
+        now = self.observed("watch")
         if now is None:
             return None
         outside = self._outside(now)
@@ -69,6 +72,8 @@ class Alarm(EarlyStop):
 
     def _outside(self, now: float) -> str:
         """Where a value lies outside the range; empty inside."""
+        if math.isnan(now):
+            return "not a number"
         if self.low is not None and now < self.low:
             return f"below {self.low:g}"
         if self.high is not None and now > self.high:

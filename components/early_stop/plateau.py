@@ -26,7 +26,7 @@ class Plateau(EarlyStop):
         min_delta: what counts as better, in units of the metric.
 
     Source:
-        Prechelt 1998, "Early stopping - but when?", the class of criteria UP.
+        Goodfellow, Bengio & Courville 2016, "Deep Learning", algorithm 7.1 (``patience``).
     """
 
     def __init__(

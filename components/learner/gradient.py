@@ -19,6 +19,7 @@ from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy
+from rlcomp.io.moments import matched_moments
 from rlcomp.keys import lookup
 from rlcomp.metrics import progress, record, record_total
 from rlcomp.seed import new_generator
@@ -243,10 +244,14 @@ class Learner(Component):
         return {"optimizer": self.optimizer.state_dict()}
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Restore the optimiser moments; learning rate, betas, ... come from the config."""
+        """Restore the moments by the parameters' names; learning rate, betas, ... are the config's.
+
+        Raises:
+            CheckpointError: the state is another optimiser's.
+        """
         saved: Any = state["optimizer"]
-        own = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({**saved, "param_groups": own})
+        own = self.optimizer.state_dict()
+        self.optimizer.load_state_dict(matched_moments(self.name, saved, own))
 
 
 def _check_losses(losses: dict[str, TensorDictModuleBase]) -> None:

@@ -6,6 +6,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.errors import ConfigError
 from rlcomp.metrics import record
 from rlcomp.pareto.objective_critic import ObjectiveCritic
 
@@ -13,7 +14,8 @@ from rlcomp.pareto.objective_critic import ObjectiveCritic
 class ObjectiveValueEstimate(Component):
     """Values of each objective before the update: for the advantages, and to clip the value loss.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and the names of ``rewards``
+    where they are there already.
 
     Writes ``objective_values`` and ``old_objective_values`` ``[B, T, K]``, in units of the rewards,
     without gradient; 0 outside ``response_mask``.
@@ -22,6 +24,9 @@ class ObjectiveValueEstimate(Component):
 
     Args:
         critic: has a value for each objective.
+
+    Raises:
+        ConfigError: the critic and ``rewards`` have other objectives, or another order.
     """
 
     keys = {
@@ -30,6 +35,7 @@ class ObjectiveValueEstimate(Component):
     }
     reads = ("tokens", "attention_mask", "response_mask")
     writes = ("objective_values", "old_objective_values")
+    optional = ("rewards",)
 
     def __init__(self, *, critic: ObjectiveCritic) -> None:
         super().__init__()
@@ -37,9 +43,18 @@ class ObjectiveValueEstimate(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the values."""
+        self._check_names(batch)
         with torch.no_grad():
             values = self.critic.values(batch)
         for k, name in enumerate(self.critic.names):
             record(f"value/mean/{name}", values[..., k], where=batch["response_mask"])
         batch["objective_values"], batch["old_objective_values"] = values, values.clone()
         return batch
+
+    def _check_names(self, batch: TensorDict) -> None:
+        names = tuple(batch["rewards"].keys()) if "rewards" in batch.keys() else self.critic.names
+        if names != self.critic.names:
+            raise ConfigError(
+                f"the critic has values for {', '.join(self.critic.names)}, but 'rewards' holds "
+                f"{', '.join(names)}: critic.objectives must be the stage that writes 'rewards'"
+            )

@@ -1,42 +1,34 @@
 """Fronts of several methods on the same budget: ``python experiments/pareto/fronts.py RUNS``.
 
-``RUNS`` has a folder per method; the runs in it that share a seed are that method's front.
+``RUNS`` has a folder per method; the runs in it that share a seed are that method's front. Seeds
+with fewer points than others of their method do not count, nor do methods whose runs did not record
+all of the objectives, and fewer than five points have no hypervolume.
 """
 
 import argparse
 from pathlib import Path
-from statistics import mean
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.functional.front import additive_epsilon, hypervolume, igd_plus
+from rlcomp.functional.front import hypervolume
 from rlcomp.report.figures import colour_of
-from rlcomp.report.points import asked_for, path_of
+from rlcomp.report.points import reached
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate
 
-
-def points_of(run, names):
-    """Where a run ends: one point, or one for each preference its policy was asked at."""
-    asked = asked_for(run.rows, names)
-    return np.array(list(asked.values())) if asked else path_of(run.rows, names)[1][-1:]
+ENOUGH = 5
 
 
-def visited(run, names):
-    """Every evaluation of the RL phase, and where the run ends."""
-    rows = [row for row in run.rows if row["phase"] != "warm_start"]
-    return np.concatenate([path_of(rows, names)[1], points_of(run, names)])
-
-
-def by_seed(folder, points, names):
-    """For every seed the points of all its runs, shape ``[n, K]``."""
+def by_seed(folder, names):
+    """For every seed the end points of all its runs, shape ``[n, K]``."""
     found = {}
     for run in find_runs([str(folder)]):
         if run.state == "finished":
-            found.setdefault(run.values["seed"], []).append(points(run, names))
-    return {seed: np.concatenate(parts) for seed, parts in sorted(found.items())}
+            found.setdefault(run.values["seed"], []).extend(reached(run.rows, names).values())
+    most = max((len(points) for points in found.values()), default=0)
+    return {seed: np.array(each) for seed, each in sorted(found.items()) if len(each) == most > 0}
 
 
 def cell(values):
@@ -46,47 +38,45 @@ def cell(values):
     return f"{found.mean:.3f}{ends}"
 
 
-def table(fronts, on_the_way, names):
-    """Markdown: quality of each method's end points, and hypervolume of all it visited."""
-    worst = [0.0] * len(names)
-    aim = np.concatenate([points for seeds in fronts.values() for points in seeds.values()])
-    lines = [
-        f"| method | points | {', '.join(names)} | hypervolume | IGD+ | ε | on the way |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def table(fronts, names):
+    """Markdown: where each method's runs end, and the hypervolume above 0 of each seed's front."""
+    ends = [f"{name}, least, mean, most" for name in names]
+    lines = [f"| method | seeds | points | {' | '.join(ends)} | hypervolume |"]
+    lines.append("|" + "---|" * (4 + len(names)))
     for name, seeds in fronts.items():
-        sets = list(seeds.values())
-        middle = " ".join(
-            f"{mean(points.mean(0)[k] for points in sets):.2f}" for k in range(len(names))
-        )
-        lines.append(
-            f"| {name} | {len(sets[0])} | {middle} "
-            f"| {cell([hypervolume(points, worst) for points in sets])} "
-            f"| {cell([igd_plus(points, aim) for points in sets])} "
-            f"| {cell([additive_epsilon(points, aim) for points in sets])} "
-            f"| {cell([hypervolume(points, worst) for points in on_the_way[name].values()])} |"
-        )
+        points = np.concatenate([*seeds.values()])
+        spread = [points.min(0), points.mean(0), points.max(0)]
+        count = len(points) // len(seeds)
+        volumes = [hypervolume(each, [0.0] * len(names)) for each in seeds.values()]
+        cells = [" ".join(f"{one[k]:.2f}" for one in spread) for k in range(len(names))]
+        cells.append(cell(volumes) if count >= ENOUGH else "-")
+        lines.append(f"| {name} | {len(seeds)} | {count} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def draw(fronts, path, names):
-    """End points of every seed, one panel a method, before those of all others: two objectives."""
-    figure = Figure(figsize=(13, 5.4), layout="constrained")
+    """Two objectives: end points, one panel a method, one colour a seed, before all others'."""
+    figure = Figure(figsize=(3.2 * len(fronts), 3.9), layout="constrained")
     FigureCanvasAgg(figure)
-    columns = -(-len(fronts) // 2)
-    panels = figure.subplots(2, columns, sharex=True, sharey=True, squeeze=False).flat
+    panels = figure.subplots(1, len(fronts), sharex=True, sharey=True, squeeze=False)[0]
     every = np.concatenate([points for seeds in fronts.values() for points in seeds.values()])
-    for (name, seeds), axes in zip(fronts.items(), panels, strict=False):
-        axes.scatter(*every.T, color="0.85", s=9)
-        for index, points in enumerate(seeds.values()):
-            ordered = points[np.argsort(points[:, 0])]
-            axes.plot(*ordered.T, color=colour_of(index), marker="o", markersize=4, linewidth=0.8)
+    seeds = sorted({seed for found in fronts.values() for seed in found})
+    for (name, found), axes in zip(fronts.items(), panels, strict=True):
+        axes.scatter(*every.T, color="0.85", s=12)
+        for seed, points in found.items():
+            axes.scatter(*points.T, color=colour_of(seeds.index(seed)), s=26, alpha=0.8)
+        axes.annotate(
+            "", (0.22, 0.36), (0.08, 0.2), "axes fraction", arrowprops={"arrowstyle": "->"}
+        )
+        axes.text(0.05, 0.12, "better", transform=axes.transAxes)
         axes.set_title(name, fontsize="small")
         axes.grid(alpha=0.3)
-    for axes in list(panels):
-        axes.set_visible(False)
-    figure.supxlabel(names[0])
-    figure.supylabel(names[1])
+    shown = [axes.scatter([], [], color=colour_of(index)) for index in range(len(seeds))]
+    shown.append(axes.scatter([], [], color="0.85", s=12))
+    labels = [*(f"seed {seed}" for seed in seeds), "all methods"]
+    figure.legend(shown, labels, loc="outside upper center", ncols=len(labels), fontsize="small")
+    figure.supxlabel(f"mean {names[0]} of held-out answers", fontsize="medium")
+    figure.supylabel(f"mean {names[1]}", fontsize="medium")
     figure.savefig(path, dpi=110)
 
 
@@ -95,10 +85,12 @@ if __name__ == "__main__":
     parser.add_argument("runs", type=Path)
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--objectives", nargs="+", default=["correctness", "brevity"])
-    arguments = parser.parse_args()
-    folders = sorted(each for each in arguments.runs.iterdir() if each.is_dir())
-    names = tuple(arguments.objectives)
-    fronts = {each.name: by_seed(each, points_of, names) for each in folders}
-    print(table(fronts, {each.name: by_seed(each, visited, names) for each in folders}, names))
-    if arguments.figure:
-        draw(fronts, arguments.figure, names)
+    parser.add_argument("--without", nargs="*", default=["base"], help="folders that are no method")
+    given = parser.parse_args()
+    folders = sorted(each for each in given.runs.iterdir() if each.is_dir())
+    names = tuple(given.objectives)
+    fronts = {each.name: by_seed(each, names) for each in folders if each.name not in given.without}
+    fronts = {name: seeds for name, seeds in fronts.items() if seeds}
+    print(table(fronts, names))
+    if given.figure:
+        draw(fronts, given.figure, names)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.printable import printable
 
 
 def main() -> None:
@@ -21,10 +22,15 @@ def _app() -> None:
     parser.add_argument("--temperature", type=float, help="0 for greedy (default: the run's own)")
     parser.add_argument("--max-new-tokens", type=_positive, help="default: the run's own")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run code that the checkpoint's config names and rlcomp does not ship",
+    )
     given = parser.parse_args()
     for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
         for answer in answers:
-            print(f"{prompt}{answer}")
+            print(printable(f"{prompt}{answer}"))
 
 
 def _positive(text: str) -> int:
@@ -41,12 +47,13 @@ def sample(
     temperature: float | None,
     max_new_tokens: int | None,
     seed: int,
+    trust: bool = False,
 ) -> list[list[str]]:
     """``n`` answers to every prompt.
 
     Raises:
         CheckpointError: the checkpoint was not written by the command line, so it has no config;
-            or its run has no language model.
+            its config names code that rlcomp does not ship; or its run has no language model.
     """
     import dataclasses
 
@@ -57,7 +64,7 @@ def sample(
     from rlcomp.seed import named_seed
     from rlcomp.text.answers import answer_prompts
 
-    policy, config = trained_policy(checkpoint)
+    policy, config = trained_policy(checkpoint, trust)
     decoding = policy.decoding
     if temperature is not None:
         decoding = dataclasses.replace(decoding, temperature=temperature)

@@ -11,10 +11,11 @@ def geometric_mean_surrogate(
 ) -> Tensor:
     """GMPO surrogate: the geometric mean of a response's clipped token ratios.
 
-    ``l_i = mean_t(A_it) exp((1 / n_i) sum_t x_it)`` with ``x_it = min(log r_it, eps_high)`` where
-    ``A_it > 0`` and ``max(log r_it, -eps_low)`` elsewhere.
+    ``l_it = A_it sg[g_i] exp(x_it) / sg[exp(x_it)]`` with ``g_i = exp((1 / n_i) sum_t x_it)``,
+    ``x_it = min(log r_it, eps_high)`` where ``A_it > 0`` and ``max(log r_it, -eps_low)`` elsewhere.
 
-    Each unclipped token's log-prob has the gradient ``l_i / n_i``.
+    Each unclipped token's log-prob has the gradient ``l_it``, and so ``g_i A_it / n_i`` in the
+    mean over a row: that of ``g_i A_i`` where the advantages of the row are equal.
 
     Args:
         log_ratio: of each token, shape ``[B, T]``, nats, 0 outside the mask.
@@ -24,11 +25,11 @@ def geometric_mean_surrogate(
         clip_high: eps_high, nats; at least 0.
 
     Returns:
-        ``l_i`` at each token of row i, shape ``[B, T]``, in reward units.
+        Shape ``[B, T]``, in reward units.
 
     Source:
-        Zhao et al. 2025 (GMPO), arXiv:2507.20673; of advantages that differ between tokens the
-        mean, as in verl.
+        Zhao et al. 2025 (GMPO), arXiv:2507.20673. verl takes the mean of advantages that differ
+        between tokens, whose gradient is not the policy gradient.
 
     Examples:
         >>> mask, log_ratio = torch.ones(1, 2).bool(), torch.tensor([[0.9, -0.2]])
@@ -37,5 +38,6 @@ def geometric_mean_surrogate(
     """
     clipped = torch.where(advantage > 0, log_ratio.clamp(max=clip_high), log_ratio.clamp(-clip_low))
     length = mask.sum(1, keepdim=True).clamp(min=1)
-    ratio = (clipped.sum(1, keepdim=True) / length).exp()
-    return (advantage.sum(1, keepdim=True) / length * ratio).expand_as(log_ratio)
+    mean = clipped.detach().sum(1, keepdim=True) / length
+    own = clipped - clipped.detach()  # 0, with a gradient
+    return advantage * (mean + own).exp()

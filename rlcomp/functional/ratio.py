@@ -97,17 +97,20 @@ def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 
 
 def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """RLOO's sequence ratio: the product of a row's token ratios, at each of its tokens.
+    """RLOO's sequence ratio: value the product of a row's token ratios, gradient by token.
 
-    Each token's log-prob has the gradient ``r_i``. The sum over a row's tokens is clamped to +-20;
-    beyond that there is no gradient.
+    The mean of ``r_it A_t`` over a row has the gradient ``r_i A_t`` in token t's log-prob: that of
+    ``r_i A_i`` where the advantages of a row are equal, of the policy gradient with credit by
+    token where they differ. The sum over a row's tokens is clamped to +-20; beyond that there is
+    no gradient.
 
     Args:
         log_ratio: of each token, shape ``[B, T]``, nats.
         mask: shape ``[B, T]``, bool.
 
     Returns:
-        ``exp(sum_t log_ratio_t)``, shape ``[B, T]``, 1 outside the mask.
+        ``sg[r_i] (pi_t / sg[pi_t])^n_i`` with ``r_i = exp(sum_t log_ratio_t)``, shape ``[B, T]``, 1
+        outside the mask.
 
     Source:
         Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3: a response is one action.
@@ -117,8 +120,9 @@ def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         >>> whole_sequence_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
         tensor([[1.2214, 1.2214, 1.0000]])
     """
-    total = _inside(log_ratio, mask).sum(1, keepdim=True)
-    return _inside(total, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
+    total = _inside(log_ratio.detach(), mask).sum(1, keepdim=True)
+    own = mask.sum(1, keepdim=True) * (log_ratio - log_ratio.detach())  # 0, with a gradient
+    return _inside(total + own, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
 
 
 def _inside(values: Tensor, mask: Tensor) -> Tensor:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+import warnings
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal
 
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, nearest
+from rlcomp.errors import nearest
 from rlcomp.metrics import end_phase, keep_best, measured, record
 
 
@@ -21,15 +23,21 @@ class EarlyStop(Component):
     checkpoint of it stays in ``checkpoints/best``. The weights go on from the last step;
     ``resume=RUN/checkpoints/best`` or ``base=RUN/checkpoints/best`` goes on from the best.
 
+    A step need not measure the metric. A metric that no step of the phase has measured is told by a
+    warning when the phase ends, and where the first others of its concept are measured.
+
     Records ``early_stop/best``, the best value so far.
 
     Args:
         metric: what ``best`` is measured by: a metric of what runs before it in ``every``.
         better: which values are better.
-
-    Raises:
-        ConfigError: there are metrics of that concept, and ``metric`` is none of them.
     """
+
+    watches: ClassVar[tuple[str, ...]] = ("metric",)
+    # Both count for the best of a phase, and its metrics would be means over both.
+    exclusive = "early_stop"
+    # Who goes on from the best checkpoint may do so without the stop.
+    begins_anew = True
 
     def __init__(self, *, metric: NonEmptyText, better: Literal["higher", "lower"]) -> None:
         super().__init__()
@@ -40,7 +48,16 @@ class EarlyStop(Component):
 
     def begin_phase(self) -> None:
         """Nothing is the best of a phase that starts."""
-        self.state = {}
+        self.state, self.known = {}, set()
+
+    def finish_phase(self) -> None:
+        """What the end of the phase made due behind it counts for the best as well."""
+        found = measured()
+        self.known.update(found)
+        self._keep(found.get(self.metric))
+        for argument in self.watches:
+            if getattr(self, argument) not in self.known:
+                self._missed(argument, self.known, "no step of the phase has")
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Why the phase ends after this step; None if it goes on.
@@ -53,11 +70,11 @@ class EarlyStop(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Look at what the step measured."""
-        value = self.observed("metric", self.metric)
+        value = self.observed("metric")
+        value = value if value is not None and math.isfinite(value) else None
         reason = self.verdict(batch, value)
-        if value is not None and self.beats(value, self.state.get("best")):
-            self.state["best"] = value
-            keep_best(metric=self.metric, better=self.better, value=value)
+        self.known.update(measured())
+        self._keep(value)
         if "best" in self.state:
             record("early_stop/best", self.state["best"])
         if reason is not None:
@@ -70,25 +87,36 @@ class EarlyStop(Component):
             return True
         return value > best + by if self.better == "higher" else value < best - by
 
-    def observed(self, argument: str, name: str) -> float | None:
-        """A metric of this step; None where it was not measured, or is not finite."""
-        found = measured()
-        if name not in found and name not in self.known:
-            beside = [other for other in found if other.split("/")[0] == name.split("/")[0]]
-            beside = [other for other in beside if other != "early_stop/best"]
-            if beside:
-                raise ConfigError(
-                    f"early_stop.{argument} is {name!r}, but this step measured "
-                    f"{', '.join(beside)}{nearest(name, beside)}"
-                )
-        self.known.update(found)
-        value = found.get(name)
-        return value if value is not None and math.isfinite(value) else None
+    def observed(self, argument: str) -> float | None:
+        """The metric that an argument names; None where this step has not measured it."""
+        name, found = getattr(self, argument), measured()
+        beside = {other for other in found if other.split("/")[0] == name.split("/")[0]}
+        if beside and name not in beside and not self.known & {name, *beside}:
+            self._missed(
+                argument, found, f"the first step with any {name.split('/')[0]}/... has not"
+            )
+        return found.get(name)
+
+    def _keep(self, value: float | None) -> None:
+        if value is not None and math.isfinite(value) and self.beats(value, self.state.get("best")):
+            self.state["best"] = value
+            keep_best(metric=self.metric, better=self.better, value=value)
+
+    def _missed(self, argument: str, known: Iterable[str], who: str) -> None:
+        """Say that a metric is missing, with the one that may be meant."""
+        name = getattr(self, argument)
+        own = [other for other in known if not other.startswith(("early_stop/", "time/"))]
+        beside = [other for other in own if other.split("/")[0] == name.split("/")[0]]
+        told = f"early_stop.{argument} is {name!r}, but {who} measured it"
+        warnings.warn(f"{told}{nearest(name, beside or own)}", stacklevel=3)
 
     def run_state(self) -> dict[str, Any]:
         """What was seen in this phase."""
-        return {"state": self.state, "known": sorted(self.known)}
+        measure = {"metric": self.metric, "better": self.better}
+        return {**measure, "state": self.state, "known": sorted(self.known)}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore it."""
-        self.state, self.known = dict(state["state"]), {*state["known"]}
+        """Restore it; what was the best by another measure is compared with nothing."""
+        if (state["metric"], state["better"]) == (self.metric, self.better):
+            self.state = dict(state["state"])
+        self.known = {*state["known"]}

@@ -29,7 +29,7 @@ class Checkpoint(Component):
     """Saves the run under ``directory/step-NNNNNNNN``; only the newest ``keep`` stay.
 
     The best step of a phase, where a stage says which it is (:func:`rlcomp.metrics.keep_best`),
-    stays under ``directory/best``, with ``best.json`` beside it: by which metric, and its value.
+    stays under ``directory/best`` (:mod:`rlcomp.io.best`).
 
     Args:
         directory: made when the first checkpoint is written.
@@ -46,11 +46,21 @@ class Checkpoint(Component):
         self.config = config
 
     def save(self, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
-        """Write one checkpoint atomically."""
+        """Write one checkpoint; delete the oldest."""
+        final = self.write(self.directory, nodes, place)
+        self._prune(final)
+        return final
+
+    def write(self, directory: Path, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
+        """Write one checkpoint atomically into a directory.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
         tensors, state = collect(nodes)
         state["place"] = place
-        final = self.directory / f"step-{place['total']:08d}"
-        draft = self.directory / f".tmp-{final.name}-{os.getpid()}"
+        final = directory / step_name(place)
+        draft = directory / f".tmp-{final.name}-{os.getpid()}"
         shutil.rmtree(draft, ignore_errors=True)
         try:
             draft.mkdir(parents=True)
@@ -65,25 +75,7 @@ class Checkpoint(Component):
             ) from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        self._prune(final)
         return final
-
-    def save_best(
-        self, nodes: Mapping[str, object], place: dict[str, Any], told: Mapping[str, object]
-    ) -> Path:
-        """Write a checkpoint that stays until a better one comes, under ``directory/best``.
-
-        Args:
-            nodes: what is saved.
-            place: the position of the run.
-            told: what makes it the best; written to ``best.json`` beside it.
-        """
-        best = Checkpoint(directory=str(self.directory / "best"), keep=1, config=self.config)
-        saved = best.save(nodes, place)
-        draft = best.directory / ".tmp-best.json"
-        draft.write_text(json.dumps(dict(told), indent=1), encoding="utf-8")
-        os.replace(draft, best.directory / "best.json")
-        return saved
 
     def _prune(self, newest: Path) -> None:
         """Keep the newest; delete later ones, left by an abandoned continuation."""
@@ -97,6 +89,11 @@ class Checkpoint(Component):
     def newest(self) -> Saved | None:
         """The newest intact checkpoint; broken ones are skipped with a warning."""
         return _newest_whole(self.directory.glob("step-*"))
+
+
+def step_name(place: Mapping[str, Any]) -> str:
+    """The name of the checkpoint after a step, by its ``total``."""
+    return f"step-{place['total']:08d}"
 
 
 def _newest_whole(paths: Iterable[Path]) -> Saved | None:
@@ -160,12 +157,20 @@ class Saved:
         Raises:
             CheckpointError: the checkpoint belongs to a run of other nodes.
         """
-        tensors = load_file(self.path / "tensors.safetensors")
-        state = json.loads((self.path / "state.json").read_text())
+        tensors, state = self.tensors(), self._state()
         place: dict[str, Any] = state["place"]
         redraw = seed is not None and seed != place.get("seed", seed)
         restore(self.path, nodes, tensors, state, redraw)
         return place
+
+    def place(self) -> dict[str, Any]:
+        """The position of the run."""
+        place: dict[str, Any] = self._state()["place"]
+        return place
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads((self.path / "state.json").read_text())
+        return state
 
     def tensors(self) -> dict[str, Tensor]:
         """Every saved tensor, by ``node:name``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,23 +18,63 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     The last line may be cut off: the run may be writing it, or have been killed over it.
 
     Raises:
-        DataError: another line is no JSON, or a line is no object.
+        DataError: another line is no JSON, or not to be read, or a line is no object.
     """
     if not path.is_file():
         return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    found = []
+    lines = path.read_bytes().splitlines()
+    found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            if number < len(lines):
-                raise DataError(f"{path}, line {number}: {error}; take the line out") from error
-            continue
-        if not isinstance(found[-1], dict):
-            told = f"{line[:60]} is no object ({{...}})"
+            row = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                break
+            told = f"{error}; take the line out"
+            raise DataError(f"{path}, line {number}: {told}") from error
+        if not isinstance(row, dict):
+            told = f"{line[:60].decode('utf-8', 'replace')} is no object ({{...}})"
             raise DataError(f"{path}, line {number}: {told}; take the line out")
+        found.append(row)
     return found
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The rows of a ``metrics.jsonl``: a step each; null where a metric was not finite.
+
+    A phase that is left out (by hand) has no name.
+
+    Raises:
+        DataError: as :func:`read_lines`, or a row is no step, or a metric no finite number.
+    """
+    rows = read_lines(path)
+    for number, row in enumerate(rows, 1):
+        wrong = [] if is_count(row.get("total")) else ["total"]
+        wrong += [] if isinstance(row.setdefault("phase", ""), str) else ["phase"]
+        wrong += [
+            name
+            for name, value in row.items()
+            if name not in ("total", "phase") and value is not None and not is_number(value)
+        ]
+        if wrong:
+            told = f"{wrong[0]!r:.60} is {_short(row.get(wrong[0]))} in it; take the line out"
+            raise DataError(f"{path}, line {number}: {told}")
+    return rows
+
+
+def is_number(value: object) -> bool:
+    """Whether a value of a file is a number that a float can hold, and finite."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+
+
+def is_count(value: object) -> bool:
+    """Whether a value of a file counts something, from 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
+
+
+def _short(value: object) -> str:
+    return f"{value!r:.60}" if is_number(value) or not isinstance(value, int) else "a huge number"
 
 
 def json_line(values: Mapping[str, object]) -> str:

@@ -17,7 +17,10 @@ from rlcomp.io.tree import join_tree, split_tree
 
 @runtime_checkable
 class HasRunState(Protocol):
-    """A node with state that is neither parameter nor buffer."""
+    """A node with state that is neither parameter nor buffer.
+
+    A class attribute ``begins_anew = True`` says that a run may go on without the saved state.
+    """
 
     def run_state(self) -> dict[str, Any]:
         """The state, as a tree of plain values and tensors."""
@@ -100,12 +103,21 @@ def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, A
     }
     tensors |= {key: generator.get_state() for key, generator in generators(nodes).items()}
     state: dict[str, Any] = {}
-    for prefix, part in parts(nodes):
-        if isinstance(part, HasRunState):
-            state[prefix], found = split_tree(part.run_state(), f"state/{prefix}")
-            tensors |= found
+    stateful = _stateful(nodes)
+    for prefix, part in stateful.items():
+        state[prefix], found = split_tree(part.run_state(), f"state/{prefix}")
+        tensors |= found
     tree, found = split_tree(_random_state(), "state/random")
-    return tensors | found, {"nodes": state, "random": tree}
+    return tensors | found, {"nodes": state, "random": tree, "passing": _passing(stateful)}
+
+
+def _stateful(nodes: Mapping[str, object]) -> dict[str, HasRunState]:
+    return {prefix: part for prefix, part in parts(nodes) if isinstance(part, HasRunState)}
+
+
+def _passing(stateful: Mapping[str, HasRunState]) -> list[str]:
+    """Parts whose state a run may begin without, or leave behind."""
+    return [prefix for prefix, part in stateful.items() if getattr(part, "begins_anew", False)]
 
 
 def restore(
@@ -125,15 +137,16 @@ def restore(
         redraw: leave what draws random numbers as it is here.
 
     Raises:
-        CheckpointError: the nodes, or shapes or dtypes of their tensors, are others. The count of
-            a policy's updates, which 0.1 did not save, may be missing.
+        CheckpointError: the nodes, or shapes or dtypes of their tensors, are others. What may be
+            missing is the count of a policy's updates, which 0.1 did not save, and the state of
+            parts that may begin anew (``begins_anew``).
     """
-    here, drawn = owned(nodes), generators(nodes)
+    here, drawn, stateful = owned(nodes), generators(nodes), _stateful(nodes)
+    passing = {*state.get("passing", ()), *_passing(stateful)}
     saved = {key for key in tensors if not key.startswith("state/")}
-    stateful = {prefix: part for prefix, part in parts(nodes) if isinstance(part, HasRunState)}
     here = {key: tensor for key, tensor in here.items() if key in saved or not _since_0_2(key)}
     differing = sorted((here.keys() | drawn.keys()) ^ saved) + sorted(
-        stateful.keys() ^ state["nodes"].keys()
+        (stateful.keys() ^ state["nodes"].keys()) - passing
     )
     if differing:
         raise CheckpointError(
@@ -153,7 +166,8 @@ def restore(
     for key, generator in drawn.items() if not redraw else ():
         generator.set_state(tensors[key])
     for prefix, part in stateful.items():
-        part.load_run_state(join_tree(state["nodes"][prefix], tensors))
+        if prefix in state["nodes"]:
+            part.load_run_state(join_tree(state["nodes"][prefix], tensors))
     if not redraw:
         _set_random_state(join_tree(state["random"], tensors))
 

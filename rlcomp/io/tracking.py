@@ -42,7 +42,8 @@ class Tracker(Protocol):
         Args:
             total: counts over the run, from 1.
             ended: ``phase``, ``step`` of ``steps``, ``reason``, and ``best``: the step of the phase
-                that was kept as the best one (``metric``, ``value``, ``step``, ...), or None.
+                that was the best one (``metric``, ``value``, ``step``, ..., ``checkpoint``), or
+                None.
         """
 
     def place(self) -> dict[str, Any]:
@@ -70,16 +71,17 @@ class JsonLines:
         self.metrics = Path(directory) / "metrics.jsonl"
         self.samples = Path(directory) / "samples.jsonl"
         self.ended = Path(directory) / ENDED
+        self.rows: list[Mapping[str, Any]] = []
         self.resumed = False
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
         """Start empty files; a resumed run appends."""
         del phases, done
         self.metrics.parent.mkdir(parents=True, exist_ok=True)
+        self._write_ended()
         if not self.resumed:
             self.metrics.write_text("")
             self.samples.write_text("")
-            self.ended.unlink(missing_ok=True)
 
     def log(
         self,
@@ -98,21 +100,30 @@ class JsonLines:
                 file.writelines(json_line({**place, **sample}) for sample in samples)
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
-        """Append one line."""
-        with self.ended.open("a") as file:
-            file.write(json.dumps({"total": total, **ended}) + "\n")
+        """One line more."""
+        self.rows.append({"total": total, **ended})
+        self._write_ended()
+
+    def _write_ended(self) -> None:
+        if self.rows:
+            self.ended.write_text("".join(map(json_line, self.rows)))
+        else:
+            self.ended.unlink(missing_ok=True)
 
     def place(self) -> dict[str, Any]:
-        """The files' lengths."""
-        files = {"metrics": self.metrics, "samples": self.samples, "ended": self.ended}
-        return {name: file.stat().st_size for name, file in files.items() if file.is_file()}
+        """The files' lengths, and the phases that were ended early.
+
+        Whoever goes on in another directory needs these: the steps that they have spared are not
+        missing there either.
+        """
+        sizes = {"metrics": self.metrics.stat().st_size, "samples": self.samples.stat().st_size}
+        return {**sizes, "ended": [*self.rows]}
 
     def rewind(self, place: dict[str, Any]) -> None:
         """Cut the files back to the checkpoint."""
         self.resumed = True
+        self.rows = [*place.get("ended", [])]
         sizes = {self.metrics: place["metrics"], self.samples: place["samples"]}
-        if self.ended.is_file():
-            sizes[self.ended] = place.get("ended", 0)
         for file, size in sizes.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("ab") as handle:  # in another directory there is nothing to cut

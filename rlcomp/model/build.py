@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -18,7 +19,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, DataError, nearest
-from rlcomp.text.tokenizer import local_only
+from rlcomp.text.folder import local_only, refuse_own_code, refuse_pickle
 
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # What some architectures call a setting, beside their own attribute_map.
@@ -191,8 +192,9 @@ def load_causal_lm(
     local = local_only(path)
     remedy = "it needs config.json and weights; save one with model.save_pretrained, or go online"
     try:
-        config = AutoConfig.from_pretrained(path, local_files_only=local)
+        config = AutoConfig.from_pretrained(path, local_files_only=local, trust_remote_code=False)
     except (OSError, ValueError) as error:
+        refuse_own_code(path, error)
         raise DataError(f"no model at '{path}': {remedy}") from error
     check_vocabulary(f"model at '{path}'", config.get_text_config().vocab_size, tokenizer)
     limit = context_limit(config)
@@ -206,15 +208,22 @@ def load_causal_lm(
             path,
             config=config,
             local_files_only=local,
+            trust_remote_code=False,
+            use_safetensors=True,
             dtype=torch.float32,
             # Not to use them, but to have them reported below under their names.
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
-    except OSError as error:
-        raise DataError(f"no weights at '{path}': {remedy}") from error
+    except (OSError, SafetensorError) as error:
+        refuse_pickle(path)
+        raise DataError(f"no weights at '{path}' ({_first_line(error)}): {remedy}") from error
     _check_filled(path, report)
     return model
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _check_filled(path: str, report: dict[str, Any]) -> None:

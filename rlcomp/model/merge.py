@@ -23,6 +23,7 @@ def soup(
     runs: dict[str, str],
     weights: dict[str, NonNegativeFloat],
     tokenizer: PreTrainedTokenizerBase,
+    trust: bool = False,
 ) -> PreTrainedModel:
     """Rewarded soup: weighted mean of models fine-tuned from the same weights.
 
@@ -34,17 +35,20 @@ def soup(
             ``save_pretrained``.
         weights: by the same names, of sum 1.
         tokenizer: the one they were trained with.
+        trust: whether a run's config may name code that rlcomp does not ship, which is then run.
 
     Raises:
         ConfigError: weights of others than ``runs``, or not of sum 1; or a run had another
             tokenizer.
+        CheckpointError: a run's config names such code.
         ShapeError: the models differ in a tensor.
 
     Source:
         Ramé et al. 2023, arXiv:2306.04488, section 2.2.
     """
     _check_weights(list(runs), weights)
-    return mixed({name: _trained(path, tokenizer) for name, path in runs.items()}, weights)
+    models = {name: _trained(path, tokenizer, trust) for name, path in runs.items()}
+    return mixed(models, weights)
 
 
 def mixed(models: Mapping[str, PreTrainedModel], weights: Mapping[str, float]) -> PreTrainedModel:
@@ -147,7 +151,7 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
-def _trained(path: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+def _trained(path: str, tokenizer: PreTrainedTokenizerBase, trust: bool) -> PreTrainedModel:
     if (Path(path) / "config.json").is_file():
         if (Path(path) / "tokenizer.json").is_file():
             _check_same_tokens(path, load_tokenizer(path=path), tokenizer)
@@ -155,7 +159,7 @@ def _trained(path: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     # Late: whoever mixes models by hand needs no configs.
     from rlcomp.model.trained import trained_policy
 
-    policy, _ = trained_policy(Path(path))
+    policy, _ = trained_policy(Path(path), trust)
     model = policy.model
     embedding = cast("nn.Embedding", model.get_input_embeddings())
     check_vocabulary(f"model.runs '{path}'", embedding.num_embeddings, tokenizer)

@@ -9,18 +9,22 @@ from typing import Any
 from torch import Tensor
 from torch.optim import AdamW, Muon, Optimizer
 
+from rlcomp.arguments import Checked, Fraction, NonNegativeFloat, RegularExpression
 from rlcomp.errors import ConfigError
 
+NOT_MUON = r"embed|wte|wpe|lm_head|value_head|(^|[._])(head|score|output|classifier)\.weight"
 
-class MuonAdamW(Optimizer):
+
+class MuonAdamW(Optimizer, metaclass=Checked):
     """Muon for hidden matrices, AdamW for the rest: both torch's own.
 
     Muon steps along the orthogonalised momentum of a matrix, ``W <- W - lr 0.2 sqrt(max(A, B)) O``
     for ``W`` of shape ``[A, B]``: the factor gives ``O`` the size of AdamW's step, so that one
     ``lr`` serves both.
 
-    A parameter is Muon's if it has two dimensions and its name does not match ``not_muon``;
-    embeddings, output heads, biases and norms are AdamW's.
+    A parameter is Muon's if it has two dimensions and its name does not match ``not_muon``, whose
+    default knows the usual names of embeddings and output heads. Names are all it goes by: the last
+    layer of a network that numbers its layers is Muon's unless ``not_muon`` names it.
 
     Args:
         params: trained parameters with their names, as ``named_parameters`` gives them.
@@ -31,7 +35,8 @@ class MuonAdamW(Optimizer):
         weight_decay: decoupled, of both.
 
     Raises:
-        ConfigError: parameters without names, or none of them is Muon's.
+        ConfigError: an argument is out of range; parameters without names, or none of them is
+            Muon's.
 
     Source:
         Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; the factor: Liu et al. 2025,
@@ -42,11 +47,11 @@ class MuonAdamW(Optimizer):
         self,
         params: Iterable[Any],
         *,
-        lr: float = 1e-3,
-        not_muon: str = "embed|wte|wpe|lm_head|value_head",
-        momentum: float = 0.95,
-        betas: tuple[float, float] = (0.9, 0.95),
-        weight_decay: float = 0.0,
+        lr: NonNegativeFloat = 1e-3,
+        not_muon: RegularExpression = NOT_MUON,
+        momentum: Fraction = 0.95,
+        betas: tuple[Fraction, Fraction] = (0.9, 0.95),
+        weight_decay: NonNegativeFloat = 0.0,
     ) -> None:
         matrices, others = _split(list(params), not_muon)
         muon = Muon(
@@ -83,16 +88,11 @@ def _split(params: list[Any], not_muon: str) -> tuple[list[Any], list[Any]]:
     """Named parameters: Muon's, and the others."""
     if any(isinstance(entry, Tensor) for entry in params):
         raise ConfigError("MuonAdamW splits parameters by name: give it named_parameters()")
-    try:
-        left_out = re.compile(not_muon)
-    except re.error as error:
-        raise ConfigError(
-            f"optimizer.not_muon is {not_muon!r}, no regular expression: {error}"
-        ) from error
+    left_out = re.compile(not_muon)
     matrices = [(n, p) for n, p in params if p.ndim == 2 and not left_out.search(n)]
     if not matrices:
         raise ConfigError(
-            f"optimizer.not_muon is {not_muon!r}, and no other parameter is a matrix "
+            f"MuonAdamW: not_muon is {not_muon!r}, and no other parameter is a matrix "
             f"({', '.join(name for name, _ in params[:4])}, ...): choose optimizer=adamw"
         )
     chosen = {name for name, _ in matrices}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import (
     AutoModelForSequenceClassification,
@@ -17,6 +18,7 @@ from rlcomp.errors import DataError, ShapeError
 from rlcomp.functional.multi_label import multi_label_loss
 from rlcomp.model.build import context_limit
 from rlcomp.seed import named_seed
+from rlcomp.text.folder import refuse_own_code, refuse_pickle
 from rlcomp.text.tokenizer import encode_all, load_tokenizer
 
 
@@ -33,12 +35,18 @@ def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
         raise DataError(f"no reward model: '{path}' is not a folder")
     try:
         model, loaded = AutoModelForSequenceClassification.from_pretrained(
-            path, local_files_only=True, use_safetensors=True, output_loading_info=True
+            path,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
         )
         if loaded["missing_keys"]:
             # transformers would fill in random weights, such as a head over a language model.
             raise ValueError(f"it lacks {sorted(loaded['missing_keys'])[0]}")
-    except (OSError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError) as error:
+        refuse_own_code(path, error)
+        refuse_pickle(path)
         raise DataError(
             f"no reward model in '{path}' ({error}): it needs config.json and model.safetensors of "
             f"a sequence classifier; save one with model.save_pretrained('{path}')"

@@ -3,45 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import CheckpointError
 from rlcomp.io.checkpoint import open_checkpoint
+from rlcomp.io.saved_config import saved_config
 from rlcomp.io.state import owned
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.plan import read
+from rlcomp.wiring.plan import below, read
 from rlcomp.wiring.renamed import of_version_0_1
+from rlcomp.wiring.trust import check_targets
 
 
-def trained_policy(path: Path) -> tuple[LanguageModel, DictConfig]:
+def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, DictConfig]:
     """The saved policy, built from the config of its run.
 
     Args:
         path: a checkpoint, or a run's directory for its newest one.
+        trust: whether its config may name code that rlcomp does not ship, which is then run.
 
     Raises:
         CheckpointError: the checkpoint was not written by the command line, so it has no config;
-            or its run has no language model.
+            its config names such code; or its run has no language model.
     """
     saved = open_checkpoint(path)
     if not (saved.path / "config.yaml").is_file():
         raise CheckpointError(
             f"{saved.path} has no config.yaml: build the policy and use restore()"
         )
-    config = cast("DictConfig", OmegaConf.load(saved.path / "config.yaml"))
+    config = saved_config(saved.path / "config.yaml", trust)
     old = of_version_0_1(config)
     if old is not None:
         raise CheckpointError(f"{saved.path}: {old}; train it again, or take rlcomp 0.1")
     plan, _ = read(config)
+    wanted = plan.nodes.get("policy")
+    if wanted is None:
+        raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
+    check_targets([wanted, *below(wanted)], saved.path / "config.yaml", trust)
     builder = Builder(plan, int(config.seed))
-    policy = builder.build(plan.nodes["policy"]) if "policy" in plan.nodes else None
+    policy = builder.build(wanted)
     if not isinstance(policy, LanguageModel):
         raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
     tensors = saved.tensors()
@@ -51,11 +57,12 @@ def trained_policy(path: Path) -> tuple[LanguageModel, DictConfig]:
     return policy, config
 
 
-def trained_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
+def trained_tokenizer(*, path: NonEmptyText, trust: bool = False) -> PreTrainedTokenizerBase:
     """The tokenizer that a trained model reads with.
 
     Args:
         path: a run's directory, one of its checkpoints, or a folder written by ``save_pretrained``.
+        trust: as for :func:`trained_policy`.
 
     Raises:
         CheckpointError: as :func:`trained_policy`.
@@ -63,5 +70,5 @@ def trained_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
     """
     if (Path(path) / "config.json").is_file():
         return load_tokenizer(path=path)
-    policy, _ = trained_policy(Path(path))
+    policy, _ = trained_policy(Path(path), trust)
     return policy.tokenizer

@@ -9,6 +9,7 @@ from tensordict import TensorDict
 from transformers import PreTrainedModel
 
 from rlcomp.engine.engine import AUTO, Engine
+from rlcomp.errors import CheckpointError
 from rlcomp.keys import Key, OwnKey
 from rlcomp.model.critic import Critic
 from rlcomp.model.value_head import ValueHead
@@ -27,8 +28,11 @@ class ObjectiveCritic(Critic):
         objectives: the stage that has several; gives their names.
         engine: how the backbone is computed.
 
+    The heads are told apart by their place, so a checkpoint holds the names.
+
     Raises:
         ConfigError: there is one objective only.
+        CheckpointError: a checkpoint's heads are of other objectives, or in another order.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
@@ -42,6 +46,19 @@ class ObjectiveCritic(Critic):
         super().__init__(model=model, engine=engine)
         self.names = as_multi_objective(objectives, "take value=critic").names
         self.value_head = ValueHead(model, objectives=len(self.names))
+
+    def run_state(self) -> dict[str, list[str]]:
+        """The objectives of the heads, in order."""
+        return {"objectives": list(self.names)}
+
+    def load_run_state(self, state: dict[str, list[str]]) -> None:
+        """Refuse heads of other objectives."""
+        if tuple(state["objectives"]) != self.names:
+            raise CheckpointError(
+                f"the critic's value heads are of {', '.join(state['objectives'])} in the "
+                f"checkpoint, of {', '.join(self.names)} here: give the objectives in the "
+                "checkpoint's order, or choose another directory"
+            )
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the values, with gradient where gradients are on."""

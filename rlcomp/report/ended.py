@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import DataError
-from rlcomp.io.json_lines import read_lines
+from rlcomp.io.json_lines import is_count, is_number, read_lines
 from rlcomp.io.tracking import ENDED
 
-_Fields = Mapping[str, type | tuple[type, ...]]
-_ROW: _Fields = {"phase": str, "step": int, "steps": int, "reason": str}
-_BEST: _Fields = {"metric": str, "better": str, "value": (int, float), "step": int}
+_Fields = Mapping[str, Callable[[object], bool]]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_ROW: _Fields = {"phase": _is_text, "step": is_count, "steps": is_count, "reason": _is_text}
+_BEST: _Fields = {"metric": _is_text, "better": _is_text, "value": is_number, "step": is_count}
 
 
 def ended_phases(directory: Path) -> list[dict[str, Any]]:
     """What a run's ``ended.jsonl`` holds, a row a phase; none where there is none.
 
+    The ``checkpoint`` of a best step is None where it is not there any more.
+
     Raises:
-        DataError: a row lacks a field, or it has another type.
+        DataError: a row lacks a field, or it has another type; the phase had no steps left, or
+            ended before.
     """
-    rows = read_lines(directory / ENDED)
+    rows, phases = read_lines(directory / ENDED), set()
     for number, row in enumerate(rows, 1):
         best = row.get("best")
-        if not _fits(row, _ROW) or not (best is None or _fits(best, _BEST)):
+        whole = _fits(row, _ROW) and (best is None or _fits(best, _BEST))
+        if not whole or row["step"] >= row["steps"] or row["phase"] in phases:
+            told = f"{directory / ENDED}, line {number}: {json.dumps(row):.100}"
             raise DataError(
-                f"{directory / ENDED}, line {number}: {row!r:.100} tells no phase that ended "
+                f"{told} tells no phase that ended "
                 "early (phase, step, steps, reason, best); take the line out"
             )
+        phases.add(row["phase"])
+        if best is not None and not _is_there(directory, best.get("checkpoint")):
+            best["checkpoint"] = None
     return rows
 
 
 def _fits(row: object, fields: _Fields) -> bool:
-    return isinstance(row, dict) and all(
-        isinstance(row.get(name), kind) and not isinstance(row[name], bool)
-        for name, kind in fields.items()
-    )
+    return isinstance(row, dict) and all(fits(row.get(name)) for name, fits in fields.items())
+
+
+def _is_there(directory: Path, checkpoint: object) -> bool:
+    return isinstance(checkpoint, str) and (directory / checkpoint).is_dir()
 
 
 def ended_words(row: dict[str, Any]) -> str:
@@ -53,4 +69,5 @@ def ended_words(row: dict[str, Any]) -> str:
     if best is None:
         return text
     text += f" Best: {best['metric']} {best['value']:.4g} after step {best['step']} of the phase"
-    return f"{text} ({best['better']} is better), in checkpoints/best."
+    text += f" ({best['better']} is better)"
+    return f"{text}, in {best['checkpoint']}." if best.get("checkpoint") else f"{text}."

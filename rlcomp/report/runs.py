@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from rlcomp.errors import DataError, nearest
 from rlcomp.io.attempt import attempt_in
-from rlcomp.io.json_lines import read_lines
+from rlcomp.io.json_lines import read_metrics
 from rlcomp.io.outcome import FAILURE, failure, running
 from rlcomp.report.ended import ended_phases
 from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
@@ -134,14 +134,13 @@ def _never_started(place: Path, runs: Sequence[Run]) -> list[Run]:
 
 def read_run(directory: Path) -> Run:
     """A run as it lies on disk."""
-    rows = read_lines(directory / "metrics.jsonl")
+    rows = read_metrics(directory / "metrics.jsonl")
     attempt = attempt_in(directory)
     config = attempt.config
     ended = ended_phases(directory)
-    spared = sum(row["steps"] - row["step"] for row in ended)
-    planned = None if config is None else sum(_phases(config, "steps")) - spared
+    planned = None if config is None else _planned(config, ended)
     state, error = _ended(directory, int(rows[-1]["total"]) if rows else 0, planned)
-    beside = [] if config is None else _phases(config, "every")
+    beside = [] if config is None else _phases(config, "every").values()
     return Run(
         directory=directory,
         state=state,
@@ -156,9 +155,16 @@ def read_run(directory: Path) -> Run:
     )
 
 
-def _phases(config: DictConfig, name: str) -> list[Any]:
-    phases = (config.get("phases") or {}).values()
-    return [phase[name] for phase in phases if phase and name in phase]
+def _phases(config: DictConfig, name: str) -> dict[str, Any]:
+    phases = (config.get("phases") or {}).items()
+    return {str(path): phase[name] for path, phase in phases if phase and name in phase}
+
+
+def _planned(config: DictConfig, ended: Sequence[Mapping[str, Any]]) -> int:
+    """The steps of all phases, of one that ended early those that it had."""
+    steps = _phases(config, "steps")
+    early = {row["phase"]: row["step"] for row in ended if row["phase"] in steps}
+    return sum(min(early.get(phase, count), count) for phase, count in steps.items())
 
 
 def _ended(directory: Path, steps: int, planned: int | None) -> tuple[State, str]:

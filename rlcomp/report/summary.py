@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.io.json_lines import read_lines, read_metrics
 from rlcomp.report.ended import ended_phases, ended_words
 from rlcomp.report.front_figures import run_figure
 from rlcomp.report.points import objectives_of
@@ -31,7 +31,7 @@ def summarise(directory: str | Path) -> str:
         where the run measured that.
     """
     directory = Path(directory)
-    rows = read_lines(directory / "metrics.jsonl")
+    rows = read_metrics(directory / "metrics.jsonl")
     if not rows:
         return f"{directory}: nothing was run"
     parts = [_words(rows), *map(ended_words, ended_phases(directory))]

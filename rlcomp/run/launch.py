@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from hydra.core.hydra_config import HydraConfig
@@ -19,6 +19,7 @@ from rlcomp.io.attempt import accept
 from rlcomp.io.checkpoint import Checkpoint, Saved, open_checkpoint
 from rlcomp.io.display import Display
 from rlcomp.io.lock import locked
+from rlcomp.io.saved_config import saved_config
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
@@ -141,7 +142,12 @@ def elsewhere(path: Path, directory: Path) -> Saved:
 
 
 # What may change between a run and its continuation without changing its numbers.
-FREE = ("directory", "resume", "device", "tracker")
+FREE = ("directory", "resume", "device", "tracker", "trust")
+
+
+def _free(path: str) -> bool:
+    # trust: that of a soup or a tokenizer as well.
+    return path.split(".")[0] in FREE or path.endswith(".trust")
 
 
 def same_config(saved: Saved, config: DictConfig) -> None:
@@ -153,11 +159,11 @@ def same_config(saved: Saved, config: DictConfig) -> None:
     file = saved.path / "config.yaml"
     if not file.is_file():
         return
-    old = cast("DictConfig", OmegaConf.load(file))
+    old = saved_config(file, trust=True)  # compared, not built
     renamed = of_version_0_1(old)
     if renamed is not None:
         raise CheckpointError(f"{saved.path}: {renamed}; choose another directory")
-    paths = {p: v for p, v in changed(old, config).items() if p.split(".")[0] not in FREE}
+    paths = {p: v for p, v in changed(old, config).items() if not _free(p)}
     if paths:
         told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())
         raise CheckpointError(

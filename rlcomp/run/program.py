@@ -14,6 +14,7 @@ from torch import nn
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, Interrupted, add_note, exit_refused
+from rlcomp.io.best import best_checkpoint, retain_best, save_best
 from rlcomp.io.checkpoint import Checkpoint, Saved
 from rlcomp.io.state import unsaved_state
 from rlcomp.io.tracking import Tracker
@@ -65,7 +66,7 @@ class Program:
         self.checkpoint = checkpoint
         self.phase, self.step, self.total = 0, 0, 0
         self.saved = 0  # after how many steps a checkpoint was last written
-        self.best: dict[str, object] | None = None  # the best step of this phase, if a stage says
+        self.best: dict[str, dict[str, Any]] = {}  # the best step by phase, where a stage says
         self.stop = StopRequest()
 
     def run(self, saved: Saved | None = None) -> None:
@@ -77,6 +78,8 @@ class Program:
         self._seed()
         if saved is not None:
             self._resume(saved)
+        if self.checkpoint is not None:
+            retain_best(self.checkpoint, self.best.values(), saved.path if saved else None)
         for tracker in self.trackers:
             tracker.start({name: phase.steps for name, phase in self.phases.items()}, self.total)
         try:
@@ -98,7 +101,7 @@ class Program:
     def _resume(self, saved: Saved) -> None:
         place = saved.restore(self.nodes, self.seed)
         self.phase, self.step, self.total = place["phase"], place["step"], place["total"]
-        self.best = place.get("best")
+        self.best = place.get("best", {})
         for tracker in self.trackers:
             if tracker.name in place["trackers"]:
                 tracker.rewind(place["trackers"][tracker.name])
@@ -106,7 +109,6 @@ class Program:
     def _run_phase(self, name: str, phase: Phase) -> None:
         index = self.phase
         if self.step == 0:
-            self.best = None
             for component in self._components(phase):
                 component.begin_phase()
         while self.phase == index and self.step < phase.steps:
@@ -129,6 +131,9 @@ class Program:
             if ended is not None:  # what runs at the end of a phase runs now
                 left = [entry for entry in phase.due(phase.steps) if entry not in due]
                 self._beside(name, left, batch, ledger)
+            if ended is not None or self.step + 1 == phase.steps:
+                for component in self._components(phase):
+                    component.finish_phase()
         self.step, self.total = self.step + 1, self.total + 1
         for tracker in self.trackers:
             tracker.log(self.total, name, self.step, ledger.means(), ledger.samples)
@@ -147,15 +152,18 @@ class Program:
                 self._call(name, node, stage, batch.copy(), ledger)
 
     def _keep_best(self, name: str, told: dict[str, object]) -> None:
-        self.best = {**told, "phase": name, "step": self.step, "total": self.total}
+        self.best[name] = {**told, "phase": name, "step": self.step, "total": self.total}
         if self.checkpoint is not None:
-            self.checkpoint.save_best(self.nodes, self._place(), self.best)
+            save_best(self.checkpoint, self.nodes, self._place(), [*self.best.values()])
 
     def _end_early(self, name: str, phase: Phase, reason: str) -> None:
         """The phase is over: a run that is continued from here does not go on with it."""
         ended = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
+        best = self.best.get(name)
+        if best is not None:
+            best = {**best, "checkpoint": best_checkpoint(self.checkpoint, best)}
         for tracker in self.trackers:
-            tracker.phase_ended(self.total, {**ended, "best": self.best})
+            tracker.phase_ended(self.total, {**ended, "best": best})
         self.phase, self.step = self.phase + 1, 0
         self._save()
 

@@ -151,14 +151,14 @@ class Search(Sweeper, metaclass=_Kind):
 
     def _value(self, result: JobReturn) -> float | None:
         """The metric of a run; None of a failed one, which has said why."""
-        from rlcomp.io.json_lines import read_lines
+        from rlcomp.io.json_lines import read_metrics
 
         if result.status != JobStatus.COMPLETED:
             if isinstance(result._return_value, Interrupted):
                 raise result._return_value
             return None
         directory = Path(result.hydra_cfg.hydra.runtime.output_dir)  # type: ignore[union-attr]
-        rows = read_lines(directory / "metrics.jsonl")
+        rows = read_metrics(directory / "metrics.jsonl")
         values = [row[self.metric] for row in rows if self.metric in row]
         if not values:
             known = {name for row in rows for name in row}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.folder import local_only, refuse_own_code
 from rlcomp.text.preference_tokens import preference_points
 
 # Tokens of every tokenizer made here, and their ids.
@@ -66,20 +66,6 @@ def small_tokenizer(backend: Tokenizer) -> PreTrainedTokenizerFast:
     )
 
 
-def local_only(path: str) -> bool:
-    """Whether files must be on this machine: a folder is named, or Hugging Face is set offline.
-
-    Raises:
-        DataError: the path can only be a folder, and there is none.
-    """
-    if Path(path).is_dir():
-        return True
-    if path.startswith(("/", ".", "~")):
-        raise DataError(f"'{path}' is not a folder: write the path of one, or a hub name")
-    offline = (os.environ.get(name, "") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
-    return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline)
-
-
 def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
     """A pretrained tokenizer; without a pad token, EOS pads.
 
@@ -91,11 +77,14 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
     """
     local = local_only(path)
     try:
-        tokenizer = _class_of(path).from_pretrained(path, local_files_only=local)
+        tokenizer = _class_of(path).from_pretrained(
+            path, local_files_only=local, trust_remote_code=False
+        )
         if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
             # Beside a model's config.json transformers makes an empty one up.
             raise ValueError("it has no tokens")
     except (OSError, ValueError) as error:
+        refuse_own_code(path, error)
         raise DataError(
             f"no tokenizer at '{path}' ({'local files only' if local else 'hub'}): it needs "
             f"tokenizer.json; save one with tokenizer.save_pretrained('{path}'), or go online"

@@ -52,7 +52,9 @@ class Declaration:
     contained: bool = False
     supplies: tuple[str, ...] = ()
     min_group_size: int = 1
+    min_group_size_from: str = ""
     drops_rows: bool = False
+    watches: tuple[str, ...] = ()
     exclusive: str = ""
     equation: str = ""
     returns: str = ""

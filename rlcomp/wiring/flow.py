@@ -116,7 +116,8 @@ def check_stages(
             errors += _lacking(phase, stage, stages[place + 1 :], before, others)
         if place < len(stages):
             before = before.then(stage.flow)
-    return errors + _unread(phase, stages) + _group_sizes(phase, stages) + _exclusive(phase, stages)
+    errors += _unread(phase, stages) + _group_sizes(phase, stages)
+    return errors + _exclusive(phase, (*stages, *beside))
 
 
 def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:

@@ -50,7 +50,7 @@ def stage_of(node: Node) -> Stage:
         kind=declaration.name,
         flow=flow_of(node),
         group_size=size if isinstance(size, int) else None,
-        min_group_size=declaration.min_group_size,
+        min_group_size=_min_group_size(node, declaration),
         must_reach=frozenset(renamed(key, node.keys) for key in declaration.must_reach),
         reads=_all_reads(node),
         marks=_marks(node),
@@ -58,12 +58,21 @@ def stage_of(node: Node) -> Stage:
     )
 
 
+def _min_group_size(node: Node, declaration: Declaration) -> int:
+    given = node.arguments.get(declaration.min_group_size_from)
+    return max(declaration.min_group_size, given if isinstance(given, int) else 0)
+
+
 def _all_reads(node: Node) -> frozenset[str]:
-    """What a node and its parts read, optional keys included."""
+    """What a node and the parts it runs read, optional keys included.
+
+    What it only refers to (a critic asks the objectives for their names) reads nothing there.
+    """
     declaration = declare(node.target)
     own = (*declaration.reads, *declaration.optional)
     found = frozenset(node.keys.get(key, key) for key in own)
-    inside = frozenset[str]().union(*(_all_reads(child) for child in children(node)))
+    run = children(node) if declaration.opaque else ran(node, declaration)
+    inside = frozenset[str]().union(*(_all_reads(child) for child in run))
     return found | (inside - frozenset(declaration.supplies))
 
 

@@ -61,7 +61,7 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     phases = _phases(reader)
     nodes: dict[str, Node] = {}
     for value in (*tree.values(), *((p.lists(), p.every) for p in phases.values())):
-        _collect(value, nodes)
+        collect(value, nodes)
     return Plan(tree, nodes, phases), list(dict.fromkeys(reader.errors))
 
 
@@ -86,6 +86,14 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
     for key in body:
         if key not in known:
             reader.fail(f"{where}.{key}: unknown{nearest(str(key), known)}")
+    if "steps" not in body and "stages" not in body:
+        others = ", ".join(str(other) for other in reader.config.phases if other != name)
+        reader.fail(
+            f"{where} has neither steps nor stages: this recipe has no such phase (phases: "
+            f"{others or 'none'}), but something adds to it ({', '.join(map(str, body))}); leave "
+            "that out, or choose another recipe"
+        )
+        return PhasePlan(0, [], {})
     steps = body.get("steps")
     fault = problem(NonNegativeInt, steps)
     if fault and steps is not BROKEN:
@@ -152,8 +160,16 @@ def children(node: Node) -> list[Node]:
     return list({child.path: child for child in nodes_in(node.arguments)}.values())
 
 
-def _collect(value: object, nodes: dict[str, Node]) -> None:
+def below(node: Node) -> list[Node]:
+    """All nodes that building a node builds before it, each once."""
+    found: dict[str, Node] = {}
+    collect(node.arguments, found)
+    return list(found.values())
+
+
+def collect(value: object, nodes: dict[str, Node]) -> None:
+    """Add the nodes of a value, and all inside them, by path."""
     for node in nodes_in(value):
         if node.path not in nodes:
             nodes[node.path] = node
-            _collect(node.arguments, nodes)
+            collect(node.arguments, nodes)

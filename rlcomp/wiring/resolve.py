@@ -11,6 +11,7 @@ from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.reader import BROKEN
+from rlcomp.wiring.watched import check_watched
 
 
 def plan_of(config: DictConfig) -> Plan:
@@ -30,7 +31,12 @@ def check_plan(plan: Plan) -> list[str]:
     """Everything that is wrong with a plan that could be read."""
     refused = check_foreign(plan)
     # What a foreign loss asks for is no news beside that it cannot run.
-    return check_settings(plan) + (refused or check_arguments(plan)) + check_flow(plan)
+    return (
+        check_settings(plan)
+        + (refused or check_arguments(plan))
+        + check_flow(plan)
+        + check_watched(plan)
+    )
 
 
 SETTINGS = {

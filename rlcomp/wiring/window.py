@@ -81,7 +81,10 @@ def _is_bound(value: object) -> bool:
 
 
 def _steps(bound: object, steps: int) -> int:
-    """A bound in steps; a share is cut to whole ones (.29 of 100 is 29, whatever floats say)."""
+    """A bound in steps; a share is cut to whole ones (.29 of 100 is 29, whatever floats say).
+
+    A share is below 1, so it never is all steps.
+    """
     if isinstance(bound, float):
-        return math.floor(round(bound * steps, 6))
+        return max(min(math.floor(round(bound * steps, 6)), steps - 1), 0)
     return bound if isinstance(bound, int) else 0

@@ -245,6 +245,7 @@ def count(file):
     return len(file.read_text().splitlines()) if file.is_file() else 0
 
 
+@pytest.mark.slow
 def test_a_terminated_run_says_how_to_go_on_and_does_bit_identically(tmp_path):
     long = [*TINY, "phases.rl.steps=60", "phases.rl.every.evaluation=null", "checkpoint.keep=1"]
     start = [sys.executable, "-m", "rlcomp", *long, "directory=cut"]

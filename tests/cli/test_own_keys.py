@@ -140,6 +140,7 @@ def test_an_own_key_is_described_with_its_shape(user):
     assert "turn_id[B,T]" in [line.split()[-1] for line in text.splitlines() if " Turn " in line]
 
 
+@pytest.mark.slow
 def test_parts_with_an_own_key_run_from_a_config_directory(user):
     chosen = ["shaping=turn", "advantage=last_turn"]
 

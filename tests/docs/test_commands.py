@@ -268,6 +268,8 @@ def experiment(words):
     name, *arguments = words
     if name.endswith("reward_model.py"):
         arguments = ["judge", "32", "1"]
+    elif name.endswith("stationarity.py"):
+        arguments += ["--batches", "4", "--prompts", "2"]
     script([name, *(Path(word).name if word.endswith(".png") else word for word in arguments)])
 
 

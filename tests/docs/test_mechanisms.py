@@ -21,7 +21,7 @@ def test_every_recipe_says_what_shows_its_mechanism():
 
 
 @pytest.mark.parametrize("recipe", CLAIMS)
-def test_what_was_found_shows_it(recipe):
+def test_the_number_on_the_page_is_within_the_bounds_beside_it(recipe):
     assert CLAIMS[recipe]
     for claim in CLAIMS[recipe]:
         assert {"above", "below"} & set(claim)

@@ -55,6 +55,7 @@ def row(recipe):
     return [cell.strip() for cell in line.strip("| ").split(" | ")]
 
 
+@pytest.mark.slow
 def test_the_page_of_recipes_is_that_of_the_configs():
     page = runpy.run_path(str(ROOT / "docs" / "make_recipes.py"))["recipes_page"]()
 

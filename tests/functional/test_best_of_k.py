@@ -121,3 +121,11 @@ def test_groups_are_told_apart_and_invalid_rewards_do_not_count(function):
 def test_subsets_that_all_hold_a_right_answer_teach_nothing():
     assert one_group(pass_at_k_training_advantage, [1.0, 1.0, 0.0, 1.0], 2) == [0, 0, 0, 0]
     assert one_group(pass_at_k_training_advantage, [0.1, 0.1, 0.0, 0.1], 3) == [0, 0, 0, 0]
+
+
+def test_a_spread_that_is_rounding_of_the_largest_reward_teaches_nothing():
+    # Of two answers the best is 1e6, or .005 more: a standard deviation of .0024, below 1e-8 of it.
+    rewards = [0.0, 1e6, 1e6 + 0.005]
+
+    assert one_group(pass_at_k_training_advantage, rewards, 2) == [0, 0, 0]
+    assert one_group(pass_at_k_training_advantage, [0.0, 1.0, 1.005], 2) != [0, 0, 0]

@@ -53,13 +53,23 @@ def test_each_token_moves_the_ratio_of_its_sequence_by_its_share():
     assert x.grad[0].tolist() == pytest.approx([0, *[0.9048374 / 3] * 2, 0, 0.9048374 / 3])
 
 
-def test_each_token_moves_the_likelihood_of_its_sequence_as_a_whole():
+def test_the_mean_of_a_row_moves_as_the_likelihood_of_its_sequence():
     # d r_i / d x_t = r_i
     x = leaf()
 
-    whole_sequence_ratio(x, MASK)[0, 1].backward()
+    whole_sequence_ratio(x, MASK)[0][MASK[0]].mean().backward()
 
     assert x.grad[0].tolist() == pytest.approx([0, *[0.7408182] * 2, 0, 0.7408182])
+
+
+def test_in_rloo_a_token_moves_only_its_own_share_of_the_mean():
+    # d mean_s(r_s A_s) / d x_t = r_i A_t
+    x = leaf()
+    advantage = torch.tensor([0.0, 2.0, -1.0, 0.0, 0.5], dtype=torch.float64)
+
+    (whole_sequence_ratio(x, MASK)[0] * advantage)[MASK[0]].mean().backward()
+
+    assert x.grad[0].tolist() == pytest.approx([0, 1.4816364, -0.7408182, 0, 0.3704091])
 
 
 def test_in_gspo_token_a_token_moves_only_its_own_ratio():

@@ -36,7 +36,7 @@ from rlcomp.metrics import recording
 EXACT = 1e-9
 LENGTH = 1e-7  # verl and OpenRLHF add 1e-8 to the number of tokens
 FLOAT32 = 1e-6  # AReaL's importance weight is float32
-INFINITE = float("inf")
+UNREACHED = 1e30
 
 
 class Given(Part):
@@ -148,6 +148,9 @@ def verl(case):
     weight = REDUCTIONS[case.args["loss_agg_mode"]](mask)
     if kind == "geo_mean":  # always over responses, empty ones too
         weight = sequence_mean(mask) * mask.any(1).double().mean()
+        # Advantages that differ between tokens enter there by their mean.
+        total = torch.where(rows["response_mask"], rows["advantage"], 0.0).sum(1, keepdim=True)
+        rows["advantage"] = (total / mask.sum(1, keepdim=True)).expand_as(mask)
     ratio = {"gspo": SequenceTokenRatio(), "gpg": NoRatio(), "reinforce": NoRatio()}
     held, parts = case.tensors, {}
     if "in/rollout_is_weights" in held:
@@ -250,7 +253,7 @@ def openrlhf(case):
             # Weights of tokens are not truncated there, whatever its comment says.
             "seq-mask-tis": {
                 "geometric": GeometricFilter(low=low, high=high),
-                "tis": TruncatedWeight(cap=INFINITE),
+                "tis": TruncatedWeight(cap=UNREACHED),
             },
         }[a["vllm_is_correction_type"]]
     else:
@@ -286,7 +289,7 @@ def rejection(a):
         bound = DivergenceFilter(
             estimator=given["metric"].removeprefix("kl_"), aggregate=given["agg"], high=high
         )
-        return {"bound": bound, "weight": TruncatedWeight(cap=INFINITE)}
+        return {"bound": bound, "weight": TruncatedWeight(cap=UNREACHED)}
     level = "token" if given["level"] == "token" else "sequence_mean"
     if given["action"] == "mask":
         return {"weight": MaskedWeight(level=level, low=low or 0.0, high=high)}

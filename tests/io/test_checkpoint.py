@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import random
@@ -319,6 +320,34 @@ def test_a_checkpoint_of_a_run_with_fewer_states_is_refused(tmp_path):
 
     with pytest.raises(CheckpointError, match=r"is of another run: .*'plain:'"):
         open_checkpoint(path).restore({"plain": Plain()})
+
+
+class Passing(Plain):
+    """A state that a run may begin without."""
+
+    begins_anew = True
+
+
+@pytest.mark.parametrize("state", [Plain, Passing])
+def test_only_a_state_that_may_begin_anew_may_be_missing_on_either_side(tmp_path, state):
+    with_it, without = (
+        saver(tmp_path / name).save(nodes, place(1))
+        for name, nodes in {"with": {"part": state()}, "without": {}}.items()
+    )
+    told = contextlib.nullcontext()
+    if state is Plain:
+        told = pytest.raises(CheckpointError, match=r"is of another run: .*'part:'")
+    fresh = state()
+    fresh.seen = []
+
+    with told:
+        open_checkpoint(with_it).restore({})
+    with told:
+        open_checkpoint(without).restore({"part": fresh})
+    open_checkpoint(with_it).restore({"part": (again := state())})
+
+    assert fresh.seen == []
+    assert again.seen == [1.5, (2, None)]
 
 
 def test_a_tensor_of_another_shape_is_refused_with_both(tmp_path):

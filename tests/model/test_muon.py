@@ -5,8 +5,10 @@ import copy
 import pytest
 import torch
 
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.model.muon import MuonAdamW
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 
 def newton_schulz(singular_value):
@@ -48,6 +50,24 @@ def test_hidden_matrices_are_muons_and_the_rest_adamws():
         "lm_head.weight",
         "value_head.weight",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_muons"),
+    [
+        ("score.weight", False),
+        ("model.output.weight", False),
+        ("reward_head.weight", False),
+        ("head.weight", False),
+        ("classifier.weight", False),
+        ("model.layers.0.attention.output.dense.weight", True),
+        ("layers.0.multihead_attn.out_proj.weight", True),
+    ],
+)
+def test_heads_are_known_by_their_usual_names(name, is_muons):
+    made = MuonAdamW([*parameters().items(), (name, torch.nn.Parameter(torch.ones(2, 3)))])
+
+    assert (name in made.param_groups[0]["param_names"]) is is_muons
 
 
 def test_the_first_step_of_a_matrix_is_its_orthogonalised_gradient():
@@ -114,12 +134,36 @@ def test_it_goes_on_where_it_was_saved():
         ([torch.nn.Parameter(torch.zeros(2, 2))], "x", "by name"),
         ([("norm.weight", torch.nn.Parameter(torch.zeros(2)))], "x", "choose optimizer=adamw"),
         (parameters().items(), "weight", "choose optimizer=adamw"),
-        (parameters().items(), "(", r"not_muon is '\(', no regular expression"),
+        (parameters().items(), "(", r"not_muon is '\(': must be a regular expression \(missing \)"),
     ],
 )
 def test_what_it_cannot_split_is_refused(params, not_muon, told):
     with pytest.raises(ConfigError, match=told):
         MuonAdamW(params, not_muon=not_muon)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("lr=-1", "must be at least 0"),
+        ("lr=inf", "must be finite"),
+        ("momentum=2", "must be less than 1"),
+        ("betas=[0.9]", "must be a list of 2"),
+        ("betas=[0.9,0.95,0.99]", "must be a list of 2"),
+        ("betas=[2,0.9]", "must be less than 1"),
+        ("weight_decay=-5", "must be at least 0"),
+        ("not_muon='['", "must be a regular expression"),
+    ],
+)
+def test_its_mistakes_are_told_with_their_path_before_a_model_is_built(word, told):
+    words = ["recipe=grpo", "optimizer@learner.optimizer=muon", "directory=x"]
+    words.append(f"learner.optimizer.{word}")
+
+    with pytest.raises(ConfigErrors, match=told) as error:
+        plan_of(compose_config(words))
+
+    name = word.partition("=")[0]
+    assert str(error.value).startswith(f"learner.optimizer.{name} is ")
 
 
 def test_without_anything_for_adamw_muon_works_alone():

@@ -45,9 +45,10 @@ def test_what_was_weighed_is_recorded_where_it_was():
 
 def test_of_weights_row_by_row_the_mean_is_recorded():
     with recording() as ledger:
-        weighed(Told([1.0, 0.0], [0.0, 1.0]), objectives([1.0, 0.0], [0.0, 1.0]))
+        weighed(Told([1.0, 0.0], [0.5, 0.5], [0.75, 0.25]), objectives([1.0, 0.0], [0.0, 1.0]))
 
-    assert ledger.means()["pareto/reward/weight/a"] == 0.5
+    means = ledger.means()
+    assert (means["pareto/reward/weight/a"], means["pareto/reward/weight/b"]) == (0.75, 0.25)
 
 
 def test_an_objective_without_a_vector_leaves_the_gap_of_the_others():

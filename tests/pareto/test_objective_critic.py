@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.value.per_objective import ObjectiveValueEstimate
 from rlcomp.engine.engine import Engine
-from rlcomp.errors import ConfigError
+from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.critic import Critic
 from rlcomp.pareto.objective_critic import ObjectiveCritic
@@ -81,3 +81,27 @@ def test_the_estimate_is_kept_twice_and_recorded_by_name():
     assert torch.equal(batch["objective_values"], batch["old_objective_values"])
     assert batch["objective_values"].data_ptr() != batch["old_objective_values"].data_ptr()
     assert not batch["objective_values"].requires_grad
+
+
+def swapped():
+    stage = Two()
+    stage.names = ("b", "a")
+    return ObjectiveCritic(model=model(), objectives=stage)
+
+
+def test_heads_in_another_order_are_refused_by_name():
+    critic = ObjectiveCritic(model=model(), objectives=Two())
+
+    critic.load_run_state(critic.run_state())
+    with pytest.raises(CheckpointError, match="of b, a in the checkpoint, of a, b here"):
+        critic.load_run_state(swapped().run_state())
+
+
+def test_values_of_other_objectives_than_the_rewards_of_the_batch_are_refused():
+    batch = example_batch(KEYS)
+    rewards = {"b": torch.zeros(len(batch)), "a": torch.ones(len(batch))}
+    batch["rewards"] = TensorDict(rewards, batch_size=[len(batch)])
+
+    ObjectiveValueEstimate(critic=swapped())(batch)
+    with pytest.raises(ConfigError, match="values for a, b, but 'rewards' holds b, a"):
+        ObjectiveValueEstimate(critic=ObjectiveCritic(model=model(), objectives=Two()))(batch)

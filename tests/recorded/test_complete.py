@@ -36,6 +36,8 @@ PLATEAU = TESTS + "early_stop/test_plateau.py::"
 PLATEAU += "test_it_ends_after_so_many_evaluations_without_a_better_one"
 BAND = TESTS + "sampler/test_curriculum.py::"
 BAND += "test_prompts_of_the_band_come_first_and_all_others_are_new"
+KINDS = TESTS + "feedback/test_answer_kinds.py::"
+KINDS += "test_an_answer_is_of_the_first_kind_that_matches_all_of_it"
 WEIGHED = "tests/pareto/test_aggregator.py::test_what_was_weighed_is_recorded_where_it_was"
 REFILL = "tests/run/test_stages.py::test_refill_records_what_became_of_the_rows_it_made"
 GAP = "test_how_far_the_sampler_was_off_is_recorded"
@@ -84,6 +86,10 @@ BESIDE = {
         "evaluation/hypervolume": GRID,
         "evaluation/response/*": GRID,
         "evaluation/return/*@*": GRID,
+    },
+    "components/feedback/answer_kinds.py": {
+        "answer_kinds/*": KINDS,
+        "answer_kinds/*_correct": KINDS,
     },
     "components/filter/correct.py": {
         "filter/rejected_fraction": TESTS
@@ -157,6 +163,9 @@ BESIDE = {
         + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
     },
     "components/sampler/curriculum.py": {"curriculum/in_band": BAND, "curriculum/tried": BAND},
+    "components/sampler/frontier.py": {
+        "frontier/task": TESTS + "sampler/test_frontier.py::test_the_number_of_the_task_is_recorded"
+    },
     "components/sampler/pools.py": {
         "pools/*": TESTS + "sampler/test_pools.py::test_the_share_of_a_task_is_drawn_and_recorded",
     },

@@ -128,6 +128,13 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     ),
     # A group of one; 3, 2.4, 0.6 over their mean of 2, less 1: 0.5, 0.2, -0.7.
     (ADVANTAGE + "maxrl.py", MaxRL(), {"reward": [1, 3, 2.4, 0.6]}, {"positive": 0.7 / 2}),
+    # Mean 1.2, below half of 3: 1.5, -0.5, -1.
+    (
+        ADVANTAGE + "maxrl.py",
+        MaxRL(),
+        {"reward": [1, 3, 0.6, 0]},
+        {"positive": 1.5, "rare": 1.5},
+    ),
     # Best of all: 0.2 of one response, 1 of three. Best of two: 1, 1, 0.5, none of the one.
     (
         ADVANTAGE + "pass_at_k.py",
@@ -136,6 +143,19 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         {"best_of_k": 3.2 / 4},
     ),
     (ADVANTAGE + "pass_at_k.py", PassAtK(k=2), {}, {"best_of_k": 2.5 / 3}),
+    # Of 1, 0, 1 a right one adds 1 to one pair of three; to the three nothing.
+    (
+        ADVANTAGE + "pass_at_k.py",
+        PassAtK(k=2, epsilon=None),
+        {"reward": [0.2, 1, 0, 1]},
+        {"best_of_k": 1, "tied_best": 1 / 3},
+    ),
+    (
+        ADVANTAGE + "pass_at_k.py",
+        PassAtK(k=None),
+        {"reward": [0.2, 1, 0, 1]},
+        {"best_of_k": 3.2 / 4, "tied_best": 0},
+    ),
     # pi = 1/2, so that W sums the squared probabilities: at token 1 of rows 1 to 3 0.5, 0.25, 0.25
     # and a baseline of 0.625; at token 2 of rows 2 and 3 0.5, 1 and 1/3. Token 3 is one row's
     # alone; row 0, a group of one, has no reward.
@@ -181,7 +201,19 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         },
         {"abs": (1.5 + 2 * 0.5 + 1 + 2 * 0.5) / 9, "zero_fraction": 3 / 9},
     ),
-    (ADVANTAGE + "pass_at_k_training.py", PassAtKTraining(k=2), {}, {"best_of_k": 2.5 / 3}),
+    (
+        ADVANTAGE + "pass_at_k_training.py",
+        PassAtKTraining(k=2),
+        {},
+        {"best_of_k": 2.5 / 3, "certain": 0},
+    ),
+    # Each pair of 1, 0, 1 holds a 1; row 0 is a group of one.
+    (
+        ADVANTAGE + "pass_at_k_training.py",
+        PassAtKTraining(k=2),
+        {"reward": [0.2, 1, 0, 1]},
+        {"best_of_k": 1, "certain": 1},
+    ),
     ("components/filter/overlong.py", Overlong(), {}, {"overlong_fraction": 3 / 4}),
     (
         "components/filter/zero_variance.py",

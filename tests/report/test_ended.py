@@ -8,7 +8,7 @@ from rlcomp.errors import DataError
 from rlcomp.report.ended import ended_phases
 from rlcomp.report.runs import read_run
 
-BEST = {"metric": "m", "better": "higher", "value": 1, "step": 1}
+BEST = {"metric": "m", "better": "higher", "value": 1, "step": 1, "checkpoint": None}
 ROW = {"phase": "rl", "step": 1, "steps": 2, "reason": "enough", "best": BEST}
 
 
@@ -29,6 +29,15 @@ def test_a_row_is_read(tmp_path, row):
         ROW | {"reason": None},
         ROW | {"best": "m"},
         ROW | {"best": BEST | {"value": "1"}},
+        ROW | {"best": BEST | {"value": 10**400}},
+        ROW | {"best": BEST | {"value": float("inf")}},
+        ROW | {"best": BEST | {"step": 0}},
+        ROW | {"step": 2},
+        ROW | {"step": 0},
+        ROW | {"step": -100},
+        ROW | {"steps": 10**400},
+        # One row a phase.
+        ROW,
     ],
 )
 def test_anything_else_is_one_line_that_names_the_file(tmp_path, row):
@@ -38,3 +47,23 @@ def test_anything_else_is_one_line_that_names_the_file(tmp_path, row):
         read_run(tmp_path)
 
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_the_steps_that_an_end_has_spared_are_those_of_the_config(make_run):
+    # 9 planned, the phase ended after step 2, whatever else the row says.
+    folder = make_run("a", [{}, {}], steps=9)
+    row = {"phase": "rl", "step": 2, "steps": 5, "reason": "enough", "best": None}
+    (folder / "ended.jsonl").write_text(json.dumps(row))
+
+    run = read_run(folder)
+
+    assert (run.planned, run.state) == (2, "finished")
+
+
+def test_a_phase_that_the_run_does_not_have_spares_nothing(make_run):
+    folder = make_run("a", [{}, {}], steps=9)
+    (folder / "ended.jsonl").write_text(json.dumps(ROW | {"phase": "nosuch", "steps": 100}))
+
+    run = read_run(folder)
+
+    assert (run.planned, run.state) == (9, "stopped")

@@ -150,6 +150,43 @@ def test_a_broken_line_is_named(make_run):
         read_run(folder)
 
 
+WHOLE = b'{"total": 1, "phase": "rl", "step": 1, "reward/mean": 0.5}\n'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"total": 2, "phase": "rl\xff"}',
+        b"[" * 100_000,
+        b'{"total": ' + b"9" * 5000 + b"}",
+        b'{"phase": "rl", "step": 1}',
+        b'{"total": "x", "phase": "rl"}',
+        b'{"total": null, "phase": "rl"}',
+        b'{"total": 1e999, "phase": "rl"}',
+        b'{"total": 0, "phase": "rl"}',
+        b'{"total": 2, "phase": 3}',
+        b'{"total": 2, "phase": "rl", "reward/mean": "high"}',
+        b'{"total": 2, "phase": "rl", "reward/mean": 1e999}',
+        b'{"total": 2, "phase": "rl", "reward/mean": NaN}',
+        b'{"total": 2, "phase": "rl", "reward/mean": ' + b"9" * 400 + b"}",
+    ],
+)
+def test_a_damaged_line_of_metrics_is_one_message_that_names_it(make_run, line):
+    folder = make_run("a", [])
+    (folder / "metrics.jsonl").write_bytes(WHOLE + line + b"\n" + WHOLE)
+
+    with pytest.raises(DataError, match=r"metrics.jsonl, line 2: .*take the line out") as error:
+        read_run(folder)
+
+    assert len(str(error.value)) < 500
+
+
+def test_a_metric_that_was_not_finite_is_null(make_run):
+    folder = make_run("a", [{"reward/mean": None}])
+
+    assert read_run(folder).rows[0]["reward/mean"] is None
+
+
 def test_a_directory_that_is_not_there_is_named_with_the_nearest(make_run, tmp_path):
     make_run("sweep", ROWS)
 

@@ -3,6 +3,7 @@
 import multiprocessing
 import pickle
 
+import pytest
 import torch
 
 from rlcomp.metrics import merge, recording
@@ -25,6 +26,7 @@ def rolled_out(pickled: bytes, weights: dict[str, torch.Tensor]):
     return batch.to_dict(), ledger
 
 
+@pytest.mark.slow
 def test_a_child_gives_the_same_tokens_metrics_and_versions():
     tiny = ["prompts.batch_size=3", "group_size=2", "model.hidden_size=16"]
     plan = pickle.dumps(plan_of(compose_config(["recipe=grpo", "seed=3", *tiny])))

@@ -477,6 +477,7 @@ def test_a_checkpoint_is_written_after_the_metrics_of_its_step(tmp_path):
     assert newest["place"]["trackers"]["json_lines"] == {
         "metrics": (tmp_path / "metrics.jsonl").stat().st_size,
         "samples": 0,
+        "ended": [],
     }
 
 

@@ -112,6 +112,7 @@ def test_a_search_passes_it_as_well(swept, monkeypatch, tmp_path):
     assert [config.rollout.staleness for config in made] == [3]
 
 
+@pytest.mark.slow
 def test_jobs_in_processes_of_their_own_fail_by_themselves(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     words = ["recipe=grpo,areal_decoupled", "rollout.staleness=3", "prompts.batch_size=0"]

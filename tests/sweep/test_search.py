@@ -137,6 +137,7 @@ def test_a_trial_runs_every_seed_and_their_mean_counts(search):
     assert {run.name for run in search.directory.iterdir() if run.is_dir()} == set("012345")
 
 
+@pytest.mark.slow
 def test_options_and_whole_numbers_are_searched_as_well(search):
     trials = search(
         lambda c: 1.0, "loss=grpo,policy", "rollout.group_size=int(interval(2,9))", n_trials=9
@@ -153,6 +154,7 @@ def test_a_search_takes_away_what_it_is_told_to(search):
     assert [trial["value"] for trial in trials] == [0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_a_search_in_batches_tries_as_many(search):
     assert len(search(peak, RATE, n_trials=5, n_jobs=2)) == 5
 

@@ -593,3 +593,40 @@ def test_a_users_own_prompt_key_passes_a_collector_of_a_config(tmp_path, monkeyp
     assert told(before, "feedback._target_=own_flow_task.Wants") == []
     (error,) = told("feedback._target_=own_flow_task.Wants")
     assert "stage feedback (Wants) reads 'own_level', which no earlier stage writes" in error
+
+
+@pytest.mark.parametrize("recipe", ["m2po", "bapo"])
+def test_a_recipe_of_stale_rollouts_takes_another_collector(recipe):
+    fresh = compose_config([f"recipe={recipe}", "collector@rollout=group"])
+    stale = compose_config([f"recipe={recipe}"])
+
+    assert plan_of(fresh).nodes["rollout"].target.endswith("GroupCollector")
+    assert stale.rollout.staleness == 2
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "least"),
+    [
+        ("pkpo", "group_size=3", 4),
+        ("pass_at_k_training", "advantage.k=17", 17),
+    ],
+)
+def test_a_group_smaller_than_the_subsets_of_its_baseline_is_refused_from_source(
+    recipe, given, least
+):
+    with pytest.raises(ConfigErrors, match=f"compares at least {least} answers per prompt"):
+        plan_of(compose_config([f"recipe={recipe}", given]))
+
+
+def test_a_stage_that_is_only_referred_to_reads_nothing():
+    # The critic asks the objectives for their names; nobody behind the KL reads 'reward'.
+    with pytest.raises(ConfigErrors, match=r"'reward' of kl .* would be lost"):
+        plan_of(compose_config(["recipe=pama_critic", "kl=in_reward"]))
+
+
+def test_ppo_on_control_may_stop_early():
+    words = ["recipe=control_ppo", "early_stop=plateau", "early_stop.metric=evaluation/return"]
+
+    plan = plan_of(compose_config(words))
+
+    assert plan.phases["rl"].every["early_stop"][1].path == "early_stop"

@@ -251,6 +251,8 @@ def in_turn(insert, steps):
         ({"until_step": 0.5}, 100, {1: "a x b c d", 51: "a b c d"}),
         ({"from_step": 0.5}, 7, {1: "a b c d", 4: "a x b c d"}),
         # 0.29 * 100 is a little less than 29 in floating point.
+        # No share below 1 is cut to all steps, however near it is.
+        ({"from_step": 0.9999999999}, 150, {1: "a b c d", 150: "a x b c d"}),
         ({"from_step": 0.29}, 100, {1: "a b c d", 30: "a x b c d"}),
         # A phase too short for both halves keeps one of them: the latter half of one step.
         ({"from_step": 0.5}, 1, {1: "a x b c d"}),

@@ -13,24 +13,27 @@ from rlcomp.metrics import record
 class WholeSequenceRatio(Part):
     """Sequence-level importance ratio (RLOO): the response is one action.
 
-    ``r_i = pi(y_i) / pi_old(y_i) = exp(sum_t log(pi_t / pi_old_t))``, not length-normalised; its
-    gradient in each token's log-prob is ``r_i``.
+    ``r_it = sg[r_i] (pi(a_it) / sg[pi(a_it)])^n_i`` with
+    ``r_i = pi(y_i) / pi_old(y_i) = exp(sum_t log(pi_t / pi_old_t))``, not length-normalised.
 
-    With ``reduction: sequence_mean`` value and gradient are those of one clipped objective per
-    response, ``(1 / S) sum_i min(r_i A_i, clip(r_i) A_i)``; a token sum would count a response once
-    per token. The log of ``r_i`` is clamped to [-20, 20].
+    With one advantage per response and ``reduction: sequence_mean`` value and gradient are those of
+    one clipped objective per response, ``(1 / S) sum_i min(r_i A_i, clip(r_i) A_i)``. With
+    advantages that differ between tokens (a critic's, a KL in the token rewards) each token's
+    log-prob has the gradient ``r_i A_it / S``: the importance-weighted policy gradient, with credit
+    by token. A token sum would count a response once per token. The log of ``r_i`` is clamped to
+    [-20, 20].
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
-    T]``, the same at every token of a row, 1 outside the mask.
+    T]``, of one value at every token of a row, 1 outside the mask.
 
     Source:
         Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3.
     """
 
-    equation = "r_t = pi(y) / pi_old(y)"
+    equation = "r_t = sg[pi(y) / pi_old(y)] (pi(a_t) / sg[pi(a_t)])^n"
     reads = ("log_probs", "old_log_probs", "response_mask")
     writes = ("ratio",)
-    changes_on_policy_gradient = True  # each token has the weights of its whole row as gradient
+    changes_on_policy_gradient = True  # a token's gradient is n times its weight
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the ratio."""

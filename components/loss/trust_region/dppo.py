@@ -7,6 +7,7 @@ from typing import Literal
 from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveFloat
+from rlcomp.errors import ConfigError
 from rlcomp.functional.binary_divergence import binary_kl, binary_total_variation
 from rlcomp.functional.masked import masked
 from rlcomp.functional.surrogate import neutral_outside
@@ -30,7 +31,10 @@ class Dppo(Part):
 
     Args:
         divergence: ``tv``: ``D_t = |pi - pi_old|``; ``kl``: ``KL(pi_old || pi)``.
-        delta: largest divergence, in probability (``tv``) or nats (``kl``).
+        delta: largest divergence, in probability (``tv``; below 1) or nats (``kl``).
+
+    Raises:
+        ConfigError: a ``delta`` that no total variation exceeds.
 
     Source:
         Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-TV and Binary-KL; delta as in the authors'
@@ -48,6 +52,11 @@ class Dppo(Part):
         self, *, divergence: Literal["tv", "kl"] = "tv", delta: PositiveFloat = 0.15
     ) -> None:
         super().__init__()
+        if divergence == "tv" and delta >= 1:
+            raise ConfigError(
+                f"Dppo: delta is {delta:g}: a total variation is at most 1, so nothing would be "
+                "masked; set a smaller delta, or divergence=kl"
+            )
         self.divergence = divergence
         self.delta = delta
 

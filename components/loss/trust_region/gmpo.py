@@ -14,16 +14,17 @@ from rlcomp.metrics import record
 class Gmpo(Part):
     """GMPO: geometric-mean surrogate, clipped token by token in log space.
 
-    ``l_t = A exp((1 / n) sum_s x_s)`` at every token of a response of ``n`` tokens, with
-    ``x_s = min(log r_s, eps_high)`` if ``A > 0``, else ``max(log r_s, -eps_low)``.
+    ``l_t = A_t sg[g] exp(x_t) / sg[exp(x_t)]`` at the tokens of a response, with their geometric
+    mean ``g = exp((1 / n) sum_t x_t)``, ``x_t = min(log r_t, eps_high)`` if ``A_t > 0``, else
+    ``max(log r_t, -eps_low)``.
 
     The geometric mean is less moved by single ratios than GRPO's arithmetic one, and so bears a
     wider clip; a clipped token loses its gradient, the others of its response keep theirs (GSPO
-    drops the response). For ``ratio: token`` and ``reduction: sequence_mean``, where the loss is
-    the mean of ``l`` over responses. Advantages that differ between tokens enter by their mean.
+    drops the response). For ``ratio: token`` and ``reduction: sequence_mean``: with one advantage
+    per response value and gradient are those of the paper's ``(1 / S) sum_i A_i g_i``; where
+    advantages differ between tokens, each token is credited with its own.
 
-    Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``,
-    the same at every token of a row.
+    Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
     Args:
         clip_low: eps_low, nats: the floor of a ratio is ``exp(-clip_low)``.
@@ -34,8 +35,8 @@ class Gmpo(Part):
     """
 
     equation = (
-        "l_t = A exp(mean_s x_s), x_s = min(log r_s, {clip_high}) if A > 0, else "
-        "max(log r_s, -{clip_low})"
+        "l_t = A_t sg[exp(mean_s x_s)] exp(x_t) / sg[exp(x_t)], "
+        "x_t = min(log r_t, {clip_high}) if A_t > 0, else max(log r_t, -{clip_low})"
     )
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)

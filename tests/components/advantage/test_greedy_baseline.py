@@ -80,3 +80,16 @@ def test_metrics_are_those_of_the_sampled_answers():
         "advantage/abs": 0.625,
         "advantage/zero_fraction": 0.0,
     }
+
+
+def test_a_row_without_a_valid_reward_is_recorded_as_0():
+    valid = torch.tensor([False, True, True, True])
+
+    with recording() as ledger:
+        GreedyBaseline()(batch(reward_valid=valid))
+
+    # Row 0 has none; row 2 is 0 - 0.5. Baselines 0.25 and 0.5.
+    means = ledger.means()
+    assert means["advantage/abs"] == 0.25
+    assert means["advantage/zero_fraction"] == 0.5
+    assert means["advantage/baseline"] == 0.375

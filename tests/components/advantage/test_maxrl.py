@@ -43,6 +43,8 @@ def test_the_mean_of_the_positive_advantages_is_recorded():
         MaxRL()(batch(1.0, 0.0, 0.0, 0.0, 0.5, 7.0, 1.5, 2.0))
 
     assert ledger.means()["advantage/positive"] == pytest.approx((3 + 0.5) / 2)
+    # The mean of the other group is not below half of its best.
+    assert ledger.means()["advantage/rare"] == 3
 
 
 def test_a_negative_reward_is_refused_with_its_row_and_a_remedy():

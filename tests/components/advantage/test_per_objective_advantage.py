@@ -328,3 +328,14 @@ def test_what_is_recorded_speaks_of_the_sum_and_of_every_objective():
     # a alone would lose: b is its opposite, and half as heavy.
     assert (means["pareto/advantage/conflict/a"], means["pareto/advantage/conflict/b"]) == (0, 1)
     assert means["pareto/advantage/gap"] == pytest.approx(0, abs=1e-7)
+
+
+def test_small_rewards_apart_by_rounding_tell_no_scale():
+    part = per_objective(scale="running")
+
+    with recording() as ledger:
+        part(rows(a=[0.0, 5e-9, 0.0], b=[0.0, 1e-3, 0.0]))
+
+    means = ledger.means()
+    assert means["advantage/scale/a"] == 1.0
+    assert means["advantage/scale/b"] == pytest.approx(1e-3 / 3**0.5)

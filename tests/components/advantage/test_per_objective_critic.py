@@ -9,6 +9,7 @@ from components.advantage.group_mean import GroupMean
 from components.advantage.noon import Noon
 from components.advantage.per_objective import PerObjective
 from components.advantage.per_objective_critic import PerObjectiveCritic
+from components.advantage.vapo import VAPO
 from components.pareto.linear import Linear
 from components.pareto.pama import Pama
 from rlcomp.errors import ConfigError, ShapeError
@@ -55,7 +56,7 @@ OF_B = [[0.0, -1.0, 0.0], [0.0, 1.5, 0.0]]
     [
         (estimator(), Linear(weights=None), "running"),
         (Noon(advantage=estimator()), Pama(mode="scalar"), "none"),
-        (Noon(advantage=GAE()), Pama(mode="vector"), "running"),
+        (Noon(advantage=estimator()), Pama(mode="vector"), "running"),
     ],
 )
 def test_it_keeps_the_contract(advantage, aggregator, scale):
@@ -100,8 +101,7 @@ def test_a_row_teaches_neither_policy_nor_critic_what_it_lacks():
     result = part()(rows(b=(NAN, 2.0)))
 
     assert result["advantages"][0, :, 1].tolist() == [0, 0, 0]
-    # The value itself: nothing pulls at the critic.
-    assert result["objective_returns"][0, :, 1].tolist() == [0, 1, 0]
+    assert result["objective_present"].tolist() == [[True, False], [True, True]]
     assert result["objective_returns"][1, :, 1].tolist() == [0, 2, 0]
 
 
@@ -123,6 +123,12 @@ def test_as_many_values_as_objectives_are_needed():
 def test_an_estimator_without_returns_is_refused():
     with pytest.raises(ConfigError, match="GroupMean, which leaves no returns for the critic"):
         part(GroupMean())
+
+
+@pytest.mark.parametrize("whitened", [GAE(), VAPO(), Noon(advantage=GAE())])
+def test_an_estimator_that_whitens_is_refused(whitened):
+    with pytest.raises(ConfigError, match=r"with whiten=True, .*=gae_unwhitened"):
+        part(whitened)
 
 
 def test_without_values_an_estimator_that_needs_them_is_sent_here():

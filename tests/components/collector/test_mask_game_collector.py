@@ -152,6 +152,19 @@ def test_a_proposal_that_cannot_be_used_is_told_apart(scripted, response, proble
     assert batch["answers_group_id"].tolist() == [-1, -1]
 
 
+@pytest.mark.parametrize(("context_length", "no_room"), [(55, 0.0), (54, 1.0)])
+def test_a_question_may_fill_the_context_to_its_last_token(scripted, context_length, no_room):
+    # Of 26 and 7 characters, and 22 of a response.
+    policy = make_policy(context_length=context_length)
+    asked = "the [mask] sat on the mat.<think>"
+    scripted(policy, {f"{CAT}<mask>": [r"\mask{cat}"], asked: PREDICTED})
+
+    with recording() as ledger:
+        game(policy, max_new_tokens=22)(paragraphs(CAT))
+
+    assert ledger.means()["mask_game/no_room"] == no_room
+
+
 def test_a_span_of_too_many_words_is_not_used(scripted):
     policy = make_policy()
     scripted(policy, {f"{CAT}<mask>": [r"\mask{on the}"]})

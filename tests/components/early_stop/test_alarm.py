@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from components.early_stop.alarm import Alarm
@@ -35,6 +37,24 @@ def test_it_may_be_too_high_as_well(play_steps):
     ]
 
 
+@pytest.mark.parametrize(
+    ("range_", "value", "told"),
+    [
+        ({"low": None, "high": 2.0}, math.inf, "was above 2 1 times in a row, inf at last"),
+        ({"low": 0.1}, -math.inf, "was below 0.1 1 times in a row, -inf at last"),
+        ({"low": 0.1}, math.nan, "was not a number 1 times in a row, nan at last"),
+        ({"low": None, "high": 2.0}, math.nan, "was not a number 1 times"),
+        ({"low": 0.1}, math.inf, None),
+        ({"low": None, "high": 2.0}, -math.inf, None),
+    ],
+)
+def test_a_value_that_is_not_finite_is_no_silence(play_steps, range_, value, told):
+    (step,) = play_steps(alarm(patience=1, **range_), {WATCH: [value]})
+
+    assert (step["ended"] is None) == (told is None)
+    assert (told or "") in (step["ended"] or "")
+
+
 def test_the_best_step_is_that_of_the_held_out_metric(play_steps):
     steps = play_steps(alarm(), {NAME: [0.5, 0.4], WATCH: [0.05, 0.05]})
 
@@ -62,5 +82,5 @@ def test_an_alarm_that_cannot_or_must_ring_is_refused(changed, told):
 
 
 def test_a_mistyped_metric_is_told(play_steps):
-    with pytest.raises(ConfigError, match=r"early_stop.watch is 'policy/entropie'"):
+    with pytest.warns(UserWarning, match=r"early_stop.watch is 'policy/entropie'"):
         play_steps(alarm(watch="policy/entropie"), {WATCH: [0.05]})

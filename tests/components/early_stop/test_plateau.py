@@ -1,7 +1,7 @@
 import pytest
 
 from components.early_stop.plateau import Plateau
-from rlcomp.errors import ConfigError
+from rlcomp.metrics import record, recording
 from rlcomp.testing import check_component
 
 NAME = "evaluation/sampled"
@@ -101,12 +101,63 @@ def test_it_goes_on_where_it_was_saved(play_steps):
     assert ends(play_steps(other, {NAME: [0.3]})) == [True]
 
 
-def test_a_mistyped_metric_is_told_when_the_others_are_measured(play_steps):
+@pytest.mark.parametrize("changed", [{"metric": "reward/mean"}, {"better": "lower"}])
+def test_what_was_the_best_by_another_measure_is_no_mark(play_steps, changed):
+    part, other = Plateau(metric=NAME), Plateau(**({"metric": NAME, "patience": 1} | changed))
+    play_steps(part, {NAME: [0.5]})
+
+    other.load_run_state(part.run_state())
+    (step,) = play_steps(other, {"reward/mean": [0.4], NAME: [0.6]})
+
+    # Neither .4 of another metric nor .6 where lower is better is worse than .5: each is a first.
+    value = 0.4 if "metric" in changed else 0.6
+    assert (step["early_stop/best"], step["early_stop/waited"]) == (value, 0)
+
+
+def test_a_mistyped_metric_is_told_when_the_first_others_are_measured(play_steps):
     part = Plateau(metric="evaluation/sampeld")
 
     told = (
-        "early_stop.metric is 'evaluation/sampeld', but this step measured evaluation/sampled; "
+        "early_stop.metric is 'evaluation/sampeld', but the first step with any evaluation/... "
+        "has not measured it; did you mean 'evaluation/sampled'"
+    )
+    with pytest.warns(UserWarning, match=told) as warned:
+        play_steps(part, {NAME: [None, 0.5, 0.6]})
+    assert len(warned) == 1
+
+
+def test_a_metric_that_comes_later_than_others_of_its_concept_counts(play_steps):
+    part = Plateau(metric="evaluation/hard", patience=1)
+
+    with pytest.warns(UserWarning, match="evaluation/hard"):
+        steps = play_steps(part, {NAME: [0.5, 0.5, 0.5], "evaluation/hard": [None, 0.4, 0.3]})
+
+    assert ends(steps) == [False, False, True]
+    assert steps[1]["best"]["value"] == 0.4
+
+
+def test_a_metric_that_no_step_measures_is_told_at_the_end(play_steps):
+    part = Plateau(metric="evalution/sampled")
+    play_steps(part, {NAME: [0.5]})
+
+    told = (
+        "early_stop.metric is 'evalution/sampled', but no step of the phase has measured it; "
         "did you mean 'evaluation/sampled'"
     )
-    with pytest.raises(ConfigError, match=told):
-        play_steps(part, {NAME: [None, 0.5]})
+    with pytest.warns(UserWarning, match=told):
+        part.finish_phase()
+
+
+def test_what_the_end_of_the_phase_measures_may_be_the_best(play_steps):
+    part = Plateau(metric=NAME)
+    play_steps(part, {NAME: [0.5]})
+
+    with recording() as ledger:
+        record(NAME, 0.75)
+        part.finish_phase()
+    with recording() as again:
+        record(NAME, 0.75)
+        part.finish_phase()
+
+    assert ledger.best == {"metric": NAME, "better": "higher", "value": 0.75}
+    assert again.best is None

@@ -7,6 +7,7 @@ from components.kl_controller.adaptive import AdaptiveKL
 from components.kl_controller.fixed import FixedKL
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import check_component
 
 
 def batch() -> TensorDict:
@@ -80,3 +81,7 @@ def test_a_greedy_answer_pays_nothing():
 
     # d = 2 nats at 0.1 each; the baseline of ReMax holds no KL.
     assert reward.tolist() == pytest.approx([0.8, 1.0])
+
+
+def test_it_keeps_the_contract():
+    check_component(KLInReward(controller=FixedKL(kl_coef=0.1), estimator="k1"))

@@ -67,3 +67,15 @@ def test_the_policy_is_no_part_of_the_reward():
 
     assert not list(shaper.parameters())
     assert list(shaper.state_dict()) == ["controller.kl_coef"]
+
+
+def test_the_reward_has_no_graph():
+    policy = make_policy()
+    batch = FrozenFull(policy=policy)(rollout(policy))
+    batch["reward"] = torch.ones(len(batch))
+    batch["ref_log_distribution"].requires_grad_()
+
+    with torch.enable_grad():
+        shaped = KLInRewardFull(policy=policy, controller=FixedKL(kl_coef=0.1))(batch)["reward"]
+
+    assert not shaped.requires_grad

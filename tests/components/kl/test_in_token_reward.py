@@ -6,6 +6,7 @@ from tensordict import TensorDict
 from components.kl.in_token_reward import KLInTokenReward
 from components.kl_controller.fixed import FixedKL
 from rlcomp.interfaces.advantage import broadcast
+from rlcomp.testing import check_component
 from rlcomp.testing.example import example_batch
 
 
@@ -59,3 +60,7 @@ def test_the_tokens_pay_together_what_the_response_does(seed):
 
     d = torch.where(rows["response_mask"], rows["old_log_probs"] - rows["ref_log_probs"], 0.0)
     torch.testing.assert_close(reward.sum(1), -0.3 * d.sum(1))
+
+
+def test_it_keeps_the_contract():
+    check_component(KLInTokenReward(controller=FixedKL(kl_coef=0.1), estimator="k1"))

@@ -17,7 +17,7 @@ from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.component import Component, asked
-from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.errors import CheckpointError, ConfigError, NumericalError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
@@ -356,6 +356,49 @@ def test_the_optimisers_state_goes_on_where_it_was_saved():
     resumed(batch())
 
     assert other.weight.tolist() == table.weight.tolist()
+
+
+class Shifted(Table):
+    """A table with a second parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = torch.nn.Parameter(torch.zeros(()))
+
+    def forward(self, rows):
+        rows = super().forward(rows)
+        rows["log_probs"] = rows["log_probs"] + self.shift
+        return rows
+
+
+def test_moments_are_matched_by_name_whatever_the_order_of_parameters():
+    def backwards(named):
+        return torch.optim.Adam(list(named)[::-1], lr=0.1)
+
+    table, other = Shifted(), Shifted()
+    made = learner(table, optimizer=partial(torch.optim.Adam, lr=0.1))
+    made(batch())
+    other.load_state_dict(copy.deepcopy(table.state_dict()))
+    state = copy.deepcopy(made.run_state())
+    made(batch())
+
+    resumed = learner(other, optimizer=backwards)
+    resumed.load_run_state(state)
+    resumed(batch())
+
+    assert other.weight.tolist() == table.weight.tolist()
+    assert other.shift.item() == table.shift.item()
+
+
+def test_the_state_of_another_optimiser_is_refused_by_name():
+    made = learner(Table(), optimizer=partial(torch.optim.Adam, lr=0.1))
+    made(batch())
+
+    other = learner(Table(), optimizer=partial(torch.optim.SGD, lr=0.1, momentum=0.9))
+    with pytest.raises(
+        CheckpointError, match=r"learner\.optimizer .* had amsgrad, betas, .*momentum"
+    ):
+        other.load_run_state(copy.deepcopy(made.run_state()))
 
 
 def test_a_loss_without_a_loss_is_refused_by_name():

@@ -23,6 +23,7 @@ def rows():
     entries = {key: torch.tensor(pair).movedim(0, 2).contiguous() for key, pair in values.items()}
     entries["objective_values"].requires_grad_()
     entries["response_mask"] = torch.tensor([[0, 1, 1], [0, 1, 0]]).bool()
+    entries["objective_present"] = torch.ones(2, 2).bool()
     return TensorDict(entries, batch_size=[2])
 
 
@@ -70,3 +71,21 @@ def test_what_it_records_are_means_over_the_objectives():
     # returns 0, 3, 2 less the critic's 1 vary as they did: 1 - 1.
     assert ledger.means()["value/clip_fraction"] == pytest.approx(1 / 3)
     assert ledger.means()["value/explained_variance"] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_row_that_lacks_an_objective_neither_pulls_at_its_head_nor_counts_in_its_mean():
+    batch = rows()
+    batch["objective_present"] = torch.tensor([[True, True], [True, False]])
+
+    with recording() as ledger:
+        part = make_loss()
+        loss = part(batch.update(part.prepare(batch.detach())))["loss"]
+        loss.backward()
+
+    # a over its three tokens as before; b over the two of the first row: halves of 1 and 4.
+    assert loss.item() == pytest.approx((0.405 + 0.32 + 1.125) / 3 + (0.5 + 2) / 2)
+    of_a, of_b = batch["objective_values"].grad.unbind(2)
+    torch.testing.assert_close(of_a, torch.tensor([[0, -0.9, 0], [0, -1.5, 0]]) / 3)
+    torch.testing.assert_close(of_b, torch.tensor([[0, 1.0, -2], [0, 0, 0]]) / 2)
+    # Of the five values there are, a's 0.5 is cut.
+    assert ledger.means()["value/clip_fraction"] == pytest.approx(1 / 5)

@@ -1,5 +1,9 @@
+from pathlib import Path
+
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
@@ -9,6 +13,9 @@ from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.self_normalised import SelfNormalisedWeight
 from rlcomp.errors import ConfigError
+
+CONF = Path(__file__).resolve().parents[3] / "conf" / "loss"
+NAMED = sorted(f.stem for f in CONF.glob("*.yaml") if "trust_region" in f.read_text())
 
 
 def loss(reduction=None) -> PolicyLoss:
@@ -89,3 +96,21 @@ def test_no_gradient_reaches_the_advantage():
     loss()(rows)["loss"].backward()
 
     assert rows["advantage"].grad is None
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("region", ["clip", "sapo"])
+def test_a_trust_region_chosen_for_a_named_loss_is_that_trust_region(name, region):
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        chosen = compose(name, overrides=[f"trust_region={region}"]).trust_region
+
+    assert chosen == OmegaConf.load(CONF / "trust_region" / f"{region}.yaml")
+
+
+def test_the_clip_ranges_of_luspo_and_the_share_of_bapo_at_half_stand_in_their_trust_regions():
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        luspo, bapo = compose("luspo").trust_region, compose("bapo_half").trust_region
+
+    assert (luspo.clip_low, luspo.clip_high) == (0.002, 0.0025)  # arXiv:2602.05261, section 5.1
+    assert bapo.share == 0.5
+    assert {"luspo", "bapo_half"} <= set(NAMED)

@@ -20,7 +20,19 @@ def test_matches_without_a_character_are_passed_over():
     assert found(r"(a*)b|c", "b ab c") == ["a"]
 
 
-@pytest.mark.parametrize(("pattern", "words"), [("(", "no regular expression"), ("=", "no group")])
+def test_what_several_patterns_find_stands_in_text_order():
+    assert found([r"(?=([A-Z]{2}))", "x([A-Z])"], "xABC") == ["A", "AB", "BC"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(", "no regular expression"),
+        ("=", "no group"),
+        (["(a)", "="], "no group"),
+        ([], "an empty list"),
+    ],
+)
 def test_a_pattern_that_asks_for_nothing_is_refused(pattern, words):
     with pytest.raises(ConfigError, match=words):
         Pattern(pattern=pattern)

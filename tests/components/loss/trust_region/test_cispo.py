@@ -66,3 +66,14 @@ def test_without_a_lower_bound_nothing_is_counted_below():
         Cispo()(batch())
 
     assert ledger.means()["trust_region/clip_fraction_low"] == 0
+
+
+def test_a_ratio_at_its_bound_is_not_clipped():
+    rows = batch()
+    rows["ratio"] = torch.tensor([[0.75, 1.25, 0.5, NAN]])
+
+    with recording() as ledger:
+        Cispo(clip_low=0.25, clip_high=0.25)(rows)
+
+    assert ledger.means()["trust_region/clip_fraction_low"] == pytest.approx(1 / 3)
+    assert ledger.means()["trust_region/clip_fraction_high"] == 0

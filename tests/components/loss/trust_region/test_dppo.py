@@ -5,6 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.trust_region.dppo import Dppo
+from rlcomp.errors import ConfigError
 from rlcomp.functional.binary_divergence import binary_kl, binary_total_variation
 from rlcomp.metrics import recording
 
@@ -25,6 +26,12 @@ def batch():
         "advantage": torch.tensor(ADVANTAGE),
     }
     return TensorDict(entries, batch_size=[2])
+
+
+def test_a_bound_that_no_total_variation_reaches_is_refused():
+    with pytest.raises(ConfigError, match=r"delta is 1: .*at most 1, .*divergence=kl"):
+        Dppo(delta=1.0)
+    Dppo(divergence="kl", delta=2.0)
 
 
 def test_a_rare_token_stays_however_large_its_ratio_and_a_frequent_one_leaves():

@@ -170,8 +170,8 @@ def test_at_the_old_policy_all_have_one_gradient(name, ratio):
         kept = kept & ~rows["selected"]
     want = torch.where(kept, -rows["advantage"] * rows["loss_weight"], 0.0)
     if ratio is WholeSequenceRatio and name not in ("cispo", "vespo"):  # whose ratio is detached
-        # Every token moves the ratio at all tokens of its row.
-        want = torch.where(rows["response_mask"], want.sum(1, keepdim=True), 0.0)
+        # A token moves its own ratio by the length of its row.
+        want = want * rows["response_mask"].sum(1, keepdim=True)
     torch.testing.assert_close(gradient, want)
 
 

@@ -30,6 +30,7 @@ def test_it_is_the_geometric_mean_of_ratios_clipped_in_log_space():
 
     surrogate = Gmpo(clip_low=0.4, clip_high=0.5)(rows)["surrogate"]
 
+    # One value at all tokens of a response:
     # 2 exp((0.5 - 0.2 - 0.7) / 3), -exp((-0.4 + 0.3) / 2), 0.5 exp(0.5), 0, nothing
     want = [2 * exp(-0.4 / 3), -exp(-0.05), 0.5 * exp(0.5), 0.0, 0.0]
     for row, mask, value in zip(surrogate, rows["response_mask"], want, strict=True):
@@ -39,10 +40,11 @@ def test_it_is_the_geometric_mean_of_ratios_clipped_in_log_space():
 def test_a_clipped_token_has_no_gradient_and_leaves_the_others_theirs():
     rows = batch()
 
-    first = Gmpo(clip_low=0.4, clip_high=0.5)(rows)["surrogate"][[0, 1, 2], [0, 1, 0]]
-    first.sum().backward()
+    surrogate = Gmpo(clip_low=0.4, clip_high=0.5)(rows)["surrogate"]
+    means = [surrogate[i][rows["response_mask"][i]].mean() for i in range(3)]
+    torch.stack(means).sum().backward()
 
-    # l / n for log r, and log r = log(ratio): l / (n r).
+    # The mean has l / n for log r, and log r = log(ratio): l / (n r).
     a, b = 2 * exp(-0.4 / 3), -exp(-0.05)
     want = torch.zeros(5, 4)
     want[0, 1], want[0, 3] = a / 3 / exp(-0.2), a / 3 / exp(-0.7)

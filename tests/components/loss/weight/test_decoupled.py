@@ -12,7 +12,7 @@ from components.loss.weight.truncated import TruncatedWeight
 from rlcomp.testing.example import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "rollout_log_probs", "advantage", "response_mask")
-UNBOUNDED = TruncatedWeight(cap=float("inf"))
+UNBOUNDED = TruncatedWeight(cap=1e30)
 
 # By the place of the setting in its batch of 36 cases: every fourth has token ratios and no dual
 # clip. Setting 6 bounds the mirrored k3.

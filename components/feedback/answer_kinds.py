@@ -1,0 +1,71 @@
+"""Kinds of questions: how many of each are asked, and how many answers to them are right."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.metrics import record
+
+
+class AnswerKinds(Component):
+    """Share and accuracy of questions by kind, told from their gold answers.
+
+    Reads ``answer`` ``[B, W]``, ``correct``, ``reward_valid`` ``[B]``; ``is_proposer`` ``[B]``
+    where it is there: those rows ask, and are left out. Writes nothing. Records
+    ``answer_kinds/<kind>``, the share of rows whose answer is of that kind, and
+    ``answer_kinds/<kind>_correct``, the share of right ones among its valid rows. Nothing is
+    recorded of a batch without answers.
+
+    Args:
+        kinds: a regular expression by name; an answer is of the first kind that the whole of it
+            matches, else of ``other``.
+
+    Raises:
+        ConfigError: there is no kind, one is called ``other``, or a pattern is no regular
+            expression.
+    """
+
+    reads = ("answer", "correct", "reward_valid")
+    keys = {"is_proposer": ("B", "bool", "the row poses a question; the others answer one")}
+    optional = ("is_proposer",)
+
+    def __init__(self, *, kinds: dict[str, NonEmptyText]) -> None:
+        super().__init__()
+        if not kinds or "other" in kinds:
+            raise ConfigError(
+                f"AnswerKinds: kinds names {list(kinds)}: name one or more, and none 'other', "
+                "which is what no pattern matches"
+            )
+        self.kinds = dict(kinds)
+        self._patterns = {name: _compiled(name, pattern) for name, pattern in kinds.items()}
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Record; return the batch unchanged."""
+        asks = batch.get("is_proposer", torch.zeros_like(batch["correct"]))
+        found = [self._kind(text) for text in decode_texts(batch["answer"])]
+        for name in (*self.kinds, "other"):
+            own = torch.tensor([kind == name for kind in found], device=asks.device)
+            record(f"answer_kinds/{name}", own, where=~asks)
+            judged = own & ~asks & batch["reward_valid"]
+            record(f"answer_kinds/{name}_correct", batch["correct"], where=judged)
+        return batch
+
+    def _kind(self, answer: str) -> str:
+        matching = (name for name, one in self._patterns.items() if one.fullmatch(answer))
+        return next(matching, "other")
+
+
+def _compiled(name: str, pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"AnswerKinds: kinds.{name} {pattern!r} is no regular expression: {error}"
+        ) from None

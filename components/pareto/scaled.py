@@ -1,0 +1,59 @@
+"""An aggregator that is shown the objectives in other units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.errors import ConfigError
+from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names
+
+
+class Scaled(Aggregator):
+    """Another aggregator on scaled objectives.
+
+    ``w_k = s_k v_k`` with ``v`` the weights of the aggregator for the vectors ``s_k g_k``: as if
+    the rewards were multiplied by ``s``, which is a knob for methods that take no preference but
+    depend on units (MGDA, PAMA). Returns and everything else that is recorded keep their units.
+
+    Args:
+        aggregator: another one: ``pareto@learner.aggregator.aggregator=mgda``.
+        scales: a factor for each objective, by name.
+
+    Raises:
+        ConfigError: an objective without a factor, or the reverse; or an aggregator of expected
+            returns, which has weights of its own.
+
+    Source:
+        This project.
+    """
+
+    def __init__(self, *, aggregator: Aggregator, scales: dict[str, PositiveFloat]) -> None:
+        super().__init__()
+        if aggregator.of_returns:
+            raise ConfigError(
+                f"Scaled: aggregator is {type(aggregator).__name__}, which weighs by the expected "
+                "returns: use its own weights instead of scales"
+            )
+        self.aggregator = aggregator
+        self.scales = scales
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse unknown objectives, and objectives without a factor."""
+        check_names("Scaled", "scales", self.scales, names)
+        self.aggregator.check(names)
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """The weights of the objectives as they are, shape ``[K]`` or ``[B, K]``."""
+        check_names("Scaled", "scales", self.scales, objectives.names)
+        scales = torch.tensor([self.scales[name] for name in objectives.names], dtype=torch.float64)
+        shown = replace(
+            objectives,
+            means=objectives.means * scales,
+            gram=objectives.gram * scales.outer(scales),
+        )
+        return self.aggregator.weigh(shown) * scales

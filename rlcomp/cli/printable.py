@@ -1,0 +1,23 @@
+"""Text that a model or a stranger wrote, made safe for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Control, format (which turns the direction of text), surrogate, private, unassigned.
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn")
+
+
+def printable(text: str) -> str:
+    r"""Replace what a terminal would obey, or not show, by its escape; line breaks and tabs stay.
+
+    Examples:
+        >>> print(printable("4 \x1b[2J is\tred"))
+        4 \x1b[2J is	red
+    """
+    return "".join(
+        char.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(char) in _HIDDEN and char not in "\n\t"
+        else char
+        for char in text
+    )

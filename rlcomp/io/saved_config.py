@@ -1,0 +1,71 @@
+"""Reads a config that was written beside a checkpoint or into a run's directory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+from omegaconf import DictConfig
+from omegaconf._utils import get_yaml_loader
+
+from rlcomp.errors import CheckpointError
+
+# A config of ours has some ten kilobytes, and ten levels.
+_LARGEST = 1 << 20
+_DEEPEST = 40
+# An interpolation that calls a resolver: ${oc.env:SECRET}.
+_RESOLVER = re.compile(r"\$\{\s*[\w.]*\s*:")
+
+
+def saved_config(file: Path, trust: bool = False) -> DictConfig:
+    """A config that was written beside a checkpoint or into a run's directory.
+
+    Read as plain values: no tags, no anchors (which unfold without end), no resolvers but with
+    ``trust`` (one reads the environment).
+
+    Raises:
+        CheckpointError: it is none of ours; names the file and what is wrong.
+    """
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise ValueError(f"it is larger than {_LARGEST:,} bytes")
+        text = file.read_text(encoding="utf-8")
+        found = yaml.load(text, _Plain)
+        if not isinstance(found, dict):
+            raise TypeError("it is no mapping")
+        if not trust:
+            _refuse_resolvers(found, "")
+        return DictConfig(found)
+    except (OSError, RecursionError, TypeError, ValueError, yaml.YAMLError) as error:
+        told = " ".join(str(error).split())[:300] or type(error).__name__
+        raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}") from error
+
+
+class _Plain(get_yaml_loader()):  # type: ignore[misc]
+    """Refuses anchors and nesting without end, and reads no tag."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("it has anchors")
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise ValueError(f"it is more than {_DEEPEST} levels deep")
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+
+def _refuse_resolvers(value: object, where: str) -> None:
+    if isinstance(value, str) and _RESOLVER.search(value):
+        raise ValueError(
+            f"{where} is {value!r}, which calls a resolver: allow it with trust=true "
+            "(rlcomp-sample: --trust)"
+        )
+    items = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, item in items.items() if isinstance(items, dict) else ():
+        _refuse_resolvers(item, f"{where}.{key}" if where else str(key))

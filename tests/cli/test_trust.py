@@ -1,0 +1,330 @@
+"""A checkpoint, run or folder of a stranger runs no code: gadgets, none of which executes."""
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from rlcomp.errors import CheckpointError, DataError
+from rlcomp.io.saved_config import saved_config
+from rlcomp.model.build import load_causal_lm
+from rlcomp.model.merge import soup
+from rlcomp.model.text_classifier import load_classifier
+from rlcomp.model.trained import trained_policy, trained_tokenizer
+from rlcomp.testing import tiny_model
+from rlcomp.text.tokenizer import character_tokenizer, load_tokenizer
+
+# By target: arguments. PICKLE is a file whose reading writes RAN; TOUCH is a command that does.
+GADGETS = {
+    # Those of the issue, and how each is called.
+    "numpy.load": {"file": "PICKLE", "allow_pickle": True},
+    "joblib.load": {"filename": "PICKLE"},
+    "pandas.read_pickle": {"filepath_or_buffer": "PICKLE"},
+    "torch.load": {"f": "PICKLE", "weights_only": False},
+    "sympy.sympify": {"a": "__import__('os').system('TOUCH')"},
+    # The shell, and what starts programs.
+    "os.system": {"command": "TOUCH"},
+    "subprocess.run": {"args": "TOUCH", "shell": True},
+    "subprocess.Popen": {"args": "TOUCH", "shell": True},
+    "subprocess.check_output": {"args": "TOUCH", "shell": True},
+    "os.popen": {"cmd": "TOUCH"},
+    # Code as text, and files that are run.
+    "runpy.run_path": {"path_name": "SCRIPT"},
+    "code.InteractiveInterpreter.runsource": {"self": None, "source": "TOUCH"},
+    "timeit.timeit": {"stmt": "import os; os.system('TOUCH')", "number": 1},
+    "importlib.import_module": {"name": "evil_module"},
+    "importlib.machinery.SourceFileLoader": {"fullname": "evil", "path": "SCRIPT"},
+    "pydoc.importfile": {"path": "SCRIPT"},
+    "imaplib.IMAP4_stream": {"command": "TOUCH"},
+    # What calls or finds something by its name.
+    "hydra.utils.get_method": {"path": "os.system"},
+    "hydra.utils.instantiate": {"config": {"command": "TOUCH"}},
+    "hydra.utils.call": {"config": {"command": "TOUCH"}},
+    "functools.partial": {"func": "os.system"},
+    "operator.methodcaller": {"name": "system"},
+    "rlcomp.wiring.build.make": {"node": None, "arguments": {}, "seed": 0},
+    "rlcomp.cli.run.main": {},
+    # Attributes of what is ours or allowed.
+    "components.reward.function.importlib.import_module": {"name": "evil_module"},
+    "components.loss.policy.PolicyLoss.mro": {},
+    "rlcomp.io.checkpoint.shutil.rmtree": {"path": "VICTIM"},
+    "torch.nn.modules.torch.load": {"f": "PICKLE", "weights_only": False},
+    "torch.optim.os.system": {"command": "TOUCH"},
+    "torch.nn.init.torch.load": {"f": "PICKLE", "weights_only": False},
+    "torch.hub.load": {"repo_or_dir": "FOLDER", "model": "x", "source": "local"},
+    # Files and the network.
+    "shutil.rmtree": {"path": "VICTIM"},
+    "pathlib.Path.unlink": {"self": "VICTIM"},
+    "shutil.copy": {"src": "PICKLE", "dst": "RAN"},
+    "urllib.request.urlretrieve": {"url": "http://127.0.0.1:9/x", "filename": "RAN"},
+    "transformers.AutoModel.from_pretrained": {"pretrained_model_name_or_path": "FOLDER"},
+    "transformers.pipeline": {"model": "FOLDER", "trust_remote_code": True},
+    "ctypes.CDLL": {"name": "FOLDER/evil.so"},
+    "logging.config.fileConfig": {"fname": "FOLDER/log.ini"},
+}
+# What does run when its reader vouches for it: the list can fail.
+LIVE = ["numpy.load", "pandas.read_pickle", "torch.load", "sympy.sympify", "shutil.copy"]
+
+
+class Evil:
+    """Unpickling one runs a command."""
+
+    def __init__(self, command):
+        self.command = command
+
+    def __reduce__(self):
+        return os.system, (self.command,)
+
+
+@pytest.fixture(scope="module")
+def run_directory(play, tmp_path_factory):
+    return play(tmp_path_factory.mktemp("trust") / "run", "~phases.rl", "resume=never")
+
+
+@pytest.fixture
+def files(tmp_path):
+    """What the gadgets name, by its word."""
+    ran, victim = tmp_path / "ran", tmp_path / "victim"
+    victim.mkdir()
+    touch = f"touch {ran}"
+    (tmp_path / "evil.pkl").write_bytes(pickle.dumps(Evil(touch)))
+    (tmp_path / "evil_module.py").write_text(f"import os\nos.system('{touch}')\n")
+    return {
+        "PICKLE": str(tmp_path / "evil.pkl"),
+        "SCRIPT": str(tmp_path / "evil_module.py"),
+        "FOLDER": str(tmp_path),
+        "VICTIM": str(victim),
+        "TOUCH": touch,
+        "RAN": str(ran),
+    }
+
+
+def filled(value, files):
+    if isinstance(value, dict):
+        return {key: filled(item, files) for key, item in value.items()}
+    if isinstance(value, str):
+        for word, meant in files.items():
+            value = value.replace(word, meant)
+    return value
+
+
+@pytest.fixture
+def forged(run_directory, tmp_path):
+    """A copy of the checkpoint with another config, and the checksums that belong to it."""
+
+    def write(change):
+        (saved,) = sorted((run_directory / "checkpoints").glob("step-*"))[-1:]
+        where = tmp_path / "forged"
+        shutil.rmtree(where, ignore_errors=True)
+        shutil.copytree(saved, where)
+        file = where / "config.yaml"
+        text = change(file.read_text())
+        file.write_text(text)
+        manifest = json.loads((where / "manifest.json").read_text())
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        manifest["files"]["config.yaml"] = [len(text.encode()), digest]
+        (where / "manifest.json").write_text(json.dumps(manifest))
+        return where
+
+    return write
+
+
+def with_node(path, target, arguments):
+    def change(text):
+        config = OmegaConf.create(text)
+        OmegaConf.update(config, path, {"_target_": target, **arguments}, merge=False)
+        return OmegaConf.to_yaml(config)
+
+    return change
+
+
+def untouched(files):
+    return not Path(files["RAN"]).exists() and Path(files["VICTIM"]).exists()
+
+
+@pytest.mark.parametrize("target", GADGETS)
+def test_a_gadget_is_named_and_not_run(forged, files, target):
+    where = forged(with_node("tokenizer", target, filled(GADGETS[target], files)))
+
+    with pytest.raises(CheckpointError, match="trust=true") as told:
+        trained_policy(where)
+
+    assert f"tokenizer._target_ {target}" in str(told.value)
+    assert untouched(files)
+
+
+@pytest.mark.parametrize(
+    "place", ["policy", "model", "decoding", "policy.engine", "model.overrides"]
+)
+def test_a_gadget_is_refused_wherever_it_stands(forged, files, place):
+    where = forged(with_node(place, "os.system", {"command": files["TOUCH"]}))
+
+    with pytest.raises(CheckpointError, match=r"os\.system"):
+        trained_policy(where)
+    assert untouched(files)
+
+
+@pytest.mark.parametrize("target", LIVE)
+def test_with_trust_it_is_run(forged, files, target):
+    if target.startswith(("sympy", "pandas")):
+        pytest.importorskip(target.partition(".")[0])
+    where = forged(with_node("tokenizer", target, filled(GADGETS[target], files)))
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever it returns is no tokenizer
+        trained_policy(where, trust=True)
+
+    assert not untouched(files)
+
+
+def test_every_reader_of_a_run_refuses_it(forged, files, run_directory):
+    where = forged(with_node("tokenizer", "os.system", {"command": files["TOUCH"]}))
+    policy, _ = trained_policy(run_directory)
+
+    for read in (
+        lambda: trained_tokenizer(path=str(where)),
+        lambda: soup(runs={"a": str(where)}, weights={"a": 1.0}, tokenizer=policy.tokenizer),
+    ):
+        with pytest.raises(CheckpointError, match=r"os\.system"):
+            read()
+    assert untouched(files)
+
+
+def test_the_command_lines_refuse_it(forged, files, rlcomp, monkeypatch, capsys, tmp_path):
+    from rlcomp.cli.sample import main
+
+    where = forged(with_node("tokenizer", "os.system", {"command": files["TOUCH"]}))
+    monkeypatch.setattr("sys.argv", ["rlcomp-sample", str(where), "12="])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    code = rlcomp("model=trained", "tokenizer=trained", f"+base={where}", f"directory={tmp_path}/r")
+
+    assert code == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert len(told) == 2
+    assert all("os.system" in line and "trust" in line for line in told)
+    assert untouched(files)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: &x [1]\nb: *x\n", "it has anchors"),
+        ("a: !!python/object/apply:os.system ['touch ran']\n", "could not determine a constructor"),
+        ("a: !!python/name:os.system\n", "could not determine a constructor"),
+        ("a: " + "[" * 60 + "]" * 60, "levels deep"),
+        ("a: " + "x" * (1 << 20), "larger than"),
+        ("- 1\n", "it is no mapping"),
+        ("a: [1\n", "expected"),
+        ("a: 1\na: 2\n", "duplicate key"),
+        ("a: ${oc.env:HOME}\n", "a is '${oc.env:HOME}', which calls a resolver"),
+        ("a: {b: [x, '${oc.decode:${c}}']}\n", "a.b.1 is"),
+        ("a: ${ oc.env:HOME }\n", "calls a resolver"),
+        ("a: ${hydra:runtime.cwd}\n", "calls a resolver"),
+    ],
+)
+def test_a_config_is_plain_values(tmp_path, text, said):
+    (tmp_path / "config.yaml").write_text(text)
+
+    with pytest.raises(
+        CheckpointError, match=r"config\.yaml is no config that rlcomp wrote"
+    ) as told:
+        saved_config(tmp_path / "config.yaml")
+    assert said in str(told.value)
+    assert len(str(told.value).splitlines()) == 1
+
+
+def test_a_config_that_is_no_text_is_told(tmp_path):
+    (tmp_path / "config.yaml").write_bytes(b"a: \xff\n")
+
+    with pytest.raises(CheckpointError, match="no config that rlcomp wrote"):
+        saved_config(tmp_path / "config.yaml")
+
+
+def test_a_config_comes_back_as_it_was_saved(run_directory):
+    (file,) = sorted((run_directory / "checkpoints").glob("step-*/config.yaml"))[-1:]
+
+    assert saved_config(file) == OmegaConf.load(file)
+
+
+@pytest.fixture
+def model_folder(tmp_path):
+    tokenizer = character_tokenizer(characters="0123456789")
+    folder = tmp_path / "model"
+    tiny_model(tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder, tokenizer
+
+
+def test_pickled_weights_are_refused_in_one_line(model_folder, files):
+    folder, tokenizer = model_folder
+    (folder / "model.safetensors").unlink()
+    shutil.copy(files["PICKLE"], folder / "pytorch_model.bin")
+
+    for read in (
+        lambda: load_causal_lm(path=str(folder), tokenizer=tokenizer, context_length=None),
+        lambda: load_classifier(str(folder)),
+    ):
+        with pytest.raises(DataError, match=r"pickled \(pytorch_model.bin\)") as told:
+            read()
+        assert len(str(told.value).splitlines()) == 1
+    assert untouched(files)
+
+
+def test_code_that_comes_with_a_model_is_not_run_nor_asked_about(
+    model_folder, files, monkeypatch, capsys
+):
+    folder, tokenizer = model_folder
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a question on the terminal"))
+    own = f"import os\nos.system('{files['TOUCH']}')\n"
+    for name in ("configuration_evil", "modeling_evil", "tokenization_evil"):
+        (folder / f"{name}.py").write_text(own)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "model_type": "evil",
+        "auto_map": {
+            "AutoConfig": "configuration_evil.EvilConfig",
+            "AutoModelForCausalLM": "modeling_evil.EvilModel",
+            "AutoModelForSequenceClassification": "modeling_evil.EvilModel",
+        },
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    named = json.loads((folder / "tokenizer_config.json").read_text())
+    named |= {
+        "tokenizer_class": "EvilTokenizer",
+        "auto_map": {"AutoTokenizer": ["tokenization_evil.EvilTokenizer", None]},
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(named))
+
+    for read in (
+        lambda: load_causal_lm(path=str(folder), tokenizer=tokenizer, context_length=None),
+        lambda: load_classifier(str(folder)),
+        lambda: load_tokenizer(path=str(folder)),
+    ):
+        with pytest.raises(DataError, match="code of its own"):
+            read()
+    assert untouched(files)
+
+
+def test_no_source_reads_pickles_or_evaluates_text():
+    import re
+
+    home = Path(__file__).resolve().parents[2]
+    forbidden = re.compile(
+        r"\bimport (pickle|marshal|shelve|dill)|\b(?<![.\w])(eval|exec)\(|torch\.load\(|"
+        r"yaml\.(load|unsafe_load|full_load)\((?!text, _Plain)|allow_pickle=True|"
+        r"trust_remote_code=(?!False)|weights_only=False"
+    )
+    found = [
+        f"{file.relative_to(home)}: {match[0]}"
+        for package in ("rlcomp", "components", "experiments", "benchmarks", "docs")
+        for file in (home / package).rglob("*.py")
+        for match in forbidden.finditer(file.read_text())
+    ]
+
+    assert found == []

@@ -1,0 +1,57 @@
+"""A default is what an option says: by hand one gets what a config gets."""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+import yaml
+from omegaconf._utils import get_yaml_loader
+
+CONF = Path(__file__).resolve().parents[1] / "conf"
+# A constant rate by hand; every option of ours falls to something.
+OWN = {("rlcomp.model.schedule.Schedule", "final")}
+
+
+def nodes(value):
+    """Everything with a ``_target_`` in a file, its arguments as they are written."""
+    if isinstance(value, dict):
+        if "_target_" in value:
+            yield value
+        value = list(value.values())
+    for item in value if isinstance(value, list) else []:
+        yield from nodes(item)
+
+
+def written():
+    """By target and argument: the values that options give it."""
+    found = {}
+    for file in CONF.rglob("*.yaml"):
+        for node in nodes(yaml.load(file.read_text(), get_yaml_loader())):
+            for name, value in node.items():
+                if not isinstance(value, (dict, list)) and "${" not in str(value):
+                    found.setdefault(node["_target_"], {}).setdefault(name, set()).add(value)
+    return {target: found[target] for target in sorted(found) if target.startswith(("rl", "comp"))}
+
+
+WRITTEN = written()
+
+
+@pytest.mark.parametrize("target", WRITTEN)
+def test_a_default_is_the_value_of_an_option(target):
+    module, _, name = target.rpartition(".")
+    made = getattr(importlib.import_module(module), name)
+    constructor = made.__init__ if inspect.isclass(made) else made
+    values = WRITTEN[target]
+
+    for argument in inspect.signature(constructor).parameters.values():
+        default = argument.default
+        optional = default in (inspect.Parameter.empty, None) or not isinstance(
+            default, (bool, int, float, str)
+        )
+        if not optional and argument.name in values and (target, argument.name) not in OWN:
+            assert default in values[argument.name], argument.name
+
+
+def test_the_options_give_some_hundred_defaults():
+    assert sum(map(len, WRITTEN.values())) > 300
