@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from rlcomp.report.figures import colour_of
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate, final, paired
-from rlcomp.report.tables import seconds
 
 ARMS = ("stop", "imitation", "rejection", "rpt", "rpt_random")
 METRICS = {
@@ -50,14 +49,13 @@ def total(run, metric):
 
 def table(arms):
     """Markdown: what every arm has cost, and how right it is at the end."""
-    head = ["arm", "seeds", "trained tokens, k", "sampled tokens, k", "s", *METRICS.values()]
+    head = ["arm", "seeds", "trained tokens, k", "sampled tokens, k", *METRICS.values()]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for arm, found in arms.items():
         costs = [
             f"{mean(total(run, name) for run in found.values()):.0f}"
             for name in ("learner/tokens", "rollout/tokens")
         ]
-        costs.append(f"{mean(seconds(run) for run in found.values()):.0f}")
         rates = [shown(estimate([*ends(found, metric).values()])) for metric in METRICS]
         lines.append(f"| {' | '.join([arm, str(len(found)), *costs, *rates])} |")
     return "\n".join(lines)
@@ -113,6 +111,6 @@ if __name__ == "__main__":
     given = parser.parse_args()
     known = {arm: found for arm in ARMS if (found := by_seed(given.runs, arm))}
     print(table(known), end="\n\n")
-    for baseline in [arm for arm in ("imitation", "stop", "rpt_random") if arm in known]:
+    for baseline in [arm for arm in ("imitation", "stop", "rpt") if arm in known]:
         print(differences(known, baseline), end="\n\n")
     draw(known, given.figure)
