@@ -154,6 +154,7 @@ GIVEN = {
     "tokenizer/bpe": ["+task@corpus=shakespeare"],
     "tokenizer/pretrained": ["probe.path=FOLDER/tokenizer"],
     "tokenizer/trained": ["+base=FOLDER/bytes"],
+    "value/objective_critic": ["+objective=brevity"],
 }
 
 # Options that only some recipes can take, with one of them.

@@ -12,8 +12,8 @@ def printable(text: str) -> str:
     r"""Replace what a terminal would obey, or not show, by its escape; line breaks and tabs stay.
 
     Examples:
-        >>> print(printable("4 \x1b[2J is\tred"))
-        4 \x1b[2J is	red
+        >>> print(printable("4 \x1b[2J is red"))
+        4 \x1b[2J is red
     """
     return "".join(
         char.encode("unicode_escape").decode("ascii")
