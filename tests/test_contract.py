@@ -154,7 +154,11 @@ GIVEN = {
     "tokenizer/bpe": ["+task@corpus=shakespeare"],
     "tokenizer/pretrained": ["probe.path=FOLDER/tokenizer"],
     "tokenizer/trained": ["+base=FOLDER/bytes"],
-    "value/objective_critic": ["+objective=brevity"],
+    "value/objective_critic": [  # the names of the example batch
+        "objectives=several",
+        "objectives.parts={a: '${reward}', b: '${reward}'}",
+        "objectives.first=a",
+    ],
 }
 
 # Options that only some recipes can take, with one of them.
