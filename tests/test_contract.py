@@ -156,7 +156,7 @@ GIVEN = {
     "tokenizer/trained": ["+base=FOLDER/bytes"],
     "value/objective_critic": [  # the names of the example batch
         "objectives=several",
-        "objectives.parts={a: '${reward}', b: '${reward}'}",
+        "objectives.parts={b: '${reward}'}",
         "objectives.first=a",
     ],
 }
