@@ -1,10 +1,13 @@
 """What may be continued, and where."""
 
 import json
+import shlex
+from pathlib import Path
 
 import pytest
 
 from rlcomp.report.summary import read_lines
+from rlcomp.run.launch import resume_command
 
 SMALL = (
     "phases.warm_start.steps=2",
@@ -72,3 +75,17 @@ def test_a_directory_that_cannot_be_written_is_told(rlcomp, capsys):
     assert rlcomp(*SMALL, "directory=/dev/null/x") == 2
 
     assert "/dev/null/x" in capsys.readouterr().err
+
+
+def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(monkeypatch):
+    words = ["recipe=grpo", "+mine='a b'", "directory=old", "seed=3", "+resume=never"]
+    monkeypatch.setattr("sys.argv", ["rlcomp", *words])
+
+    assert shlex.split(resume_command(Path("new"))) == [
+        "rlcomp",
+        "recipe=grpo",
+        "+mine='a b'",
+        "seed=3",
+        "directory=new",
+        "resume=auto",
+    ]
