@@ -15,8 +15,9 @@ from rlcomp.errors import CheckpointError
 # A config of ours has some ten kilobytes, and ten levels.
 _LARGEST = 1 << 20
 _DEEPEST = 40
-# An interpolation that calls a resolver: ${oc.env:SECRET}.
-_RESOLVER = re.compile(r"\$\{\s*[\w.]*\s*:")
+# An interpolation that only refers: ${model}, ${task.length}. All others call a resolver, whose name
+# may be an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
+_REFERENCE = re.compile(r"\$\{[\w.\[\]]+\}")
 
 
 def saved_config(file: Path, trust: bool = False) -> DictConfig:
@@ -61,7 +62,7 @@ class _Plain(get_yaml_loader()):  # type: ignore[misc]
 
 
 def _refuse_resolvers(value: object, where: str) -> None:
-    if isinstance(value, str) and _RESOLVER.search(value):
+    if isinstance(value, str) and "${" in _REFERENCE.sub("", value):
         raise ValueError(
             f"{where} is {value!r}, which calls a resolver: allow it with trust=true "
             "(rlcomp-sample: --trust)"

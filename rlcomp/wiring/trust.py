@@ -1,8 +1,9 @@
 """What a config may name that came with a checkpoint, a run or a downloaded folder.
 
 Such a file is a stranger's until its reader says otherwise: building it calls whatever its
-``_target_`` s name, with the arguments that it gives. Without ``--trust`` (``trust=true``) that is
-the parts that rlcomp ships, and optimisers, schedulers and modules of torch; nothing else.
+``_target_`` s name, with the arguments that it gives. Only its policy is ever built, so without
+``--trust`` (``trust=true``) that is what rlcomp ships to build policies of, and optimisers, schedulers
+and modules of torch; nothing else.
 """
 
 from __future__ import annotations
@@ -20,19 +21,29 @@ _OF_TORCH = re.compile(r"torch\.(?:optim\.(?:lr_scheduler\.)?|nn\.)[A-Z]\w*")
 _SHIPPED = re.compile(r"^[^#\n]*_target_: *([\w.]+)", re.MULTILINE)
 
 
+# What a policy is made of; a tokenizer is trained on a task's texts.
+_GROUPS = ("model", "tokenizer", "engine", "decoding", "task")
+_POLICY = "rlcomp.model.language_model.LanguageModel"
+# Its data sets come by a name that a stranger chose, in any format that `datasets` reads.
+_OUTSIDE = "components.task.hub.Hub"
+
+
 @cache
 def _shipped() -> frozenset[str]:
-    files = config_directory().rglob("*.yaml")
-    return frozenset(
+    files = [file for group in _GROUPS for file in (config_directory() / group).rglob("*.yaml")]
+    found = {
         target for file in files for target in _SHIPPED.findall(file.read_text(encoding="utf-8"))
-    )
+    }
+    return frozenset({*found, _POLICY} - {_OUTSIDE})
 
 
 def shipped(target: str) -> bool:
-    """Whether rlcomp's own configs name a target, or it is an optimiser or a module of torch.
+    """Whether rlcomp ships a target to build policies of, or it is an optimiser, a module of torch.
+
+    Parts of other concepts are not among them: an environment, say, imports what its name says.
 
     Examples:
-        >>> shipped("components.loss.policy.PolicyLoss"), shipped("torch.optim.SGD")
+        >>> shipped("rlcomp.model.build.causal_lm"), shipped("torch.optim.SGD")
         (True, True)
         >>> shipped("os.system"), shipped("torch.load"), shipped("torch.nn.init.os.system")
         (False, False, False)
@@ -41,7 +52,10 @@ def shipped(target: str) -> bool:
 
 
 def check_targets(nodes: Iterable[Node], file: Path, trust: bool) -> None:
-    """Refuse a saved config that names code which rlcomp does not ship.
+    """Refuse a saved config that names code which rlcomp does not ship to build policies of.
+
+    A config cannot vouch for itself, nor for another that it reads: wherever it says ``trust``, what
+    its reader says takes that place.
 
     Args:
         nodes: all that is about to be built.
@@ -51,6 +65,10 @@ def check_targets(nodes: Iterable[Node], file: Path, trust: bool) -> None:
     Raises:
         CheckpointError: names every such target, and how to allow them.
     """
+    nodes = list(nodes)
+    for node in nodes:
+        if "trust" in node.arguments:
+            node.arguments["trust"] = trust
     named = [f"{node.path}._target_ {node.target}" for node in nodes if not shipped(node.target)]
     if named and not trust:
         raise CheckpointError(

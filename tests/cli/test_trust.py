@@ -18,6 +18,10 @@ from rlcomp.model.text_classifier import load_classifier
 from rlcomp.model.trained import trained_policy, trained_tokenizer
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer, load_tokenizer
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.plan import below
+from rlcomp.wiring.resolve import plan_of
+from rlcomp.wiring.trust import check_targets
 
 # By target: arguments. PICKLE is a file whose reading writes RAN; TOUCH is a command that does.
 GADGETS = {
@@ -57,6 +61,11 @@ GADGETS = {
     "torch.optim.os.system": {"command": "TOUCH"},
     "torch.nn.init.torch.load": {"f": "PICKLE", "weights_only": False},
     "torch.hub.load": {"repo_or_dir": "FOLDER", "model": "x", "source": "local"},
+    # Ours, but no part of a policy: these import, fetch or write what their arguments name.
+    "components.environment.gymnasium.GymnasiumEnvironment": {"name": "evil_module:Env-v0"},
+    "components.task.hub.Hub": {"name": "FOLDER"},
+    "components.reward.learned.LearnedReward": {"path": "FOLDER"},
+    "rlcomp.io.tracking.TensorBoard": {"directory": "RAN"},
     # Files and the network.
     "shutil.rmtree": {"path": "VICTIM"},
     "pathlib.Path.unlink": {"self": "VICTIM"},
@@ -181,6 +190,40 @@ def test_with_trust_it_is_run(forged, files, target):
     assert not untouched(files)
 
 
+def test_a_config_cannot_vouch_for_another(forged, files, tmp_path):
+    evil = forged(with_node("tokenizer", "shutil.copy", filled(GADGETS["shutil.copy"], files)))
+    evil = evil.rename(tmp_path / "evil")
+    own = {"runs": {"a": str(evil)}, "weights": {"a": 1.0}, "trust": True}
+    where = forged(
+        with_node("model", "rlcomp.model.merge.soup", {**own, "tokenizer": "${tokenizer}"})
+    )
+
+    with pytest.raises(CheckpointError, match=r"tokenizer\._target_ shutil\.copy"):
+        trained_policy(where)
+    assert untouched(files)
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 - a path is no tokenizer
+        trained_policy(where, trust=True)
+    assert not untouched(files)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["recipe=grpo"],
+        ["recipe=grpo", "model=tiny_lora", "reference=adapter_off"],
+        ["recipe=pretrain", "tokenizer=bpe"],
+        ["recipe=conditioned", "conditioning=embedding", "tokenizer=character_preference"],
+        ["recipe=rpt", "base=runs/base"],
+    ],
+)
+def test_policies_of_what_is_shipped_need_no_trust(words):
+    plan = plan_of(compose_config(words))
+    policy = plan.nodes["policy"]
+
+    check_targets([policy, *below(policy)], Path("config.yaml"), trust=False)
+
+
 def test_every_reader_of_a_run_refuses_it(forged, files, run_directory):
     where = forged(with_node("tokenizer", "os.system", {"command": files["TOUCH"]}))
     policy, _ = trained_policy(run_directory)
@@ -226,6 +269,9 @@ def test_the_command_lines_refuse_it(forged, files, rlcomp, monkeypatch, capsys,
         ("a: {b: [x, '${oc.decode:${c}}']}\n", "a.b.1 is"),
         ("a: ${ oc.env:HOME }\n", "calls a resolver"),
         ("a: ${hydra:runtime.cwd}\n", "calls a resolver"),
+        ("f: oc.env\na: ${${f}:HOME}\n", "calls a resolver"),
+        ("f: env\na: ${oc.${f}:HOME}\n", "calls a resolver"),
+        ("a: ${b}/${oc.env:HOME}\n", "calls a resolver"),
     ],
 )
 def test_a_config_is_plain_values(tmp_path, text, said):
