@@ -15,8 +15,8 @@ from rlcomp.errors import CheckpointError
 # A config of ours has some ten kilobytes, and ten levels.
 _LARGEST = 1 << 20
 _DEEPEST = 40
-# An interpolation that only refers: ${model}, ${task.length}. All others call a resolver, whose name
-# may be an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
+# An interpolation that only refers: ${model}, ${task.length}. All others call a resolver, whose
+# name may be an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
 _REFERENCE = re.compile(r"\$\{[\w.\[\]]+\}")
 
 

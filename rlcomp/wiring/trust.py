@@ -2,8 +2,8 @@
 
 Such a file is a stranger's until its reader says otherwise: building it calls whatever its
 ``_target_`` s name, with the arguments that it gives. Only its policy is ever built, so without
-``--trust`` (``trust=true``) that is what rlcomp ships to build policies of, and optimisers, schedulers
-and modules of torch; nothing else.
+``--trust`` (``trust=true``) that is what rlcomp ships to build policies of, and optimisers,
+schedulers and modules of torch; nothing else.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def shipped(target: str) -> bool:
 def check_targets(nodes: Iterable[Node], file: Path, trust: bool) -> None:
     """Refuse a saved config that names code which rlcomp does not ship to build policies of.
 
-    A config cannot vouch for itself, nor for another that it reads: wherever it says ``trust``, what
-    its reader says takes that place.
+    A config cannot vouch for itself, nor for another that it reads: wherever it says ``trust``,
+    what its reader says takes that place.
 
     Args:
         nodes: all that is about to be built.

@@ -190,6 +190,17 @@ def test_with_trust_it_is_run(forged, files, target):
     assert not untouched(files)
 
 
+def test_the_flag_of_the_command_line_vouches_for_it(forged, files, monkeypatch):
+    from rlcomp.cli.sample import main
+
+    where = forged(with_node("tokenizer", "shutil.copy", filled(GADGETS["shutil.copy"], files)))
+    monkeypatch.setattr("sys.argv", ["rlcomp-sample", str(where), "12=", "--trust"])
+
+    with pytest.raises((SystemExit, AttributeError)):  # a path is no tokenizer
+        main()
+    assert not untouched(files)
+
+
 def test_a_config_cannot_vouch_for_another(forged, files, tmp_path):
     evil = forged(with_node("tokenizer", "shutil.copy", filled(GADGETS["shutil.copy"], files)))
     evil = evil.rename(tmp_path / "evil")

@@ -125,3 +125,14 @@ def test_without_gradient_rows_are_read_in_pieces_and_nothing_changes(monkeypatc
     assert len(seen) > 1
     # A row longer than the budget is a piece by itself.
     assert max(seen) <= max(budget, 5)
+
+
+def test_a_head_of_several_outputs_gives_a_value_of_each():
+    def heads(states):
+        return torch.cat([states, 3 * states], -1)
+
+    values = spread_values(
+        heads, torch.tensor([[[2.0], [5.0]]]), torch.tensor([[False, True, True]])
+    )
+
+    assert values.tolist() == [[[0, 0], [2, 6], [5, 15]]]
