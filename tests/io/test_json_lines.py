@@ -1,7 +1,7 @@
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.io.json_lines import read_metrics
+from rlcomp.io.json_lines import read_lines, read_metrics
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,13 @@ def test_a_row_that_is_no_step_names_its_line(tmp_path, line, said):
     with pytest.raises(DataError, match=r"metrics\.jsonl, line 2: ") as told:
         read_metrics(file)
     assert said in str(told.value)
+
+
+def test_only_the_last_line_may_be_cut_off(tmp_path):
+    file = tmp_path / "lines.jsonl"
+    file.write_text('{"a": 1}\n{"a": 2}\n{"a"')
+    assert read_lines(file) == [{"a": 1}, {"a": 2}]
+
+    file.write_text('{"a": 1}\n{"a"\n{"a": 3}\n')
+    with pytest.raises(DataError, match=r"lines\.jsonl, line 2: "):
+        read_lines(file)

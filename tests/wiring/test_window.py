@@ -36,7 +36,18 @@ def test_shares_are_cut_to_whole_steps(first, last, steps, meant):
 
 
 @pytest.mark.parametrize(
-    ("first", "last"), [(0.5, 0.5), (0.6, 0.5), (7, 6), (11, None), (None, 0), (0.0, 3), (True, 3)]
+    ("first", "last"),
+    [
+        (0.5, 0.5),
+        (0.6, 0.5),
+        (7, 6),
+        (11, None),
+        (None, 0),
+        (0.0, 3),
+        (1.0, None),
+        (1.5, None),
+        (True, 3),
+    ],
 )
 def test_what_would_never_run_is_told_with_its_path(first, last):
     made, errors = found(first, last)
@@ -44,3 +55,13 @@ def test_what_would_never_run_is_told_with_its_path(first, last):
     assert made is None
     assert len(errors) == 1
     assert errors[0].startswith("x")
+
+
+def test_only_what_is_set_is_told():
+    assert found(11, None) == (
+        None,
+        [
+            "x has from_step 11, but the phase has 10 steps: it would never run; a share of the "
+            "phase (from_step: 0.5) goes with its length"
+        ],
+    )
