@@ -75,17 +75,20 @@ def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
         return None if None in faults else " or ".join(dict.fromkeys(f for f in faults if f))
     if origin in (list, Sequence, tuple, dict, Mapping):
         return _problem_container(origin, typing.get_args(annotation), value)
-    # Any other generic (a Callable with its types) is not looked into.
+    if origin is Callable:
+        plain = isinstance(value, (type(None), bool, int, float, str, list, dict))
+        return "must be something to call: a _target_ with _partial_: true" if plain else None
+    # Any other generic is not looked into.
     return _problem_plain(annotation, value) if origin is None else None
 
 
 def _problem_annotated(annotation: Any, value: object) -> str | None:  # noqa: ANN401
     kind, *limits = typing.get_args(annotation)
     fault = problem(kind, value)
-    if fault or not isinstance(value, (int, float, str)):
+    if fault or not isinstance(value, (int, float, str, Mapping)):
         return fault
     for limit in limits:
-        if isinstance(limit, MinLen) and len(str(value)) < limit.min_length:
+        if isinstance(limit, MinLen) and len(value) < limit.min_length:  # type: ignore[arg-type]
             return "must not be empty"
         if isinstance(limit, Compiles):
             return _problem_expression(str(value))
@@ -143,11 +146,20 @@ def _finite(value: Any) -> bool:  # noqa: ANN401
     return bool(abs(value) <= sys.float_info.max)
 
 
+# Whose classes nobody writes as a text.
+_OF_PARTS = ("rlcomp", "components", "torch", "tensordict", "transformers")
+
+
 def _problem_part(kind: type, value: object) -> str | None:
-    """The problem of a number or None where a component belongs."""
-    if kind is object or not isinstance(value, (bool, int, float, type(None))):
+    """The problem of a number, or of a text or None, where a component belongs."""
+    part = kind.__module__.split(".")[0] in _OF_PARTS
+    plain = (bool, int, float, type(None), *((str, list, dict) if part else ()))
+    if kind is object or not isinstance(value, plain):
         return None
-    return f"must be a {kind.__name__}; another node of the config is written ${{name}}"
+    return (
+        f"must be a {kind.__name__}; an option is chosen with slashes, group/part=option, and "
+        "another node of the config is written ${name}"
+    )
 
 
 @cache

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
-from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.arguments import MinLen, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.canonical import canonical
 from rlcomp.component import Component, asking
 from rlcomp.engine.decoding import Decoding
@@ -71,7 +71,7 @@ class Learner(Component):
         self,
         *,
         model: TensorDictModuleBase | None,
-        losses: dict[str, TensorDictModuleBase],
+        losses: Annotated[dict[str, TensorDictModuleBase], MinLen(1)],
         optimizer: Callable[[Iterable[tuple[str, Tensor]]], torch.optim.Optimizer],
         schedule: Callable[[float], float] = constant,
         num_minibatches: PositiveInt = 1,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import hydra
+import yaml  # type: ignore[import-untyped]
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import SearchPathQuery
@@ -19,11 +20,13 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.arguments import NonEmptyText, problem
 from rlcomp.cli.guard import explain, guard, user_directories
 from rlcomp.cli.help import help_text
+from rlcomp.cli.overrides import check_overrides
 from rlcomp.errors import ConfigError, ConfigErrors, Interrupted, UserError
 from rlcomp.io.outcome import failure_kept
 from rlcomp.sweep.job_configs import REFUSED, hidden, sift
 from rlcomp.sweep.jobs import labels
 from rlcomp.sweep.search import offer_search
+from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.resolve import plan_of
 
@@ -81,14 +84,17 @@ class Jobs:
             return error
         if isinstance(error, OSError):
             return UserError(f"{error}: choose a directory you can write into, directory=...")
-        # Hydra's word for an option that is a number.
-        return UserError(f"{' '.join(sys.argv[1:])}: {error}; choose an option by name")
+        if isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
+            return UserError(unreadable_yaml(error, user_directories()))
+        return error
 
 
 def _app() -> None:
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_text([config_directory(), *map(Path, user_directories())]))
         return
+    given = get_args_parser().parse_args(sys.argv[1:]).overrides
+    check_overrides(given, [config_directory(), *map(Path, user_directories())])
     offer_search()
     jobs = Jobs()
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
@@ -101,7 +107,7 @@ def _app() -> None:
                 raise
             with hidden(words):
                 app(jobs)()
-    except (OSError, ValueError, Interrupted) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError, Interrupted) as error:
         raise jobs.describe_error(error) from error
     if jobs.failed:
         raise jobs.failed[0]

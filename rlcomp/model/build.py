@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.text.folder import local_only, refuse_own_code, refuse_pickle
+from rlcomp.text.tokenizer import load_tokenizer
 
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # What some architectures call a setting, beside their own attribute_map.
@@ -197,6 +199,7 @@ def load_causal_lm(
         refuse_own_code(path, error)
         raise DataError(f"no model at '{path}': {remedy}") from error
     check_vocabulary(f"model at '{path}'", config.get_text_config().vocab_size, tokenizer)
+    _check_own_tokenizer(path, tokenizer)
     limit = context_limit(config)
     if context_length is not None and limit is not None and context_length > limit:
         raise ConfigError(
@@ -220,6 +223,31 @@ def load_causal_lm(
         raise DataError(f"no weights at '{path}' ({_first_line(error)}): {remedy}") from error
     _check_filled(path, report)
     return model
+
+
+def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a tokenizer that numbers tokens otherwise than the one saved beside the weights.
+
+    With it the model would be read, and trained, on other tokens than its own, in silence.
+
+    Raises:
+        ConfigError: names a token.
+    """
+    if Path(path).is_dir() and not (Path(path) / "tokenizer_config.json").is_file():
+        return  # a folder of weights alone
+    try:
+        own = load_tokenizer(path=path).get_vocab()
+    except DataError:
+        return  # on the hub there is none beside it
+    given = tokenizer.get_vocab()
+    moved = sorted((place, token) for token, place in own.items() if given.get(token) != place)
+    if moved:
+        place, token = moved[0]
+        here = given.get(token, "nothing")
+        raise ConfigError(
+            f"tokenizer: the model at '{path}' has another one, whose token {place} is {token!r} "
+            f"({here} in this one): choose tokenizer=pretrained tokenizer.path={path}"
+        )
 
 
 def _first_line(error: Exception) -> str:

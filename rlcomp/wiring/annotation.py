@@ -75,6 +75,8 @@ class _Reader:
             return self._options(home, inner, depth)
         if generic is Annotated and len(inner) > 1:
             return self._bounded(home, inner, depth)
+        if generic is Callable:
+            return Callable[..., Any]  # what it takes and gives is not looked into
         if not any(generic is known for known in _GENERICS):
             return Any
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 
 from rlcomp.arguments import problem
 from rlcomp.errors import ConfigError, nearest
@@ -11,6 +12,9 @@ from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import BROKEN, Node
 from rlcomp.wiring.renamed import new_name
+
+# One step at such a learning rate leaves no weight that means anything, by any optimiser.
+_HIGHEST_RATE = 100
 
 
 def check_arguments(plan: Plan) -> list[str]:
@@ -32,6 +36,7 @@ def _check_node(node: Node) -> list[str]:
             hint = f"; it is now '{new}'" if new else nearest(name, declaration.parameters)
             errors.append(f"{where}: {kind} takes no such argument{hint}")
         fault = problem(known.annotation, value) if known else None
+        fault = fault or _number_fault(name, value)
         if fault and not _has_broken(value):
             errors.append(f"{where} is {_shown(value)}: {fault}; set {where}=...")
     for name, parameter in declaration.parameters.items():
@@ -43,8 +48,6 @@ def _check_node(node: Node) -> list[str]:
         for module, extra in declaration.extras
         if not _installed(module.partition(".")[0])
     ]
-    if not isinstance(node.keys, dict):
-        return [*errors, f"{node.path}._keys_ is {node.keys!r}: must be a mapping of keys"]
     own = {*declaration.reads, *declaration.writes, *declaration.optional, *declaration.may_write}
     own |= prompt_keys() if declaration.keeps_prompt else frozenset()
     errors += [
@@ -53,6 +56,15 @@ def _check_node(node: Node) -> list[str]:
         if key not in own and not declaration.opaque
     ]
     return errors
+
+
+def _number_fault(name: str, value: object) -> str | None:
+    """What is wrong with a number whatever its constructor's annotations allow."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    if not abs(value) <= sys.float_info.max:
+        return "must be finite"
+    return f"must be at most {_HIGHEST_RATE}" if name == "lr" and value > _HIGHEST_RATE else None
 
 
 def _installed(package: str) -> bool:

@@ -18,7 +18,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.keys import DECLARED, OwnKey, check_declared, check_key, declare_keys
 from rlcomp.wiring.annotation import read_annotation
 from rlcomp.wiring.literal import assigned, literal
-from rlcomp.wiring.source import Class, find, lineage
+from rlcomp.wiring.source import Class, bindings, find, lineage, unseen_bases
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Declaration:
     exclusive: str = ""
     equation: str = ""
     returns: str = ""
+    runnable: bool = True
 
     @property
     def name(self) -> str:
@@ -96,6 +97,8 @@ def _declare(target: str) -> Declaration:
     component = any((home, cls.name) == ("rlcomp.component", "Component") for home, cls in classes)
     declared = _declared(classes) if component else _unchecked(classes)
     extras = _extras(definition)
+    # A component that defines no ``forward`` is a part of others, no stage.
+    declared["runnable"] = not component or any(map(_may_run, classes[: _own(classes)]))
     return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
 
 
@@ -122,6 +125,16 @@ def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
         for key in declared.get(name, ()):
             check_key(classes[0][1].name, key, keys)
     return declared | {"keys": keys}
+
+
+def _own(classes: tuple[Class, ...]) -> int:
+    """How many classes of a component's lineage stand before ``Component`` itself."""
+    return [(home, cls.name) for home, cls in classes].index(("rlcomp.component", "Component"))
+
+
+def _may_run(place: Class) -> bool:
+    """Whether a class body binds ``forward``, or has a base that is out of sight."""
+    return unseen_bases(*place) or any("forward" in dict(bindings(line)) for line in place[1].body)
 
 
 def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:

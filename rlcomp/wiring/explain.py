@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import yaml  # type: ignore[import-untyped]
 from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import nearest
 from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.renamed import new_name
 
 
@@ -28,13 +30,16 @@ def explain_composition(
         told = error.message.splitlines()[0]
         return f"{error.override}: cannot be read ({told}); quote the value: 'key=\"value\"'"
     text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
+    key = next((line.split()[-1] for line in text.splitlines() if "full_key:" in line), None)
+    if unset := unset_variable(text):
+        # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
+        return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing:
         group, _, option = missing.group(1).rpartition("/")
         known = nearest(option, _options(group, directories))
         return f"{group}={option}: there is no such option{known}"
-    key = next((line.split()[-1] for line in lines if line.startswith("full_key:")), None)
     if key and "is not in struct" in text:
         parent, _, name = key.rpartition(".")
         new = new_name(name)
@@ -42,11 +47,32 @@ def explain_composition(
             return (
                 f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
             )
-        return (
-            f"{key} is not in the config{nearest(name, keys(parent))}; a + before it adds a new key"
-        )
-    noise = ("full_key:", "object_type=", "reference_", "See https")
-    return "\n".join(line for line in lines if not line.startswith(noise))
+        if name in (beside := [*keys(parent)]):
+            return (
+                f"{key} is a choice of parts whose settings stand elsewhere; "
+                f"rlcomp ... {key}=OPTION --cfg job shows where"
+            )
+        return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
+    noise = ("full_key:", "object_type=", "reference_", "See https", "Config search", "provider=")
+    return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
+
+
+def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:
+    """Which of the user's own yamls cannot be read, and why.
+
+    Args:
+        error: what reading one of them ended with, in whatever words.
+        directories: of the user's own configs.
+    """
+    for file in sorted(path for place in directories for path in Path(place).rglob("*.yaml")):
+        try:
+            OmegaConf.load(file)
+        except (RecursionError, yaml.YAMLError, UnicodeDecodeError, OSError) as fault:
+            told = "an alias (*name) stands for what it is a part of"
+            told = told if isinstance(fault, RecursionError) else " ".join(str(fault).split())
+            if type(fault) is type(error):
+                return f"{file}: {told}"
+    return f"a yaml cannot be read: {' '.join(str(error).split())}"
 
 
 def _options(group: str, directories: Sequence[str]) -> list[str]:

@@ -85,6 +85,11 @@ def _marks(node: Node) -> dict[str, frozenset[str]]:
     return found
 
 
+# Of one batch, all of whose rows are in memory at once.
+_MOST_ROWS = 2**24
+_EVERY = ", and say how often with every.checkpoint"
+
+
 def check_flow(plan: Plan) -> list[str]:
     """Every mistake in how the stages of the phases fit together."""
     return [error for name, phase in plan.phases.items() for error in _check(name, phase, plan)]
@@ -108,7 +113,13 @@ def _check_list(name: str, listed: list[Any], phase: PhasePlan, plan: Plan) -> l
     used = {stage.path for stage in phase.all_stages() if isinstance(stage, Node)}
     top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
     others = {node.path: _quiet_flow(node) for node in top}
-    return check_stages(name, stages, beside, others) + _check_rows(nodes)
+    parts = [
+        f"phases.{name}.stages: {node.path} ({declare(node.target).name}) is no stage: it has no "
+        f"forward; take it out of the list{_EVERY if node.path == 'checkpoint' else ''}"
+        for node in nodes
+        if not declare(node.target).runnable
+    ]
+    return parts or check_stages(name, stages, beside, others) + _check_rows(nodes)
 
 
 def _check_rows(nodes: list[Node]) -> list[str]:
@@ -128,6 +139,12 @@ def _check_rows(nodes: list[Node]) -> list[str]:
                 f"group would be cut in two; set {node.path}.rows={groups * (refill // groups + 1)}"
             )
         rows = refill if isinstance(refill, int) else rows
+        if rows > _MOST_ROWS:
+            errors.append(
+                f"{node.path}: a batch would have {rows} rows, more than {_MOST_ROWS}; lower "
+                "batch_size or group_size"
+            )
+            rows = 0
         if isinstance(parts, int) and 0 < rows < parts:
             errors.append(
                 f"{node.path}.num_minibatches is {parts}, but a batch has only {rows} rows; lower "

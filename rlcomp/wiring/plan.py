@@ -72,7 +72,13 @@ def _phases(reader: Reader) -> dict[str, PhasePlan]:
         return {}
     if not given["phases"]:
         reader.fail("phases is empty: a run needs at least one phase; choose a recipe: recipe=grpo")
-    return {str(name): _phase(reader, str(name)) for name in given["phases"]}
+    phases = {str(name): _phase(reader, str(name)) for name in given["phases"]}
+    if phases and not reader.errors and not any(phase.steps for phase in phases.values()):
+        reader.fail(
+            f"phases: every phase has steps 0 ({', '.join(phases)}), so nothing would be done; set "
+            f"phases.{[*phases][-1]}.steps=..."
+        )
+    return phases
 
 
 def _phase(reader: Reader, name: str) -> PhasePlan:

@@ -7,6 +7,7 @@ to it. ``rlcomp.wiring.build`` makes the objects.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,15 @@ def address(node: ConfigNode) -> Path:
     return tuple(reversed(keys))
 
 
+def unset_variable(told: str) -> str | None:
+    """What OmegaConf means by a message about an environment variable that is not set."""
+    found = re.search(r"Environment variable '(.+?)' not found", told)
+    return found and (
+        f"the environment variable {found[1]} is not set; set it, or give a default: "
+        f"${{oc.env:{found[1]},DEFAULT}}"
+    )
+
+
 class Reader:
     """Reads each place of a config once; collects the mistakes instead of stopping at the first."""
 
@@ -88,13 +98,17 @@ class Reader:
             new = new_name(name)
             hint = f"; it is now '{new}'" if new else nearest(name, map(str, known))
             return self.fail(f"{where}: no node '{name}'{hint}")
-        return self._part(self.value(path), name, where)
+        return self._part(self.value(path), repr(name), where)
 
     def _part(self, found: object, name: str, where: str) -> object:
+        if isinstance(found, Node) and found.partial:
+            return self.fail(f"{where}: {name} has _partial_: true, so it is no stage; delete that")
         if isinstance(found, Node) or found is BROKEN:
             return found
+        keys = found and isinstance(found, dict) and ", ".join(map(str, found))
+        kind = f"has only {keys}" if keys else f"is {found!r}"
         return self.fail(
-            f"{where}: {name!r} is {found!r}, no part with a _target_: name a node, or delete it"
+            f"{where}: {name} {kind}, no part with a _target_: name a node, or delete it"
         )
 
     def value(self, path: Path) -> Any:  # noqa: ANN401
@@ -171,6 +185,8 @@ class Reader:
                 f"..., and add this one by a name of its own, such as +{top}@learner.losses.x=..."
             )
         name = text.removeprefix("${").removesuffix("}").split(".")[0]
+        if unset := unset_variable(str(error)):
+            return f"{dotted(path)} is {text}: {unset}"
         if text.startswith("${") and name.isidentifier() and name not in self.config:
             return f"{dotted(path)}: no node '{name}'{nearest(name, map(str, self.config))}"
         first = str(error).splitlines()[0]
@@ -196,6 +212,25 @@ class Reader:
             arguments={
                 str(key): self.value((*path, key)) for key in keys if not str(key).startswith("_")
             },
-            keys=self.value((*path, "_keys_")) if "_keys_" in keys else {},
-            partial=bool(self.value((*path, "_partial_"))) if "_partial_" in keys else False,
+            keys=self._keys(path) if "_keys_" in keys else {},
+            partial=self._partial(path) if "_partial_" in keys else False,
         )
+
+    def _keys(self, path: Path) -> dict[str, str]:
+        """New names of keys; none where they are no names."""
+        names, where = self.value((*path, "_keys_")), dotted((*path, "_keys_"))
+        if names is BROKEN:
+            return {}
+        if not isinstance(names, dict):
+            self.fail(f"{where} is {names!r}: must be a mapping of keys")
+            return {}
+        for key, name in names.items():
+            if not isinstance(name, str) or not name:
+                self.fail(f"{where}.{key} is {name!r}: must be the name of a key")
+        return {str(key): name for key, name in names.items() if isinstance(name, str) and name}
+
+    def _partial(self, path: Path) -> bool:
+        wanted = self.value((*path, "_partial_"))
+        if wanted is not BROKEN and not isinstance(wanted, bool):
+            self.fail(f"{dotted(path)}._partial_ is {wanted!r}: must be true or false")
+        return wanted is True

@@ -175,7 +175,7 @@ def find(
         return None
     known = {line.name for line in tree.body if isinstance(line, (ast.ClassDef, ast.FunctionDef))}
     public = {known_name for known_name in known if not known_name.startswith("_")}
-    raise ConfigError(f"'{module}' has no '{name}'{nearest(name, public)}")
+    raise ConfigError(f"'{module}' has no '{name}'{nearest(name, public) if public else ''}")
 
 
 def _imported(line: ast.stmt, name: str) -> str | None:
@@ -249,6 +249,11 @@ def _bases(home: str, cls: ast.ClassDef) -> list[Class]:
             if isinstance(definition, ast.ClassDef) and (place, definition) not in found:
                 found.append((place, definition))
     return found
+
+
+def unseen_bases(home: str, cls: ast.ClassDef) -> bool:
+    """Whether a class has a base whose source is not found: it may define anything."""
+    return len(_bases(home, cls)) < len([b for b in cls.bases if ast.unparse(b) != "object"])
 
 
 def _merged(orders: Sequence[list[Class]]) -> Iterator[Class]:

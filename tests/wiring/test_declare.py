@@ -358,3 +358,51 @@ assert not {"torch", "tensordict", "transformers", "components.loss"} & set(sys.
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
+
+
+STAGES = """
+import rlcomp.component
+from rlcomp.component import Component
+from elsewhere.nowhere import Unseen
+
+class Part(Component):
+    reads = ("reward",)
+
+class PartOfPart(Part):
+    class Inner:
+        def forward(self, batch): ...
+
+class Stage(Component):
+    def forward(self, batch): ...
+
+class Heir(Part, Stage): ...
+
+class Borrowed(Component):
+    forward = Stage.forward
+
+class OverUnseen(Unseen, Component): ...
+
+class OverDotted(rlcomp.component.Component, Part): ...
+
+class NoComponent: ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "runnable"),
+    [
+        ("Part", False),
+        ("PartOfPart", False),
+        ("Stage", True),
+        ("Heir", True),
+        ("Borrowed", True),
+        ("OverUnseen", True),  # what it inherits is not known
+        ("OverDotted", True),
+        ("NoComponent", True),  # looked at once it is built
+    ],
+)
+def test_a_component_without_forward_is_no_stage(name, runnable, tmp_path, monkeypatch):
+    (tmp_path / "own_stages.py").write_text(STAGES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert declare(f"own_stages.{name}").runnable == runnable

@@ -579,9 +579,13 @@ class Level(Component):
     reads = ("prompt",)
     writes = ("own_level",)
 
+    def forward(self, batch):
+        return batch
+
 class Wants(Component):
     keys = {**KEYS}
     reads = ("own_level",)
+    forward = Level.forward
 """
 
 

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -121,7 +122,7 @@ def test_an_annotation_that_is_no_type_is_not_checked(declared, expression, more
         ("tuple[int, ...]", tuple[int, ...]),
         ("Annotated[int, 'a note']", int),
         ("Union[int, str]", int | str),
-        ("Callable[[int], str]", Any),
+        ("Callable[[int], str]", Callable[..., Any]),
         ("torch.Tensor", Any),
         ("Elsewhere", Any),
         ("list[Elsewhere]", list[Any]),
