@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, time
@@ -54,7 +55,21 @@ class Fields:
             DataError: a row lacks a column, holds no text there, its answer does not match, or
                 another column is no JSON or too large (:func:`rlcomp.columns.column_text`).
         """
-        return [self._example(row) for row in rows]
+        found, broken = [], list[str]()
+        answers: dict[str, set[str]] = {}
+        for row in rows:
+            example = self._example(row)
+            found.append(example)
+            answers.setdefault(example.prompt, set()).add(example.answer)
+            if any(_has_half_character(row.columns.get(name)) for name in self._texts()):
+                broken.append(row.place)
+        _tell(broken, answers)
+        return found
+
+    def _texts(self) -> set[str]:
+        """The columns that are read as texts."""
+        used = {self.prompt_field, self.answer_field, self.demonstration_field or self.answer_field}
+        return used | (_template_names(self.prompt_template) - {"prompt"})
 
     def _example(self, row: Row) -> Example:
         answer = _text(row, self.answer_field)
@@ -86,6 +101,28 @@ class Fields:
                 )
             values[name] = _text(row, name)
         return self.prompt_template.format_map(values)
+
+
+def _has_half_character(value: object) -> bool:
+    """Whether a text holds a lone surrogate, which UTF-8 cannot write."""
+    return isinstance(value, str) and bool(re.search("[\ud800-\udfff]", value))
+
+
+def _tell(broken: list[str], answers: Mapping[str, set[str]]) -> None:
+    """Warn of what can be read and may not be meant, once a file."""
+    if broken:
+        warnings.warn(
+            f"rows with half a character (a lone surrogate), read as '?': {len(broken)} (first: "
+            f"{broken[0]})",
+            stacklevel=4,
+        )
+    torn = [prompt for prompt, given in answers.items() if len(given) > 1]
+    if torn:
+        warnings.warn(
+            f"prompts with answers that contradict each other: {len(torn)} of {len(answers)} "
+            f"(first: {torn[0]!r:.60}); each row is rewarded by its own",
+            stacklevel=4,
+        )
 
 
 def _check_pattern(pattern: str) -> None:

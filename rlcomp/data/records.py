@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 import gzip
 import json
+import warnings
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import IO, NamedTuple, cast
 
 from rlcomp.errors import DataError, require
 
+# Bytes; a line is held whole, and read whole before it can be refused.
+_LONGEST_LINE = 64 << 20
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
 
@@ -72,25 +76,57 @@ def _near(file: Path) -> str:
 
 
 def _json_rows(file: Path) -> Iterator[Row]:
+    twice: list[str] = []
+    for number, line in enumerate(_lines(file), start=1):
+        place = f"{file}:{number}"
+        text = _decoded(place, line.removeprefix(BOM_UTF8) if number == 1 else line)
+        if text.strip():
+            yield Row(place, _json_row(place, text, twice))
+    if twice:
+        warnings.warn(
+            f"{file}: rows that give a column twice, of which the last value counts: {len(twice)} "
+            f"(first: {twice[0]})",
+            stacklevel=2,
+        )
+
+
+def _lines(file: Path) -> Iterator[bytes]:
     number = 0
     try:
-        with _opened(file) as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield Row(f"{file}:{number}", _json_row(f"{file}:{number}", line))
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        with cast(
+            "IO[bytes]", gzip.open(file) if file.suffix == ".gz" else file.open("rb")
+        ) as data:
+            while line := data.readline(_LONGEST_LINE + 1):
+                number += 1
+                if len(line) > _LONGEST_LINE:
+                    raise DataError(
+                        f"{file}:{number}: the line is longer than {_LONGEST_LINE >> 20} MiB: each "
+                        "line must be one row; cut it, or save the rows as Parquet"
+                    )
+                yield line
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{file}: cannot be read after line {number}: {error}") from error
 
 
-def _opened(file: Path) -> IO[str]:
-    if file.suffix == ".gz":
-        return cast("IO[str]", gzip.open(file, "rt", encoding="utf-8-sig"))
-    return file.open(encoding="utf-8-sig")
-
-
-def _json_row(place: str, line: str) -> dict[str, object]:
+def _decoded(place: str, line: bytes) -> str:
     try:
-        columns = json.loads(line)
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{place}: byte {error.start + 1} of the line ({line[error.start]:#04x}) is not UTF-8: "
+            "save the file as UTF-8"
+        ) from error
+
+
+def _json_row(place: str, line: str, twice: list[str]) -> dict[str, object]:
+    def columns_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs) and twice[-1:] != [place]:
+            twice.append(place)
+        return found
+
+    try:
+        columns = json.loads(line, object_pairs_hook=columns_of)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON: {error}; each line must be one object") from error
     if not isinstance(columns, dict):
@@ -111,7 +147,8 @@ def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]
                 for row in batch.to_pylist():
                     number += 1
                     yield Row(f"{file}: row {number}", row)
-    except (arrow.ArrowException, OSError) as error:
+    # Texts that are not UTF-8, numbers that Python cannot hold: a damaged file may claim anything.
+    except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{file}: cannot be read as Parquet after row {number}: {error}") from error
 
 

@@ -142,7 +142,35 @@ def test_a_number_comes_back_from_its_text(number):
 def test_a_lone_surrogate_becomes_a_question_mark():
     text = json.loads('"a\\ud800b"')
 
-    assert fields().examples([row(question=text)])[0].prompt == "a?b"
+    with pytest.warns(match=r"half a character .*, read as '\?': 1 \(first: data.jsonl:7\)"):
+        assert fields().examples([row(), row(question=text)])[1].prompt == "a?b"
+
+
+def test_half_characters_are_counted_by_row_wherever_a_text_is_read():
+    half = "\udfff"
+    rows = [
+        row(question="1", answer="1", told="x", unread=half),
+        row(question=half, answer=half, told="x", unread=""),
+        row(question="3", answer="3", told=half, unread=""),
+    ]
+    rows = [Row(f"a:{place}", found.columns) for place, found in enumerate(rows)]
+
+    with pytest.warns(match=r"read as '\?': 2 \(first: a:1\)$"):
+        fields(prompt_template="{prompt} {told}").examples(rows)
+    with pytest.warns(match=r"read as '\?': 2 \(first: a:1\)$"):
+        fields(demonstration_field="told").examples(rows)
+
+
+def test_contradicting_answers_are_counted_once():
+    def asked(question, answer):
+        return row(question=question, answer=answer)
+
+    rows = [asked("a", "1"), asked("b", "2"), asked("a", "1"), asked("c", "3")]
+    assert [example.answer for example in fields().examples(rows)] == ["1", "2", "1", "3"]
+
+    with pytest.warns(match=r"contradict each other: 2 of 3 \(first: 'b'\)") as told:
+        fields().examples([*rows, asked("b", "4"), asked("c", "0"), asked("b", "5")])
+    assert len(told) == 1
 
 
 def test_an_answer_that_does_not_match_names_the_line():

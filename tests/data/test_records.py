@@ -1,9 +1,11 @@
+import contextlib
 import gzip
 import subprocess
 import sys
 
 import pytest
 
+from rlcomp.data import records
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import DataError
 
@@ -12,10 +14,10 @@ def rows_of(file, *columns) -> list[Row]:
     return list(read_rows(str(file), set(columns)))
 
 
-def parquet_of(folder, columns):
+def parquet_of(folder, columns, **how):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.table(columns), folder / "a.parquet")
+    parquet.write_table(pyarrow.table(columns), folder / "a.parquet", **how)
     return folder / "a.parquet"
 
 
@@ -131,10 +133,74 @@ def test_a_line_that_is_no_object_is_named(tmp_path, line):
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     file = tmp_path / "a.jsonl"
-    file.write_bytes(b'{"q": "\xff"}\n')
+    file.write_bytes(b'{"q": "a"}\n{"q": "\xff"}\n')
 
-    with pytest.raises(DataError, match="cannot be read"):
+    told = r"a.jsonl:2: byte 8 of the line \(0xff\) is not UTF-8: save the file as UTF-8"
+    with pytest.raises(DataError, match=told):
         rows_of(file)
+
+
+def test_another_encoding_is_told_with_its_line(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_bytes('{"q": "a"}\n'.encode("utf-16"))
+
+    with pytest.raises(DataError, match=r"a.jsonl:1: byte 1 of the line \(0xff\) is not UTF-8"):
+        rows_of(file)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_above_the_limit_is_told_with_its_number(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr(records, "_LONGEST_LINE", 1 << 20)
+    limit = b'{"q": "%s"}' % (b"x" * ((1 << 20) - 9 - 1)) + b"\n"
+    assert len(limit) == 1 << 20
+    file = tmp_path / ("a.jsonl.gz" if packed else "a.jsonl")
+
+    def write(data):
+        file.write_bytes(gzip.compress(data, 1) if packed else data)
+
+    write(limit * 2)
+    assert len(rows_of(file)) == 2
+    write(limit + b" " + limit)
+    with pytest.raises(DataError, match=r":2: the line is longer than 1 MiB: each line must be"):
+        rows_of(file)
+
+
+def test_the_limit_of_a_line_is_64_mebibytes():
+    assert records._LONGEST_LINE == 67_108_864
+
+
+def test_columns_given_twice_are_counted_by_row_and_the_last_one_counts(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text(
+        '{"q": 1}\n{"q": 1, "q": 2, "a": 3, "a": 4}\n{"q": {"x": 1, "x": 2}}\n{"q": 5, "b": 5}\n'
+    )
+
+    with pytest.warns(match=r"of which the last value counts: 2 \(first: .*a.jsonl:2\)$") as told:
+        rows = [found.columns for found in rows_of(file)]
+    assert rows == [{"q": 1}, {"q": 2, "a": 4}, {"q": {"x": 2}}, {"q": 5, "b": 5}]
+    assert len(told) == 1
+
+
+def test_a_damaged_parquet_is_a_data_error(tmp_path):
+    file = parquet_of(tmp_path, {"q": ["text"] * 3}, compression="none")
+    whole = file.read_bytes()
+
+    for place in range(0, len(whole), 3):  # one byte flipped, then the rest cut off
+        for damaged in (
+            whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :],
+            whole[:place],
+        ):
+            file.write_bytes(damaged)
+            with contextlib.suppress(DataError):
+                rows_of(file, "q")
+
+
+def test_a_parquet_with_text_that_is_none_is_a_data_error(tmp_path):
+    file = parquet_of(tmp_path, {"q": ["text"]}, compression="none", use_dictionary=False)
+    file.write_bytes(file.read_bytes().replace(b"text", b"te\xfft"))
+
+    with pytest.raises(DataError, match=r"a.parquet: cannot be read as Parquet after row 0: .*utf"):
+        rows_of(file, "q")
 
 
 @pytest.mark.parametrize(
