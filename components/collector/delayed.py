@@ -9,7 +9,8 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.errors import FlowError
+from rlcomp.errors import CheckpointError, FlowError
+from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 
@@ -66,5 +67,10 @@ class DelayedCollector(Component):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the queued rollouts."""
-        self.queue.clear()
-        self.queue.extend(TensorDict(rollout).auto_batch_size_(1) for rollout in state["queue"])
+        written = {*self.collector.writes, "response_mask", "policy_version"}
+        queue = [field({"queue": row}, "queue", dict) for row in field(state, "queue", list)]
+        for rollout in queue:
+            if missing := sorted(written - rollout.keys()):
+                raise CheckpointError(f"a rollout of 'queue' has no '{missing[0]}'")
+        restored = [TensorDict(rollout).auto_batch_size_(1) for rollout in queue]
+        self.queue = deque(restored)

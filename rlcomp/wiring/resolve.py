@@ -44,6 +44,7 @@ SETTINGS = {
     "device": NonEmptyText,
     "directory": NonEmptyText,
     "resume": NonEmptyText,
+    "overwrite": bool,
 }
 
 

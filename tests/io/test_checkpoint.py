@@ -13,7 +13,8 @@ from torch import nn
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io import checkpoint as io
-from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.state import collect, generators, owned
 from rlcomp.seed import new_generator
 
@@ -229,7 +230,7 @@ def damage(file, how):
 @pytest.mark.parametrize("how", ["missing", "empty", "cut short", "one bit"])
 @pytest.mark.parametrize("file", FILES)
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, file, how):
-    checkpoint = saver(tmp_path, config="seed: 0\n" * 20)
+    checkpoint = saver(tmp_path, config="".join(f"a{n}: 0\n" for n in range(20)))
     checkpoint.save({"part": Part()}, place(1))
     newest = checkpoint.save({"part": Part()}, place(2))
     damage(newest / file, how)
@@ -366,7 +367,7 @@ def test_a_tensor_of_another_dtype_is_refused(tmp_path):
         open_checkpoint(path).restore({"layer": nn.Linear(1, 1).double()})
 
 
-@pytest.mark.parametrize("where", ["save_file", "_seal", "_sync", "_digest"])
+@pytest.mark.parametrize("where", ["save_file", "write_manifest", "sync"])
 def test_a_run_that_dies_while_saving_leaves_the_older_checkpoint_only(
     tmp_path, monkeypatch, where
 ):

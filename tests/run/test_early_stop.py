@@ -12,7 +12,8 @@ from components.early_stop.plateau import Plateau
 from rlcomp.cli.report import report
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, ConfigErrors
-from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.tracking import JsonLines
 from rlcomp.metrics import end_phase, keep_best, record
 from rlcomp.report.ended import ended_phases, ended_words
@@ -274,6 +275,7 @@ def test_a_run_that_goes_on_elsewhere_takes_the_best_and_the_ends_along(tmp_path
 def test_a_best_of_the_same_step_in_another_run_is_not_this_ones(tmp_path):
     scripted(tmp_path / "a", [0.5])
     scripted(tmp_path / "b", [0.9])
+    (tmp_path / "b" / "metrics.jsonl").unlink()  # a record is not continued by another run
 
     scripted(tmp_path / "b", [], resume=tmp_path / "a" / "checkpoints" / "step-00000002")
 
