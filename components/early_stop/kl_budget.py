@@ -10,6 +10,7 @@ from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.errors import CheckpointError
 from rlcomp.functional.kl import kl_estimate
 from rlcomp.interfaces.early_stop import EarlyStop
+from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 
@@ -51,7 +52,7 @@ class KLBudget(EarlyStop):
 
     def check_seen(self, seen: dict[str, Any]) -> None:
         """The KL of the last steps, which need not be finite."""
-        for value in seen.get("kl", []):
+        for value in field(seen, "kl", list[object]) if "kl" in seen else ():
             if not isinstance(value, float):
                 raise CheckpointError(f"'kl' has {value!r:.60} in it: must be numbers")
 

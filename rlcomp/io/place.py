@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Lt
@@ -61,10 +62,11 @@ def check_place(place: object, name: str) -> dict[str, Any]:
     return place
 
 
-def check_within(place: Mapping[str, Any], phases: Mapping[str, int]) -> None:
+def check_within(where: Path, place: Mapping[str, Any], phases: Mapping[str, int]) -> None:
     """Check that a position lies within the phases of a run.
 
     Args:
+        where: the checkpoint, for the message.
         place: the position.
         phases: steps by name.
 
@@ -74,13 +76,13 @@ def check_within(place: Mapping[str, Any], phases: Mapping[str, int]) -> None:
     phase, step = place["phase"], place["step"]
     if phase > len(phases) or (phase == len(phases) and step):
         raise CheckpointError(
-            f"it is at step {step} of phase {phase + 1}, but the run has {len(phases)} phases: "
-            "name an older checkpoint (resume=PATH), or resume with its phases"
+            f"{where} is at step {step} of phase {phase + 1}, but the run has {len(phases)} "
+            "phases: name an older checkpoint (resume=PATH), or resume with its phases"
         )
     name, steps = [*phases.items(), ("", 0)][phase]
     if step > steps:
         raise CheckpointError(
-            f"it is at step {step} of phase '{name}', which has {steps} steps: set "
+            f"{where} is at step {step} of phase '{name}', which has {steps} steps: set "
             f"phases.{name}.steps to {step} or more, or name an older checkpoint (resume=PATH)"
         )
 

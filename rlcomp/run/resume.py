@@ -39,11 +39,22 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
     anew = bool(config.get("overwrite", False))
     if resume not in ("auto", "must", "never"):
         return elsewhere(Path(resume), directory, home, anew)
-    if anew:
-        if resume == "must":
-            raise ConfigError("overwrite is true, but resume is must: leave one of them out")
+    if anew and resume == "must":
+        raise ConfigError("overwrite is true, but resume is must: leave one of them out")
+    there = [] if anew else checkpoints_in(home)
+    if not anew:
+        _check_wanted(resume, there, home, directory)
+    if not there:
         return None
-    there = checkpoints_in(home)
+    saved = _own(there, directory, config)
+    if checkpoint is not None:  # what was passed over is not to be deleted
+        passed = there[: there.index(saved.path)]
+        checkpoint.readable |= dict.fromkeys(passed, False)
+    return saved
+
+
+def _check_wanted(resume: str, there: list[Path], home: Path, directory: Path) -> None:
+    """Check that what is there may be continued, or that a run may begin where nothing is."""
     if not there and resume == "must":
         raise CheckpointError(
             f"resume is must, but there is no checkpoint in {home}: name the run to continue with "
@@ -53,14 +64,10 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
         raise CheckpointError(
             f"resume is never, but {there[0]} is there: {_ANEW}, or continue it with resume=auto"
         )
-    if not there:
-        if has_record(directory):
-            raise CheckpointError(
-                f"{directory} holds the record of a run that has no checkpoint to continue from: "
-                f"{_ANEW}"
-            )
-        return None
-    return _own(there, directory, config)
+    if not there and has_record(directory):
+        raise CheckpointError(
+            f"{directory} holds the record of a run without a checkpoint to continue from: {_ANEW}"
+        )
 
 
 def _own(there: list[Path], directory: Path, config: DictConfig) -> Saved:
@@ -148,7 +155,7 @@ def restored(
     passed: list[Path] = []
     while True:
         try:
-            check_within(saved.place(), phases)
+            check_within(saved.path, saved.place(), phases)
             return saved, saved.restore(nodes, seed), passed
         except CheckpointError as error:
             if not saved.older:
