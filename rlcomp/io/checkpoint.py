@@ -17,7 +17,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
 from rlcomp.io.manifest import CONFIG, STATE, TENSORS, write_manifest
-from rlcomp.io.place import step_name
+from rlcomp.io.place import check_place, step_name
 from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
 from rlcomp.io.state import collect
 from rlcomp.io.strict_json import LARGEST
@@ -58,10 +58,10 @@ class Checkpoint(Component):
         """Write one checkpoint atomically into a directory.
 
         Raises:
-            CheckpointError: it cannot be written.
+            CheckpointError: it cannot be written, or would not be read back.
         """
         tensors, state = collect(nodes)
-        state["place"] = place
+        state["place"] = check_place(place, "")
         final = directory / step_name(place)
         draft = directory / f".tmp-{final.name}-{os.getpid()}"
         shutil.rmtree(draft, ignore_errors=True)

@@ -483,3 +483,10 @@ def test_a_checkpoint_may_be_named_by_a_link(tmp_path):
     (tmp_path / "step-00000001").symlink_to(path)
 
     assert open_checkpoint(tmp_path / "step-00000001").path == path
+
+
+def test_a_place_that_would_not_be_read_back_is_not_written(tmp_path):
+    with pytest.raises(CheckpointError, match="'phase' is missing"):
+        saver(tmp_path).save({}, {"total": 1})
+
+    assert list(tmp_path.iterdir()) == []

@@ -21,6 +21,7 @@ from rlcomp.component import Component
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.errors import CheckpointError
 from rlcomp.io.check_moments import check_moments, check_shapes
+from rlcomp.io.random_state import check_random_state, random_state
 from rlcomp.io.state import collect, restore
 from rlcomp.pareto.running_means import RunningMeans
 from rlcomp.text.tokenizer import byte_tokenizer
@@ -290,3 +291,14 @@ def test_the_moments_of_torchs_optimisers_pass(name):
     optimizer.step(**closure)
 
     check_shapes(check_moments(optimizer.state_dict())["state"], optimizer)
+
+
+def test_words_of_zero_and_every_place_of_a_generator_pass():
+    state = random_state()
+    words = (0, *state["python"][1][1:624], 624)
+    keys = torch.cat([torch.tensor([0, 2**32 - 1]), state["numpy"][1][2:]])
+
+    for position in (0, 624):
+        state["python"] = (3, (*words[:-1], position), 0.5)
+        state["numpy"] = ["MT19937", keys, position, 1, 0.5]
+        assert check_random_state(state) is state
