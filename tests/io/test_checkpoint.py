@@ -478,6 +478,17 @@ def test_checkpoints_are_ordered_by_number_and_nothing_else_is_one(tmp_path):
     assert names == ["step-100000000", "step-99999999", "step-00000003"]
 
 
+def test_the_newest_knows_all_that_are_older(tmp_path):
+    checkpoint = saver(tmp_path)
+    for total in (1, 2, 3):
+        checkpoint.save({}, place(total))
+
+    newest = checkpoint.newest()
+
+    names = [path.name for path in (newest.path, *newest.older)]
+    assert names == ["step-00000003", "step-00000002", "step-00000001"]
+
+
 def test_a_checkpoint_may_be_named_by_a_link(tmp_path):
     path = saver(tmp_path / "a").save({}, place(1))
     (tmp_path / "step-00000001").symlink_to(path)

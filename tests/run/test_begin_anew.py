@@ -62,6 +62,13 @@ def test_an_empty_record_is_none(tmp_path):
     assert resumed(tmp_path) is None
 
 
+def test_a_line_that_was_only_begun_is_a_record(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("{")
+
+    with pytest.raises(CheckpointError, match="holds the record of a run"):
+        resumed(tmp_path)
+
+
 @pytest.mark.parametrize("resume", ["auto", "never"])
 def test_a_record_without_checkpoints_is_not_overwritten(recorded, resume):
     told = r"record of a run without a checkpoint .*: choose another directory, or overwrite=true"
@@ -254,13 +261,12 @@ def test_a_tracker_does_not_cut_a_record_that_is_another_runs(run):
 
 def test_the_record_is_on_disk_before_the_checkpoint_that_speaks_of_it(run, monkeypatch):
     done = []
-    monkeypatch.setattr(
-        os, "fsync", lambda handle: done.append(os.readlink(f"/proc/self/fd/{handle}"))
-    )
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(os.fstat(handle).st_ino))
 
     JsonLines(directory=str(run)).place()
 
-    assert done == [str(run / "metrics.jsonl"), str(run / "samples.jsonl"), str(run)]
+    files = [run / "metrics.jsonl", run / "samples.jsonl", run]
+    assert done == [file.stat().st_ino for file in files]
 
 
 def damage(path):

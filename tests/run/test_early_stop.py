@@ -295,6 +295,19 @@ def test_a_damaged_best_is_not_taken_along(tmp_path):
     assert not (tmp_path / "b" / "checkpoints" / "best").exists()
 
 
+def test_a_damaged_best_makes_way_and_is_kept(tmp_path):
+    scripted(tmp_path, [0.5])
+    checkpoints = tmp_path / "checkpoints"
+    (checkpoints / "best" / "step-00000001" / "state.json").write_text("{}")
+
+    scripted(tmp_path, [], resume=checkpoints / "step-00000002")
+
+    names = sorted(path.name for path in (checkpoints / "best").iterdir())
+    assert names == ["step-00000001", "unreadable-step-00000001"]
+    best = open_checkpoint(checkpoints / "best" / "step-00000001")
+    assert best.place()["best"]["one"]["value"] == 0.5
+
+
 def test_a_run_without_checkpoints_says_its_best_and_no_place(tmp_path):
     scripted(tmp_path, [0.5, "!"], saves=False)
 
