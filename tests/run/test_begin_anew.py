@@ -328,3 +328,15 @@ def test_overwriting_moves_the_old_run_aside_and_begins(play, tmp_path):
     with pytest.raises(CheckpointError, match="seed was 1, is 0"):
         play(tmp_path / "run", *SHORT)
     play(tmp_path / "run", *SHORT, "seed=1")  # overwrite is no part of what was run
+
+
+def test_a_record_is_cut_to_what_was_told_and_elsewhere_begins_empty(run, tmp_path):
+    place = {"metrics": (run / "metrics.jsonl").stat().st_size, "samples": 0}
+
+    JsonLines(directory=str(run)).rewind(place)
+    for _ in range(2):  # the second finds the empty files of the first
+        JsonLines(directory=str(tmp_path / "new")).rewind(place)
+
+    assert (run / "metrics.jsonl").stat().st_size == place["metrics"]
+    assert (run / "samples.jsonl").read_text() == ""
+    assert [path.read_text() for path in sorted((tmp_path / "new").iterdir())] == ["", ""]
