@@ -501,3 +501,10 @@ def test_a_place_that_would_not_be_read_back_is_not_written(tmp_path):
         saver(tmp_path).save({}, {"total": 1})
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("run", [None, "a1b2c3d4", "my-run_1"])
+def test_the_id_of_a_run_elsewhere_is_part_of_the_place(tmp_path, run):
+    where = {**place(1), "trackers": {"wandb": {"id": run}, "mine": {"rows": 6}}}
+
+    assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where
