@@ -6,10 +6,12 @@ from collections import deque
 from typing import Any
 
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.errors import FlowError
+from rlcomp.errors import CheckpointError, FlowError
+from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 
@@ -66,5 +68,19 @@ class DelayedCollector(Component):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the queued rollouts."""
-        self.queue.clear()
-        self.queue.extend(TensorDict(rollout).auto_batch_size_(1) for rollout in state["queue"])
+        queue = [field({"queue": row}, "queue", dict) for row in field(state, "queue", list)]
+        written = {*self.collector.writes, "response_mask", "policy_version"}
+        for rollout in queue:
+            if missing := sorted(written - rollout.keys()):
+                raise CheckpointError(f"a rollout of 'queue' has no '{missing[0]}'")
+        restored = [TensorDict(rollout).auto_batch_size_(1) for rollout in queue]
+        if not all(map(_of_tensors, queue)) or not all(row.batch_dims for row in restored):
+            raise CheckpointError("a rollout of 'queue' is no batch of tensors")
+        self.queue = deque(restored)
+
+
+def _of_tensors(value: object) -> bool:
+    """Whether a value is a tensor, or a mapping of such."""
+    return isinstance(value, Tensor) or (
+        isinstance(value, dict) and all(map(_of_tensors, value.values()))
+    )

@@ -8,8 +8,9 @@ from tensordict.nn import TensorDictModuleBase
 from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 
-from rlcomp.arguments import PositiveInt
+from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.component import check_arguments
+from rlcomp.io.fields import field
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import named_seed, new_generator
 
@@ -84,6 +85,6 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
 
     def load_run_state(self, state: dict[str, int]) -> None:
         """Continue with new episodes, under new seeds."""
-        self.frames = state["frames"]
+        self.frames = field(state, "frames", NonNegativeInt)
         start = named_seed(self.seed, f"after {self.frames} frames")
         self.environment.set_seed(start % 2**31, static_seed=True)  # environments take no more bits

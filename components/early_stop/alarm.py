@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from tensordict import TensorDict
 
-from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.early_stop import EarlyStop
+from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 
@@ -55,6 +56,11 @@ class Alarm(EarlyStop):
         self.low = low
         self.high = high
         self.patience = patience
+
+    def check_seen(self, seen: dict[str, Any]) -> None:
+        """The alarms in a row."""
+        if "row" in seen:
+            field(seen, "row", NonNegativeInt)
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Count the alarms in a row."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.errors import CheckpointError
 from rlcomp.functional.kl import kl_estimate
 from rlcomp.interfaces.early_stop import EarlyStop
+from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 
@@ -47,6 +49,12 @@ class KLBudget(EarlyStop):
         self.budget = budget
         self.unit: Literal["token", "sequence"] = unit
         self.window = window
+
+    def check_seen(self, seen: dict[str, Any]) -> None:
+        """The KL of the last steps, which need not be finite."""
+        for value in field(seen, "kl", list[object]) if "kl" in seen else ():
+            if not isinstance(value, float):
+                raise CheckpointError(f"'kl' has {value!r:.60} in it: must be numbers")
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Measure the KL of the step."""

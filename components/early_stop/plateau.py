@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from tensordict import TensorDict
 
-from rlcomp.arguments import NonEmptyText, NonNegativeFloat, PositiveInt
+from rlcomp.arguments import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveInt
 from rlcomp.interfaces.early_stop import EarlyStop
+from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 
@@ -40,6 +41,12 @@ class Plateau(EarlyStop):
         super().__init__(metric=metric, better=better)
         self.patience = patience
         self.min_delta = min_delta
+
+    def check_seen(self, seen: dict[str, Any]) -> None:
+        """The value to beat, and the evaluations since then."""
+        if seen:
+            field(seen, "mark", float)
+            field(seen, "waited", NonNegativeInt)
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Count the evaluations that brought nothing."""

@@ -19,6 +19,8 @@ from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy
+from rlcomp.io.check_moments import check_moments, check_shapes
+from rlcomp.io.fields import field
 from rlcomp.io.moments import matched_moments
 from rlcomp.keys import lookup
 from rlcomp.metrics import progress, record, record_total
@@ -249,9 +251,10 @@ class Learner(Component):
         Raises:
             CheckpointError: the state is another optimiser's.
         """
-        saved: Any = state["optimizer"]
-        own = self.optimizer.state_dict()
-        self.optimizer.load_state_dict(matched_moments(self.name, saved, own))
+        saved = check_moments(field(state, "optimizer", dict))
+        matched = matched_moments(self.name, saved, self.optimizer.state_dict())
+        check_shapes(matched["state"], self.optimizer)
+        self.optimizer.load_state_dict(matched)
 
 
 def _check_losses(losses: dict[str, TensorDictModuleBase]) -> None:

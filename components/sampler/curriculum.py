@@ -11,8 +11,9 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import TaskSampler
-from rlcomp.errors import ConfigError
+from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.interfaces.task import Example, Task
+from rlcomp.io.fields import field, tensor_field
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 
@@ -114,6 +115,12 @@ class Curriculum(TaskSampler):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the place in the epoch and the pass rates."""
-        self.examples.load_run_state(state["examples"])
-        tried, rates = state["tried"].tolist(), state["pass_rates"].tolist()
-        self.pass_rates = dict(zip(tried, rates, strict=True))
+        self.examples.load_run_state(field(state, "examples", dict))
+        tried = tensor_field(state, "tried", torch.int64)
+        rates = tensor_field(state, "pass_rates", torch.float64, tried.shape)
+        known = bool(((tried >= 0) & (tried < len(self.task))).all())
+        if not known or len({*tried.tolist()}) < len(tried):
+            raise CheckpointError("'tried' must hold indices of the task, none of them twice")
+        if not bool(((rates >= 0) & (rates <= 1)).all()):
+            raise CheckpointError("'pass_rates' must lie in [0, 1]")
+        self.pass_rates = dict(zip(tried.tolist(), rates.tolist(), strict=True))

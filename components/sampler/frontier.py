@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.arguments import PositiveInt, Probability
+from rlcomp.arguments import NonNegativeInt, PositiveInt, Probability
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import PromptSampler
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example, Task
+from rlcomp.io.fields import field
 from rlcomp.metrics import record
 from rlcomp.seed import named_seed
 
@@ -94,6 +95,6 @@ class Frontier(PromptSampler):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the frontier and the places in the epochs."""
-        self.frontier = int(state["frontier"])
-        for examples, place in zip(self.examples, state["examples"], strict=True):
+        self.frontier = field(state, "frontier", NonNegativeInt, below=len(self.tasks))
+        for examples, place in zip(self.examples, field(state, "examples", list), strict=True):
             examples.load_run_state(place)

@@ -13,6 +13,7 @@ from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import PromptSampler
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.task import Example, Task
+from rlcomp.io.fields import names
 from rlcomp.metrics import progress, record
 from rlcomp.seed import named_seed, new_generator
 
@@ -96,8 +97,9 @@ class Pools(PromptSampler):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the places in the epochs."""
-        for name, place in state.items():
-            self.examples[name].load_run_state(place)
+        names(state, [*self.examples])
+        for name, examples in self.examples.items():
+            examples.load_run_state(state[name])
 
 
 def _check_weights(argument: str, tasks: list[str], weights: dict[str, float]) -> None:

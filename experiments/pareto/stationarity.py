@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
 
 from rlcomp.functional.min_norm import min_norm
-from rlcomp.io.checkpoint import Saved, open_checkpoint
+from rlcomp.io.saved import Saved, open_checkpoint
 from rlcomp.io.state import owned
 from rlcomp.pareto.objectives import centred, stacked
 from rlcomp.report.runs import find_runs

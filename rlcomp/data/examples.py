@@ -10,10 +10,12 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
+from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example, Task
+from rlcomp.io.fields import field
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 # Tasks up to this size have every example measured; of larger ones, a fixed sample of 256.
@@ -202,5 +204,10 @@ class ShuffledEpochs:
         return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Go on exactly where :meth:`run_state` was taken."""
-        self._start(state["seed"], state["epoch"], state["cursor"])
+        """Go on exactly where :meth:`run_state` was taken.
+
+        Raises:
+            CheckpointError: it is no place in this task.
+        """
+        seed, epoch = field(state, "seed", int), field(state, "epoch", NonNegativeInt)
+        self._start(seed, epoch, field(state, "cursor", NonNegativeInt, below=len(self.task) + 1))

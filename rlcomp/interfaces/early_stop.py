@@ -12,6 +12,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.errors import nearest
+from rlcomp.io.fields import field, names
 from rlcomp.metrics import end_phase, keep_best, measured, record
 
 
@@ -117,6 +118,22 @@ class EarlyStop(Component):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore it; what was the best by another measure is compared with nothing."""
-        if (state["metric"], state["better"]) == (self.metric, self.better):
-            self.state = dict(state["state"])
-        self.known = {*state["known"]}
+        names(state, ("metric", "better", "state", "known"))
+        known, seen = field(state, "known", list[str]), field(state, "state", dict)
+        measure = (field(state, "metric", str), field(state, "better", str))
+        if measure == (self.metric, self.better):
+            if "best" in seen:
+                field(seen, "best", float)
+            self.check_seen(seen)
+            self.state = dict(seen)
+        self.known = {*known}
+
+    def check_seen(self, seen: dict[str, Any]) -> None:
+        """Check what was seen, beside the best value, once it comes out of a checkpoint.
+
+        Args:
+            seen: the ``state`` of a run that was saved.
+
+        Raises:
+            CheckpointError: it is not what :meth:`verdict` keeps there.
+        """

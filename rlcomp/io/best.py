@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import CheckpointError
-from rlcomp.io.checkpoint import Checkpoint, open_checkpoint, step_name
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.place import step_name
+from rlcomp.io.saved import checkpoints_in, open_checkpoint
 
 BEST = "best"
 Record = Mapping[str, Any]
@@ -35,7 +37,7 @@ def save_best(
     """
     home = checkpoint.directory / BEST
     checkpoint.write(home, nodes, place)
-    _delete(home, {step_name(record) for record in records})
+    _delete(checkpoint, {step_name(record) for record in records})
 
 
 def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path | None) -> None:
@@ -57,9 +59,9 @@ def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path 
         for record in records:
             found = (path for path in _places(home, source, record) if _holds(path, record))
             if (path := next(found, None)) is not None:
-                _copy(path, home / step_name(record))
+                _copy(checkpoint, path, home / step_name(record))
                 kept.add(step_name(record))
-        _delete(home, kept)
+        _delete(checkpoint, kept)
     except OSError as error:
         raise CheckpointError(f"{home} cannot be written ({error}): is it writable?") from error
 
@@ -91,17 +93,17 @@ def _holds(path: Path, record: Record) -> bool:
     return isinstance(best, dict) and record in best.values()
 
 
-def _copy(path: Path, to: Path) -> None:
+def _copy(checkpoint: Checkpoint, path: Path, to: Path) -> None:
     if path == to:
         return
     draft = to.parent / f".tmp-{to.name}-{os.getpid()}"
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(path, draft)
-    shutil.rmtree(to, ignore_errors=True)
-    os.rename(draft, to)
+    checkpoint.put(draft, to)
 
 
-def _delete(home: Path, kept: set[str]) -> None:
-    for path in [*home.glob("step-*"), *home.glob(".tmp-step-*")]:
-        if path.name not in kept:
-            shutil.rmtree(path)
+def _delete(checkpoint: Checkpoint, kept: set[str]) -> None:
+    home = checkpoint.directory / BEST
+    checkpoint.delete(path for path in checkpoints_in(home) if path.name not in kept)
+    for stale in home.glob(".tmp-step-*"):
+        shutil.rmtree(stale)

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from rlcomp.errors import DataError
 
@@ -62,13 +62,29 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def last_line(file: Path, size: int) -> dict[str, Any] | None:
+    """The object in the line that ends at byte ``size`` > 0; None: no such line ends there."""
+    with file.open("rb") as opened:
+        for length in (1 << 16, 1 << 24, size):  # most lines are short
+            opened.seek(max(size - length, 0))
+            block = opened.read(min(length, size))
+            _, newline, line = block[:-1].rpartition(b"\n")
+            if newline:
+                break
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and block.endswith(b"\n") else None
+
+
 def is_number(value: object) -> bool:
     """Whether a value of a file is a number that a float can hold, and finite."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 
 
-def is_count(value: object) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
     """Whether a value of a file counts something, from 1."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rlcomp.errors import CheckpointError
+from rlcomp.io.random_state import (
+    check_generator,
+    check_random_state,
+    random_state,
+    set_random_state,
+)
 from rlcomp.io.tree import join_tree, split_tree
 
 
@@ -107,7 +112,7 @@ def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, A
     for prefix, part in stateful.items():
         state[prefix], found = split_tree(part.run_state(), f"state/{prefix}")
         tensors |= found
-    tree, found = split_tree(_random_state(), "state/random")
+    tree, found = split_tree(random_state(), "state/random")
     return tensors | found, {"nodes": state, "random": tree, "passing": _passing(stateful)}
 
 
@@ -127,7 +132,9 @@ def restore(
     state: dict[str, Any],
     redraw: bool,
 ) -> None:
-    """Restore into the nodes the state that :func:`collect` returned.
+    """Restore into the nodes the state that :func:`collect` returned: all of it, or nothing.
+
+    States are loaded first, since only they can fail; tensors and generators were checked.
 
     Args:
         where: the checkpoint, for the messages.
@@ -137,14 +144,14 @@ def restore(
         redraw: leave what draws random numbers as it is here.
 
     Raises:
-        CheckpointError: the nodes, or shapes or dtypes of their tensors, are others. What may be
-            missing is the count of a policy's updates, which 0.1 did not save, and the state of
-            parts that may begin anew (``begins_anew``).
+        CheckpointError: the nodes, or shapes or dtypes of their tensors, are others, or a state is
+            none. What may be missing is the count of a policy's updates, which 0.1 did not save,
+            and the state of parts that may begin anew (``begins_anew``).
     """
-    here, drawn, stateful = owned(nodes), generators(nodes), _stateful(nodes)
+    drawn, stateful = generators(nodes), _stateful(nodes)
     passing = {*state.get("passing", ()), *_passing(stateful)}
     saved = {key for key in tensors if not key.startswith("state/")}
-    here = {key: tensor for key, tensor in here.items() if key in saved or not _since_0_2(key)}
+    here = {k: v for k, v in owned(nodes).items() if k in saved or not _since_0_2(k)}
     differing = sorted((here.keys() | drawn.keys()) ^ saved) + sorted(
         (stateful.keys() ^ state["nodes"].keys()) - passing
     )
@@ -153,23 +160,76 @@ def restore(
             f"{where} is of another run: it and the config differ in '{differing[0]}'; resume with "
             "the config it was written with, or choose another directory"
         )
+    check_tensors(where, here, tensors)
+    with _told_of(where):
+        for key, generator in drawn.items():
+            check_generator(key, generator, tensors[key])
+        left = dict(tensors)  # what the trees hold is taken out
+        random = check_random_state(join_tree(state["random"], left))
+        states = {key: join_tree(code, left) for key, code in state["nodes"].items()}
+    _load_states(where, {k: (part, states[k]) for k, part in stateful.items() if k in states})
+    copy_tensors(here, tensors)
+    if not redraw:
+        for key, generator in drawn.items():
+            generator.set_state(tensors[key])
+        set_random_state(random)
+
+
+def check_tensors(where: Path, here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Check that every tensor of a run has been saved, with its shape and dtype.
+
+    Raises:
+        CheckpointError: one is missing or another; names it. Only the count of a policy's updates,
+            which 0.1 did not save, may be missing.
+    """
+    for key, tensor in here.items():
+        there = tensors.get(key)
+        if there is None and _since_0_2(key):
+            continue
+        if there is None or (tensor.shape, tensor.dtype) != (there.shape, there.dtype):
+            was = "not" if there is None else f"{list(there.shape)} {there.dtype}"
+            raise CheckpointError(
+                f"{where} is of another run: '{key}' is {was} there, {list(tensor.shape)} "
+                f"{tensor.dtype} here; resume with the config it was written with, or choose "
+                "another directory"
+            )
+
+
+def copy_tensors(here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Copy saved tensors, once they are checked, into those of the same names."""
     with torch.no_grad():
         for key, tensor in here.items():
-            there = tensors[key]
-            if (tensor.shape, tensor.dtype) != (there.shape, there.dtype):
-                raise CheckpointError(
-                    f"{where} is of another run: '{key}' is {list(there.shape)} {there.dtype} "
-                    f"there, {list(tensor.shape)} {tensor.dtype} here; resume with the config it "
-                    "was written with, or choose another directory"
-                )
-            tensor.copy_(tensors[key])
-    for key, generator in drawn.items() if not redraw else ():
-        generator.set_state(tensors[key])
-    for prefix, part in stateful.items():
-        if prefix in state["nodes"]:
-            part.load_run_state(join_tree(state["nodes"][prefix], tensors))
-    if not redraw:
-        _set_random_state(join_tree(state["random"], tensors))
+            if key in tensors:
+                tensor.copy_(tensors[key])
+
+
+def _load_states(where: Path, states: Mapping[str, tuple[HasRunState, dict[str, Any]]]) -> None:
+    """Load the state of every part; those of before come back where one of them is refused."""
+    before: list[tuple[HasRunState, dict[str, Any]]] = []
+    for key, (part, state) in states.items():
+        code, tensors = split_tree(part.run_state(), key)  # a copy
+        before.append((part, join_tree(code, tensors)))
+        try:
+            with _told_of(where, f"the state of '{key}': "):
+                part.load_run_state(state)
+        except CheckpointError:
+            for loaded, old in before:
+                loaded.load_run_state(old)
+            raise
+
+
+@contextmanager
+def _told_of(where: Path, what: str = "") -> Iterator[None]:
+    """Context in which whatever a saved value leads to is the checkpoint's fault.
+
+    A state is a stranger's, and what a part does with one that it never wrote is anything.
+    """
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(f"{where}: {what}{error}") from error
+    except Exception as error:
+        raise CheckpointError(f"{where}: {what}{type(error).__name__}: {error}") from error
 
 
 def _since_0_2(key: str) -> bool:
@@ -178,22 +238,3 @@ def _since_0_2(key: str) -> bool:
     It stays as it was built, 0: what is compared are the versions of rollouts made from here on.
     """
     return key.replace(":", ".").endswith(".updates")
-
-
-def _random_state() -> dict[str, Any]:
-    name, keys, *rest = np.random.get_state()
-    return {
-        "torch": torch.get_rng_state(),
-        "cuda": list(torch.cuda.get_rng_state_all()) if torch.cuda.is_available() else [],
-        "python": random.getstate(),
-        "numpy": [name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
-    }
-
-
-def _set_random_state(state: dict[str, Any]) -> None:
-    torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
-    random.setstate(state["python"])
-    name, keys, *rest = state["numpy"]
-    np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))

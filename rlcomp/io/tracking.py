@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from rlcomp.errors import require
 from rlcomp.io.json_lines import finite, json_line
+from rlcomp.io.record import ENDED, METRICS, SAMPLES, cut
+from rlcomp.io.sync import sync
 
 Sample = Mapping[str, object]
-# Phases that were ended early, in a run's directory.
-ENDED = "ended.jsonl"
 
 
 class Tracker(Protocol):
@@ -68,8 +68,8 @@ class JsonLines:
     name = "json_lines"
 
     def __init__(self, *, directory: str) -> None:
-        self.metrics = Path(directory) / "metrics.jsonl"
-        self.samples = Path(directory) / "samples.jsonl"
+        self.metrics = Path(directory) / METRICS
+        self.samples = Path(directory) / SAMPLES
         self.ended = Path(directory) / ENDED
         self.rows: list[Mapping[str, Any]] = []
         self.resumed = False
@@ -111,23 +111,26 @@ class JsonLines:
             self.ended.unlink(missing_ok=True)
 
     def place(self) -> dict[str, Any]:
-        """The files' lengths, and the phases that were ended early.
+        """The files' lengths, once they are on disk, and the phases that were ended early.
 
-        Whoever goes on in another directory needs these: the steps that they have spared are not
-        missing there either.
+        A checkpoint that tells of a line is never there without it. Whoever goes on in another
+        directory needs the phases: the steps that they have spared are not missing there either.
         """
+        for path in (self.metrics, self.samples, self.metrics.parent):
+            sync(path)
         sizes = {"metrics": self.metrics.stat().st_size, "samples": self.samples.stat().st_size}
         return {**sizes, "ended": [*self.rows]}
 
     def rewind(self, place: dict[str, Any]) -> None:
-        """Cut the files back to the checkpoint."""
+        """Cut the files back to the checkpoint.
+
+        Raises:
+            CheckpointError: a file is shorter than the checkpoint tells, or another run's.
+        """
         self.resumed = True
         self.rows = [*place.get("ended", [])]
-        sizes = {self.metrics: place["metrics"], self.samples: place["samples"]}
-        for file, size in sizes.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("ab") as handle:  # in another directory there is nothing to cut
-                handle.truncate(min(size, handle.tell()))
+        for file, size in ((self.metrics, place["metrics"]), (self.samples, place["samples"])):
+            cut(file, size)
 
     def finish(self) -> None:
         """Every line is on disk already."""

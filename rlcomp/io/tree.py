@@ -42,14 +42,48 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
     return encode(tree, path), tensors
 
 
-def join_tree(code: Any, tensors: dict[str, Tensor]) -> Any:  # noqa: ANN401
-    """The inverse of :func:`split_tree`."""
-    if not isinstance(code, dict):
+def join_tree(code: object, tensors: dict[str, Any]) -> Any:  # noqa: ANN401
+    """The inverse of :func:`split_tree`.
+
+    Args:
+        code: the JSON.
+        tensors: by name; those that the tree holds are taken out, so that none is in two places.
+
+    Raises:
+        CheckpointError: the JSON is not what :func:`split_tree` returns, or a tensor is not there.
+
+    Examples:
+        >>> join_tree({"dict": [["steps", {"tuple": [1, 2]}]]}, {})
+        {'steps': (1, 2)}
+    """
+    if code is None or isinstance(code, (bool, int, float, str)):
         return code
+    if not isinstance(code, dict) or len(code) != 1:
+        raise CheckpointError(f"{code!r:.60} is neither a plain value nor one of our marks")
     ((kind, body),) = code.items()
     if kind == "tensor":
-        return tensors[body]
+        if not isinstance(body, str) or body not in tensors:
+            raise CheckpointError(f"the tensor {body!r:.60} is not there, or in two places")
+        return tensors.pop(body)
+    if kind not in ("dict", "list", "tuple") or not isinstance(body, list):
+        raise CheckpointError(f"{code!r:.60} is no dict, list, tuple or tensor")
     if kind == "dict":
-        return {join_tree(key, tensors): join_tree(value, tensors) for key, value in body}
+        return _join_dict(body, tensors)
     items = [join_tree(item, tensors) for item in body]
     return tuple(items) if kind == "tuple" else items
+
+
+def _join_dict(body: list[object], tensors: dict[str, Any]) -> dict[Any, Any]:
+    made: dict[Any, Any] = {}
+    for pair in body:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise CheckpointError(f"{pair!r:.60} is no pair of a key and a value")
+        key = join_tree(pair[0], {})  # no tensor is a key
+        try:
+            twice = key in made
+        except TypeError:
+            raise CheckpointError(f"{key!r:.60} cannot be a key") from None
+        if twice:
+            raise CheckpointError(f"the key {key!r:.60} is there twice")
+        made[key] = join_tree(pair[1], tensors)
+    return made

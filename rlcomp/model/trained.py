@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from omegaconf import DictConfig
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import CheckpointError
-from rlcomp.io.checkpoint import open_checkpoint
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.saved_config import saved_config
-from rlcomp.io.state import owned
+from rlcomp.io.state import check_tensors, copy_tensors, owned
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
@@ -50,10 +49,9 @@ def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, Dict
     policy = builder.build(wanted)
     if not isinstance(policy, LanguageModel):
         raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
-    tensors = saved.tensors()
-    with torch.no_grad():
-        for name, tensor in owned(builder.built).items():
-            tensor.copy_(tensors[name])
+    tensors, here = saved.tensors(), owned(builder.built)
+    check_tensors(saved.path, here, tensors)
+    copy_tensors(here, tensors)
     return policy, config
 
 

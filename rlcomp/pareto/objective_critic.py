@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import CheckpointError
+from rlcomp.io.fields import field
 from rlcomp.keys import Key, OwnKey
 from rlcomp.model.critic import Critic
 from rlcomp.model.value_head import ValueHead
@@ -53,9 +54,10 @@ class ObjectiveCritic(Critic):
 
     def load_run_state(self, state: dict[str, list[str]]) -> None:
         """Refuse heads of other objectives."""
-        if tuple(state["objectives"]) != self.names:
+        there = field(state, "objectives", list[str])
+        if tuple(there) != self.names:
             raise CheckpointError(
-                f"the critic's value heads are of {', '.join(state['objectives'])} in the "
+                f"the critic's value heads are of {', '.join(there)} in the "
                 f"checkpoint, of {', '.join(self.names)} here: give the objectives in the "
                 "checkpoint's order, or choose another directory"
             )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
+from rlcomp.io.fields import field
+
 
 class RunningMeans(nn.Module):
     """Named exponential moving averages (EMA), initialised with the first value.
@@ -42,4 +44,4 @@ class RunningMeans(nn.Module):
 
     def load_run_state(self, state: dict[str, float]) -> None:
         """Go on from such a state."""
-        self.values = dict(state)
+        self.values = {name: field(state, name, float) for name in state}

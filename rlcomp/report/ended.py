@@ -9,7 +9,7 @@ from typing import Any
 
 from rlcomp.errors import DataError
 from rlcomp.io.json_lines import is_count, is_number, read_lines
-from rlcomp.io.tracking import ENDED
+from rlcomp.io.record import ENDED
 
 _Fields = Mapping[str, Callable[[object], bool]]
 

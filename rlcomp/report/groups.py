@@ -9,7 +9,7 @@ from rlcomp.errors import ConfigError, nearest
 from rlcomp.report.runs import Run
 
 # What changes no number, and the seed.
-_IGNORED = ("seed", "directory", "tracker")
+_IGNORED = ("seed", "directory", "tracker", "overwrite")
 _ABSENT = "-"
 
 

@@ -15,6 +15,7 @@ from rlcomp.errors import DataError, nearest
 from rlcomp.io.attempt import attempt_in
 from rlcomp.io.json_lines import read_metrics
 from rlcomp.io.outcome import FAILURE, failure, running
+from rlcomp.io.record import OVERWRITTEN
 from rlcomp.report.ended import ended_phases
 from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
 from rlcomp.wiring.compare import flat
@@ -22,7 +23,7 @@ from rlcomp.wiring.compare import flat
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
 # A folder is a run if it holds one of these.
 _MARKS = ("metrics.jsonl", ".hydra", FAILURE)
-_INSIDE = {"checkpoints", "wandb", "tensorboard", ".hydra"}
+_INSIDE = {"checkpoints", "wandb", "tensorboard", ".hydra", OVERWRITTEN}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,18 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from rlcomp.errors import CheckpointError, ConfigError, Interrupted
+from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.io.attempt import accept
-from rlcomp.io.checkpoint import Checkpoint, Saved, open_checkpoint
+from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.display import Display
 from rlcomp.io.lock import locked
-from rlcomp.io.saved_config import saved_config
+from rlcomp.io.record import set_aside
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
+from rlcomp.run.resume import saved_run
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compare import changed
 from rlcomp.wiring.plan import PhasePlan, Plan
-from rlcomp.wiring.renamed import of_version_0_1
 
 
 def launch(config: DictConfig, plan: Plan) -> None:
@@ -51,6 +51,10 @@ def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
     nodes = builder.all()
     place_on(where, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
+    if config.get("overwrite", False):
+        home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
+        if (old := set_aside(directory, home)) is not None:
+            warnings.warn(f"overwrite is true: what was in {directory} is in {old}", stacklevel=2)
     accept(config, directory)
     try:
         run_phases(
@@ -62,6 +66,8 @@ def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
             saved=saved,
         )
     except Interrupted as error:
+        if checkpoint is None:
+            raise
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
 
 
@@ -95,83 +101,6 @@ def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
     return Phase(plan.steps, builder.value(plan.stages), every, later)
 
 
-def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
-    """What to continue from, by ``resume``: auto (the newest, if any), must, never, or a path.
-
-    Raises:
-        CheckpointError: there is nothing to continue from, but there must be; or there is something
-            that is not meant.
-    """
-    resume = str(config.resume)
-    if resume not in ("auto", "must", "never"):
-        return elsewhere(Path(resume), Path(config.directory))
-    found = checkpoint.newest() if checkpoint is not None else None
-    if found is None and resume == "must":
-        where = checkpoint.directory if checkpoint is not None else "a run without checkpoints"
-        raise CheckpointError(
-            f"resume is must, but there is no whole checkpoint in {where}: name the run to "
-            "continue with directory=..., or start one with resume=auto"
-        )
-    if found is not None and resume == "never":
-        raise CheckpointError(
-            f"resume is never, but {found.path} is there: choose another directory, or resume=auto"
-        )
-    if found is not None:
-        same_config(found, config)
-    return found
-
-
-def elsewhere(path: Path, directory: Path) -> Saved:
-    """The checkpoint at a path; refuses to write into another run's directory.
-
-    Raises:
-        CheckpointError: there is none, or ``directory`` belongs to another run.
-    """
-    try:
-        saved = open_checkpoint(path)
-    except CheckpointError as error:
-        raise CheckpointError(f"resume is {path}: {error}") from error
-    record = directory / "metrics.jsonl"
-    own = directory.resolve() in saved.path.resolve().parents
-    if not own and record.is_file() and record.stat().st_size:
-        raise CheckpointError(
-            f"resume is {path}, but {directory} holds the record of another run: choose another "
-            "directory"
-        )
-    return saved
-
-
-# What may change between a run and its continuation without changing its numbers.
-FREE = ("directory", "resume", "device", "tracker", "trust")
-
-
-def _free(path: str) -> bool:
-    # trust: that of a soup or a tokenizer as well.
-    return path.split(".")[0] in FREE or path.endswith(".trust")
-
-
-def same_config(saved: Saved, config: DictConfig) -> None:
-    """Refuse to resume under a changed config unless allowed.
-
-    Raises:
-        CheckpointError: names every value that changed.
-    """
-    file = saved.path / "config.yaml"
-    if not file.is_file():
-        return
-    old = saved_config(file, trust=True)  # compared, not built
-    renamed = of_version_0_1(old)
-    if renamed is not None:
-        raise CheckpointError(f"{saved.path}: {renamed}; choose another directory")
-    paths = {p: v for p, v in changed(old, config).items() if not _free(p)}
-    if paths:
-        told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())
-        raise CheckpointError(
-            f"{saved.path} is of another config ({told}): choose another directory, or continue it "
-            f"on purpose with resume={saved.path}"
-        )
-
-
 def trackers(nodes: dict[str, object], config: DictConfig, directory: Path) -> list[Tracker]:
     """JSON lines and the display always, and the chosen tracker."""
     found: list[Tracker] = [JsonLines(directory=str(directory)), Display(seed=int(config.seed))]
@@ -187,6 +116,6 @@ def resume_command(directory: Path) -> str:
     """The command line that continues this run, or the sweep it belongs to."""
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         directory = directory.parent
-    own = ("directory=", "resume=")
+    own = ("directory=", "resume=", "overwrite=")
     given = [text for text in sys.argv[1:] if not text.lstrip("+").startswith(own)]
     return " ".join(["rlcomp", *map(shlex.quote, given), f"directory={directory}", "resume=auto"])

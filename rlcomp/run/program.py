@@ -15,12 +15,14 @@ from torch import nn
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, Interrupted, add_note, exit_refused
 from rlcomp.io.best import best_checkpoint, retain_best, save_best
-from rlcomp.io.checkpoint import Checkpoint, Saved
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.saved import Saved
 from rlcomp.io.state import unsaved_state
 from rlcomp.io.tracking import Tracker
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
+from rlcomp.run.resume import restored
 from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import empty_batch
 from rlcomp.seed import named_seed
@@ -77,7 +79,7 @@ class Program:
         """
         self._seed()
         if saved is not None:
-            self._resume(saved)
+            saved = self._resume(saved)
         if self.checkpoint is not None:
             retain_best(self.checkpoint, self.best.values(), saved.path if saved else None)
         for tracker in self.trackers:
@@ -98,13 +100,18 @@ class Program:
         random.seed(start)
         np.random.seed(start % 2**32)
 
-    def _resume(self, saved: Saved) -> None:
-        place = saved.restore(self.nodes, self.seed)
+    def _resume(self, saved: Saved) -> Saved:
+        """Restore the newest checkpoint that can be, and return it."""
+        steps = {name: phase.steps for name, phase in self.phases.items()}
+        saved, place, passed = restored(saved, self.nodes, self.seed, steps)
+        if self.checkpoint is not None:
+            self.checkpoint.readable |= dict.fromkeys(passed, False)
         self.phase, self.step, self.total = place["phase"], place["step"], place["total"]
         self.best = place.get("best", {})
         for tracker in self.trackers:
             if tracker.name in place["trackers"]:
                 tracker.rewind(place["trackers"][tracker.name])
+        return saved
 
     def _run_phase(self, name: str, phase: Phase) -> None:
         index = self.phase

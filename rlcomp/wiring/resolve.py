@@ -45,6 +45,7 @@ SETTINGS = {
     "directory": NonEmptyText,
     "resume": NonEmptyText,
     "trust": bool,
+    "overwrite": bool,
 }
 
 

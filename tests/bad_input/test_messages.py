@@ -315,6 +315,10 @@ TABLE = {
         ["recipe=control_ppo"], "environment", "'gymnasium'", "pip install 'rlcomp[envs]'"
     ),
     # Going on.
+    "overwrite that is no truth": Bad(["overwrite=maybe"], "overwrite", "'maybe'", "true or false"),
+    "overwrite of what must go on": Bad(
+        ["overwrite=true", "resume=must"], "overwrite is true", "must", "leave one of them out"
+    ),
     "nothing to go on from": Bad(
         ["resume=must"], "resume is must", "checkpoints", "or start one with resume=auto"
     ),

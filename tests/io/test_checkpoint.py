@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from torch import nn
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io import checkpoint as io
-from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.saved import checkpoints_in, open_checkpoint
 from rlcomp.io.state import collect, generators, owned
 from rlcomp.seed import new_generator
 
@@ -229,7 +231,7 @@ def damage(file, how):
 @pytest.mark.parametrize("how", ["missing", "empty", "cut short", "one bit"])
 @pytest.mark.parametrize("file", FILES)
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, file, how):
-    checkpoint = saver(tmp_path, config="seed: 0\n" * 20)
+    checkpoint = saver(tmp_path, config="".join(f"a{n}: 0\n" for n in range(20)))
     checkpoint.save({"part": Part()}, place(1))
     newest = checkpoint.save({"part": Part()}, place(2))
     damage(newest / file, how)
@@ -366,7 +368,7 @@ def test_a_tensor_of_another_dtype_is_refused(tmp_path):
         open_checkpoint(path).restore({"layer": nn.Linear(1, 1).double()})
 
 
-@pytest.mark.parametrize("where", ["save_file", "_seal", "_sync", "_digest"])
+@pytest.mark.parametrize("where", ["save_file", "write_manifest", "sync"])
 def test_a_run_that_dies_while_saving_leaves_the_older_checkpoint_only(
     tmp_path, monkeypatch, where
 ):
@@ -422,3 +424,87 @@ def test_a_checkpoint_can_be_moved(tmp_path):
     shutil.move(saver(tmp_path / "a").save({"part": part}, place(1)), tmp_path / "b")
 
     assert torch.equal(open_checkpoint(tmp_path / "b").tensors()["part:weight"], part.weight)
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "checkpoint" / "step-00000002"
+
+
+def test_a_checkpoint_of_the_first_format_is_read():
+    # Written by the version of 2026-11-22 with the nodes below; the draws are those that followed.
+    part, plain = Part(), Plain()
+    plain.seen = []
+
+    found = open_checkpoint(GOLDEN).restore({"part": part, "plain": plain})
+
+    lines = {"metrics": 70, "samples": 0, "ended": []}
+    assert found == {
+        **place(2),
+        "step": 2,
+        "seed": 5,
+        "best": {},
+        "trackers": {"json_lines": lines},
+    }
+    assert (part.weight.tolist(), part.buffer.tolist(), part.count) == ([1.5, -2.0], [0.25, 8.0], 7)
+    assert plain.seen == [1.5, (2, None)]
+    draws = [0.004263520240783691, 0.10556936264038086, 0.2858424782752991]
+    assert torch.rand(3, generator=part.generator).tolist() == draws
+    assert torch.rand(2).tolist() == [0.9201034307479858, 0.1166452169418335]
+    assert (random.random(), np.random.rand()) == (0.6229016948897019, 0.22199317108973948)
+
+
+def test_a_state_too_large_to_be_read_back_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(io, "LARGEST", 100)
+
+    with pytest.raises(CheckpointError, match="would not be read back: save large states as tens"):
+        saver(tmp_path).save({"plain": Plain()}, place(1))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_too_large_for_ours_is_not_read(tmp_path, monkeypatch):
+    path = saver(tmp_path).save({}, place(1))
+    monkeypatch.setattr("rlcomp.io.strict_json.LARGEST", 100)
+
+    with pytest.raises(CheckpointError, match="it is larger than 100 bytes"):
+        open_checkpoint(path)
+
+
+def test_checkpoints_are_ordered_by_number_and_nothing_else_is_one(tmp_path):
+    for name in ("step-00000003", "step-100000000", "step-99999999", "step-3", "step-00000007.bak"):
+        (tmp_path / name).mkdir()
+
+    names = [path.name for path in checkpoints_in(tmp_path)]
+
+    assert names == ["step-100000000", "step-99999999", "step-00000003"]
+
+
+def test_the_newest_knows_all_that_are_older(tmp_path):
+    checkpoint = saver(tmp_path)
+    for total in (1, 2, 3):
+        checkpoint.save({}, place(total))
+
+    newest = checkpoint.newest()
+
+    names = [path.name for path in (newest.path, *newest.older)]
+    assert names == ["step-00000003", "step-00000002", "step-00000001"]
+
+
+def test_a_checkpoint_may_be_named_by_a_link(tmp_path):
+    path = saver(tmp_path / "a").save({}, place(1))
+    (tmp_path / "step-00000001").symlink_to(path)
+
+    assert open_checkpoint(tmp_path / "step-00000001").path == path
+
+
+def test_a_place_that_would_not_be_read_back_is_not_written(tmp_path):
+    with pytest.raises(CheckpointError, match="'phase' is missing"):
+        saver(tmp_path).save({}, {"total": 1})
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("run", [None, "a1b2c3d4", "my-run_1"])
+def test_the_id_of_a_run_elsewhere_is_part_of_the_place(tmp_path, run):
+    where = {**place(1), "trackers": {"wandb": {"id": run}, "mine": {"rows": 6}}}
+
+    assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError, ShapeError
-from rlcomp.io.checkpoint import open_checkpoint
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.model.adapters import has_adapters, lora
 from rlcomp.model.build import load_causal_lm
 from rlcomp.model.merge import average, merge_adapters, mixed, soup

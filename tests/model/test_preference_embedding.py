@@ -212,7 +212,7 @@ def test_a_checkpoint_holds_the_map(tmp_path):
     saved, fresh = make_policy(), make_policy()
     with torch.no_grad():
         table(saved).preference_map += 1.0
-    place = {"total": 1}
+    place = {"phase": 0, "step": 1, "total": 1, "trackers": {}}
     Checkpoint(directory=str(tmp_path), keep=1).save({"policy": saved}, place)
 
     Checkpoint(directory=str(tmp_path), keep=1).newest().restore({"policy": fresh})

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.errors import RlcompError
-from rlcomp.io.checkpoint import open_checkpoint
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

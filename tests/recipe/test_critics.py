@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.errors import ConfigErrors
-from rlcomp.io.checkpoint import open_checkpoint
+from rlcomp.io.saved import open_checkpoint
 
 TINY = [
     "recipe=grpo",

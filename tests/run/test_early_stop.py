@@ -12,7 +12,8 @@ from components.early_stop.plateau import Plateau
 from rlcomp.cli.report import report
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, ConfigErrors
-from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.tracking import JsonLines
 from rlcomp.metrics import end_phase, keep_best, record
 from rlcomp.report.ended import ended_phases, ended_words
@@ -274,6 +275,7 @@ def test_a_run_that_goes_on_elsewhere_takes_the_best_and_the_ends_along(tmp_path
 def test_a_best_of_the_same_step_in_another_run_is_not_this_ones(tmp_path):
     scripted(tmp_path / "a", [0.5])
     scripted(tmp_path / "b", [0.9])
+    (tmp_path / "b" / "metrics.jsonl").unlink()  # a record is not continued by another run
 
     scripted(tmp_path / "b", [], resume=tmp_path / "a" / "checkpoints" / "step-00000002")
 
@@ -291,6 +293,19 @@ def test_a_damaged_best_is_not_taken_along(tmp_path):
     scripted(tmp_path / "b", [], resume=start)
 
     assert not (tmp_path / "b" / "checkpoints" / "best").exists()
+
+
+def test_a_damaged_best_makes_way_and_is_kept(tmp_path):
+    scripted(tmp_path, [0.5])
+    checkpoints = tmp_path / "checkpoints"
+    (checkpoints / "best" / "step-00000001" / "state.json").write_text("{}")
+
+    scripted(tmp_path, [], resume=checkpoints / "step-00000002")
+
+    names = sorted(path.name for path in (checkpoints / "best").iterdir())
+    assert names == ["step-00000001", "unreadable-step-00000001"]
+    best = open_checkpoint(checkpoints / "best" / "step-00000001")
+    assert best.place()["best"]["one"]["value"] == 0.5
 
 
 def test_a_run_without_checkpoints_says_its_best_and_no_place(tmp_path):

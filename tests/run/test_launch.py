@@ -78,7 +78,14 @@ def test_a_directory_that_cannot_be_written_is_told(rlcomp, capsys):
 
 
 def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(monkeypatch):
-    words = ["recipe=grpo", "+mine='a b'", "directory=old", "seed=3", "+resume=never"]
+    words = [
+        "recipe=grpo",
+        "+mine='a b'",
+        "directory=old",
+        "seed=3",
+        "+resume=never",
+        "overwrite=true",
+    ]
     monkeypatch.setattr("sys.argv", ["rlcomp", *words])
 
     assert shlex.split(resume_command(Path("new"))) == [

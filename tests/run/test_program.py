@@ -376,7 +376,7 @@ def test_a_phase_that_a_resumed_run_reaches_begins(tmp_path):
     play(tmp_path, phases, nodes, checkpoint)
 
     phases, nodes, checkpoint = scene(tmp_path, every=3)
-    from rlcomp.io.checkpoint import open_checkpoint
+    from rlcomp.io.saved import open_checkpoint
 
     play(
         tmp_path, phases, nodes, checkpoint, open_checkpoint(tmp_path / "checkpoints/step-00000003")

@@ -3,8 +3,11 @@
 import shutil
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from rlcomp.errors import CheckpointError
+from rlcomp.io.manifest import write_manifest
 
 TINY = [
     "kl=none",
@@ -25,6 +28,24 @@ def whole(play, tmp_path_factory):
 @pytest.mark.parametrize("step", [1, 3, 6])
 def test_a_run_continued_after_any_step_is_bit_identical(bits, continued, tmp_path, whole, step):
     again = continued(whole, tmp_path / "run", step, *TINY)
+
+    assert bits(again) == bits(whole)
+
+
+def test_a_learners_state_that_is_none_is_passed_over(bits, play, tmp_path, whole):
+    shutil.copytree(whole, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000007")
+    newest = tmp_path / "run" / "checkpoints" / "step-00000006"
+    tensors = load_file(newest / "tensors.safetensors")
+    tensors["state/learner:.optimizer.state.0.step"] = torch.tensor(float("nan"))
+    save_file(tensors, newest / "tensors.safetensors")
+    (newest / "manifest.json").unlink()
+    write_manifest(newest)
+
+    with pytest.warns(
+        UserWarning, match=r"passed over: .*step-00000006: .*'learner:': 'step' is nan"
+    ):
+        again = play(tmp_path / "run", *TINY)
 
     assert bits(again) == bits(whole)
 

@@ -4,9 +4,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.errors import CheckpointError, ConfigErrors
-from rlcomp.io.checkpoint import Saved
+from rlcomp.io.saved import Saved
 from rlcomp.model.trained import trained_policy
-from rlcomp.run.launch import same_config
+from rlcomp.run.resume import same_config
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.renamed import _TARGETS, new_target, of_version_0_1

@@ -6,7 +6,8 @@ from components.collector.delayed import DelayedCollector
 from rlcomp.batch import decode_texts, encode_texts, keep_prompt
 from rlcomp.component import Component
 from rlcomp.errors import FlowError
-from rlcomp.io.checkpoint import Checkpoint, open_checkpoint
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import recording
 from rlcomp.run.check_flow import built_flow
 from rlcomp.testing import check_component

@@ -1,0 +1,104 @@
+"""Checks the state of an optimiser that comes out of a checkpoint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+from torch.optim import LBFGS, Optimizer
+
+from rlcomp.arguments import NonNegativeInt
+from rlcomp.errors import CheckpointError
+from rlcomp.io.fields import field, names
+
+# Moments that torch's optimisers keep together: Adam and its kin, and Adamax.
+_TOGETHER = ({"step", "exp_avg", "exp_avg_sq"}, {"step", "exp_avg", "exp_inf"})
+# Adafactor's factors of a matrix: neither the matrix's shape nor one number.
+_FACTORS = ("row_var", "col_var")
+
+
+def check_moments(saved: object) -> dict[str, Any]:
+    """A saved optimiser state, once its types are checked.
+
+    Raises:
+        CheckpointError: it is not what an optimiser's ``state_dict`` gives; names the field.
+    """
+    names(saved, ("state", "param_groups"))
+    assert isinstance(saved, dict)
+    indices = [
+        index
+        for group in field(saved, "param_groups", list[dict[str, object]])
+        for index in _parameters(group)
+    ]
+    if len({*indices}) < len(indices):
+        raise CheckpointError("'params' has a parameter twice")
+    for index in field(saved, "state", dict):
+        if index not in indices:
+            raise CheckpointError(f"'state' is of parameter {index!r:.20}, which no group has")
+        for name, value in field(saved["state"], index, dict).items():
+            _check_number(name, value)
+    return saved
+
+
+def _parameters(group: Mapping[str, Any]) -> list[int]:
+    """The indices of a group's parameters, as many as it names."""
+    indices: list[int] = field(group, "params", list[NonNegativeInt])
+    if "param_names" in group and len(field(group, "param_names", list[str])) != len(indices):
+        raise CheckpointError("'param_names' and 'params' differ in length")
+    return indices
+
+
+def _check_number(name: object, value: object) -> None:
+    """A number among the moments, above all the count of steps."""
+    number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+    plain = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if plain and not math.isfinite(number):  # type: ignore[arg-type]
+        raise CheckpointError(f"'{name}' is {number}: must be finite")
+    if name == "step" and not (plain and number >= 0):  # type: ignore[operator]
+        raise CheckpointError(f"'step' is {value!r:.60}: must be a number of at least 0")
+
+
+def check_shapes(state: Mapping[int, Mapping[str, object]], optimizer: Optimizer) -> None:
+    """Check that no moment is missing or has a shape that would spread over its parameter.
+
+    What other optimisers than torch's and our own keep is not known, and not looked into.
+
+    Args:
+        state: moments by the parameters' indices.
+        optimizer: whose they are to be.
+
+    Raises:
+        CheckpointError: names the parameter's index and the moment.
+    """
+    known = type(optimizer).__module__.startswith(("torch.optim.", "rlcomp."))
+    if not known or isinstance(optimizer, LBFGS):  # which keeps all parameters as one vector
+        return
+    parameters = [(n, p) for n, g in enumerate(optimizer.param_groups) for p in g["params"]]
+    kept: dict[tuple[int, int], set[str]] = {}
+    for index, (group, parameter) in enumerate(parameters):
+        moments = state.get(index)
+        if moments:
+            neighbours = kept.setdefault((group, parameter.dim()), {*moments})
+            _check_complete(index, {*moments}, neighbours)
+            for name, value in moments.items():
+                _check_shape(index, name, value, parameter)
+
+
+def _check_complete(index: int, moments: set[str], neighbours: set[str]) -> None:
+    alone = {"exp_avg", "exp_avg_sq"} & moments and not any(s <= moments for s in _TOGETHER)
+    if alone or moments != neighbours:
+        raise CheckpointError(
+            f"parameter {index} has the moments {', '.join(sorted(moments))}: one is missing"
+        )
+
+
+def _check_shape(index: int, name: str, value: object, parameter: Tensor) -> None:
+    """Tensors have the parameter's shape; single numbers are counts and the like, not moments."""
+    shape = list(value.shape) if isinstance(value, Tensor) else []
+    single = not shape and not name.startswith("exp_")
+    if not single and name not in _FACTORS and shape != list(parameter.shape):
+        raise CheckpointError(
+            f"'{name}' of parameter {index} is {shape}: must be {list(parameter.shape)}"
+        )

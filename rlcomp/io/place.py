@@ -1,0 +1,122 @@
+"""Position of a run: phase, step in the phase, total steps, trackers' files, best steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Lt
+
+from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
+from rlcomp.errors import CheckpointError
+from rlcomp.io.fields import field, names
+
+_STEP = re.compile(r"step-(\d{8,11})")
+# More steps than the name of a checkpoint can hold.
+_Steps = Annotated[int, Lt(10**11)]
+
+
+def step_name(place: Mapping[str, Any]) -> str:
+    """The name of the checkpoint after a step, by its ``total``.
+
+    Examples:
+        >>> step_name({"total": 40})
+        'step-00000040'
+    """
+    return f"step-{place['total']:08d}"
+
+
+def step_of(name: str) -> int | None:
+    """The total steps in the name of a checkpoint; None where it is no such name."""
+    found = _STEP.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def check_place(place: object, name: str) -> dict[str, Any]:
+    """A position that was read from a checkpoint, checked.
+
+    Args:
+        place: what was read.
+        name: of the checkpoint; if it tells a step, it must be the position's.
+
+    Raises:
+        CheckpointError: a field is missing, of another type or out of range; names it.
+    """
+    names(place, ("phase", "step", "total", "trackers"), ("seed", "best"))
+    assert isinstance(place, dict)
+    for count in ("phase", "step", "total"):
+        field(place, count, NonNegativeInt)
+    field(place, "total", _Steps)
+    if place["step"] > place["total"]:
+        raise CheckpointError(f"'step' is {place['step']}, but 'total' is {place['total']}")
+    if step_of(name) not in (None, place["total"]):
+        raise CheckpointError(f"'total' is {place['total']}, but the checkpoint's name is {name}")
+    if "seed" in place:
+        field(place, "seed", NonNegativeInt)
+    for tracker in field(place, "trackers", dict):
+        _check_tracker(place["trackers"], tracker)
+    for phase in field(place, "best", dict) if "best" in place else ():
+        _check_best(place["best"], phase, place["total"])
+    return place
+
+
+def check_within(where: Path, place: Mapping[str, Any], phases: Mapping[str, int]) -> None:
+    """Check that a position lies within the phases of a run.
+
+    Args:
+        where: the checkpoint, for the message.
+        place: the position.
+        phases: steps by name.
+
+    Raises:
+        CheckpointError: it is behind the end of a phase, or of the run.
+    """
+    phase, step = place["phase"], place["step"]
+    if phase > len(phases) or (phase == len(phases) and step):
+        raise CheckpointError(
+            f"{where} is at step {step} of phase {phase + 1}, but the run has {len(phases)} "
+            "phases: name an older checkpoint (resume=PATH), or resume with its phases"
+        )
+    name, steps = [*phases.items(), ("", 0)][phase]
+    if step > steps:
+        raise CheckpointError(
+            f"{where} is at step {step} of phase '{name}', which has {steps} steps: set "
+            f"phases.{name}.steps to {step} or more, or name an older checkpoint (resume=PATH)"
+        )
+
+
+def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
+    """The files' lengths and the run's id; what others keep is their own."""
+    kept = field(trackers, tracker, dict)
+    if tracker == "json_lines":
+        names(kept, ("metrics", "samples"), ("ended",))
+        for file in ("metrics", "samples"):
+            field(kept, file, NonNegativeInt)
+        for row in field(kept, "ended", list) if "ended" in kept else ():
+            _check_ended(row)
+    if tracker == "wandb":
+        run = field(kept, "id", str | None)
+        if run is not None and not re.fullmatch(r"[\w-]{1,64}", run):
+            raise CheckpointError(f"'id' is {run!r:.60}: no id of a W&B run")
+
+
+def _check_ended(row: object) -> None:
+    """A phase that was ended early."""
+    for name in ("phase", "reason"):
+        field(row, name, NonEmptyText)
+    for name in ("total", "step", "steps"):
+        field(row, name, PositiveInt)
+    field(row, "best", dict[str, object] | None)
+
+
+def _check_best(best: dict[str, Any], phase: str, total: int) -> None:
+    """A record of the best step of a phase."""
+    record = field(best, phase, dict)
+    names(record, ("phase", "metric", "better", "value", "step", "total"))
+    for name, kind in (("metric", NonEmptyText), ("value", float), ("step", PositiveInt)):
+        field(record, name, kind)
+    field(record, "better", Literal["higher", "lower"])
+    if record["phase"] != phase or field(record, "total", PositiveInt) > total:
+        raise CheckpointError(f"the best step of '{phase}' is {record!r:.100}")

@@ -1,0 +1,111 @@
+"""Record of a run: metrics, samples and early ends, as JSON lines in its directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rlcomp.errors import CheckpointError
+from rlcomp.io.attempt import ACCEPTED
+from rlcomp.io.json_lines import is_count, last_line
+from rlcomp.io.outcome import FAILURE
+
+METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
+# Phases that were ended early.
+ENDED = "ended.jsonl"
+# Where a run that is overwritten goes, and what of it.
+OVERWRITTEN = "overwritten"
+_OF_A_RUN = (METRICS, SAMPLES, ENDED, ACCEPTED, FAILURE, "curve.png", "tensorboard", "checkpoints")
+
+
+def has_record(directory: Path) -> bool:
+    """Whether a directory holds the record of a run, if only of one step."""
+    record = directory / METRICS
+    return record.is_file() and record.stat().st_size > 0
+
+
+def check_record(directory: Path, place: Mapping[str, Any]) -> None:
+    """Check that the record in a directory reaches as far as a position of its run.
+
+    At the length that the position tells, the last line of the metrics is its step.
+
+    Args:
+        directory: of the run.
+        place: a position, checked (:func:`rlcomp.io.place.check_place`).
+
+    Raises:
+        CheckpointError: the record is shorter, or another run's; names the file.
+    """
+    lengths = place["trackers"].get("json_lines", {})
+    for name, file in (("metrics", METRICS), ("samples", SAMPLES)):
+        if lengths.get(name):
+            total = line_before(directory / file, lengths[name]).get("total")
+            steps = place["total"]
+            # A step need not have samples.
+            if not is_count(total) or total > steps or (name == "metrics" and total < steps):
+                raise CheckpointError(
+                    f"{directory / file} has step {total!r:.20} where the checkpoint has step "
+                    f"{steps}: it is the record of another run"
+                )
+
+
+def line_before(file: Path, size: int) -> dict[str, Any]:
+    """The object in the line that ends at byte ``size`` of a file.
+
+    Raises:
+        CheckpointError: the file is shorter, or no such line ends there.
+    """
+    there = file.stat().st_size if file.is_file() else 0
+    if there < size:
+        raise CheckpointError(
+            f"{file} has {there:,} bytes, the checkpoint tells of {size:,}: a part of the record "
+            "was lost"
+        )
+    row = last_line(file, size)
+    if row is None:
+        raise CheckpointError(
+            f"{file} has no line that ends at byte {size:,}, as the checkpoint tells: it was "
+            "changed, or is the record of another run"
+        )
+    return row
+
+
+def cut(file: Path, size: int) -> None:
+    """Cut a file of the record back to a checkpoint's length, once that is checked.
+
+    One that is not there is made, one that is empty stays so: the run goes on in another directory.
+
+    Raises:
+        CheckpointError: as :func:`line_before`.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    if size and file.stat().st_size:
+        line_before(file, size)
+    os.truncate(file, min(size, file.stat().st_size))
+
+
+def set_aside(directory: Path, checkpoints: Path) -> Path | None:
+    """Move what a run has left in its directory to ``overwritten/1``, or ``/2``, ....
+
+    Args:
+        directory: of the run.
+        checkpoints: of the run.
+
+    Returns:
+        Where it is now; None: there was nothing.
+    """
+    paths = dict.fromkeys([*(directory / name for name in _OF_A_RUN), checkpoints])
+    there = [path for path in paths if path.exists()]
+    if not there:
+        return None
+    folders = (directory / OVERWRITTEN / str(n) for n in count(1))
+    folder = next(path for path in folders if not path.exists())
+    folder.mkdir(parents=True)
+    for path in there:
+        shutil.move(path, folder / path.name)
+    return folder

@@ -1,0 +1,45 @@
+"""Strict JSON: a file of ours, read as if a stranger had written it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rlcomp.errors import CheckpointError
+
+# What a run keeps beside its tensors has some kilobytes.
+LARGEST = 1 << 28
+
+
+def strict_json(file: Path) -> Any:  # noqa: ANN401
+    """The value in a JSON file.
+
+    Raises:
+        CheckpointError: the file is no JSON, larger than 256 MiB or too deep, or an object has a
+            name twice.
+    """
+    try:
+        if file.stat().st_size > LARGEST:
+            raise ValueError(f"it is larger than {LARGEST:,} bytes")
+        return parse_json(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file} is not what was written: {error}") from error
+
+
+def parse_json(text: bytes) -> Any:  # noqa: ANN401
+    """The value in a JSON text.
+
+    Raises:
+        ValueError: it is none, or an object has a name twice.
+    """
+    return json.loads(text.decode("utf-8"), object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has {twice!r:.60} twice")
+    return made

@@ -1,0 +1,205 @@
+"""Resuming: which checkpoint a run goes on from, and that no record of a run is lost over it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.manifest import CONFIG
+from rlcomp.io.place import check_within
+from rlcomp.io.record import OVERWRITTEN, check_record, has_record
+from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
+from rlcomp.io.saved_config import saved_config
+from rlcomp.wiring.compare import changed
+from rlcomp.wiring.renamed import of_version_0_1
+
+_ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
+
+
+def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
+    """What to continue from, by ``resume``: auto (the newest, if any), must, never, or a path.
+
+    A run begins at zero only in a directory without a record and without checkpoints, or with
+    ``overwrite``.
+
+    Raises:
+        CheckpointError: there is nothing to continue from, but there must be; or there is something
+            that is not meant, cannot be read or does not fit the record.
+        ConfigError: ``overwrite`` would move away what is to be continued.
+    """
+    resume, directory = str(config.resume), Path(config.directory)
+    home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
+    anew = bool(config.get("overwrite", False))
+    if resume not in ("auto", "must", "never"):
+        return elsewhere(Path(resume), directory, home, anew)
+    if anew and resume == "must":
+        raise ConfigError("overwrite is true, but resume is must: leave one of them out")
+    there = [] if anew else checkpoints_in(home)
+    if not anew:
+        _check_wanted(resume, there, home, directory)
+    if not there:
+        return None
+    saved = _own(there, directory, config)
+    if checkpoint is not None:  # what was passed over is not to be deleted
+        passed = there[: there.index(saved.path)]
+        checkpoint.readable |= dict.fromkeys(passed, False)
+    return saved
+
+
+def _check_wanted(resume: str, there: list[Path], home: Path, directory: Path) -> None:
+    """Check that what is there may be continued, or that a run may begin where nothing is."""
+    if not there and resume == "must":
+        raise CheckpointError(
+            f"resume is must, but there is no checkpoint in {home}: name the run to continue with "
+            "directory=..., or start one with resume=auto"
+        )
+    if there and resume == "never":
+        raise CheckpointError(
+            f"resume is never, but {there[0]} is there: {_ANEW}, or continue it with resume=auto"
+        )
+    if not there and has_record(directory):
+        raise CheckpointError(
+            f"{directory} holds the record of a run without a checkpoint to continue from: {_ANEW}"
+        )
+
+
+def _own(there: list[Path], directory: Path, config: DictConfig) -> Saved:
+    """The newest checkpoint of a run that can be read, if it was written with this config."""
+    try:
+        saved = newest_whole(there, with_config=True)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{error}; mend what is damaged, take the rlcomp that wrote it, or {_ANEW}"
+        ) from error
+    same_config(saved, config)
+    _check_reach(saved, directory)
+    # An older one may have been written with another config: that would be another run.
+    return replace(saved, older=tuple(path for path in saved.older if _same(path, config)))
+
+
+def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> Saved:
+    """The checkpoint at a path; refuses to write into another run's directory.
+
+    Args:
+        path: of the checkpoint, or of its run.
+        directory: of this run.
+        home: where this run's checkpoints go.
+        anew: what is in the directory is moved aside.
+
+    Raises:
+        CheckpointError: there is none, or ``directory`` belongs to another run, or its record does
+            not reach as far as the checkpoint.
+        ConfigError: the checkpoint would be moved aside.
+    """
+    try:
+        saved = open_checkpoint(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"resume is {path}: {error}") from error
+    if directory.resolve() in saved.path.resolve().parents:
+        if anew:
+            raise ConfigError(f"overwrite is true, but would move {saved.path}: leave it out")
+        _check_reach(saved, directory)
+    elif not anew and (has_record(directory) or checkpoints_in(home)):
+        raise CheckpointError(
+            f"resume is {path}, but {directory} holds the record of another run: {_ANEW}"
+        )
+    # It was named: if it does not fit this run, no other is meant.
+    return replace(saved, older=())
+
+
+def _check_reach(saved: Saved, directory: Path) -> None:
+    """Refuse to go on where the record does not reach the checkpoint; name one that it reaches."""
+    try:
+        check_record(directory, saved.place())
+    except CheckpointError as error:
+        reached = next((path for path in saved.older if _reached(path, directory)), None)
+        told = f"continue from an older checkpoint, resume={reached}, " if reached else ""
+        raise CheckpointError(
+            f"{saved.path}: {error}; {told}{'or ' * bool(told)}put the record back, or {_ANEW}"
+        ) from error
+
+
+def _reached(path: Path, directory: Path) -> bool:
+    try:
+        check_record(directory, open_checkpoint(path).place())
+    except CheckpointError:
+        return False
+    return True
+
+
+def restored(
+    saved: Saved, nodes: Mapping[str, object], seed: int, phases: Mapping[str, int]
+) -> tuple[Saved, dict[str, Any], list[Path]]:
+    """Restore the newest checkpoint that can be: all of it, and nothing of those passed over.
+
+    Args:
+        saved: the newest, with the older ones to be taken in its place.
+        nodes: the run's, by name.
+        seed: of the run.
+        phases: their steps, by name.
+
+    Returns:
+        The checkpoint, the position of the run, and those that were passed over, each told by a
+        warning.
+
+    Raises:
+        CheckpointError: none can be restored.
+    """
+    passed: list[Path] = []
+    while True:
+        try:
+            check_within(saved.path, saved.place(), phases)
+            return saved, saved.restore(nodes, seed), passed
+        except CheckpointError as error:
+            if not saved.older:
+                raise
+            warnings.warn(f"passed over: {error}", stacklevel=2)
+            passed.append(saved.path)
+            saved = newest_whole(saved.older)
+
+
+# What may change between a run and its continuation without changing its numbers.
+FREE = ("directory", "resume", "overwrite", "device", "tracker", "trust")
+
+
+def _free(path: str) -> bool:
+    # trust: that of a soup or a tokenizer as well.
+    return path.split(".")[0] in FREE or path.endswith(".trust")
+
+
+def same_config(saved: Saved, config: DictConfig) -> None:
+    """Refuse to resume under a changed config unless allowed.
+
+    Raises:
+        CheckpointError: names every value that changed.
+    """
+    paths = _changes(saved.path, config)
+    if paths:
+        told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())
+        raise CheckpointError(
+            f"{saved.path} is of another config ({told}): choose another directory, or continue it "
+            f"on purpose with resume={saved.path}"
+        )
+
+
+def _same(path: Path, config: DictConfig) -> bool:
+    try:
+        return not _changes(path, config)
+    except CheckpointError:  # passed over, should its turn come
+        return False
+
+
+def _changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
+    """What changed between the config of a checkpoint and this one, by path."""
+    old = saved_config(path / CONFIG, trust=True)  # compared, not built
+    renamed = of_version_0_1(old)
+    if renamed is not None:
+        raise CheckpointError(f"{path}: {renamed}; choose another directory")
+    return {p: v for p, v in changed(old, config).items() if not _free(p)}
