@@ -13,11 +13,13 @@ from tensordict import TensorDict
 from torch import nn
 
 from rlcomp.component import Component
+from rlcomp.engine.finite import first_bad
 from rlcomp.errors import (
     CheckpointError,
     ConfigError,
     Interrupted,
     NonFiniteSteps,
+    NumericalError,
     add_note,
     exit_refused,
 )
@@ -193,6 +195,8 @@ class Program:
         except Exception as error:
             if isinstance(error, NonFiniteSteps):
                 add_note(error, self._dump(error, ledger))
+            elif isinstance(error, NumericalError) and (bad := first_bad(batch)):
+                add_note(error, f"the first bad key of the batch: {bad}")
             add_note(
                 error,
                 f"in stage '{node}' ({type(stage).__name__}), phase '{phase}', "

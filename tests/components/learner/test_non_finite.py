@@ -22,6 +22,7 @@ from components.pareto.random import Random
 from rlcomp.component import Component
 from rlcomp.errors import NonFiniteSteps, NumericalError
 from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 
 NAN, INF = float("nan"), float("inf")
@@ -262,6 +263,56 @@ def test_a_trace_names_what_each_stage_of_a_step_has_first_and_changes_nothing()
     }
     assert same(state(made), before)
     assert made.model.weight.grad is None
+
+
+class Endless(TokenLoss):
+    """Infinite whatever it reads, with a finite gradient."""
+
+    reads = ("response_mask", "log_probs")
+
+    def forward(self, batch):
+        return scalars(loss=self.weighted(batch)["log_probs"].sum() + INF)
+
+
+def of_model(key, value):
+    """Puts a value into an output of the model, at its first response token."""
+
+    def hook(model, given, output):
+        entry = output[key].clone()
+        entry[0, 1] = value
+        return output.set(key, entry)
+
+    return lambda made: made.model.register_forward_hook(hook)
+
+
+@pytest.mark.parametrize(
+    ("inject", "told"),
+    [
+        (of_model("log_probs", NAN), r"'log_probs' is nan at \[0, 1\] .* \(in its outputs\)"),
+        (of_model("log_probs", -INF), r"'log_probs' is -inf at \[0, 1\] .* \(in its outputs\)"),
+        (of_model("value", INF), r"'value' is inf at \[0, 1\] .* \(in its outputs\)"),
+        (
+            lambda made: made.losses.update({"own": Endless(reduction=TokenMean())}),
+            r"'own' is inf \(in its losses\)",
+        ),
+        (
+            lambda made: made.model.weight.register_hook(lambda gradient: gradient * NAN),
+            r"the gradient of model\.weight is not finite \(in its gradients\)",
+        ),
+    ],
+    ids=["log-probs", "log-probs of nothing", "values", "loss", "gradient"],
+)
+def test_what_comes_of_a_sound_batch_is_named_by_its_stage(inject, told):
+    value = ValueLoss(clip=None, value_coef=1.0, reduction=TokenMean())
+    made = learner({"policy": policy_loss(), "value": value}, non_finite=SkipNonFinite(limit=1))
+    inject(made)
+    made.own = dict(made.losses.items())
+    before = state(made)
+
+    with pytest.raises(NonFiniteSteps, match=rf"first bad key is {told}"):
+        made(batch())
+
+    assert same(state(made), before)
 
 
 def test_a_trace_of_a_finite_step_finds_nothing():
