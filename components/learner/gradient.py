@@ -66,14 +66,15 @@ class Learner(Component):
             pads); null for no split. Changes memory, not numbers.
         max_grad_norm: gradients are scaled down to this norm; null for no clipping.
         name: what its metrics are called: ``learner/grad_norm``.
-        non_finite: skips steps whose loss or gradient is not finite, and says when to stop; null:
-            the first one stops the run.
-        gradient_spike: tells steps whose gradient is far above the usual; null: none is.
+        non_finite: counts skipped steps, whose loss or gradient is not finite, and says when to
+            stop; null: one with its defaults.
+        gradient_spike: tells steps whose gradient is far above the usual; null: one with its
+            defaults.
 
     Raises:
         ConfigError: one of the losses is none, or averages over what it is given while there are
             micro-batches.
-        NumericalError: a loss or the gradient is not finite.
+        NonFiniteSteps: a loss or the gradient was not finite in several steps in a row.
     """
 
     runs = ("model", "losses")
@@ -104,8 +105,8 @@ class Learner(Component):
         self.micro_batch_tokens = micro_batch_tokens
         self.max_grad_norm = max_grad_norm
         self.name = name
-        self.non_finite = non_finite
-        self.gradient_spike = gradient_spike
+        self.non_finite = non_finite or SkipNonFinite()
+        self.gradient_spike = gradient_spike or MedianSpike()
         self.generator = new_generator()
         check_micro_batches(losses, micro_batch_tokens)
         decoding = model.decoding if isinstance(model, Policy) else Decoding()
@@ -161,9 +162,8 @@ class Learner(Component):
             self.optimizer.zero_grad()
             self._skip(batch, error)
             return False
-        guard = self.gradient_spike
-        spike = guard is not None and guard.is_spike(float(norm))
-        skipped = guard is not None and spike and guard.action == "skip"
+        spike = self.gradient_spike.is_spike(float(norm))
+        skipped = spike and self.gradient_spike.action == "skip"
         if skipped:
             undo()
             self.optimizer.zero_grad()
@@ -192,8 +192,6 @@ class Learner(Component):
 
     def _skip(self, batch: TensorDict, error: NumericalError) -> None:
         """A step was not finite: count it, or stop."""
-        if self.non_finite is None:
-            raise error
         record_total(f"{self.name}/non_finite", 1.0)
         if not self.non_finite.skipped():
             return
@@ -202,8 +200,8 @@ class Learner(Component):
         found = {stage: bad for stage, bad in self.trace(batch).items() if bad is not None}
         first = next((f"{bad} (in its {stage})" for stage, bad in found.items()), str(error))
         raise NonFiniteSteps(
-            f"{steps} not finite ({self.name}.non_finite.limit is {self.non_finite.limit}); the "
-            f"first bad key is {first}; {error}: mend what writes that key, or lower the learning "
+            f"{steps} not finite ({self.name}.non_finite.limit is {self.non_finite.limit}); "
+            f"first bad key: {first}; {error}: mend what writes that key, or lower the learning "
             "rate",
             self,
             batch,
@@ -211,11 +209,9 @@ class Learner(Component):
 
     def _count(self, spike: bool) -> None:
         """A step was finite: say so, and whether it was a spike."""
-        if self.non_finite is not None:
-            self.non_finite.taken()
-            record_total(f"{self.name}/non_finite", 0.0)
-        if self.gradient_spike is not None:
-            record_total(f"{self.name}/gradient_spikes", float(spike))
+        self.non_finite.taken()
+        record_total(f"{self.name}/non_finite", 0.0)
+        record_total(f"{self.name}/gradient_spikes", float(spike))
 
     def differentiate(self, batch: TensorDict) -> dict[str, float]:
         """Accumulate the gradient of an optimiser step in ``.grad``; return its losses by name."""

@@ -66,15 +66,16 @@ class PerObjectiveLearner(Learner):
         micro_batch_tokens: tokens per forward; null for no split. Changes memory, not numbers.
         max_grad_norm: the combined gradient is scaled down to this norm; null for no clipping.
         name: what its metrics are called: ``learner/grad_norm``.
-        non_finite: skips steps whose loss or gradient is not finite, and says when to stop; null:
-            the first one stops the run.
-        gradient_spike: tells steps whose gradient is far above the usual; null: none is.
+        non_finite: counts skipped steps, whose loss or gradient is not finite, and says when to
+            stop; null: one with its defaults.
+        gradient_spike: tells steps whose gradient is far above the usual; null: one with its
+            defaults.
 
     Raises:
         ConfigError: a loss holds its own model, no loss reads ``advantage``, ``compared`` is found
             in no name, or the aggregator weighs row by row.
         MissingExtra: torchjd is not installed.
-        NumericalError: a gradient is not finite; names the objective.
+        NonFiniteSteps: as :class:`Learner`; names the objective.
         ShapeError: ``advantages`` does not have one advantage for each of ``rewards``.
 
     Source:

@@ -101,9 +101,7 @@ def test_the_error_names_the_key_the_dump_and_the_command(stopped):
     error, folder = stopped
 
     # 16 rows in 4 minibatches: 4 rows a step.
-    assert re.search(
-        r"first bad key is 'advantage' is inf at \[0, \d+\] \(4 of \d+ val", str(error)
-    )
+    assert re.search(r"first bad key: 'advantage' is inf at \[0, \d+\] \(4 of \d+ val", str(error))
     assert f"rlcomp-replay {folder}" in "\n".join(error.__notes__)
     assert folder.is_dir()
 

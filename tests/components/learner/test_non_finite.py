@@ -132,15 +132,23 @@ def test_a_skipped_step_leaves_everything_as_it_was_and_is_counted(value, losses
     assert ledger.means() == {"learner/non_finite": 1.0}
 
 
-def test_a_finite_step_says_so_and_takes_the_same_way_as_without_a_guard():
-    guarded, free = learner(), learner(non_finite=None)
+def test_a_finite_step_says_so():
+    made = learner()
+    before = made.model.weight.detach().clone()
 
     with recording() as ledger:
-        guarded(batch())
-    free(batch())
+        made(batch())
 
     assert ledger.means()["learner/non_finite"] == 0.0
-    assert torch.equal(guarded.model.weight, free.model.weight)
+    assert not torch.equal(made.model.weight, before)
+
+
+def test_a_learner_made_by_hand_has_the_guards_of_a_config():
+    made = learner(non_finite=None)
+
+    assert made.non_finite.limit == 3
+    assert made.gradient_spike.action == "warn"
+    assert (made.gradient_spike.factor, made.gradient_spike.window) == (10.0, 32)
 
 
 def test_only_the_minibatch_that_is_not_finite_is_skipped():
@@ -168,8 +176,9 @@ def test_an_infinite_loss_with_a_finite_gradient_is_no_step():
 
     assert same(state(made), before)
     assert ledger.means() == {"learner/non_finite": 1.0}
-    with pytest.raises(NumericalError, match="the loss value is inf, its gradient is finite"):
-        learner({"value": made.losses["value"]}, non_finite=None)(rows)
+    again = learner({"value": made.losses["value"]}, non_finite=SkipNonFinite(limit=1))
+    with pytest.raises(NonFiniteSteps, match="the loss value is inf, its gradient is finite"):
+        again(rows)
 
 
 def test_the_third_in_a_row_stops_the_run_and_names_the_first_bad_key():
@@ -180,8 +189,8 @@ def test_the_third_in_a_row_stops_the_run_and_names_the_first_bad_key():
 
     # Row 3, token 2; 4 rows of two tokens.
     told = (
-        r"3 optimiser steps in a row were not finite \(learner\.non_finite\.limit is 3\); the "
-        r"first bad key is 'advantage' is nan at \[3, 2\] \(1 of 8 values\) \(in its batch\)"
+        r"3 optimiser steps in a row were not finite \(learner\.non_finite\.limit is 3\); "
+        r"first bad key: 'advantage' is nan at \[3, 2\] \(1 of 8 values\) \(in its batch\)"
     )
     with pytest.raises(NonFiniteSteps, match=told) as stopped:
         made(batch(advantage=NAN))
@@ -309,7 +318,7 @@ def test_what_comes_of_a_sound_batch_is_named_by_its_stage(inject, told):
     made.own = dict(made.losses.items())
     before = state(made)
 
-    with pytest.raises(NonFiniteSteps, match=rf"first bad key is {told}"):
+    with pytest.raises(NonFiniteSteps, match=rf"first bad key: {told}"):
         made(batch())
 
     assert same(state(made), before)
