@@ -30,7 +30,7 @@ def first_bad(batch: TensorDict) -> str | None:
         "'reward' is nan at [1] (1 of 2 values)"
     """
     leaves = {
-        ".".join(key) if isinstance(key, tuple) else key: entry.detach()
+        ".".join(key) if isinstance(key, tuple) else key: entry
         for key, entry in batch.items(include_nested=True, leaves_only=True)
         if isinstance(entry, Tensor) and entry.is_floating_point()
     }

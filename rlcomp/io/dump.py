@@ -81,7 +81,7 @@ def write_dump(
 
 def _stored(entry: Tensor) -> Tensor:
     # Cloned: safetensors refuses two entries that share their memory.
-    return entry.detach().cpu().clone(memory_format=torch.contiguous_format)
+    return entry.cpu().clone(memory_format=torch.contiguous_format)
 
 
 def read_dump(folder: Path) -> Dump:

@@ -328,6 +328,17 @@ def test_a_trace_of_a_finite_step_finds_nothing():
     assert set(learner().trace(batch()).values()) == {None}
 
 
+def test_a_trace_does_not_look_at_outputs_outside_the_response():
+    made = learner()
+
+    def hook(model, given, output):
+        return output.set("entropy", output["entropy"].index_fill(1, torch.tensor([0]), NAN))
+
+    made.model.register_forward_hook(hook)
+
+    assert made.trace(batch())["outputs"] is None
+
+
 def test_a_trace_finds_parameters_and_outputs_and_ends_at_the_stage_that_refuses():
     made = learner()
     with torch.no_grad():
