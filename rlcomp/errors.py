@@ -11,6 +11,7 @@
     │   ├── MissingExtra              an optional dependency is not installed (names the extra)
     │   └── CheckpointError           nothing to resume from, or the checkpoint does not fit the run
     ├── NumericalError                a loss or gradient is not finite
+    │   └── NonFiniteSteps            several optimiser steps in a row were not (holds the last one)
     ├── ContractError                 a component breaks the component contract (``rlcomp.testing``)
     └── Interrupted                   stopped on request, resumable; the command line exits with 75
 """
@@ -24,6 +25,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
+from typing import Any
 
 
 class RlcompError(Exception):
@@ -60,6 +62,21 @@ class MissingExtra(UserError):
 
 class NumericalError(RlcompError):
     """A loss or a gradient is not finite."""
+
+
+class NonFiniteSteps(NumericalError):
+    """Several optimiser steps in a row were not finite.
+
+    Args:
+        message: what is wrong.
+        learner: whose steps they were; it is as it was before the last of them.
+        batch: the rows of that step.
+    """
+
+    def __init__(self, message: str, learner: object, batch: Any) -> None:  # noqa: ANN401
+        super().__init__(message)
+        self.learner = learner
+        self.batch = batch
 
 
 class ContractError(RlcompError, AssertionError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import torch
@@ -68,6 +68,18 @@ class Ledger:
         if other.best is not None:
             self.best = {**other.best, "metric": f"{prefix}{other.best['metric']}"}
         self.ended = self.ended or other.ended
+
+    def restore(self, saved: Ledger) -> None:
+        """Forget what was recorded since ``saved`` was copied from it."""
+        vars(self).update(vars(saved.copy()))
+
+    def copy(self) -> Ledger:
+        """A ledger that holds the same."""
+        copied = Ledger(self.progress)
+        copied.sums, copied.counts = dict(self.sums), dict(self.counts)
+        copied.totals, copied.samples = set(self.totals), list(self.samples)
+        copied.best, copied.ended = self.best, self.ended
+        return copied
 
     def means(self) -> dict[str, float]:
         """Mean of every metric with at least one observation."""
@@ -186,6 +198,25 @@ def merge(other: Ledger) -> None:
         ledger.merge(other)
 
 
+def take_back() -> Callable[[], None]:
+    """A function that takes back what is recorded from now on; a no-op outside a run.
+
+    Examples:
+        >>> with recording() as ledger:
+        ...     record("loss/policy", 1.0)
+        ...     forget = take_back()
+        ...     record("loss/policy", float("nan"))
+        ...     forget()
+        >>> ledger.means()
+        {'loss/policy': 1.0}
+    """
+    ledger = _ledger.get()
+    if ledger is None:
+        return lambda: None
+    saved = ledger.copy()
+    return lambda: ledger.restore(saved)
+
+
 def progress() -> float:
     """Progress of the current phase, in (0, 1); 0 outside a run.
 
@@ -236,4 +267,5 @@ __all__ = [
     "record_total",
     "recorded",
     "recording",
+    "take_back",
 ]

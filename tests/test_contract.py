@@ -84,6 +84,8 @@ GIVEN = {
     "judge/generative": ["tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],
+    "mismatch/monitor": ["probe.max_mean_gap=null"],
+    "mismatch/recomputed": ["probe.max_mean_gap=null"],
     "model/soup": [
         "probe.runs={a: FOLDER/model, b: FOLDER/model}",
         "probe.weights={a: 0.5, b: 0.5}",

@@ -11,12 +11,22 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
+from components.learner.checks import (
+    check_losses,
+    check_micro_batches,
+    check_sampling,
+    wanted_keys,
+)
+from components.learner.gradient_spike.median import MedianSpike
+from components.learner.non_finite.skip import SkipNonFinite
+from components.learner.trace import first_bad_gradient, trace
+from components.learner.undo import undoing
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.canonical import canonical
 from rlcomp.component import Component, asking
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import micro_batches, minibatches
-from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.errors import ConfigError, NonFiniteSteps, NumericalError
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy
 from rlcomp.io.check_moments import check_moments, check_shapes
@@ -25,7 +35,6 @@ from rlcomp.io.moments import matched_moments
 from rlcomp.keys import lookup
 from rlcomp.metrics import progress, record, record_total
 from rlcomp.seed import new_generator
-from rlcomp.wiring.foreign import refusal
 
 # What the learner itself looks at; the rest is for the model and the losses to read.
 _MASKS = ("attention_mask", "response_mask")
@@ -59,11 +68,15 @@ class Learner(Component):
             pads); null for no split. Changes memory, not numbers.
         max_grad_norm: gradients are scaled down to this norm; null for no clipping.
         name: what its metrics are called: ``learner/grad_norm``.
+        non_finite: counts skipped steps, whose loss or gradient is not finite, and says when to
+            stop; null: one with its defaults.
+        gradient_spike: tells steps whose gradient is far above the usual; null: one with its
+            defaults.
 
     Raises:
         ConfigError: one of the losses is none, or averages over what it is given while there are
             micro-batches.
-        NumericalError: the gradient is not finite.
+        NonFiniteSteps: a loss or the gradient was not finite in several steps in a row.
     """
 
     runs = ("model", "losses")
@@ -81,9 +94,11 @@ class Learner(Component):
         micro_batch_tokens: PositiveInt | None = None,
         max_grad_norm: PositiveFloat | None = 1.0,
         name: NonEmptyText = "learner",
+        non_finite: SkipNonFinite | None = None,
+        gradient_spike: MedianSpike | None = None,
     ) -> None:
         super().__init__()
-        _check_losses(losses)
+        check_losses(losses)
         self.model = model
         self.losses = torch.nn.ModuleDict(losses)
         self.schedule = schedule
@@ -92,10 +107,12 @@ class Learner(Component):
         self.micro_batch_tokens = micro_batch_tokens
         self.max_grad_norm = max_grad_norm
         self.name = name
+        self.non_finite = non_finite or SkipNonFinite()
+        self.gradient_spike = gradient_spike or MedianSpike()
         self.generator = new_generator()
-        _check_micro_batches(losses, micro_batch_tokens)
+        check_micro_batches(losses, micro_batch_tokens)
         decoding = model.decoding if isinstance(model, Policy) else Decoding()
-        _check_sampling(decoding, num_minibatches * epochs)
+        check_sampling(decoding, num_minibatches * epochs)
         self.replayed = num_minibatches * epochs > 1 and decoding.truncates
         self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
         self.packed = isinstance(model, PacksRows) and model.packs
@@ -104,17 +121,21 @@ class Learner(Component):
         self.trained = [parameter for _, parameter in named]
         self.optimizer = optimizer(named)
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
-        self.wanted = _wanted(losses)
+        self.wanted = wanted_keys(losses)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Take ``epochs * num_minibatches`` optimiser steps."""
-        rows = self._needed(batch)
+        rows, taken = self._needed(batch), False
         for _ in range(self.epochs):
             for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
-                self._step(part)
-        if isinstance(self.model, Policy):
+                taken = self._step(part) or taken
+        if taken and isinstance(self.model, Policy):
             self.model.updated()
         return batch
+
+    def trace(self, batch: TensorDict) -> dict[str, str | None]:
+        """Repeat an optimiser step without taking it: of each stage what is not finite in it."""
+        return trace(self, batch.to(self.trained[0].device))
 
     def _needed(self, batch: TensorDict) -> TensorDict:
         if len(self.own) < len(self.losses) or self.model is None:
@@ -132,22 +153,76 @@ class Learner(Component):
         where = self.trained[0].device
         return rows if where.type == "cpu" else rows.to(where)
 
-    def _step(self, batch: TensorDict) -> None:
+    def _step(self, batch: TensorDict) -> bool:
+        """Take an optimiser step, unless its numbers say no; whether it was taken."""
+        undo = undoing(self.parts_of_a_step())
         self.optimizer.zero_grad()
+        try:
+            norm = self._gradient(batch)
+        except NumericalError as error:
+            undo()
+            self.optimizer.zero_grad()
+            self._skip(batch, error)
+            return False
+        spike = self.gradient_spike.is_spike(float(norm))
+        skipped = spike and self.gradient_spike.action == "skip"
+        if skipped:
+            undo()
+            self.optimizer.zero_grad()
+        else:
+            self._update(norm)
+        self._count(spike)
+        return not skipped
+
+    def parts_of_a_step(self) -> list[torch.nn.Module]:
+        """What else than model and optimiser has state that a step changes."""
+        return [*self.own.values()]
+
+    def _gradient(self, batch: TensorDict) -> Tensor:
+        """The gradient of an optimiser step in ``.grad``, and its norm."""
         if "response_mask" in batch.keys():
             record_total(f"{self.name}/tokens", float(batch["response_mask"].sum()))
-        for name, value in self._differentiated(batch).items():
+        losses = self.differentiate(batch)
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
+        if not bool(norm.isfinite()):
+            raise NumericalError(str(first_bad_gradient(self)))
+        for name, value in losses.items():
+            if not math.isfinite(value):
+                raise NumericalError(f"the loss {name} is {value}, its gradient is finite")
             record(f"loss/{name}", value)
-        self._update()
+        return norm
 
-    def _differentiated(self, batch: TensorDict) -> dict[str, float]:
+    def _skip(self, batch: TensorDict, error: NumericalError) -> None:
+        """A step was not finite: count it, or stop."""
+        record_total(f"{self.name}/non_finite", 1.0)
+        if not self.non_finite.skipped():
+            return
+        number = self.non_finite.in_a_row
+        steps = f"{number} optimiser steps in a row were" if number > 1 else "an optimiser step was"
+        found = {stage: bad for stage, bad in self.trace(batch).items() if bad is not None}
+        first = next((f"{bad} (in its {stage})" for stage, bad in found.items()), str(error))
+        raise NonFiniteSteps(
+            f"{steps} not finite ({self.name}.non_finite.limit is {self.non_finite.limit}); "
+            f"first bad key: {first}; {error}: mend what writes that key, or lower the learning "
+            "rate",
+            self,
+            batch,
+        ) from error
+
+    def _count(self, spike: bool) -> None:
+        """A step was finite: say so, and whether it was a spike."""
+        self.non_finite.taken()
+        record_total(f"{self.name}/non_finite", 0.0)
+        record_total(f"{self.name}/gradient_spikes", float(spike))
+
+    def differentiate(self, batch: TensorDict) -> dict[str, float]:
         """Accumulate the gradient of an optimiser step in ``.grad``; return its losses by name."""
         seen = self._with_full_batch_forward(batch)
         fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
         rows = batch.copy().update({(PREPARED, name): entry for name, entry in fixed.items()})
         names = list(self.losses)
         totals = dict.fromkeys(names, 0.0)
-        for micro in self._micro_batches(rows):
+        for micro in self.micro_batches(rows):
             with torch.enable_grad(), asking(self.wanted):
                 seen = self._read(micro)
                 values = {name: self._value(name, self._view(name, seen, micro)) for name in names}
@@ -157,7 +232,8 @@ class Learner(Component):
                 totals[name] += float(value.detach())
         return totals
 
-    def _micro_batches(self, rows: TensorDict) -> Iterator[TensorDict]:
+    def micro_batches(self, rows: TensorDict) -> Iterator[TensorDict]:
+        """The rows of an optimiser step, as the model reads them one after the other."""
         return micro_batches(rows, self.micro_batch_tokens, self.unit_rows, packed=self.packed)
 
     def _with_full_batch_forward(self, batch: TensorDict) -> TensorDict:
@@ -172,7 +248,7 @@ class Learner(Component):
         small = {key for key in self.wanted if not (spec := lookup(key)) or spec.per_token}
         outputs: dict[str, Tensor] = {}
         with torch.no_grad(), asking(small):
-            for micro in self._micro_batches(rows):
+            for micro in self.micro_batches(rows):
                 seen = self.model(micro.copy())
                 for key in small & set(self.model.out_keys):
                     empty = seen[key].new_zeros(batch["attention_mask"].shape)
@@ -218,12 +294,8 @@ class Learner(Component):
                 )
         return torch.stack([value.reshape(()) for value in terms.values()]).sum()
 
-    def _update(self) -> None:
+    def _update(self, norm: Tensor) -> None:
         limit = self.max_grad_norm or float("inf")
-        gradients = [p.grad for p in self.trained if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        if not bool(norm.isfinite()):
-            raise NumericalError(f"the gradient of {self._first_bad()} is not finite")
         torch.nn.utils.clip_grads_with_norm_(self.trained, limit, norm)
         multiplier = self.schedule(progress())
         for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
@@ -233,13 +305,6 @@ class Learner(Component):
             loss.after_step()
         record(f"{self.name}/grad_norm", norm)
         record(f"{self.name}/lr", self.base_lr[0] * multiplier)
-
-    def _first_bad(self) -> str:
-        """The first parameter whose gradient is not finite; the norm alone may overflow as well."""
-        for name, parameter in self.named_parameters():
-            if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
-                return str(name)
-        return "all parameters together"
 
     def run_state(self) -> dict[str, object]:
         """The optimiser state."""
@@ -255,56 +320,3 @@ class Learner(Component):
         matched = matched_moments(self.name, saved, self.optimizer.state_dict())
         check_shapes(matched["state"], self.optimizer)
         self.optimizer.load_state_dict(matched)
-
-
-def _check_losses(losses: dict[str, TensorDictModuleBase]) -> None:
-    for name, loss in losses.items():
-        if isinstance(loss, Loss):
-            continue
-        kinds = [(kind.__module__, kind.__name__) for kind in type(loss).__mro__]
-        known = next(
-            (reason for kind in kinds if kind[1] != "Module" and (reason := refusal(*kind))), None
-        )
-        # A foreign module speaks TensorDict if it lists its keys, whatever it derives from.
-        written = list(getattr(loss, "out_keys", ()))
-        if known is None and not any(str(key).startswith("loss") for key in written):
-            known = (
-                f"it writes {written or 'no TensorDict'}, but a loss writes at least one scalar "
-                "whose name starts with 'loss'; subclass rlcomp.TokenLoss or rlcomp.RowLoss"
-            )
-        if known is not None:
-            raise ConfigError(f"learner.losses.{name} is a {type(loss).__name__}: {known}")
-
-
-def _wanted(losses: dict[str, TensorDictModuleBase]) -> set[str]:
-    """The keys that the losses and their parts read, or would."""
-    wanted = {key for loss in losses.values() for key in loss.in_keys}
-    for part in (part for loss in losses.values() for part in loss.modules()):
-        if isinstance(part, Component):
-            wanted |= {*part.in_keys, *(part.renames.get(key, key) for key in part.optional)}
-    return wanted
-
-
-def _check_micro_batches(
-    losses: dict[str, TensorDictModuleBase], micro_batch_tokens: int | None
-) -> None:
-    foreign = [name for name, loss in losses.items() if not isinstance(loss, Loss)]
-    if foreign and micro_batch_tokens is not None:
-        raise ConfigError(
-            f"learner.micro_batch_tokens is {micro_batch_tokens}, but loss '{foreign[0]}' "
-            "averages over the rows it is given: splitting would change it; set it to null"
-        )
-
-
-def _check_sampling(decoding: Decoding, steps: int) -> None:
-    if steps > 1 and decoding.truncates and not decoding.replay:
-        raise ConfigError(
-            f"decoding is {decoding} and learner.num_minibatches * learner.epochs is "
-            f"{steps}: after the first step the policy would keep other tokens than the "
-            "sampler did; use decoding=full, decoding.replay=true, or one optimiser step a "
-            "batch"
-        )
-    if decoding.temperature == 0:
-        raise ConfigError(
-            "decoding.temperature is 0: a greedy policy has no gradient; set it above 0"
-        )

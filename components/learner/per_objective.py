@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
-from torch import Tensor
+from torch import Tensor, nn
 
 from components.learner.gradient import PREPARED, Learner, constant
+from components.learner.gradient_spike.median import MedianSpike
+from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component, asking
 from rlcomp.errors import ConfigError, ShapeError, require
@@ -64,12 +66,16 @@ class PerObjectiveLearner(Learner):
         micro_batch_tokens: tokens per forward; null for no split. Changes memory, not numbers.
         max_grad_norm: the combined gradient is scaled down to this norm; null for no clipping.
         name: what its metrics are called: ``learner/grad_norm``.
+        non_finite: counts skipped steps, whose loss or gradient is not finite, and says when to
+            stop; null: one with its defaults.
+        gradient_spike: tells steps whose gradient is far above the usual; null: one with its
+            defaults.
 
     Raises:
         ConfigError: a loss holds its own model, no loss reads ``advantage``, ``compared`` is found
             in no name, or the aggregator weighs row by row.
         MissingExtra: torchjd is not installed.
-        NumericalError: a gradient is not finite; names the objective.
+        NonFiniteSteps: as :class:`Learner`; names the objective.
         ShapeError: ``advantages`` does not have one advantage for each of ``rewards``.
 
     Source:
@@ -105,6 +111,8 @@ class PerObjectiveLearner(Learner):
         micro_batch_tokens: PositiveInt | None = None,
         max_grad_norm: PositiveFloat | None = 1.0,
         name: NonEmptyText = "learner",
+        non_finite: SkipNonFinite | None = None,
+        gradient_spike: MedianSpike | None = None,
     ) -> None:
         super().__init__(
             model=model,
@@ -116,6 +124,8 @@ class PerObjectiveLearner(Learner):
             micro_batch_tokens=micro_batch_tokens,
             max_grad_norm=max_grad_norm,
             name=name,
+            non_finite=non_finite,
+            gradient_spike=gradient_spike,
         )
         self._jac = require("torchjd", "pareto").autojac.jac
         self._per_objective = _reading_advantage(losses)
@@ -126,6 +136,10 @@ class PerObjectiveLearner(Learner):
         self._left_out = [p for p in self.trained if id(p) not in chosen]
         self.aggregator = aggregator
         self.wanted |= {*self.reads, *self.optional}
+
+    def parts_of_a_step(self) -> list[nn.Module]:
+        """The losses and the aggregator."""
+        return [*super().parts_of_a_step(), self.aggregator]
 
     def _named(self, pattern: str | None) -> list[Tensor]:
         trained = {name: p for name, p in self.named_parameters() if p.requires_grad}
@@ -142,14 +156,15 @@ class PerObjectiveLearner(Learner):
             )
         return found
 
-    def _differentiated(self, batch: TensorDict) -> dict[str, float]:
+    def differentiate(self, batch: TensorDict) -> dict[str, float]:
+        """Put the aggregated gradient of an optimiser step in ``.grad``; its losses by name."""
         names, rewards = stacked(batch["rewards"])
         known = rewards.masked_fill(~batch["reward_valid"].cpu()[:, None], torch.nan)
         rows = self._prepared(batch, len(names))
         used: set[int] = set()
         jacobian = [p.new_zeros(len(names), *p.shape) for p in self._selected]
         totals = dict.fromkeys(rows[PREPARED].keys(), 0.0)
-        for micro in self._micro_batches(rows):
+        for micro in self.micro_batches(rows):
             with torch.enable_grad(), asking(self.wanted):
                 values = self._add_rows(jacobian, used, micro)
             for entry, value in values.items():
@@ -246,7 +261,7 @@ class PerObjectiveLearner(Learner):
 
     def _follow(self, rows: TensorDict, weights: Tensor) -> None:
         """The gradient of the weighted sum, for the parameters outside the Jacobian."""
-        for micro in self._micro_batches(rows):
+        for micro in self.micro_batches(rows):
             with torch.enable_grad(), asking(self.wanted), recording():
                 seen = self._read(micro)
                 values = [

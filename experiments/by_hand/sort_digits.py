@@ -2,7 +2,6 @@
 
 import sys
 from functools import partial
-
 from torch.optim import AdamW
 
 from components.advantage.group_mean_std import GroupMeanStd
@@ -21,6 +20,7 @@ from components.loss.trust_region.clip import Clip
 from components.old_log_probs.rollout import FromRollout
 from components.reference.frozen import Frozen
 from components.reward.exact_match import ExactMatch
+from components.reward_check.limit import RewardCheck
 from components.sampler.demonstrations import Demonstrations
 from components.sampler.uniform import Uniform
 from components.task.sorting import Sorting
@@ -50,7 +50,7 @@ gradient = {"model": policy, "losses": {"policy": loss, "kl": kl_loss}, "schedul
 rl = [
     make("prompts", Uniform, batch_size=64, max_new_tokens=8, **data),
     make("rollout", GroupCollector, policy=policy, group_size=16, max_new_tokens=8),
-    *(reward, FromRollout(), make("reference", Frozen, policy=policy)),
+    *(reward, RewardCheck(), FromRollout(), make("reference", Frozen, policy=policy)),
     *(make("kl", KLObserver, controller=beta, estimator="k1"), GroupMeanStd()),
     make("learner", Learner, optimizer=partial(adamw, lr=5e-4), num_minibatches=4, **gradient),
 ]

@@ -46,7 +46,8 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
     for name, values in (("log_probs", new), ("old_log_probs", old)):
         if not bool(values.isfinite().all()):
             row, column = (~values.isfinite()).nonzero()[0].tolist()
-            raise NumericalError(f"'{name}' is {float(values[row, column])} at [{row}, {column}]")
+            value = float(values.detach()[row, column])
+            raise NumericalError(f"'{name}' is {value} at [{row}, {column}]")
     return (new - old).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
 
 

@@ -65,7 +65,7 @@ def _refuse_resolvers(value: object, where: str) -> None:
     if isinstance(value, str) and "${" in _REFERENCE.sub("", value):
         raise ValueError(
             f"{where} is {value!r}, which calls a resolver: allow it with trust=true "
-            "(rlcomp-sample: --trust)"
+            "(rlcomp-sample, rlcomp-replay: --trust)"
         )
     items = dict(enumerate(value)) if isinstance(value, list) else value
     for key, item in items.items() if isinstance(items, dict) else ():

@@ -13,9 +13,19 @@ from tensordict import TensorDict
 from torch import nn
 
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, Interrupted, add_note, exit_refused
+from rlcomp.engine.finite import first_bad
+from rlcomp.errors import (
+    CheckpointError,
+    ConfigError,
+    Interrupted,
+    NonFiniteSteps,
+    NumericalError,
+    add_note,
+    exit_refused,
+)
 from rlcomp.io.best import best_checkpoint, retain_best, save_best
 from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.dump import write_dump
 from rlcomp.io.saved import Saved
 from rlcomp.io.state import unsaved_state
 from rlcomp.io.tracking import Tracker
@@ -190,6 +200,10 @@ class Program:
             with exit_refused(f"{node} ({type(stage).__name__})"):
                 result: TensorDict = stage(batch)
         except Exception as error:
+            if isinstance(error, NonFiniteSteps):
+                add_note(error, self._dump(error, ledger))
+            elif isinstance(error, NumericalError) and (bad := first_bad(batch)):
+                add_note(error, f"the first bad key of the batch: {bad}")
             add_note(
                 error,
                 f"in stage '{node}' ({type(stage).__name__}), phase '{phase}', "
@@ -199,6 +213,19 @@ class Program:
             raise
         ledger.add(f"time/{node}", time.perf_counter() - start, 1)
         return result
+
+    def _dump(self, error: NonFiniteSteps, ledger: Ledger) -> str:
+        """Keep the last of these steps, for ``rlcomp-replay``; what there is to say of it."""
+        if self.checkpoint is None:
+            return "the step is not kept: the run has no checkpoint"
+        node, learner, batch = self.names.get(id(error.learner)), error.learner, error.batch
+        try:
+            kept = write_dump(
+                self.checkpoint, node or "learner", learner, batch, self._place(), ledger.progress
+            )
+        except CheckpointError as failed:
+            return f"the step is not kept: {failed}"
+        return f"the step is kept; repeat it with: rlcomp-replay {kept}"
 
     def _save(self) -> None:
         if self.checkpoint is not None and self.saved != self.total:

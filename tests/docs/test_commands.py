@@ -21,6 +21,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp import causal_lm, character_tokenizer
+from rlcomp.errors import NonFiniteSteps
 from rlcomp.io.attempt import ACCEPTED
 from rlcomp.run.launch import launch
 from rlcomp.sweep.search import offer_search
@@ -72,6 +73,20 @@ FOLDERS = {
     "directory": "base",
 }
 MEANT = {"NAME": "dapo", "RUNS": "runs/methods", "DIR_A": "expert", "DIR_B": "expert"}
+MEANT["DUMP"] = "stopped/checkpoints/dump-00000002"
+# Its first step with it is not finite.
+ENDLESS = """
+from rlcomp import Component
+
+
+class Endless(Component):
+    reads = ("advantage",)
+    writes = ("advantage",)
+
+    def forward(self, batch):
+        batch["advantage"] = batch["advantage"] + float("inf")
+        return batch
+"""
 # Half of all answers are right, where otherwise none is worth learning from after one step.
 LEARNABLE = ["reward=regex", "reward.pattern='^[0-4]'"]
 SHRUNK = {"batch_size": 4, "num_prompts": 4, "group_size": 4, "num_hidden_layers": 1}
@@ -123,7 +138,7 @@ def meant(word):
     key, _, value = word.partition("=")
     if value == "DIR":
         return f"{key}={FOLDERS[key]}"
-    return re.sub(r"\b(NAME|RUNS|DIR_A|DIR_B)\b", lambda found: MEANT[found[1]], word)
+    return re.sub(r"\b(NAME|RUNS|DUMP|DIR_A|DIR_B)\b", lambda found: MEANT[found[1]], word)
 
 
 def shrink(node):
@@ -241,6 +256,11 @@ def prepare(place, lines):
         place.sweep(["recipe=pretrain", "directory=base"])
     if "DIR_A" in said:
         place.sweep(["recipe=linear_mo", "directory=expert"])
+    if "rlcomp-replay DUMP" in said:
+        Path("endless.py").write_text(ENDLESS)
+        stage = ["+mine._target_=endless.Endless", "+phases.rl.insert.mine.after=advantage"]
+        with pytest.raises(NonFiniteSteps):
+            place.sweep([*stage, "learner/non_finite=stop", "directory=stopped"])
     if "learned.path=DIR" in said:
         script(["experiments/pareto/reward_model.py", "judge", "32", "1"])
 

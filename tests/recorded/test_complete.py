@@ -25,6 +25,12 @@ DIRECT = NEXT_TOKEN + "test_direct_is_the_share_with_wilson_s_interval"
 OBJECTIVES = TESTS + "evaluator/test_objectives.py::"
 GRID = OBJECTIVES + "test_a_conditioned_policy_is_asked_for_a_grid_of_preferences"
 LEARNER = TESTS + "learner/test_gradient.py::"
+SKIPPED = TESTS + "learner/test_non_finite.py::"
+SKIPPED += "test_only_the_minibatch_that_is_not_finite_is_skipped"
+MISMATCH = TESTS + "mismatch/test_monitor.py::"
+MISMATCH += "test_the_mismatch_is_recorded_over_the_tokens_that_both_know"
+DEGENERATE = TESTS + "reward_check/test_limit.py::"
+DEGENERATE += "test_groups_that_teach_nothing_are_counted"
 SEVERAL = TESTS + "objectives/test_several.py::"
 SEVERAL += "test_metrics_are_those_of_the_rows_that_have_the_objective"
 GAIN = TESTS + "reward/test_information_gain.py::"
@@ -107,6 +113,9 @@ BESIDE = {
         "*/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
         "*/grad_norm": LEARNER + "test_the_gradient_is_scaled_down_to_its_largest_norm",
         "*/lr": LEARNER + "test_the_schedule_multiplies_the_learning_rate",
+        "*/non_finite": SKIPPED,
+        "*/gradient_spikes": TESTS + "learner/test_gradient_spike.py::"
+        "test_a_spike_is_counted_and_its_step_taken_or_skipped",
         "*/tokens": LEARNER + "test_the_response_tokens_of_all_optimiser_steps_are_recorded",
         "loss/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
         "policy/entropy": LEARNER + "test_the_entropy_of_the_response_is_recorded",
@@ -118,6 +127,9 @@ BESIDE = {
     "components/loss/kl_full.py": {
         "kl/in_loss": TESTS + "loss/test_kl_full.py::test_two_tokens_by_hand",
     },
+    "components/mismatch/monitor.py": dict.fromkeys(
+        ("mismatch/mean", "mismatch/max", "mismatch/above_1_nat", "mismatch/ess"), MISMATCH
+    ),
     "components/objectives/several.py": {"reward/*": SEVERAL, "reward/weighted": SEVERAL},
     "components/old_log_probs/recomputed.py": {
         "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed.py::{GAP}",
@@ -154,6 +166,9 @@ BESIDE = {
         "reward/answered": PREFIX,
         "reward/matched_tokens": PREFIX,
     },
+    "components/reward_check/limit.py": dict.fromkeys(
+        ("groups/zero_variance", "groups/unjudged", "groups/all_truncated"), DEGENERATE
+    ),
     "components/reward/steps.py": {
         "reward/steps": TESTS + "reward/test_steps.py::"
         "test_steps_of_rows_that_cannot_be_judged_are_not_recorded",

@@ -174,16 +174,16 @@ def test_one_node_cannot_stand_around_stages_of_two_phases():
     ]
 
 
-FIFTEEN = (
-    "prompts conditioning rollout reward feedback shaping objectives old_log_probs reference kl "
-    "value advantage filter learner value_learner"
+EVERY = (
+    "prompts conditioning rollout reward reward_check feedback shaping objectives old_log_probs "
+    "mismatch reference kl value advantage filter learner value_learner"
 )
 WARM_UP = (
-    "prompts conditioning rollout reward feedback shaping objectives old_log_probs value advantage "
-    "value_learner"
+    "prompts conditioning rollout reward reward_check feedback shaping objectives old_log_probs "
+    "mismatch value advantage value_learner"
 )
 REFILLED = (
-    "refill shaping objectives old_log_probs reference kl value advantage filter learner "
+    "refill shaping objectives old_log_probs mismatch reference kl value advantage filter learner "
     "value_learner"
 )
 
@@ -202,15 +202,15 @@ def lists(plan):
 def test_the_stages_of_the_recipes_are_those_once_written_out():
     start = {"warm_start": "demonstrations sft_learner"}
 
-    assert lists(recipe("recipe=grpo")) == {**start, "rl": FIFTEEN}
+    assert lists(recipe("recipe=grpo")) == {**start, "rl": EVERY}
     dapo = recipe("recipe=dapo")
     assert lists(dapo) == {**start, "rl": REFILLED}
     within = paths(dapo.nodes["refill"].arguments["stages"])
-    assert within == "prompts conditioning rollout reward feedback varied"
-    assert lists(recipe("recipe=ppo")) == {**start, "value_warm_up": WARM_UP, "rl": FIFTEEN}
+    assert within == "prompts conditioning rollout reward reward_check feedback varied"
+    assert lists(recipe("recipe=ppo")) == {**start, "value_warm_up": WARM_UP, "rl": EVERY}
     assert lists(recipe("recipe=conditioned")) == {
         "warm_start": "demonstrations conditioning conditioned_rows sft_learner",
-        "rl": FIFTEEN,
+        "rl": EVERY,
     }
 
 
@@ -223,11 +223,11 @@ def test_a_shipped_recipe_takes_a_stage_from_the_command_line_inside_its_refill(
 
     assert lists(plan)["rl"] == REFILLED
     within = paths(plan.nodes["refill"].arguments["stages"])
-    assert within == "prompts conditioning rollout reward mine feedback varied"
+    assert within == "prompts conditioning rollout reward mine reward_check feedback varied"
 
 
 def test_an_insertion_is_taken_away_by_name():
-    assert lists(recipe("recipe=dapo", "~phases.rl.insert.refill"))["rl"] == FIFTEEN
+    assert lists(recipe("recipe=dapo", "~phases.rl.insert.refill"))["rl"] == EVERY
 
 
 def in_turn(insert, steps):

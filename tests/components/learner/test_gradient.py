@@ -9,6 +9,7 @@ from tensordict.nn import TensorDictModule
 from torchrl.objectives import llm
 
 from components.learner.gradient import Learner
+from components.learner.non_finite.skip import SkipNonFinite
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.sequence_mean import SequenceMean
@@ -274,8 +275,9 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
         def forward(self, rows: TensorDict) -> TensorDict:
             return scalars(loss=(rows["log_probs"] ** 2 * rows["loss_weight"]).sum())
 
+    losses, guard = {"square": Square(reduction=TokenMean())}, SkipNonFinite(limit=1)
     with pytest.raises(NumericalError, match=r"the gradient of model\.weight is not finite"):
-        learner(table, {"square": Square(reduction=TokenMean())})(batch())
+        learner(table, losses, non_finite=guard)(batch())
 
 
 class Numbered(TokenLoss):

@@ -12,6 +12,7 @@ from tensordict.nn import TensorDictModule
 from torchjd import aggregation
 
 from components.learner.gradient import Learner
+from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
@@ -22,7 +23,7 @@ from components.loss.trust_region.kl_cov import KLCov
 from components.loss.trust_region.none import NoTrustRegion
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
-from rlcomp.errors import ConfigError, MissingExtra, NumericalError, ShapeError
+from rlcomp.errors import ConfigError, MissingExtra, NonFiniteSteps, ShapeError
 from rlcomp.functional.masked import masked
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.interfaces.loss import TokenLoss, scalars
@@ -504,8 +505,8 @@ def test_an_objective_whose_gradient_is_not_finite_is_named():
     rows = batch()
     rows["advantages"][0, 0, 1] = math.inf
 
-    with pytest.raises(NumericalError, match="objective 'short': its rewards or gradients"):
-        learner(Table(), Fixed(0.5, 0.5))(rows)
+    with pytest.raises(NonFiniteSteps, match="objective 'short': its rewards or gradients"):
+        learner(Table(), Fixed(0.5, 0.5), non_finite=SkipNonFinite(limit=1))(rows)
 
 
 def test_weights_row_by_row_are_refused_with_a_remedy():

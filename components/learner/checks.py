@@ -1,0 +1,79 @@
+"""What a learner refuses before the first step, and the keys that its losses read."""
+
+from __future__ import annotations
+
+from tensordict.nn import TensorDictModuleBase
+
+from rlcomp.component import Component
+from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.loss import Loss
+from rlcomp.wiring.foreign import refusal
+
+
+def check_losses(losses: dict[str, TensorDictModuleBase]) -> None:
+    """Refuse what is no loss.
+
+    Raises:
+        ConfigError: names it, and what it is instead.
+    """
+    for name, loss in losses.items():
+        if isinstance(loss, Loss):
+            continue
+        kinds = [(kind.__module__, kind.__name__) for kind in type(loss).__mro__]
+        known = next(
+            (reason for kind in kinds if kind[1] != "Module" and (reason := refusal(*kind))), None
+        )
+        # A foreign module speaks TensorDict if it lists its keys, whatever it derives from.
+        written = list(getattr(loss, "out_keys", ()))
+        if known is None and not any(str(key).startswith("loss") for key in written):
+            known = (
+                f"it writes {written or 'no TensorDict'}, but a loss writes at least one scalar "
+                "whose name starts with 'loss'; subclass rlcomp.TokenLoss or rlcomp.RowLoss"
+            )
+        if known is not None:
+            raise ConfigError(f"learner.losses.{name} is a {type(loss).__name__}: {known}")
+
+
+def wanted_keys(losses: dict[str, TensorDictModuleBase]) -> set[str]:
+    """The keys that the losses and their parts read, or would."""
+    wanted = {key for loss in losses.values() for key in loss.in_keys}
+    for part in (part for loss in losses.values() for part in loss.modules()):
+        if isinstance(part, Component):
+            wanted |= {*part.in_keys, *(part.renames.get(key, key) for key in part.optional)}
+    return wanted
+
+
+def check_micro_batches(
+    losses: dict[str, TensorDictModuleBase], micro_batch_tokens: int | None
+) -> None:
+    """Refuse micro-batches where a foreign loss averages over the rows it is given.
+
+    Raises:
+        ConfigError: names the loss.
+    """
+    foreign = [name for name, loss in losses.items() if not isinstance(loss, Loss)]
+    if foreign and micro_batch_tokens is not None:
+        raise ConfigError(
+            f"learner.micro_batch_tokens is {micro_batch_tokens}, but loss '{foreign[0]}' "
+            "averages over the rows it is given: splitting would change it; set it to null"
+        )
+
+
+def check_sampling(decoding: Decoding, steps: int) -> None:
+    """Refuse truncated sampling that is not replayed, with several optimiser steps a batch.
+
+    Raises:
+        ConfigError: as said, or the policy is greedy.
+    """
+    if steps > 1 and decoding.truncates and not decoding.replay:
+        raise ConfigError(
+            f"decoding is {decoding} and learner.num_minibatches * learner.epochs is "
+            f"{steps}: after the first step the policy would keep other tokens than the "
+            "sampler did; use decoding=full, decoding.replay=true, or one optimiser step a "
+            "batch"
+        )
+    if decoding.temperature == 0:
+        raise ConfigError(
+            "decoding.temperature is 0: a greedy policy has no gradient; set it above 0"
+        )

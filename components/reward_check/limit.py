@@ -1,0 +1,79 @@
+"""Checks of scored rows: a limit on invalid rewards, and counts of groups that teach nothing."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import Probability
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.errors import DataError
+from rlcomp.functional.group import Groups
+from rlcomp.metrics import record
+
+
+class RewardCheck(Component):
+    """Stops the run where too many rewards are invalid, and counts degenerate groups.
+
+    Records ``groups/zero_variance``, the share of groups of two or more valid rows whose rewards
+    are all equal, ``groups/unjudged``, the share of groups without a valid row, and
+    ``groups/all_truncated``, the share of groups whose responses all hit the length limit.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and where they are there ``truncated``
+    ``[B]``, ``prompt`` and ``response`` ``[B, W]``. Writes nothing.
+
+    Args:
+        max_invalid_fraction: a larger share of invalid rewards stops the run; 1: none does.
+
+    Raises:
+        DataError: too many rewards are invalid; names the first.
+        NumericalError: a valid reward is not finite.
+    """
+
+    reads = ("reward", "reward_valid", "group_id")
+    optional = ("truncated", "prompt", "response")
+
+    def __init__(self, *, max_invalid_fraction: Probability = 0.2) -> None:
+        super().__init__()
+        self.max_invalid_fraction = max_invalid_fraction
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Count the groups; stop where too many rewards are invalid."""
+        valid = batch["reward_valid"]
+        groups = Groups(batch["reward"], batch["group_id"], valid)
+        first = _first_of_group(groups)
+        record("groups/unjudged", (groups.count == 0).float(), where=first)
+        several = first & (groups.count >= 2)
+        varied = groups.total(groups.counted.to(groups.reward.dtype)) > 0
+        record("groups/zero_variance", (~varied).float(), where=several)
+        if "truncated" in batch.keys():
+            ended = groups.total((~batch["truncated"]).to(groups.reward).cpu())
+            record("groups/all_truncated", (ended == 0).float(), where=first)
+        self._limit(batch, ~valid)
+        return batch
+
+    def _limit(self, batch: TensorDict, invalid: Tensor) -> None:
+        number, rows = int(invalid.sum()), invalid.numel()
+        if not rows or number <= self.max_invalid_fraction * rows:
+            return
+        first = int(invalid.nonzero()[0])
+        texts = [
+            f"{key} {decode_texts(batch[key][first : first + 1])[0]!r:.200}"
+            for key in ("prompt", "response")
+            if key in batch.keys()
+        ]
+        raise DataError(
+            f"{number} of {rows} rewards are invalid, reward_check.max_invalid_fraction is "
+            f"{self.max_invalid_fraction:g}; the first is row {first} ({', '.join(texts)}): the "
+            "reward returned None or NaN for it, mend it there; "
+            "reward_check.max_invalid_fraction=1 goes on"
+        )
+
+
+def _first_of_group(groups: Groups) -> Tensor:
+    """Marks one row of each group."""
+    rows = torch.arange(len(groups.index))
+    start = torch.full((groups.groups,), len(rows), dtype=torch.int64)
+    return rows == start.scatter_reduce(0, groups.index, rows, "amin")[groups.index]

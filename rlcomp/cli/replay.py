@@ -1,0 +1,94 @@
+"""``rlcomp-replay DUMP``: repeat an optimiser step that was not finite."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlcomp.cli.guard import guard
+from rlcomp.cli.printable import printable
+
+if TYPE_CHECKING:
+    from rlcomp.interfaces.traced import Traced
+    from rlcomp.io.dump import Dump
+
+
+def main() -> None:
+    """Repeat the step that a run left behind when it stopped: where is it not finite first?"""
+    guard(_app)
+
+
+def _app() -> None:
+    parser = argparse.ArgumentParser(prog="rlcomp-replay", description=main.__doc__)
+    parser.add_argument("dump", type=Path, help="the folder that the run named")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run code that the dump's config names and rlcomp does not ship",
+    )
+    given = parser.parse_args()
+    found = replay(given.dump, given.trust)
+    for stage, bad in found.items():
+        print(printable(f"{stage:<10}  {bad or 'finite'}"))
+    first = next((bad for bad in found.values() if bad is not None), None)
+    print(printable(f"first bad key: {first}" if first else "every number is finite"))
+
+
+def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
+    """Repeat a dumped step: the same numbers, bit by bit, with the same threads and device.
+
+    Args:
+        folder: of the dump.
+        trust: whether its config may name code that rlcomp does not ship, which is then run.
+
+    Returns:
+        By stage of the step, in their order: the first bad key in it, in words, or None.
+
+    Raises:
+        CheckpointError: as :func:`dumped_learner`.
+    """
+    from rlcomp.metrics import recording
+
+    learner, dump = dumped_learner(folder, trust)
+    with recording(progress=dump.progress):
+        return learner.trace(dump.batch)
+
+
+def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
+    """The learner of a dump as it was before the step, and the dump.
+
+    Raises:
+        CheckpointError: it is no dump, its run was not one of the command line, so it has no
+            config, or its config names code that rlcomp does not ship.
+    """
+    from rlcomp.errors import CheckpointError
+    from rlcomp.interfaces.traced import Traced
+    from rlcomp.io.dump import read_dump
+    from rlcomp.io.saved_config import saved_config
+    from rlcomp.run.launch import device, place_on
+    from rlcomp.wiring.build import Builder
+    from rlcomp.wiring.plan import below, read
+    from rlcomp.wiring.trust import LEARNER, check_targets
+
+    dump = read_dump(folder)
+    file = dump.saved.path / "config.yaml"
+    if not file.is_file():
+        raise CheckpointError(f"{dump.saved.path} has no config.yaml: build the learner by hand")
+    config = saved_config(file, trust)
+    plan, _ = read(config)
+    wanted = plan.nodes.get(dump.node)
+    if wanted is None:
+        raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")
+    check_targets([wanted, *below(wanted)], file, trust, LEARNER)
+    builder = Builder(plan, int(config.seed))
+    learner = builder.build(wanted)
+    if not isinstance(learner, Traced):
+        raise CheckpointError(f"{file}: {dump.node} is a {type(learner).__name__}, no learner")
+    place_on(device(str(config.get("device", "auto"))), builder.built)
+    dump.saved.restore({dump.node: learner})
+    return learner, dump
+
+
+if __name__ == "__main__":
+    main()

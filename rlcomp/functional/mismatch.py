@@ -1,0 +1,29 @@
+"""How far two policies are apart on the tokens that one of them sampled."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def effective_sample_size(log_weight: Tensor) -> Tensor:
+    """Effective sample size of importance weights, as a share: ``(sum w)^2 / (n sum w^2)``.
+
+    Args:
+        log_weight: ``log w``, shape ``[n]``, nats.
+
+    Returns:
+        A scalar in (0, 1], in float64: 1 where all weights are equal; 1 where there are none.
+
+    Source:
+        Kong 1992, "A note on importance sampling using standardized weights".
+
+    Examples:
+        >>> effective_sample_size(torch.tensor([3.0, 1.0]).log())
+        tensor(0.8000, dtype=torch.float64)
+    """
+    if not log_weight.numel():
+        return torch.ones((), dtype=torch.float64, device=log_weight.device)
+    # Of weights below 1, so that none overflows: a factor of all cancels.
+    weight = (log_weight.double() - log_weight.double().max()).exp()
+    return weight.sum().square() / (weight.numel() * weight.square().sum())

@@ -1,0 +1,93 @@
+"""Batches that teach nothing: every loss is finite on them, and so is its gradient."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from rlcomp.testing.subject import Subject
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.plan import read
+
+CONF = Path(__file__).resolve().parents[3] / "conf"
+# control_ppo is torchrl's own, which holds its networks and knows neither masks nor groups.
+LOSSES = sorted({file.stem for file in (CONF / "loss").glob("*.yaml")} - {"control_ppo"})
+# Of the model: what a gradient may be asked of.
+OUTPUTS = ("log_probs", "entropy", "value", "log_distribution", "objective_values")
+
+
+def equal_rewards(rows):
+    """Every group has equal rewards: all advantages are exactly 0."""
+    for key in {"advantage", "advantages"} & set(rows.keys()):
+        rows[key] = torch.zeros_like(rows[key])
+    return rows
+
+
+def unjudged_group(rows):
+    """Rows 0, 3 and 5, a whole group, have no valid reward."""
+    valid = torch.ones(len(rows), dtype=torch.bool)
+    valid[[0, 3, 5]] = False
+    return rows.set("reward_valid", valid)
+
+
+def nothing_judged(rows):
+    return rows.set("reward_valid", torch.zeros(len(rows), dtype=torch.bool))
+
+
+def all_masked(rows):
+    return rows.set("response_mask", torch.zeros_like(rows["response_mask"]))
+
+
+def all_truncated(rows):
+    """Responses without an end, up to the last place."""
+    mask = torch.arange(rows["response_mask"].shape[1]) >= 3
+    rows["response_mask"] = mask.expand_as(rows["response_mask"]).clone()
+    return rows.set("truncated", torch.ones(len(rows), dtype=torch.bool))
+
+
+def one_token(rows):
+    """A single row with a single token: no variance, no neighbour."""
+    mask = torch.zeros_like(rows["response_mask"])
+    mask[0, 4] = True
+    return rows.set("response_mask", mask)[:1]
+
+
+BATCHES = [equal_rewards, unjudged_group, nothing_judged, all_masked, all_truncated, one_token]
+# Nothing can be learnt from these, whatever the loss.
+EMPTY = [nothing_judged, all_masked]
+
+
+@cache
+def built(name):
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        given = compose(overrides=[f"+loss@probe={name}", "+loss=grpo", "+kl_controller=fixed"])
+    config = OmegaConf.create(OmegaConf.to_container(given, resolve=False))
+    config.update({"max_new_tokens": 8, "phases": {"main": {"steps": 0, "stages": ["probe"]}}})
+    plan, _ = read(config)
+    return Builder(plan, seed=0).build(plan.nodes["probe"])
+
+
+@pytest.mark.parametrize("make", BATCHES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("name", LOSSES)
+def test_loss_and_gradient_are_finite(name, make):
+    loss = built(name)
+    subject = Subject(loss, None)
+    rows = make(subject.batch.clone())
+    given = {key: rows[key].detach().clone().requires_grad_() for key in OUTPUTS if key in rows}
+
+    rows.update(given)
+    rows.update(loss.prepare(loss.view(rows.detach())))
+    result = loss(rows)
+    total = torch.stack([value for key, value in result.items() if key.startswith("loss")]).sum()
+    total.backward()
+
+    assert bool(total.isfinite())
+    gradients = [leaf.grad for leaf in given.values() if leaf.grad is not None]
+    assert all(bool(gradient.isfinite().all()) for gradient in gradients)
+    if make in EMPTY:
+        assert total.item() == 0.0
+        assert all(not gradient.any() for gradient in gradients)
+    subject.restore()

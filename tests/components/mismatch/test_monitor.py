@@ -1,0 +1,79 @@
+import math
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.mismatch.monitor import MismatchMonitor
+from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.metrics import recording
+from rlcomp.testing import tiny_policy
+
+NAN = float("nan")
+
+
+def batch(rows=2):
+    """Three response tokens with d = log 2, 0 and -log 4; one more that was not recorded."""
+    mask = torch.tensor([[False, True, True, True], [False, True, False, False]])
+    rollout = torch.tensor([[NAN, -2.0, -1.0, NAN], [9.0, -0.5, 7.0, NAN]], dtype=torch.float64)
+    gap = torch.tensor([[5.0, math.log(2), 0.0, 3.0], [5.0, -math.log(4), 5.0, 5.0]])
+    old = torch.where(rollout.isnan(), -1.0, rollout) + gap
+    entries = {
+        "tokens": torch.ones(2, 4, dtype=torch.int64),
+        "attention_mask": torch.ones(2, 4, dtype=torch.bool),
+        "response_mask": mask,
+        "rollout_log_probs": rollout,
+        "old_log_probs": old,
+    }
+    return TensorDict(entries, batch_size=[2])[:rows]
+
+
+def test_the_mismatch_is_recorded_over_the_tokens_that_both_know():
+    with recording() as ledger:
+        MismatchMonitor(max_mean_gap=None)(batch())
+
+    # |d| = log 2, 0, log 4; weights 2, 1, 1/4: (3.25)^2 / (3 (4 + 1 + 1/16)) = 10.5625 / 15.1875.
+    assert ledger.means() == pytest.approx(
+        {
+            "mismatch/mean": math.log(8) / 3,
+            "mismatch/max": math.log(4),
+            "mismatch/above_1_nat": 1 / 3,
+            "mismatch/ess": 10.5625 / 15.1875,
+        }
+    )
+
+
+def test_a_mean_above_the_limit_stops_the_run_and_says_what_to_do():
+    # The mean is log(8) / 3 = 0.693.
+    MismatchMonitor(max_mean_gap=0.694)(batch())
+
+    with pytest.raises(NumericalError, match=r"0\.693 nats a token \(largest 1\.39\).*=tis"):
+        MismatchMonitor(max_mean_gap=0.692)(batch())
+
+
+def test_a_policy_computes_its_own_log_probs():
+    policy, rows = tiny_policy(), batch()
+    rows["rollout_log_probs"] = policy.log_probs(rows) - 0.25
+
+    with recording() as ledger:
+        MismatchMonitor(policy=policy, max_mean_gap=None)(rows)
+
+    assert ledger.means()["mismatch/mean"] == pytest.approx(0.25, abs=1e-6)
+
+
+def test_the_sampler_is_not_compared_with_itself():
+    rows = batch()
+    rows["old_log_probs"] = rows["rollout_log_probs"].detach()
+
+    with pytest.raises(ConfigError, match="use mismatch=monitor"):
+        MismatchMonitor()(rows)
+
+
+def test_a_batch_without_a_recorded_token_has_no_mismatch():
+    rows = batch()
+    rows["response_mask"] = torch.zeros(2, 4, dtype=torch.bool)
+
+    with recording() as ledger:
+        MismatchMonitor()(rows)
+
+    assert ledger.means() == {}

@@ -1,0 +1,82 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.reward_check.limit import RewardCheck
+from rlcomp.batch import encode_texts
+from rlcomp.errors import DataError, NumericalError
+from rlcomp.metrics import recording
+
+
+def batch(valid, reward=None, group=None, **entries):
+    rows = len(valid)
+    return TensorDict(
+        {
+            "reward": torch.tensor(reward or [0.0] * rows),
+            "reward_valid": torch.tensor(valid),
+            "group_id": torch.tensor(group or [0] * rows),
+            **entries,
+        },
+        batch_size=[rows],
+    )
+
+
+def test_groups_that_teach_nothing_are_counted():
+    # Groups: 7 varies; 2 is equal where it is valid; 5 has one valid row; 9 has none.
+    rows = batch(
+        valid=[True, True, True, True, False, True, False, False],
+        reward=[0.0, 3.0, 1.0, 3.0, 8.0, 1.0, 0.0, 0.0],
+        group=[7, 2, 7, 2, 2, 5, 5, 9],
+    )
+    # All of 7 and of 9 hit the limit, of 2 and 5 some.
+    rows["truncated"] = torch.tensor([True, True, True, False, True, False, True, True])
+
+    with recording() as ledger:
+        RewardCheck(max_invalid_fraction=0.375)(rows)
+
+    assert ledger.means() == pytest.approx(
+        {
+            "groups/unjudged": 1 / 4,
+            "groups/zero_variance": 1 / 2,  # of 7 and 2
+            "groups/all_truncated": 2 / 4,
+        }
+    )
+
+
+def test_a_share_at_the_limit_goes_on_and_above_it_stops_with_the_first_row():
+    texts = {
+        "prompt": encode_texts(["1+1=", "2+2=", "3+3=", "4+4=", "5+5="]),
+        "response": encode_texts(["2", "4", "six", "\x1b[2J", "10"]),
+    }
+    one = batch([True, True, True, False, True], **texts)
+    two = batch([True, True, False, False, True], **texts)
+
+    RewardCheck(max_invalid_fraction=0.2)(one)
+    with pytest.raises(
+        DataError, match=r"2 of 5 rewards .* is 0\.2; .* row 2 \(prompt '3\+3=', response 'six'\)"
+    ):
+        RewardCheck(max_invalid_fraction=0.2)(two)
+
+
+def test_without_a_limit_a_batch_of_invalid_rewards_goes_on():
+    RewardCheck(max_invalid_fraction=1.0)(batch([False, False]))
+
+
+def test_the_default_limit_is_a_fifth():
+    with pytest.raises(DataError, match="1 of 4 rewards are invalid"):
+        RewardCheck()(batch([True, True, False, True]))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_valid_reward_that_is_not_finite_is_told_by_its_row(value):
+    with pytest.raises(NumericalError, match=rf"reward of row 1 is {value}"):
+        RewardCheck()(batch([True, True], reward=[0.0, value]))
+
+
+def test_no_rows_are_no_groups():
+    empty = batch([True])[:0]
+
+    with recording() as ledger:
+        RewardCheck()(empty)
+
+    assert ledger.means() == {}
