@@ -20,7 +20,9 @@ from rlcomp.io.checkpoint import Checkpoint, Saved, open_checkpoint
 from rlcomp.io.display import Display
 from rlcomp.io.lock import locked
 from rlcomp.io.saved_config import saved_config
+from rlcomp.io.storing import storing
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
+from rlcomp.io.watch import Watch
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.wiring.build import Builder
@@ -29,18 +31,23 @@ from rlcomp.wiring.plan import PhasePlan, Plan
 from rlcomp.wiring.renamed import of_version_0_1
 
 
-def launch(config: DictConfig, plan: Plan) -> None:
+def launch(config: DictConfig, plan: Plan, watch: Watch | None = None) -> None:
     """Build and run a checked plan.
+
+    Args:
+        config: of the run.
+        plan: read from it.
+        watch: is told where the run is.
 
     Raises:
         Interrupted: stopped on request; the message says how to go on.
     """
     directory = Path(config.directory)
     with locked(directory):
-        _launch(config, plan, directory)
+        _launch(config, plan, directory, watch or Watch())
 
 
-def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
+def _launch(config: DictConfig, plan: Plan, directory: Path, watch: Watch) -> None:
     builder = Builder(plan, int(config.seed))
     where = device(str(config.get("device", "auto")))
     cheap = builder.without_models().values()
@@ -51,7 +58,8 @@ def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
     nodes = builder.all()
     place_on(where, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
-    accept(config, directory)
+    with storing("run.yaml", watch):
+        accept(config, directory)
     try:
         run_phases(
             phases,
@@ -60,6 +68,7 @@ def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
             trackers=trackers(nodes, config, directory),
             checkpoint=checkpoint,
             saved=saved,
+            watch=watch,
         )
     except Interrupted as error:
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
