@@ -9,11 +9,13 @@ from __future__ import annotations
 import atexit
 import ctypes
 import faulthandler
+import multiprocessing.util
 import os
 import signal
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -61,6 +63,7 @@ def in_child(job: Callable[[], None], watch: Watch) -> None:
 def _be_the_child(job: Callable[[], None], watch: Watch, stack: IO[bytes], parent: int) -> NoReturn:
     """Run the job, say how it ended, and leave as a process leaves that came to its end."""
     try:
+        _forget_the_parents_end()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop_at_once)
         _die_with(parent)
@@ -68,10 +71,19 @@ def _be_the_child(job: Callable[[], None], watch: Watch, stack: IO[bytes], paren
         watch.end(_outcome(job))
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
+        multiprocessing.util._exit_function()  # type: ignore[attr-defined]
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(0)  # what counts is what was said
+
+
+def _forget_the_parents_end() -> None:
+    """What the parent has left for its end is not the child's: its temporary folders are in use."""
+    atexit._clear()
+    for finalizer in [*weakref.finalize._registry]:  # type: ignore[attr-defined]
+        finalizer.atexit = False
+    atexit.register(weakref.finalize._exitfunc)  # type: ignore[attr-defined]
 
 
 def _outcome(job: Callable[[], None]) -> dict[str, object]:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,24 @@ def test_what_a_job_leaves_for_its_end_is_done(tmp_path):
     in_child(job, watched())
 
     assert sorted(file.name for file in tmp_path.iterdir()) == ["atexit", "thread"]
+
+
+KEPT = []
+
+
+def test_a_job_clears_up_after_itself_and_not_after_its_parent(tmp_path):
+    atexit.register((tmp_path / "parents").touch)
+
+    def job():
+        KEPT.append(tempfile.TemporaryDirectory())
+        (tmp_path / "its own").write_text(KEPT[0].name)
+
+    with tempfile.TemporaryDirectory() as parents:
+        in_child(job, watched())
+
+        assert os.path.isdir(parents)
+    assert not os.path.exists((tmp_path / "its own").read_text())
+    assert not (tmp_path / "parents").exists()
 
 
 @pytest.mark.parametrize(

@@ -258,9 +258,11 @@ def test_a_terminated_run_says_how_to_go_on_and_does_bit_identically(tmp_path):
     assert process.returncode == 75
     stopped = count(tmp_path / "cut" / "metrics.jsonl")
     assert 4 <= stopped < 62
-    assert message.startswith(f"rlcomp: stopped in phase rl after step {stopped - 2}, saved; go ")
+    _, answer, told = message.splitlines()
+    assert answer.startswith("rlcomp: stopping at the end of this step; still in stage '")
+    assert told.startswith(f"rlcomp: stopped in phase rl after step {stopped - 2}, saved; go ")
 
-    program, *words = shlex.split(message.splitlines()[0].partition("go on with: ")[2])
+    program, *words = shlex.split(told.partition("go on with: ")[2])
     assert program == "rlcomp"
     again = subprocess.run(
         [sys.executable, "-m", "rlcomp", *words],
