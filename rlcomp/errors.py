@@ -2,18 +2,22 @@
 
 ::
 
-    RlcompError
-    ├── UserError (ValueError)        a mistake in a config or a call; the command line exits with 2
+    RlcompError                       exit code 1, as for any other exception
+    ├── UserError (ValueError)        a mistake in a config, a call or the data; exit code 2
     │   ├── ConfigError               a config path, its value and what to write instead
     │   ├── FlowError                 a stage reads a key that nobody wrote, or in the wrong order
     │   ├── DataError                 a file is missing, empty or malformed (names file and line)
     │   ├── ShapeError                two tensors do not fit together
     │   ├── MissingExtra              an optional dependency is not installed (names the extra)
     │   └── CheckpointError           nothing to resume from, or the checkpoint does not fit the run
-    ├── NumericalError                a loss or gradient is not finite
+    ├── NumericalError                a loss or gradient is not finite; exit code 3
     │   └── NonFiniteSteps            several optimiser steps in a row were not (holds the last one)
+    ├── StorageError                  the run's record or checkpoint cannot be written; exit code 74
+    ├── ProcessEnded                  code of a stage ends the process (``sys.exit``, ``os._exit``)
+    │   └── Died                      the process of a run died, by a signal perhaps
+    ├── RunFailed                     a run in a process of its own failed; it said how
     ├── ContractError                 a component breaks the component contract (``rlcomp.testing``)
-    └── Interrupted                   stopped on request, resumable; the command line exits with 75
+    └── Interrupted                   stopped on request, resumable; exit code 75
 """
 
 from __future__ import annotations
@@ -23,17 +27,27 @@ import difflib
 import importlib
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 
 class RlcompError(Exception):
-    """Base class of all errors of this project."""
+    """Base class of all errors of this project.
+
+    Attributes:
+        exit_code: that of the command line.
+        remedy: what to do, where the message of such an error does not say it.
+    """
+
+    exit_code = 1
+    remedy = ""
 
 
 class UserError(RlcompError, ValueError):
     """A user error: the message names config path, value and remedy."""
+
+    exit_code = 2
 
 
 class ConfigError(UserError):
@@ -63,6 +77,54 @@ class MissingExtra(UserError):
 class NumericalError(RlcompError):
     """A loss or a gradient is not finite."""
 
+    exit_code = 3
+    remedy = (
+        "look in metrics.jsonl for what grew before this step; a smaller learning rate or gradient "
+        "clip may help, from an earlier checkpoint on (resume=PATH) or from the start"
+    )
+
+
+class StorageError(RlcompError):
+    """The record or a checkpoint of a run cannot be written."""
+
+    exit_code = 74  # EX_IOERR
+
+
+class ProcessEnded(RlcompError):
+    """Code that a stage called ends the process."""
+
+
+class Died(ProcessEnded):
+    """The process of a run ended without saying how.
+
+    Args:
+        told: the message.
+        signal: that killed it; 0 if it ended itself.
+        stack: what Python was at then, as far as it is known.
+    """
+
+    def __init__(self, told: str, *, signal: int = 0, stack: str = "") -> None:
+        super().__init__(told)
+        self.signal = signal
+        self.stack = stack
+        self.exit_code = 128 + signal if signal else 1
+
+
+class RunFailed(RlcompError):
+    """A run in a process of its own failed.
+
+    Args:
+        told: what it said of its end (:func:`rlcomp.io.outcome.verdict`).
+    """
+
+    def __init__(self, told: Mapping[str, object]) -> None:
+        super().__init__(told)
+        self.told = told
+        self.exit_code = int(str(told["exit_code"]))
+
+    def __str__(self) -> str:
+        return str(self.told["error"])
+
 
 class NonFiniteSteps(NumericalError):
     """Several optimiser steps in a row were not finite.
@@ -86,6 +148,8 @@ class ContractError(RlcompError, AssertionError):
 class Interrupted(RlcompError):
     """The run was stopped on request and can be resumed."""
 
+    exit_code = 75  # EX_TEMPFAIL
+
 
 class ConfigErrors(ConfigError):
     """All independent mistakes of one config, reported at once."""
@@ -93,6 +157,20 @@ class ConfigErrors(ConfigError):
     def __init__(self, messages: Sequence[str]) -> None:
         self.messages = list(dict.fromkeys(messages))
         super().__init__("\n".join(self.messages))
+
+
+def exit_code(error: BaseException | None) -> int:
+    """The exit code of the command line for the error a run ended by; 0 for none.
+
+    Examples:
+        >>> exit_code(None), exit_code(ZeroDivisionError()), exit_code(Interrupted())
+        (0, 1, 75)
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    if isinstance(error, RlcompError):
+        return error.exit_code
+    return 0 if error is None else 1
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -117,14 +195,15 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 @contextlib.contextmanager
-def exit_refused(what: str) -> Iterator[None]:
+def exit_refused(what: str, kind: type[RlcompError] = UserError) -> Iterator[None]:
     """Context in which code that ends the process (``sys.exit``) is a mistake of its author.
 
     Args:
         what: what runs in it, for the message.
+        kind: of the error.
 
     Raises:
-        UserError: it asked for the end; names file and line.
+        RlcompError: of that kind; it asked for the end; names file and line.
     """
     try:
         yield
@@ -133,10 +212,13 @@ def exit_refused(what: str) -> Iterator[None]:
         # exit() is a function of Python's own, and W&B puts one in the place of sys.exit.
         hooks = ("_sitebuiltins", "exit_hooks")
         last = [frame for frame in frames if not any(h in frame.filename for h in hooks)][-1]
-        raise UserError(
+        refused = kind(
             f"{what} ends the process (SystemExit: {error.code!r}, {last.filename}, line "
             f"{last.lineno}): raise an error there instead"
-        ) from error
+        )
+        for note in getattr(error, "__notes__", []):
+            add_note(refused, note)
+        raise refused from error
 
 
 def require(module: str, extra: str) -> ModuleType:

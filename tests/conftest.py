@@ -127,7 +127,7 @@ def rlcomp(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         GlobalHydra.instance().clear()
         monkeypatch.setattr("sys.argv", ["rlcomp", *words])
         try:
-            main()
+            main(apart=False)
         except SystemExit as leaving:
             return int(leaving.code or 0)
         return 0

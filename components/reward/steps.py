@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import torch
@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
-from rlcomp.interfaces.reward import TextReward, checked_score, text_rows, write_reward
+from rlcomp.interfaces.reward import TextReward, checked_score, row_named, text_rows, write_reward
 from rlcomp.metrics import record, recording
 
 
@@ -78,7 +78,10 @@ class Steps(Component):
             ids = batch["tokens"][row].cpu()[mask[row]].tolist()
             places = mask[row].nonzero()[:, 0]
             for text, tokens in self._steps(ids):
-                score = self._score({**asked, "response": text}, text)
+                judged = {**asked, "response": text}
+                with row_named(row, judged):
+                    score = self.step.score_row(judged)
+                score = checked_score(type(self.step).__name__, f"the step {text[-60:]!r}", score)
                 if score is not None:
                     reward[row, places[tokens - 1]] += score
                     count[row, places[tokens - 1]] += 1
@@ -116,11 +119,6 @@ class Steps(Component):
             ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return text
-
-    def _score(self, row: Mapping[str, object], text: str) -> float | None:
-        return checked_score(
-            type(self.step).__name__, f"the step {text[-60:]!r}", self.step.score_row(row)
-        )
 
 
 def split_steps(text: str, separator: str) -> list[str]:

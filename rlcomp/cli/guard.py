@@ -5,22 +5,27 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import resource
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.errors import Interrupted, UserError
+from rlcomp.cli.printable import printable
+from rlcomp.cli.stack import stack_of
+from rlcomp.errors import Died, RlcompError, RunFailed, UserError, exit_code
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.explain import explain_composition, keys_below
 
-EXIT_USER, EXIT_INTERRUPTED, EXIT_KILLED = 2, 75, 130
+# Errors whose message says all; of any other the lines of code count as well.
+FORESEEN = (RlcompError, HydraException, OmegaConfBaseException)
 
 
 def guard(app: Callable[[], None]) -> None:
-    """Run an app; a user's mistake ends with one message and code 2, an interruption with 75."""
+    """Run an app; whatever it ends by is one message and an exit code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if os.getcwd() not in sys.path:
@@ -28,23 +33,55 @@ def guard(app: Callable[[], None]) -> None:
     try:
         check_packages()
         app()
-    except (UserError, HydraException, OmegaConfBaseException) as error:
-        print(f"rlcomp: {explain(error)}", file=sys.stderr)
-        sys.exit(EXIT_USER)
-    except Interrupted as error:
-        print(f"rlcomp: {error}", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
-    except KeyboardInterrupt:
-        print("rlcomp: stopped at once; checkpoints written so far are whole", file=sys.stderr)
-        sys.exit(EXIT_KILLED)
+    except (Exception, KeyboardInterrupt) as error:
+        told = verdict(error)
+        print(message(told), file=sys.stderr, flush=True)
+        if isinstance(error, Died) and error.signal:
+            _die_of(error.signal)
+        sys.exit(int(str(told["exit_code"])))
 
 
-def explain(error: Exception) -> str:
+def verdict(error: BaseException) -> Mapping[str, object]:
+    """What is said of an error: ``error``, ``type``, ``exit_code``, ``traceback``, ``foreseen``.
+
+    The traceback is without the frames of Hydra.
+    """
+    if isinstance(error, RunFailed):
+        return error.told
+    composed = isinstance(error, (HydraException, OmegaConfBaseException))
+    return {
+        "error": explain(error)[:8000],
+        "type": type(error).__name__,
+        "exit_code": UserError.exit_code if composed else exit_code(error),
+        "traceback": error.stack if isinstance(error, Died) else stack_of(error)[-32000:],
+        "foreseen": isinstance(error, (*FORESEEN, KeyboardInterrupt)),
+    }
+
+
+def message(told: Mapping[str, object]) -> str:
+    """What the terminal shows of a verdict; nothing in it can steer the terminal."""
+    if told["foreseen"]:
+        return printable(f"rlcomp: {told['error']}")
+    return printable(str(told["traceback"]).rstrip())
+
+
+def explain(error: BaseException) -> str:
     """One message for an error; Hydra's and OmegaConf's get what, where and the nearest name."""
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped at once; checkpoints written so far are whole"
     if not isinstance(error, (HydraException, OmegaConfBaseException)):
         # A mistake that only shows while a stage runs carries a note that says which.
-        return "\n".join([str(error), *getattr(error, "__notes__", [])])
+        remedy = [error.remedy] if isinstance(error, RlcompError) and error.remedy else []
+        return "\n".join([str(error), *getattr(error, "__notes__", []), *remedy])
     return explain_composition(error, user_directories(), _keys)
+
+
+def _die_of(number: int) -> None:
+    """End as the run's own process did, so that whoever started this sees the same signal."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def user_directories() -> list[str]:

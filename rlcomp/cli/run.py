@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +16,16 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.arguments import NonEmptyText, problem
-from rlcomp.cli.guard import explain, guard, user_directories
+from rlcomp.cli.child import in_child
+from rlcomp.cli.guard import guard, user_directories, verdict
 from rlcomp.cli.help import help_text
 from rlcomp.cli.overrides import check_overrides
-from rlcomp.errors import ConfigError, ConfigErrors, Interrupted, UserError
+from rlcomp.cli.printable import printable
+from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.outcome import failure_kept
+from rlcomp.io.watch import Watch
 from rlcomp.sweep.job_configs import REFUSED, hidden, sift
 from rlcomp.sweep.jobs import labels
 from rlcomp.sweep.search import offer_search
@@ -31,9 +34,13 @@ from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.resolve import plan_of
 
 
-def main() -> None:
-    """``rlcomp``: compose, check, build, run."""
-    guard(_app)
+def main(*, apart: bool = True) -> None:
+    """``rlcomp``: compose, check, build, run.
+
+    Args:
+        apart: each run in a process of its own (:mod:`rlcomp.cli.child`).
+    """
+    guard(lambda: _app(apart))
 
 
 class Jobs:
@@ -43,7 +50,8 @@ class Jobs:
     when Hydra is done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, apart: bool) -> None:
+        self.apart = apart
         self.failed: list[Exception] = []
         self.started = False
 
@@ -52,24 +60,25 @@ class Jobs:
         self.started = True
         if self.interrupted():
             return  # the sweep was stopped, not one of its jobs
+        watch = Watch(watched=self.apart)
+        multirun = HydraConfig.get().mode == RunMode.MULTIRUN
         try:
-            with failure_kept(Path(HydraConfig.get().runtime.output_dir), explain):
-                run_job(config)
-        # Whatever a job fails by: it is told and raised again, none is swallowed but the user's own
-        # mistakes, which are raised when Hydra is done.
+            with failure_kept(Path(HydraConfig.get().runtime.output_dir), watch, verdict):
+                run_job(config, watch, preload=multirun)
+        # Whatever a job fails by: none is swallowed. That of a single run is raised when Hydra is
+        # done, which would tell it in its own way.
         except Exception as error:
-            expected = isinstance(error, (UserError, OmegaConfBaseException, Interrupted))
-            multirun = HydraConfig.get().mode == RunMode.MULTIRUN
-            if isinstance(error, Interrupted) or (expected and not multirun):
+            if isinstance(error, Interrupted) or not multirun:
                 self.failed.append(error)
             if multirun:
                 # Raised: a launcher may run this in a process of its own, where the list is
                 # another. Hydra goes on with the other jobs, and its sweeper raises in the end.
-                kind = "" if expected else f"{type(error).__name__}: "
+                told = verdict(error)
+                kind = "" if told["foreseen"] else f"{told['type']}: "
                 number = HydraConfig.get().job.num
-                print(f"rlcomp: job {number}: {kind}{explain(error)}", file=sys.stderr)
-                raise
-            if not expected:
+                print(printable(f"rlcomp: job {number}: {kind}{told['error']}"), file=sys.stderr)
+                if isinstance(error, Died):  # a sweep does not die of what killed a job of it
+                    raise RunFailed({**told, "exit_code": 1}) from error
                 raise
 
     def interrupted(self) -> list[Exception]:
@@ -89,14 +98,14 @@ class Jobs:
         return error
 
 
-def _app() -> None:
+def _app(apart: bool) -> None:
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_text([config_directory(), *map(Path, user_directories())]))
         return
     given = get_args_parser().parse_args(sys.argv[1:]).overrides
     check_overrides(given, [config_directory(), *map(Path, user_directories())])
     offer_search()
-    jobs = Jobs()
+    jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
     try:
         try:
@@ -129,8 +138,14 @@ def unknown_to_sweep(words: Sequence[str]) -> list[str]:
     return [text for text, _ in refused]
 
 
-def run_job(config: DictConfig) -> None:
-    """One run, or one job of a sweep."""
+def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
+    """One run, or one job of a sweep.
+
+    Args:
+        config: of the run.
+        watch: is told where the run is; the run has a process of its own where it is watched.
+        preload: import torch before the process of the run begins, once for all jobs.
+    """
     if refused := HydraConfig.get().job.env_set.get(REFUSED):
         raise ConfigErrors(refused.splitlines())
     OmegaConf.set_struct(config, False)
@@ -139,11 +154,22 @@ def run_job(config: DictConfig) -> None:
     config.directory = str(Path(HydraConfig.get().runtime.output_dir).resolve())
     _label(config)
     plan = plan_of(config)
-    from rlcomp.report.summary import summarise
-    from rlcomp.run.launch import launch
+    if preload:
+        importlib.import_module("rlcomp.run.launch")
 
-    launch(config, plan)
-    print(summarise(config.directory))
+    def job() -> None:
+        from rlcomp.io.storing import storing
+        from rlcomp.report.summary import summarise
+        from rlcomp.run.launch import launch
+
+        launch(config, plan, watch)
+        with storing("the summary", watch):
+            print(summarise(config.directory), flush=True)
+
+    if watch.watched:
+        in_child(job, watch)
+    else:
+        job()
 
 
 def _label(config: DictConfig) -> None:

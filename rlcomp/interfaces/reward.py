@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from tensordict import TensorDict
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, DataError, ShapeError
+from rlcomp.errors import ConfigError, DataError, ShapeError, add_note
 from rlcomp.keys import Key
 from rlcomp.metrics import record
 
@@ -59,7 +60,8 @@ class TextReward(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row; write the reward entries."""
-        scores = [self._checked(row) for row in text_rows(batch, TextReward.reads)]
+        rows = text_rows(batch, TextReward.reads)
+        scores = [self._checked(number, row) for number, row in enumerate(rows)]
         device = batch["response"].device
         values = [0.0 if s is None else s for s in scores]
         reward = torch.tensor(values, dtype=torch.float32, device=device)
@@ -68,8 +70,26 @@ class TextReward(Component):
         right = torch.tensor(correct, dtype=torch.bool, device=device)
         return write_reward(batch, reward, {self.name: reward}, right, valid)
 
-    def _checked(self, row: Mapping[str, object]) -> float | None:
-        return checked_score(type(self).__name__, f"{row['response']!r:.62}", self.score_row(row))
+    def _checked(self, number: int, row: Mapping[str, object]) -> float | None:
+        with row_named(number, row):
+            score = self.score_row(row)
+        return checked_score(type(self).__name__, f"{row['response']!r:.62}", score)
+
+
+@contextlib.contextmanager
+def row_named(number: int, row: Mapping[str, object]) -> Iterator[None]:
+    """Context in which an exception gets a note with the row it was raised on.
+
+    Args:
+        number: of the row in its batch, from 0.
+        row: its ``prompt`` and ``response`` are shown, cut short and without control characters.
+    """
+    try:
+        yield
+    except BaseException as error:
+        shown = ", ".join(f"{key} {row[key]!r:.122}" for key in ("prompt", "response"))
+        add_note(error, f"row {number}: {shown}")
+        raise
 
 
 def checked_score(owner: str, what: str, score: object) -> float | None:

@@ -109,7 +109,7 @@ class Display:
         """Show them again."""
         self.latest = dict(place.get("latest", {}))
 
-    def finish(self) -> None:
-        """Leave the terminal as it was."""
+    def finish(self, error: BaseException | None = None) -> None:
+        """Leave the terminal as it was; the command line tells the error."""
         if self.live is not None:
             self.live.stop()

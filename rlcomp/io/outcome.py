@@ -2,43 +2,66 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
-import traceback
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlcomp.errors import Interrupted
+from rlcomp.errors import Interrupted, add_note
+from rlcomp.io.watch import Watch
 
 FAILURE = "failure.json"
+# A full disk has room for the failure because this file gives its own up.
+RESERVED = ".reserved"
+# Bytes; a failure is at most so long.
+ROOM = 1 << 16
+
+Verdict = Callable[[BaseException], Mapping[str, object]]
 
 
 @contextmanager
-def failure_kept(directory: Path, explain: Callable[[Exception], str]) -> Iterator[None]:
+def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[None]:
     """Context that writes ``failure.json`` on an exception; deletes that of an earlier failure.
 
-    Stopping on request is no failure. A directory that another run holds is left alone.
+    Stopping on request is no failure. A directory that another run holds is left alone. One that
+    was deleted in the meantime is made again, with nothing else in it.
 
     Args:
         directory: the run's directory.
-        explain: the message for an error.
+        watch: knows where the run is.
+        verdict: ``error``, ``type``, ``exit_code`` and ``traceback`` of an exception.
     """
-    if not running(directory):
+    there, reserved = directory.is_dir(), directory / RESERVED
+    if there and not running(directory):
         (directory / FAILURE).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a directory that nobody can write into is told later
+            reserved.write_bytes(bytes(ROOM))
     try:
         yield
-    except Interrupted:
+    except (Interrupted, KeyboardInterrupt):
         raise
-    except Exception as error:
-        if directory.is_dir() and not running(directory):
-            told = {
-                "error": explain(error),
-                "type": type(error).__name__,
-                "traceback": "".join(traceback.format_exception(error)),
-            }
-            (directory / FAILURE).write_text(json.dumps(told, indent=1), encoding="utf-8")
+    except BaseException as error:
+        if there and not running(directory):
+            _write(directory, {**verdict(error), **watch.place()}, error)
         raise
+    finally:
+        if not running(directory):
+            reserved.unlink(missing_ok=True)
+
+
+def _write(directory: Path, told: Mapping[str, object], error: BaseException) -> None:
+    """Write the failure whole or not at all; what hinders it does not hide the error."""
+    draft = directory / f".tmp-{FAILURE}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / RESERVED).unlink(missing_ok=True)
+        draft.write_text(json.dumps(told, indent=1), encoding="utf-8")
+        os.replace(draft, directory / FAILURE)
+    except OSError as late:
+        add_note(error, f"{directory / FAILURE} cannot be written: {late}")
 
 
 def failure(directory: Path) -> str | None:

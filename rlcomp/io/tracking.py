@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlcomp.errors import require
+from rlcomp.errors import exit_code, require
 from rlcomp.io.json_lines import finite, json_line
 from rlcomp.io.record import ENDED, METRICS, SAMPLES, cut
 from rlcomp.io.sync import sync
@@ -52,8 +52,8 @@ class Tracker(Protocol):
     def rewind(self, place: dict[str, Any]) -> None:
         """Return to the position of the checkpoint."""
 
-    def finish(self) -> None:
-        """The run has ended, for whatever reason."""
+    def finish(self, error: BaseException | None = None) -> None:
+        """The run has ended: with every step done, or else by this error."""
 
 
 class JsonLines:
@@ -132,8 +132,8 @@ class JsonLines:
         for file, size in ((self.metrics, place["metrics"]), (self.samples, place["samples"])):
             cut(file, size)
 
-    def finish(self) -> None:
-        """Every line is on disk already."""
+    def finish(self, error: BaseException | None = None) -> None:
+        """Every line is on disk already, and an error is kept by the command line."""
 
 
 class WandB:
@@ -230,11 +230,13 @@ class WandB:
         """Continue the same run; steps are passed explicitly, metrics.jsonl stays the truth."""
         self.id = place.get("id")
 
-    def finish(self) -> None:
-        """Close the run and say how an offline one is uploaded."""
+    def finish(self, error: BaseException | None = None) -> None:
+        """Close the run, with the error's exit code; say how an offline one is uploaded."""
         if self.run is not None:
             offline, folder = self.run.settings._offline, self.run.dir
-            self.run.finish()
+            if error is not None:
+                self.run.summary["error"] = f"{type(error).__name__}: {error}"
+            self.run.finish(exit_code=exit_code(error))
             if offline:
                 print(f"W&B offline; upload with: wandb sync {Path(folder).parent}")
 
@@ -296,7 +298,9 @@ class TensorBoard:
     def rewind(self, place: dict[str, Any]) -> None:
         """Nothing to do: ``start`` purges."""
 
-    def finish(self) -> None:
-        """Flush and close."""
+    def finish(self, error: BaseException | None = None) -> None:
+        """An error stands among the texts; flush and close."""
         if self.writer is not None:
+            if error is not None:
+                self.writer.add_text("error", f"{type(error).__name__}: {error}")
             self.writer.close()

@@ -21,7 +21,9 @@ from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.display import Display
 from rlcomp.io.lock import locked
 from rlcomp.io.record import set_aside
+from rlcomp.io.storing import storing
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
+from rlcomp.io.watch import Watch
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
@@ -29,18 +31,23 @@ from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import PhasePlan, Plan
 
 
-def launch(config: DictConfig, plan: Plan) -> None:
+def launch(config: DictConfig, plan: Plan, watch: Watch | None = None) -> None:
     """Build and run a checked plan.
+
+    Args:
+        config: of the run.
+        plan: read from it.
+        watch: is told where the run is.
 
     Raises:
         Interrupted: stopped on request; the message says how to go on.
     """
     directory = Path(config.directory)
     with locked(directory):
-        _launch(config, plan, directory)
+        _launch(config, plan, directory, watch or Watch())
 
 
-def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
+def _launch(config: DictConfig, plan: Plan, directory: Path, watch: Watch) -> None:
     builder = Builder(plan, int(config.seed))
     where = device(str(config.get("device", "auto")))
     cheap = builder.without_models().values()
@@ -51,11 +58,13 @@ def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
     nodes = builder.all()
     place_on(where, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
-    if config.get("overwrite", False):
-        home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
-        if (old := set_aside(directory, home)) is not None:
-            warnings.warn(f"overwrite is true: what was in {directory} is in {old}", stacklevel=2)
-    accept(config, directory)
+    with storing("run.yaml", watch):
+        if config.get("overwrite", False):
+            home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
+            if (old := set_aside(directory, home)) is not None:
+                told = f"overwrite is true: what was in {directory} is in {old}"
+                warnings.warn(told, stacklevel=2)
+        accept(config, directory)
     try:
         run_phases(
             phases,
@@ -64,6 +73,7 @@ def _launch(config: DictConfig, plan: Plan, directory: Path) -> None:
             trackers=trackers(nodes, config, directory),
             checkpoint=checkpoint,
             saved=saved,
+            watch=watch,
         )
     except Interrupted as error:
         if checkpoint is None:

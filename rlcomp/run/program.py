@@ -20,6 +20,7 @@ from rlcomp.errors import (
     Interrupted,
     NonFiniteSteps,
     NumericalError,
+    ProcessEnded,
     add_note,
     exit_refused,
 )
@@ -28,7 +29,10 @@ from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.dump import write_dump
 from rlcomp.io.saved import Saved
 from rlcomp.io.state import unsaved_state
+from rlcomp.io.storing import storing
+from rlcomp.io.tracked import tracked
 from rlcomp.io.tracking import Tracker
+from rlcomp.io.watch import Watch
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
@@ -48,6 +52,7 @@ class Program:
         trackers: where metrics and samples go.
         checkpoint: saves the run; when a phase's ``every`` names it, then and at the end of the
             phase.
+        watch: is told where the run is.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class Program:
         seed: int,
         trackers: Sequence[Tracker] = (),
         checkpoint: Checkpoint | None = None,
+        watch: Watch | None = None,
     ) -> None:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
@@ -79,29 +85,26 @@ class Program:
         self.phase, self.step, self.total = 0, 0, 0
         self.saved = 0  # after how many steps a checkpoint was last written
         self.best: dict[str, dict[str, Any]] = {}  # the best step by phase, where a stage says
-        self.stop = StopRequest()
+        self.watch = watch or Watch()
+        self.stop = StopRequest(self.watch)
 
     def run(self, saved: Saved | None = None) -> None:
         """Run what is left.
 
         Raises:
             Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
+            StorageError: the record or a checkpoint cannot be written.
         """
         self._seed()
         if saved is not None:
             saved = self._resume(saved)
         if self.checkpoint is not None:
             retain_best(self.checkpoint, self.best.values(), saved.path if saved else None)
-        for tracker in self.trackers:
-            tracker.start({name: phase.steps for name, phase in self.phases.items()}, self.total)
-        try:
-            with self.stop.listening():
-                for index, (name, phase) in enumerate(self.phases.items()):
-                    if index >= self.phase:
-                        self._run_phase(name, phase)
-        finally:
-            for tracker in self.trackers:
-                tracker.finish()
+        plan = {name: phase.steps for name, phase in self.phases.items()}
+        with self.stop.listening(), tracked(self.trackers, plan, self.total, self.watch):
+            for index, (name, phase) in enumerate(self.phases.items()):
+                if index >= self.phase:
+                    self._run_phase(name, phase)
 
     def _seed(self) -> None:
         """Seed the global generators, so that they do not depend on which node was built last."""
@@ -126,6 +129,7 @@ class Program:
     def _run_phase(self, name: str, phase: Phase) -> None:
         index = self.phase
         if self.step == 0:
+            self._at(name, "the beginning of the phase")
             for component in self._components(phase):
                 component.begin_phase()
         while self.phase == index and self.step < phase.steps:
@@ -149,11 +153,13 @@ class Program:
                 left = [entry for entry in phase.due(phase.steps) if entry not in due]
                 self._beside(name, left, batch, ledger)
             if ended is not None or self.step + 1 == phase.steps:
+                self._at(name, "the end of the phase")
                 for component in self._components(phase):
                     component.finish_phase()
         self.step, self.total = self.step + 1, self.total + 1
-        for tracker in self.trackers:
-            tracker.log(self.total, name, self.step, ledger.means(), ledger.samples)
+        with storing("the metrics", self.watch):
+            for tracker in self.trackers:
+                tracker.log(self.total, name, self.step, ledger.means(), ledger.samples)
         if ledger.best is not None:
             self._keep_best(name, ledger.best)
         if ended is not None:
@@ -171,7 +177,8 @@ class Program:
     def _keep_best(self, name: str, told: dict[str, object]) -> None:
         self.best[name] = {**told, "phase": name, "step": self.step, "total": self.total}
         if self.checkpoint is not None:
-            save_best(self.checkpoint, self.nodes, self._place(), [*self.best.values()])
+            with storing("the best checkpoint", self.watch):
+                save_best(self.checkpoint, self.nodes, self._place(), [*self.best.values()])
 
     def _end_early(self, name: str, phase: Phase, reason: str) -> None:
         """The phase is over: a run that is continued from here does not go on with it."""
@@ -179,8 +186,9 @@ class Program:
         best = self.best.get(name)
         if best is not None:
             best = {**best, "checkpoint": best_checkpoint(self.checkpoint, best)}
-        for tracker in self.trackers:
-            tracker.phase_ended(self.total, {**ended, "best": best})
+        with storing("the early end", self.watch):
+            for tracker in self.trackers:
+                tracker.phase_ended(self.total, {**ended, "best": best})
         self.phase, self.step = self.phase + 1, 0
         self._save()
 
@@ -196,10 +204,11 @@ class Program:
         self, phase: str, node: str, stage: nn.Module, batch: TensorDict, ledger: Ledger
     ) -> TensorDict:
         start = time.perf_counter()
+        self._at(phase, f"{node} ({type(stage).__name__})")
         try:
-            with exit_refused(f"{node} ({type(stage).__name__})"):
+            with exit_refused(f"{node} ({type(stage).__name__})", ProcessEnded):
                 result: TensorDict = stage(batch)
-        except Exception as error:
+        except BaseException as error:
             if isinstance(error, NonFiniteSteps):
                 add_note(error, self._dump(error, ledger))
             elif isinstance(error, NumericalError) and (bad := first_bad(batch)):
@@ -229,8 +238,12 @@ class Program:
 
     def _save(self) -> None:
         if self.checkpoint is not None and self.saved != self.total:
-            self.checkpoint.save(self.nodes, self._place())
+            with storing("the checkpoint", self.watch):
+                self.checkpoint.save(self.nodes, self._place())
             self.saved = self.total
+
+    def _at(self, phase: str, stage: str) -> None:
+        self.watch.at(phase, self.step + 1, self.phases[phase].steps, stage)
 
     def _place(self) -> dict[str, Any]:
         """The position of the run."""
@@ -253,6 +266,7 @@ def run_phases(
     trackers: Sequence[Tracker] = (),
     checkpoint: Checkpoint | None = None,
     saved: Saved | None = None,
+    watch: Watch | None = None,
 ) -> None:
     """Run phases of stages: the whole of what the command line does once a config is built.
 
@@ -264,9 +278,13 @@ def run_phases(
         trackers: where metrics and samples go.
         checkpoint: saves the run; name it in a phase's ``every`` as well.
         saved: a checkpoint to continue from, bit-identically.
+        watch: is told where the run is.
 
     Raises:
         Interrupted: stopped on request after a whole step.
+        StorageError: the record or a checkpoint cannot be written.
     """
-    program = Program(phases, nodes=nodes, seed=seed, trackers=trackers, checkpoint=checkpoint)
+    program = Program(
+        phases, nodes=nodes, seed=seed, trackers=trackers, checkpoint=checkpoint, watch=watch
+    )
     program.run(saved)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
+
+from rlcomp.io.watch import Watch, where
 
 
 class StopRequest:
-    """The first signal asks for an end after the current step, a second one ends at once."""
+    """The first signal asks for an end after the current step, a second one ends at once.
 
-    def __init__(self) -> None:
-        self.asked = False
+    Args:
+        watch: a watcher counts the signals that it gets, and answers them.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.count = 0
+
+    @property
+    def asked(self) -> bool:
+        """Whether an end was asked for, of the run or of its watcher."""
+        return bool(self.count or self.watch.signals)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -32,7 +46,27 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        if self.asked:
+        self.count += 1
+        if self.count > 1 or self.watch.signals > 1:
+            if self.watch.watched:
+                stop_at_once(number, frame)
             raise KeyboardInterrupt(f"second signal {number}")
-        self.asked = True
+        if not self.watch.watched:
+            answer(self.watch)
+
+
+def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    """Signal handler that stops a watched run; what more its watcher passes on is no news."""
+    del frame
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt(f"signal {number}")
+
+
+def answer(watch: Watch) -> None:
+    """Say at the first signal what the run waits for."""
+    told = (
+        f"\nrlcomp: stopping at the end of this step; still {where(watch.place())}; "
+        "a second signal stops at once\n"
+    )
+    os.write(2, told.encode())  # not print: the signal may have come in the middle of one

@@ -20,7 +20,7 @@ from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeInt, PositiveInt
-from rlcomp.errors import ConfigError, Interrupted, UserError, nearest, require
+from rlcomp.errors import ConfigError, Interrupted, RlcompError, UserError, nearest, require
 from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
 from rlcomp.sweep.space import Space
 
@@ -36,8 +36,8 @@ class Search(Sweeper, metaclass=_Kind):
     an experiment: ``lr=interval(1e-4,1e-2)``, ``lr=tag(log,interval(1e-4,1e-2))``,
     ``n=int(interval(1,8))``, ``advantage=group_mean,leave_one_out``. Several seeds are
     no choice: every trial runs them all, and the mean over them counts. A trial of which a run
-    fails has failed, and the search goes on. It is kept in the sweep's directory
-    (``study.log``): the same command line goes on where it was stopped.
+    fails has failed, and the search goes on; its exit code is not 0 then. It is kept in the sweep's
+    directory (``study.log``): the same command line goes on where it was stopped.
 
     Args:
         metric: its last value in a run's ``metrics.jsonl`` is what counts.
@@ -86,6 +86,7 @@ class Search(Sweeper, metaclass=_Kind):
         Raises:
             ConfigError: nothing is to be searched, or runs do not record the metric.
             UserError: every trial failed.
+            RlcompError: some of them failed; the best is told first.
         """
         assert self.config is not None
         assert self.hydra_context is not None
@@ -185,6 +186,11 @@ class Search(Sweeper, metaclass=_Kind):
             f"{len(trials)} trials, {failed} failed\n"
             f"best trial {best.number}: {self.metric} {best.value:.4g} with {chosen}"
         )
+        if failed:
+            raise RlcompError(
+                f"{failed} of {len(trials)} trials failed, each with a failure.json: see "
+                f"rlcomp-report {directory}"
+            )
 
 
 def _failed() -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -144,8 +145,16 @@ def _of_lookup(file: str) -> bool:
     return file.startswith("<frozen") or any(place in Path(file).parents for place in places)
 
 
-def _deferred(node: Node, target: Callable[..., object]) -> Callable[..., object]:
-    """A ``_partial_`` node: when it is finally called, its mistakes name the node as well."""
+def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., object]:
+    """A ``_partial_`` node: when it is finally called, its mistakes name the node as well.
+
+    Those of a constructor, that is: what goes wrong in a function is no mistake of the config.
+    """
+    called: object = target  # a partial of Hydra's own partial
+    while isinstance(called, functools.partial):
+        called = called.func
+    if not inspect.isclass(called):
+        return target
 
     @functools.wraps(target)  # whoever asks for its parameters sees the target's
     def call(*given: object, **arguments: object) -> object:

@@ -98,7 +98,7 @@ def swept(tmp_path_factory):
         sweep = ["-m", "recipe=grpo,shuffled_rewards", "seed=0,1", "tracker=wandb"]
         patch.setattr(sys, "argv", ["rlcomp", *sweep, *TINY, f"directory={folder}"])
         GlobalHydra.instance().clear()
-        main()
+        main(apart=False)
     return folder, made
 
 
@@ -258,9 +258,11 @@ def test_a_terminated_run_says_how_to_go_on_and_does_bit_identically(tmp_path):
     assert process.returncode == 75
     stopped = count(tmp_path / "cut" / "metrics.jsonl")
     assert 4 <= stopped < 62
-    assert message.startswith(f"rlcomp: stopped in phase rl after step {stopped - 2}, saved; go ")
+    _, answer, told = message.splitlines()
+    assert answer.startswith("rlcomp: stopping at the end of this step; still in stage '")
+    assert told.startswith(f"rlcomp: stopped in phase rl after step {stopped - 2}, saved; go ")
 
-    program, *words = shlex.split(message.splitlines()[0].partition("go on with: ")[2])
+    program, *words = shlex.split(told.partition("go on with: ")[2])
     assert program == "rlcomp"
     again = subprocess.run(
         [sys.executable, "-m", "rlcomp", *words],
@@ -306,7 +308,7 @@ def test_a_sweep_that_is_stopped_stops_altogether(rlcomp, tmp_path, capsys, monk
     assert "rlcomp -m seed=0,1 " in message
 
 
-def test_a_mistake_of_ours_is_a_traceback_not_a_message(rlcomp, tmp_path, monkeypatch):
+def test_a_mistake_of_ours_is_a_traceback_not_a_message(rlcomp, tmp_path, monkeypatch, capsys):
     from rlcomp.run import launch
 
     def broken(*_, **__):
@@ -314,8 +316,12 @@ def test_a_mistake_of_ours_is_a_traceback_not_a_message(rlcomp, tmp_path, monkey
 
     monkeypatch.setattr(launch, "run_phases", broken)
 
-    with pytest.raises(ValueError, match="an invariant"):
-        rlcomp(*TINY, f"directory={tmp_path}")
+    assert rlcomp(*TINY, f"directory={tmp_path}") == 1
+
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback (most recent call last):\n")
+    assert 'test_cli.py", line ' in error
+    assert error.endswith("\nValueError: an invariant\n")
 
 
 def test_a_loss_of_torchrls_that_cannot_run_is_refused_before_anything_is_built(rlcomp, capsys):

@@ -175,7 +175,7 @@ class Last:
     def log(self, total, phase, step, metrics, samples):
         self.rows.append(metrics)
 
-    def finish(self): ...
+    def finish(self, error=None): ...
 
 
 @pytest.mark.parametrize("collector", [None, DelayedCollector])

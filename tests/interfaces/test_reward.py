@@ -35,6 +35,25 @@ def test_every_row_gets_its_score():
     assert result["rewards", "number"].tolist() == [0.5, -2.0, 1.0]
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError("by nothing"), SystemExit(0)])
+def test_an_exception_names_the_row_it_was_raised_on(error):
+    class Broken(TextReward):
+        name = "broken"
+
+        def score(self, prompt, response, answer):
+            if response != "fine":
+                raise error
+            return 1.0
+
+    with pytest.raises(type(error)) as caught:
+        Broken()(batch("fine", "a\x1b[2J" + "b" * 200))
+
+    # 122 characters of the response's repr: the quote, "a", the escape's "\\x1b" and "[2J", 113 b.
+    told = f"row 1: prompt 'p', response 'a\\x1b[2J{'b' * 113}"
+    notes = [*map(str, caught.value.args), *getattr(caught.value, "__notes__", [])]
+    assert told in "\n".join(notes).splitlines()
+
+
 def test_a_score_of_1_or_more_is_correct():
     assert Number()(batch("0.99", "1", "2"))["correct"].tolist() == [False, True, True]
 

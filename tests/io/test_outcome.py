@@ -1,45 +1,79 @@
+import errno
 import fcntl
 import json
 
 import pytest
 
 from rlcomp.errors import DataError, Interrupted
+from rlcomp.io import outcome
 from rlcomp.io.outcome import failure, failure_kept, running
+from rlcomp.io.watch import Watch
 
 
-def fail(directory, error):
-    with pytest.raises(type(error)), failure_kept(directory, str):
+def verdict(error):
+    return {"error": str(error), "type": type(error).__name__}
+
+
+def fail(directory, error, watch=None, before=lambda: None):
+    with pytest.raises(type(error)) as caught:
+        _run(directory, error, watch or Watch(), before)
+    return caught.value
+
+
+def _run(directory, error, watch, before):
+    with failure_kept(directory, watch, verdict):
+        before()
         raise error
 
 
-def test_a_failure_is_kept_with_its_kind_and_its_place(tmp_path):
-    fail(tmp_path, DataError("no such file"))
+def test_a_failure_is_kept_with_its_kind_and_where_the_run_was(tmp_path):
+    watch = Watch()
+    watch.at("rl", 2, 9, "reward (Regex)")
+
+    fail(tmp_path, DataError("no such file"), watch)
 
     assert failure(tmp_path) == "DataError: no such file"
-    assert "in fail" in json.loads((tmp_path / "failure.json").read_text())["traceback"]
+    assert json.loads((tmp_path / "failure.json").read_text()) == {
+        "error": "no such file",
+        "type": "DataError",
+        "phase": "rl",
+        "step": 2,
+        "steps": 9,
+        "stage": "reward (Regex)",
+    }
+    assert [file.name for file in tmp_path.iterdir()] == ["failure.json"]
 
 
 def test_a_new_attempt_forgets_the_failure(tmp_path):
     fail(tmp_path, ValueError("an invariant"))
 
-    with failure_kept(tmp_path, str):
+    with failure_kept(tmp_path, Watch(), verdict):
         assert failure(tmp_path) is None
-    assert failure(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_that_was_stopped_has_not_failed(tmp_path):
-    fail(tmp_path, Interrupted("stopped after step 3"))
+@pytest.mark.parametrize("error", [Interrupted("stopped after step 3"), KeyboardInterrupt()])
+def test_a_run_that_was_stopped_has_not_failed(tmp_path, error):
+    fail(tmp_path, error)
 
-    assert failure(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_exception_but_ends_the_run_is_a_failure(tmp_path):
+    fail(tmp_path, SystemExit(0))
+
+    assert failure(tmp_path) == "SystemExit: 0"
 
 
 def test_a_directory_that_another_run_holds_is_left_alone(tmp_path):
     fail(tmp_path, ValueError("first"))
     with (tmp_path / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        (tmp_path / ".reserved").touch()
 
         assert running(tmp_path)
         fail(tmp_path, ValueError("second"))
+        assert (tmp_path / ".reserved").is_file(), "it is the other run's"
 
     assert failure(tmp_path) == "ValueError: first"
     assert not running(tmp_path)
@@ -51,21 +85,48 @@ def test_where_no_directory_could_be_made_nothing_is_written(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_a_directory_that_was_deleted_is_made_again_for_the_failure(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+
+    fail(run, OSError("gone"), before=lambda: [(run / ".reserved").unlink(), run.rmdir()])
+
+    assert failure(run) == "OSError: gone"
+
+
+def test_room_for_the_failure_is_reserved_while_the_run_goes_on(tmp_path):
+    with failure_kept(tmp_path, Watch(), verdict):
+        # A verdict is at most 8000 + 32000 characters, and a few names.
+        assert (tmp_path / ".reserved").stat().st_size == 65536
+
+
+def test_a_failure_that_cannot_be_written_does_not_hide_the_error(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(outcome.os, "replace", full)
+
+    told = fail(tmp_path, ValueError("the cause"))
+
+    notes = "\n".join([*map(str, told.args), *getattr(told, "__notes__", [])])
+    assert notes.startswith("the cause\n")
+    assert "failure.json cannot be written: [Errno 28] No space left on device" in notes
+
+
 @pytest.mark.slow
 def test_a_job_that_breaks_leaves_the_others_running(rlcomp, tmp_path, monkeypatch, capsys):
     from rlcomp.run import launch
 
     ran = []
 
-    def broken(config, plan):
+    def broken(config, plan, watch):
         ran.append(config.seed)
         if config.seed == 0:
             raise ZeroDivisionError("an invariant")
 
     monkeypatch.setattr(launch, "launch", broken)
 
-    with pytest.raises(ZeroDivisionError):
-        rlcomp("-m", "seed=0,1", f"directory={tmp_path}")
+    assert rlcomp("-m", "seed=0,1", f"directory={tmp_path}") == 1
 
     assert ran == [0, 1]
     assert failure(tmp_path / "0") == "ZeroDivisionError: an invariant"

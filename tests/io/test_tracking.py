@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from rlcomp.errors import MissingExtra
+from rlcomp.errors import Interrupted, MissingExtra
 from rlcomp.io.tracking import JsonLines, TensorBoard, WandB
 
 PHASES = {"rl": 3}
@@ -125,6 +125,18 @@ def test_tensorboard_files_can_be_read_back(tmp_path):
     assert events.Tags()["tensors"] == ["samples/text_summary"]
 
 
+def test_tensorboard_is_told_what_a_run_failed_by(tmp_path):
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    tracker = TensorBoard(directory=str(tmp_path))
+    tracker.start(PHASES, 0)
+    tracker.finish(ValueError("boom"))
+
+    events = reader.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+
+    (told,) = events.Tensors("error/text_summary")
+    assert told.tensor_proto.string_val == [b"ValueError: boom"]
+
+
 def test_a_resumed_tensorboard_forgets_what_came_after_its_checkpoint(tmp_path):
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     tracker = TensorBoard(directory=str(tmp_path))
@@ -216,6 +228,29 @@ def test_wandb_offline_keeps_a_run_with_its_sweep_and_says_how_to_upload_it(nobo
     assert b"reward/mean" in kept.read_bytes()
     assert list(folder.glob("files/media/table/samples_*.table.json"))
     assert folder.name.endswith(place["id"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("error", "code"),
+    # The last record of the file is W&B's exit record (field 18, then its length). Its first field,
+    # a varint, is the exit code, left out where that is 0; its second one counts seconds.
+    [(None, b""), (ValueError("boom"), b"\x08\x01"), (Interrupted("saved"), b"\x08\x4b")],
+)
+def test_wandb_is_told_the_exit_code_and_the_error(nobody, error, code):
+    wandb = pytest.importorskip("wandb")
+    settings = {"project": "p", "group": None, "job_type": None, "tags": []}
+    tracker = WandB(directory=str(nobody), **settings)
+    tracker.start(PHASES, 0)
+    log(tracker, 1)
+    tracker.finish(error)
+    wandb.teardown()
+
+    (kept,) = (nobody / "wandb").glob("offline-run-*/*.wandb")
+    written = kept.read_bytes()
+    exited = written.rpartition(b"\x92\x01")[2][1:]
+    assert exited.partition(b"\x10")[0] == code
+    assert (b"ValueError: boom" in written) == isinstance(error, ValueError)
 
 
 def test_a_resumed_wandb_run_keeps_its_id(tmp_path):

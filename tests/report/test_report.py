@@ -286,7 +286,7 @@ def swept(tmp_path_factory):
         patch.setattr(sys, "argv", ["rlcomp", *words])
         GlobalHydra.instance().clear()
         with pytest.raises(SystemExit) as left:
-            rlcomp()
+            rlcomp(apart=False)
     assert left.value.code == 2
     return folder
 

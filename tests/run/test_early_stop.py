@@ -11,7 +11,7 @@ from components.early_stop.alarm import Alarm
 from components.early_stop.plateau import Plateau
 from rlcomp.cli.report import report
 from rlcomp.component import Component
-from rlcomp.errors import CheckpointError, ConfigErrors
+from rlcomp.errors import ConfigErrors, StorageError
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.tracking import JsonLines
@@ -332,7 +332,7 @@ def test_a_best_checkpoint_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "best").write_text("in the way")
 
-    with pytest.raises(CheckpointError, match=r"best.* cannot be written"):
+    with pytest.raises(StorageError, match=r"best.* cannot be written .*'writing the best checkp"):
         scripted(tmp_path, [0.5])
 
 

@@ -1,3 +1,4 @@
+import errno
 import itertools
 import json
 import os
@@ -11,9 +12,10 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, ConfigErrors, Interrupted, UserError
+from rlcomp.errors import ConfigError, ConfigErrors, Interrupted, ProcessEnded, StorageError
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.tracking import JsonLines
+from rlcomp.io.watch import Watch
 from rlcomp.metrics import progress, record, record_sample
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
@@ -102,8 +104,8 @@ class Kept:
     def rewind(self, place):
         self.calls.append(("rewind", place))
 
-    def finish(self):
-        self.calls.append(("finish",))
+    def finish(self, error=None):
+        self.calls.append(("finish", error))
 
 
 def run(phases, nodes=None, **rest):
@@ -122,7 +124,7 @@ def test_every_phase_runs_all_its_steps_in_order():
     tracker = run({"one": Phase(2, [draw]), "two": Phase(1, [draw])})
 
     assert steps_of(tracker) == [(1, "one", 1), (2, "one", 2), (3, "two", 1)]
-    assert tracker.calls == [("start", {"one": 2, "two": 1}, 0), ("finish",)]
+    assert tracker.calls == [("start", {"one": 2, "two": 1}, 0), ("finish", None)]
 
 
 def test_the_first_stage_receives_an_empty_batch():
@@ -283,7 +285,7 @@ def test_an_exception_says_where_it_came_from_and_trackers_are_closed():
     assert "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])]) == (
         "no luck\nin stage 'learner' (Do), phase 'rl', step 1; batch (2,) with keys ['reward']"
     )
-    assert tracker.calls[-1] == ("finish",)
+    assert tracker.calls[-1] == ("finish", caught.value)
     assert steps_of(tracker) == [(1, "warm", 1)]
 
 
@@ -294,7 +296,7 @@ def test_a_stage_that_ends_the_process_is_an_error_that_names_it(code):
 
     stage = Do(leave)
     told = rf"^reward \(Do\) ends the process \(SystemExit: {code!r}, .*test_program.py, line \d+\)"
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(ProcessEnded, match=told):
         run({"rl": Phase(1, [stage], {})}, {"reward": stage})
 
 
@@ -405,7 +407,7 @@ def test_a_resumed_tracker_is_rewound_before_it_starts(tmp_path):
     assert tracker.calls == [
         ("rewind", {"rows": 6}),
         ("start", {"one": 3, "two": 3}, 6),
-        ("finish",),
+        ("finish", None),
     ]
 
 
@@ -415,7 +417,7 @@ def test_a_tracker_that_the_stopped_run_did_not_have_starts_new(tmp_path):
 
     tracker = run(phases, nodes, checkpoint=checkpoint, saved=checkpoint.newest())
 
-    assert tracker.calls == [("start", {"one": 3, "two": 3}, 6), ("finish",)]
+    assert tracker.calls == [("start", {"one": 3, "two": 3}, 6), ("finish", None)]
 
 
 def test_an_interrupted_step_is_finished_first(tmp_path):
@@ -425,7 +427,7 @@ def test_an_interrupted_step_is_finished_first(tmp_path):
 
     with pytest.raises(
         Interrupted, match="stopped in phase one after step 1, not saved: the run has no"
-    ):
+    ) as stopped:
         run_phases(
             {"one": Phase(3, [Draw(), stop, Do(lambda _: after.append("ran"))])},
             nodes={},
@@ -435,7 +437,148 @@ def test_an_interrupted_step_is_finished_first(tmp_path):
 
     assert after == ["ran"]
     assert steps_of(tracker) == [(1, "one", 1)]
-    assert tracker.calls[-1] == ("finish",)
+    assert tracker.calls[-1] == ("finish", stopped.value)
+
+
+def test_by_hand_too_the_first_signal_is_answered(capfd):
+    stop = Do(lambda _: os.kill(os.getpid(), signal.SIGINT))
+
+    with pytest.raises(Interrupted):
+        run({"one": Phase(3, [Draw(), stop])}, {"stop": stop})
+
+    assert capfd.readouterr().err == (
+        "\nrlcomp: stopping at the end of this step; still in stage 'stop (Do)', phase 'one', step "
+        "1 of 3; a second signal stops at once\n"
+    )
+
+
+@pytest.mark.parametrize(("own", "passed_on"), [(1, 1), (0, 1), (1, 0)])
+def test_a_watched_run_that_is_asked_once_finishes_its_step(capfd, own, passed_on):
+    watch, after = Watch(watched=True), []
+
+    def ask(batch):
+        watch.signals = passed_on
+        for _ in range(own):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="after step 1"):
+        run({"one": Phase(3, [Draw(), Do(ask), Do(lambda _: after.append(1))])}, watch=watch)
+
+    assert after == [1]
+    assert capfd.readouterr().err == "", "its watcher answers"
+
+
+def test_a_watched_run_stops_at_once_when_its_watcher_was_asked_twice():
+    watch, before = Watch(watched=True), signal.getsignal(signal.SIGINT)
+
+    def ask(batch):
+        watch.signals = 2
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run({"one": Phase(3, [Draw(), Do(ask)])}, watch=watch)
+
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_run_says_where_it_is():
+    watch, seen = Watch(), []
+
+    class Begins(Do):
+        def begin_phase(self):
+            self.function(None)
+
+        finish_phase = begin_phase
+
+    look = Begins(lambda _: seen.append(watch.place()))
+    run({"one": Phase(1, [Draw(), look])}, {"look": look}, watch=watch)
+
+    place = {"phase": "one", "step": 1, "steps": 1}
+    assert seen == [
+        {**place, "stage": "the beginning of the phase"},
+        {**place, "stage": "look (Begins)"},
+        {**place, "stage": "the end of the phase"},
+    ]
+    assert watch.place() == {**place, "stage": "writing the metrics"}
+
+
+class Failing(Kept):
+    """A tracker that fails where it is told to."""
+
+    name = "failing"
+
+    def __init__(self, where, error):
+        super().__init__()
+        self.where, self.error = where, error
+
+    def start(self, phases, done):
+        super().start(phases, done)
+        if self.where == "start":
+            raise self.error
+
+    def log(self, *step):
+        if self.where == "log":
+            raise self.error
+
+    def finish(self, error=None):
+        super().finish(error)
+        if self.where == "finish":
+            raise self.error
+
+
+def tracked_by(*trackers, stages=()):
+    run_phases({"one": Phase(1, [Draw(), *stages])}, nodes={}, seed=0, trackers=trackers)
+
+
+def test_metrics_that_cannot_be_written_are_told_with_place_and_remedy():
+    full = OSError(errno.ENOSPC, "No space left on device")
+    other, later = Failing("log", full), Kept()
+
+    with pytest.raises(StorageError) as caught:
+        tracked_by(other, later)
+
+    assert str(caught.value).startswith(
+        "[Errno 28] No space left on device, in stage 'writing the metrics', phase 'one', step 1 "
+        "of 1; once there is room, "
+    )
+    assert later.calls[-1] == ("finish", caught.value)
+
+
+def test_a_tracker_that_cannot_start_ends_those_that_have():
+    first, last = Kept(), Kept()
+
+    with pytest.raises(ConnectionError):
+        tracked_by(first, Failing("start", ConnectionError("no network")), last)
+
+    assert first.calls[-1][0] == "finish"
+    assert last.calls == []
+
+
+def test_a_tracker_that_cannot_finish_does_not_hide_what_the_run_failed_by():
+    after = Kept()
+
+    with pytest.raises(RuntimeError, match="no luck") as caught:
+        tracked_by(Failing("finish", ValueError("late")), after, stages=[Do(fail)])
+
+    assert "tracker failing: ValueError: late" in "\n".join(
+        [*map(str, caught.value.args), *getattr(caught.value, "__notes__", [])]
+    )
+    assert after.calls[-1] == ("finish", caught.value)
+
+
+def test_a_tracker_that_cannot_finish_is_told_where_nothing_else_failed():
+    with pytest.raises(ValueError, match="late"):
+        tracked_by(Failing("finish", ValueError("late")))
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_with_its_step(tmp_path):
+    phases, nodes, checkpoint = scene(tmp_path)
+    (tmp_path / "checkpoints").write_text("in the way")
+
+    with pytest.raises(
+        StorageError, match=r"Not a directory.*'writing the checkpoint', phase 'one'"
+    ):
+        run(phases, nodes, checkpoint=checkpoint)
 
 
 def test_a_second_signal_stops_at_once():

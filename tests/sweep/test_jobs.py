@@ -115,7 +115,9 @@ def labelled(monkeypatch, tmp_path, rlcomp):
     from rlcomp.run import launch
 
     made = []
-    monkeypatch.setattr(launch, "launch", lambda config, plan: made.append(dict(config.tracker)))
+    monkeypatch.setattr(
+        launch, "launch", lambda config, plan, watch: made.append(dict(config.tracker))
+    )
 
     def run(*words):
         assert rlcomp(*words, *TINY, f"directory={tmp_path / 'night'}") == 0

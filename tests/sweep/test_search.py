@@ -23,7 +23,7 @@ def search(monkeypatch, tmp_path, rlcomp):
     directory = tmp_path / "all"
 
     def run(formula, *words, n_trials=6, code=0, **settings):
-        def written(config, plan):
+        def written(config, plan, watch):
             value = formula(config)
             row = {"total": 1, "phase": "rl", "step": 1, "score": value}
             Path(config.directory, "metrics.jsonl").write_text(json.dumps(row) + "\n")
@@ -95,7 +95,7 @@ def test_a_failed_trial_is_told_and_survived(search, capsys):
             raise DataError("too fast")
         return peak(config)
 
-    trials = search(half, RATE, n_trials=12)
+    trials = search(half, RATE, n_trials=12, code=1)  # not 0: some steps were not done
 
     failed = [trial["value"] is None for trial in trials]
     assert failed == [rate > 1e-3 for rate in rates(trials)]
@@ -103,6 +103,7 @@ def test_a_failed_trial_is_told_and_survived(search, capsys):
     said = capsys.readouterr()
     assert f"12 trials, {sum(failed)} failed" in said.out
     assert said.err.count("too fast") == sum(failed)
+    assert f"rlcomp: {sum(failed)} of 12 trials failed, each with a failure.json" in said.err
     states = [run.state for run in find_runs([str(search.directory)])]
     assert states.count("failed") == sum(failed)
 

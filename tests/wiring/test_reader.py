@@ -43,7 +43,7 @@ def factories():
     Given.config = Qwen2Config()
     names = [name for name in vars(Given) if not name.startswith("_")]
     module = SimpleNamespace(**{name: (lambda name=name: getattr(Given, name)) for name in names})
-    module.refuse = refuse
+    module.refuse, module.Refuse = refuse, Refuse
     sys.modules["wiring_factories"] = module
     yield names
     del sys.modules["wiring_factories"]
@@ -58,6 +58,11 @@ def plan_or_raise(config):
 
 def refuse(*, low):
     raise ValueError(f"low is {low}: too low")
+
+
+class Refuse:
+    def __init__(self, *, low):
+        refuse(low=low)
 
 
 def config(**tree):
@@ -300,11 +305,20 @@ def test_a_partial_node_makes_a_new_object_at_every_call():
     assert late() is not late()
 
 
-def test_a_partial_node_that_fails_later_names_itself():
+def test_a_partial_class_that_refuses_its_arguments_later_names_its_node():
+    late = built(late={"_target_": "wiring_factories.Refuse", "_partial_": True})["late"]
+
+    with pytest.raises(ConfigError, match=r"^late \(wiring_factories.Refuse\): low is 1: too low"):
+        late(low=1)
+
+
+def test_what_goes_wrong_in_a_partial_function_is_no_mistake_of_the_config():
     late = built(late={"_target_": "wiring_factories.refuse", "_partial_": True})["late"]
 
-    with pytest.raises(ConfigError, match=r"^late \(wiring_factories.refuse\): low is 1: too low"):
+    with pytest.raises(ValueError, match=r"^low is 1: too low") as caught:
         late(low=1)
+
+    assert type(caught.value) is ValueError
 
 
 @pytest.mark.parametrize("target", ["subprocess.run", "builtins.eval", "os.system"])

@@ -1,0 +1,151 @@
+"""A run in a process of its own: whatever ends it, somebody is left who says so.
+
+The run is forked; what started it only waits. A run that calls ``os._exit``, or that the system
+kills, cannot say so itself, and would take the other jobs of a sweep with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import faulthandler
+import multiprocessing.util
+import os
+import signal
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import IO, NoReturn
+
+from rlcomp.cli.guard import verdict
+from rlcomp.cli.stack import innermost
+from rlcomp.errors import Died, Interrupted, RunFailed
+from rlcomp.io.watch import Watch, where
+from rlcomp.run.signals import answer, stop_at_once
+
+_PR_SET_PDEATHSIG = 1
+
+
+def in_child(job: Callable[[], None], watch: Watch) -> None:
+    """Run a job in a forked process and wait for it.
+
+    Raises:
+        Interrupted: the job was stopped on request.
+        KeyboardInterrupt: it was stopped at once.
+        RunFailed: it failed by an exception.
+        Died: it ended in any other way: killed, or by ending its process.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as stack:
+        parent, child = os.getpid(), os.fork()
+        if not child:
+            _be_the_child(job, watch, stack, parent)
+        with _passing_on_signals(child, watch):
+            _, status = os.waitpid(child, 0)
+        told = watch.ended()
+        if told.get("exit_code") == 0:
+            return
+        if told.get("exit_code") == Interrupted.exit_code:
+            raise Interrupted(told["error"])
+        if watch.signals > 1 or told.get("type") == KeyboardInterrupt.__name__:
+            raise KeyboardInterrupt
+        if told:
+            raise RunFailed(told)
+        stack.seek(0)
+        raise _died(status, watch, stack.read().decode(errors="replace"))
+
+
+def _be_the_child(job: Callable[[], None], watch: Watch, stack: IO[bytes], parent: int) -> NoReturn:
+    """Run the job, say how it ended, and leave as a process leaves that came to its end."""
+    try:
+        _forget_the_parents_end()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop_at_once)
+        _die_with(parent)
+        faulthandler.enable(stack)
+        watch.end(_outcome(job))
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        multiprocessing.util._exit_function()  # type: ignore[attr-defined]
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)  # what counts is what was said
+
+
+def _forget_the_parents_end() -> None:
+    """What the parent has left for its end is not the child's: its temporary folders are in use."""
+    atexit._clear()
+    for finalizer in [*weakref.finalize._registry]:  # type: ignore[attr-defined]
+        finalizer.atexit = False
+    atexit.register(weakref.finalize._exitfunc)  # type: ignore[attr-defined]
+
+
+def _outcome(job: Callable[[], None]) -> dict[str, object]:
+    try:
+        job()
+    except BaseException as error:
+        return {**verdict(error)}
+    return {"exit_code": 0}
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the parent dies (Linux): a run that nobody watches over is not to go on."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def _passing_on_signals(child: int, watch: Watch) -> Iterator[None]:
+    """Context in which the first signal is answered, and the run sees it after its step.
+
+    A terminal sends a signal to both processes, ``kill`` to one: the run counts its own and ours.
+    """
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        watch.signals += 1
+        if watch.signals == 1 and watch.place():
+            answer(watch)
+        else:
+            os.kill(child, signal.SIGINT if watch.signals < 3 else signal.SIGKILL)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are somebody else's
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _died(status: int, watch: Watch, stack: str) -> Died:
+    place = where(watch.place())
+    again = (
+        "its record and its checkpoints are as they were: the same command with its directory and "
+        "resume=auto goes on from the last one"
+    )
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return Died(
+            f"the run ended its process {place}, with exit status {code} and without a word, as "
+            f"os._exit does, or a library that exits: raise an error there instead; {again}"
+        )
+    name = signal.Signals(-code).name
+    cause = (
+        "perhaps by the system for want of memory: smaller batches need less"
+        if -code == signal.SIGKILL
+        else f"where Python was{innermost(stack)}: failure.json has the stack"
+    )
+    return Died(
+        f"the run was killed by {name} {place}, {cause}; {again}", signal=-code, stack=stack
+    )

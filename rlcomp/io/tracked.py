@@ -1,0 +1,43 @@
+"""Trackers of a run, opened and closed: they are told how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from rlcomp.errors import add_note
+from rlcomp.io.storing import storing
+from rlcomp.io.tracking import Tracker
+from rlcomp.io.watch import Watch
+
+
+@contextmanager
+def tracked(
+    trackers: Sequence[Tracker], phases: Mapping[str, int], done: int, watch: Watch
+) -> Iterator[None]:
+    """Context in which trackers are open; every one that was started is finished.
+
+    A tracker that cannot finish does not hide the error that the run ended by.
+
+    Args:
+        trackers: of the run.
+        phases: their steps.
+        done: how many steps are done already.
+        watch: of the run.
+    """
+    started: list[Tracker] = []
+    try:
+        with storing("the record", watch):
+            for tracker in trackers:
+                started.append(tracker)
+                tracker.start(phases, done)
+        yield
+    except BaseException as error:
+        for tracker in started:
+            try:
+                tracker.finish(error)
+            except Exception as late:
+                add_note(error, f"tracker {tracker.name}: {type(late).__name__}: {late}")
+        raise
+    for tracker in started:
+        tracker.finish(None)

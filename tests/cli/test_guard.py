@@ -1,0 +1,117 @@
+"""Exit codes and messages, without a run."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from hydra.errors import HydraException
+
+from rlcomp.cli.guard import guard, message, verdict
+from rlcomp.cli.stack import innermost, stack_of
+from rlcomp.errors import (
+    ConfigError,
+    Died,
+    Interrupted,
+    NumericalError,
+    ProcessEnded,
+    RunFailed,
+    StorageError,
+    add_note,
+)
+
+
+def ending(error):
+    def app():
+        raise error
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("x is 0"), 2),
+        (HydraException("x"), 2),
+        (NumericalError("x is nan"), 3),
+        (StorageError("full"), 74),
+        (Interrupted("saved"), 75),
+        (KeyboardInterrupt(), 130),
+        (ProcessEnded("reward ends the process"), 1),
+        (Died("ended its process"), 1),
+        (ZeroDivisionError("x"), 1),
+    ],
+)
+def test_every_end_has_its_exit_code(error, code, capsys):
+    with pytest.raises(SystemExit) as left:
+        guard(ending(error))
+
+    assert left.value.code == code
+    assert ("Traceback" in capsys.readouterr().err) == isinstance(error, ZeroDivisionError)
+
+
+def test_an_app_that_does_its_work_just_returns():
+    assert guard(lambda: None) is None
+
+
+def test_a_numerical_error_is_told_with_its_place_and_a_remedy(capsys):
+    error = NumericalError("the gradient is nan")
+    add_note(error, "in stage 'learner'")
+
+    told = verdict(error)["error"]
+
+    first, second, remedy = told.split("\n")
+    assert (first, second) == ("the gradient is nan", "in stage 'learner'")
+    assert "smaller learning rate" in remedy
+
+
+def test_what_a_run_elsewhere_said_is_passed_on():
+    told = {"error": "x", "type": "DataError", "exit_code": 2, "traceback": "", "foreseen": True}
+
+    assert verdict(RunFailed(told)) == told
+    assert RunFailed(told).exit_code == 2
+    assert message(told) == "rlcomp: x"
+
+
+def test_no_message_can_steer_the_terminal():
+    told = {"error": "a\x1b[2J", "traceback": "b\x1b[2J\n"}
+
+    assert message({**told, "foreseen": True}) == "rlcomp: a\\x1b[2J"
+    assert message({**told, "foreseen": False}) == "b\\x1b[2J"
+
+
+def test_a_run_that_was_killed_ends_the_command_by_the_same_signal():
+    code = (
+        "from rlcomp.cli.guard import guard\nfrom rlcomp.errors import Died\n"
+        "def app(): raise Died('killed by SIGTERM', signal=15)\nguard(app)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "rlcomp: killed by SIGTERM\n")
+
+
+def test_a_traceback_has_no_frame_of_hydra_not_even_in_its_cause():
+    from hydra.utils import call
+
+    try:
+        try:
+            call({"_target_": "math.sqrt", "_args_": [-1]})
+        except Exception as error:
+            raise RuntimeError("outer") from error
+    except RuntimeError as error:
+        told = stack_of(error)
+
+    assert "math domain error" in told
+    assert "RuntimeError: outer" in told
+    assert "/hydra/" not in told
+    assert told.count('test_guard.py", line ') == 2
+
+
+def test_the_innermost_frame_is_that_of_the_thread_that_died():
+    dump = (
+        'Thread 0x2:\n  File "other.py", line 1 in wait\n\nCurrent thread 0x1 (most recent call '
+        'first):\n  File "mine.py", line 3 in f\n  File "outer.py", line 9 in g\n'
+    )
+
+    assert innermost(dump) == " (mine.py, line 3, in f)"
+    assert innermost("Fatal Python error: Aborted\n") == ""
