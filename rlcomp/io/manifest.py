@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,13 @@ import torch
 
 from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.errors import CheckpointError
+from rlcomp.io.environment import environment
 from rlcomp.io.fields import field
 from rlcomp.io.strict_json import strict_json
 
 FORMAT = 1
+# Of an environment: entries, and characters of each.
+_MOST_WORDS, _LONGEST_WORD = 64, 200
 MANIFEST = "manifest.json"
 TENSORS, STATE, CONFIG = "tensors.safetensors", "state.json", "config.yaml"
 
@@ -29,6 +32,7 @@ def write_manifest(directory: Path) -> None:
         "format": FORMAT,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
+        "environment": environment(),
         "files": {path.name: [path.stat().st_size, digest(path)] for path in files},
     }
     (directory / MANIFEST).write_text(json.dumps(manifest, indent=1))
@@ -77,12 +81,27 @@ def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
             )
         field(manifest, "torch", str)
         field(manifest, "threads", PositiveInt)
+        _environment(manifest)
         listed = field(manifest, "files", dict)
         if not {TENSORS, STATE} <= listed.keys() <= {TENSORS, STATE, CONFIG}:
             raise CheckpointError(f"'files' are {', '.join(listed)[:100]}")
         return {name: _size_and_digest(listed, name) for name in listed}
     except CheckpointError as error:
         raise CheckpointError(f"{file}: {error}") from None
+
+
+def written_in(path: Path) -> dict[str, str]:
+    """The environment a checkpoint was written in; of before 0.2 little is known."""
+    manifest = strict_json(path / MANIFEST)
+    return _environment(manifest)
+
+
+def _environment(manifest: Mapping[str, Any]) -> dict[str, str]:
+    before = {name: str(manifest[name]) for name in ("torch", "threads")}
+    told: dict[str, str] = field({"environment": before, **manifest}, "environment", dict[str, str])
+    if len(told) > _MOST_WORDS or any(len(text) > _LONGEST_WORD for text in told.values()):
+        raise CheckpointError("'environment' is longer than rlcomp writes it")
+    return told
 
 
 def _size_and_digest(listed: dict[str, Any], name: str) -> tuple[int, str]:

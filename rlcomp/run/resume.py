@@ -12,7 +12,8 @@ from omegaconf import DictConfig
 
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.manifest import CONFIG
+from rlcomp.io.environment import differences, environment
+from rlcomp.io.manifest import CONFIG, written_in
 from rlcomp.io.place import check_within
 from rlcomp.io.record import OVERWRITTEN, check_record, has_record
 from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
@@ -34,6 +35,23 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
             that is not meant, cannot be read or does not fit the record.
         ConfigError: ``overwrite`` would move away what is to be continued.
     """
+    saved = _chosen(config, checkpoint)
+    if saved is not None:
+        _tell_differences(saved)
+    return saved
+
+
+def _tell_differences(saved: Saved) -> None:
+    """Warn where the numbers of a continued run need not be those of one that was not stopped."""
+    if other := differences(written_in(saved.path), environment()):
+        warnings.warn(
+            f"{saved.path} was written in another environment ({'; '.join(other)}): "
+            "numbers from here on may differ in their last bits",
+            stacklevel=4,
+        )
+
+
+def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
     resume, directory = str(config.resume), Path(config.directory)
     home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
     anew = bool(config.get("overwrite", False))

@@ -1,5 +1,6 @@
 """Small real runs: stopped and continued; and with things beside them that must not touch them."""
 
+import re
 import shutil
 
 import pytest
@@ -112,3 +113,47 @@ def test_a_reference_takes_its_copy_when_its_phase_begins(metrics, whole):
 
 def test_another_seed_is_another_run(play, metrics, tmp_path, whole):
     assert metrics(play(tmp_path / "run", *TINY, "seed=1"))[0] != metrics(whole)[0]
+
+
+def test_another_environment_is_told_and_the_run_goes_on(
+    metrics, continued, tmp_path, whole, monkeypatch
+):
+    from rlcomp.run import resume
+
+    here = resume.environment()
+    monkeypatch.setattr(resume, "environment", lambda: {**here, "torch": "0.1"})
+
+    told = rf"in another environment \(torch was '{re.escape(here['torch'])}', is '0.1'\): numbers"
+    with pytest.warns(match=told) as warned:
+        again = continued(whole, tmp_path / "run", 6, *TINY)
+    assert len(warned) == 1
+    assert metrics(again) == metrics(whole)
+
+
+def test_the_same_environment_is_not_told(continued, tmp_path, whole, recwarn):
+    continued(whole, tmp_path / "run", 6, *TINY)
+
+    assert not list(recwarn)
+
+
+@pytest.mark.parametrize("tracker", ["tensorboard", pytest.param("wandb", marks=pytest.mark.slow)])
+def test_a_tracker_changes_nothing(play, bits, tmp_path, whole, monkeypatch, tracker):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+
+    assert bits(play(tmp_path / "run", *TINY, f"tracker={tracker}")) == bits(whole)
+
+
+def test_a_sample_table_changes_nothing(play, metrics, tmp_path, whole, monkeypatch):
+    from rlcomp.io.tracking import JsonLines
+
+    log, tables = JsonLines.log, []
+
+    def without(self, total, phase, step, row, samples):
+        tables.append(len(samples))
+        log(self, total, phase, step, row, [])
+
+    monkeypatch.setattr(JsonLines, "log", without)
+
+    assert metrics(play(tmp_path / "run", *TINY)) == metrics(whole)
+    assert sum(tables) > 0

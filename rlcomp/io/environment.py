@@ -1,0 +1,83 @@
+"""Environment of a run: what its numbers depend on beside config and seed."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+_PACKAGES = ("rlcomp", "torch", "torchrl", "tensordict", "transformers", "numpy", "safetensors")
+_SECONDS = 5  # that git may take
+
+
+def environment() -> dict[str, str]:
+    """Versions, threads, instruction set, GPU and git commit, each as a text.
+
+    A run repeats to the bit where these are the same: another version or instruction set sums in
+    another order.
+    """
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return {
+        **_versions(),
+        "threads": str(torch.get_num_threads()),
+        "instruction set": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "GPU": gpu,
+        "commit of rlcomp": _commit(Path(__file__).parent),
+        "commit": _commit(Path.cwd()),
+    }
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@cache
+def _commit(directory: Path) -> str:
+    """The commit of a checkout, ``+`` behind it where files differ; ``none`` outside of one."""
+    try:
+        done = subprocess.run(
+            [
+                "git",
+                "-C",
+                str(directory),
+                "describe",
+                "--always",
+                "--exclude=*",
+                "--dirty=+",
+                "--abbrev=40",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() if done.returncode == 0 else "none"
+
+
+def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What differs between two environments; of what only one of them tells, nothing is known.
+
+    Examples:
+        >>> differences({"torch": "2.11.0", "threads": "1"}, {"torch": "2.13.0", "threads": "1"})
+        ["torch was '2.11.0', is '2.13.0'"]
+    """
+    return [
+        f"{name} was {then[name]!r}, is {now[name]!r}"
+        for name in now
+        if name in then and then[name] != now[name]
+    ]
