@@ -96,3 +96,31 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
         "directory=new",
         "resume=auto",
     ]
+
+
+def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path):
+    from omegaconf import OmegaConf
+
+    from rlcomp.io.tracking import TensorBoard, WandB
+    from rlcomp.run.launch import trackers
+
+    config = OmegaConf.create({"seed": 3, "twice": "${seed}"})
+    wandb = WandB(directory=str(tmp_path), project="p", group=None, job_type=None, tags=[])
+    board = TensorBoard(directory=str(tmp_path))
+
+    assert [type(each).__name__ for each in trackers({}, config, tmp_path)] == [
+        "JsonLines",
+        "Display",
+    ]
+    assert trackers({"tracker": wandb}, config, tmp_path)[2] is wandb
+    assert wandb.config == {"seed": 3, "twice": "${seed}"}
+    assert trackers({"tracker": board}, config, tmp_path)[2] is board
+    assert not hasattr(board, "config")
+
+
+def test_what_may_change_when_a_run_is_continued():
+    from rlcomp.run.resume import _free
+
+    free = ["directory", "resume", "overwrite", "device", "tracker.project", "trust", "model.trust"]
+    assert all(map(_free, free))
+    assert not any(map(_free, ["seed", "model", "model.directory", "model.trusted", "loss.device"]))

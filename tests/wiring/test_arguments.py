@@ -1,0 +1,82 @@
+import pytest
+
+from rlcomp.wiring.arguments import check_arguments
+from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.reader import BROKEN, Node
+
+
+def faults(target, keys=None, partial=False, **arguments):
+    node = Node("slot", target, arguments, keys or {}, partial)
+    return check_arguments(Plan({}, {"slot": node}, {}))
+
+
+MATCH = "components.reward.exact_match.ExactMatch"
+
+
+def test_known_arguments_are_taken():
+    assert faults(MATCH, strip=True) == []
+    assert faults(MATCH) == []
+
+
+def test_unknown_ones_are_told_unless_a_constructor_takes_any():
+    assert faults(MATCH, strap=True) == [
+        "slot.strap: slot (ExactMatch) takes no such argument; did you mean 'strip'? (known: strip)"
+    ]
+    assert faults("torch.nn.modules.linear.Identity", anything=True) == []
+
+
+def test_an_old_name_is_told_under_its_new_one():
+    (told,) = faults("components.learner.gradient.Learner", partial=True, epoch=3)
+
+    assert told.startswith("slot.epoch: slot (Learner) takes no such argument; did you mean 'epoch")
+
+
+def test_types_ranges_and_missing_arguments_are_told():
+    assert faults(MATCH, strip="yes") == [
+        "slot.strip is 'yes': must be true or false; set slot.strip=..."
+    ]
+    kl = "components.kl_controller.fixed.FixedKL"
+    assert faults(kl) == ["slot: slot (FixedKL) needs 'kl_coef'; set +slot.kl_coef=..."]
+    assert faults(kl, partial=True) == []
+    assert faults(kl, kl_coef=BROKEN) == []  # told where it is read
+    assert faults(kl, kl_coef=Node("other", MATCH)) == [
+        f"slot.kl_coef is a {MATCH}: must be a number; set slot.kl_coef=..."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (float("inf"), "must be finite"),
+        (float("-inf"), "must be finite"),
+        (float("nan"), "must be finite"),
+        (10**400, "must be finite"),
+        (100.5, "must be at most 100"),
+        (101, "must be at most 100"),
+        (100, None),
+        (100.0, None),
+        (1e-9, None),
+        (True, None),
+    ],
+)
+def test_a_learning_rate_is_finite_and_no_higher_than_any_that_learns(value, fault):
+    told = faults("torch.optim.SGD", partial=True, lr=value)
+
+    assert [line.split(": ")[1].split(";")[0] for line in told] == ([fault] if fault else [])
+
+
+def test_other_numbers_may_be_higher():
+    assert faults("torch.optim.SGD", partial=True, momentum=101.0) == []
+    assert len(faults("torch.optim.SGD", partial=True, momentum=float("nan"))) == 1
+
+
+def test_new_names_of_keys_are_held_to_those_declared():
+    assert faults(MATCH, {"reward": "mine"}) == []
+    (told,) = faults(MATCH, {"rewrd": "mine"})
+    assert told.startswith("slot._keys_.rewrd: slot (ExactMatch) has no such key; did you mean 're")
+
+
+def test_of_a_target_that_is_not_there_nothing_else_is_told():
+    (told,) = faults("components.reward.exact_match.Nope", wrong=3)
+
+    assert told.startswith("slot._target_ is components.reward.exact_match.Nope: ")

@@ -1,0 +1,44 @@
+import pytest
+from omegaconf import OmegaConf
+
+from rlcomp.errors import ConfigError
+from rlcomp.wiring.build import make
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.reader import Node
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        return tmp_path / f"{name}.py"
+
+    return write
+
+
+def test_what_fails_in_a_users_module_is_told_with_its_line(own):
+    file = own("own_failing", "import math\n\nlimit = math.sqrt(-1)\nclass Mine: ...\n")
+
+    with pytest.raises(ConfigError) as told:
+        make(Node("slot", "own_failing.Mine"), {}, 0)
+    message = str(told.value)
+    assert message.startswith("slot._target_ is own_failing.Mine: ValueError: ")
+    assert message.endswith(f"({file}, line 3)")
+
+
+def test_of_a_name_that_a_module_lacks_no_line_of_ours_is_told(own):
+    own("own_empty", "")
+
+    with pytest.raises(ConfigError) as told:
+        make(Node("slot", "own_empty.Mine"), {}, 0)
+    assert "line" not in str(told.value)
+    assert str(told.value).startswith("slot._target_ is own_empty.Mine: ")
+
+
+def test_a_config_is_composed_where_no_app_has_registered_resolvers():
+    OmegaConf.clear_resolver("now")
+
+    compose_config([])
+    assert OmegaConf.has_resolver("now")

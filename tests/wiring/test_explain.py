@@ -1,0 +1,94 @@
+import pytest
+import yaml
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError
+
+from rlcomp.wiring.explain import explain_composition, keys_below, unreadable_yaml
+
+
+def told(error, keys=()):
+    return explain_composition(error, [], lambda parent: keys)
+
+
+def test_an_override_that_cannot_be_read():
+    error = OverrideParseException("a=[", "no end\nsecond line")
+
+    assert told(error) == "a=[: cannot be read (no end); quote the value: 'key=\"value\"'"
+
+
+def test_an_unknown_option_names_those_there_are(tmp_path):
+    (tmp_path / "kl").mkdir()
+    (tmp_path / "kl" / "mine.yaml").touch()
+    error = HydraException("Could not find 'kl/min'\nAvailable options: ...")
+
+    message = explain_composition(error, [str(tmp_path)], lambda parent: ())
+    assert message.startswith("kl=min: there is no such option; did you mean 'mine'? (known: ")
+    assert "in_loss" in message
+
+
+def unknown(key):
+    return ConfigAttributeError(f"Key '{key}' is not in struct\n    full_key: {key}\n    object_t")
+
+
+def test_an_unknown_key_names_those_beside_it():
+    assert told(unknown("a.bed"), ["bad", "good"]) == (
+        "a.bed is not in the config; did you mean 'bad'? (known: bad, good); a + before it adds a "
+        "new key"
+    )
+
+
+def test_a_key_that_is_a_choice_of_parts_is_told_so():
+    assert told(unknown("filter"), ["filter"]) == (
+        "filter is a choice of parts whose settings stand elsewhere; rlcomp ... filter=OPTION "
+        "--cfg job shows where"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "told_as"), [("prompts.size", "prompts.size"), ("hydra.run.dir", "directory")]
+)
+def test_a_variable_that_is_not_set_names_the_key_and_the_remedy(key, told_as):
+    error = HydraException(f"Environment variable 'A B' not found\n    full_key: {key}")
+
+    assert told(error) == (
+        f"{told_as}: the environment variable A B is not set; set it, or give a default: "
+        "${oc.env:A B,DEFAULT}"
+    )
+
+
+def test_of_other_errors_the_noise_is_left_out_and_nothing_is_said_twice():
+    error = HydraException("It failed\nConfig search path:\nprovider=main, path=x\n  full_key: a")
+    error.__cause__ = ValueError("It failed\nbecause of this\nobject_type=dict")
+
+    assert told(error) == "It failed\nbecause of this"
+
+
+def test_the_keys_below_a_path_and_at_the_root_the_groups_as_well():
+    config = OmegaConf.create({"a": {"b": 1, "c": None}, "d": 3})
+
+    assert keys_below(config, "a") == ["b", "c"]
+    assert keys_below(config, "d") == []
+    assert keys_below(config, "no.such") == []
+    assert {"a", "d", "recipe", "loss"} <= set(keys_below(config, ""))
+
+
+def test_the_yaml_that_cannot_be_read_is_named(tmp_path):
+    for name, data in {"a": b"\xff", "b": b"x: y: z", "c": b"x: &l [*l]", "d": b"x: 1"}.items():
+        (tmp_path / f"{name}.yaml").write_bytes(data)
+
+    def named(error):
+        return unreadable_yaml(error, [str(tmp_path)]).split(": ")
+
+    with pytest.raises(yaml.YAMLError) as told:
+        yaml.safe_load("x: y: z")
+    assert named(told.value)[:2] == [
+        f"{tmp_path}/b.yaml",
+        f'mapping values are not allowed here in "{tmp_path}/b.yaml", line 1, column 5',
+    ]
+    assert named(RecursionError())[0] == f"{tmp_path}/c.yaml"
+    assert named(RecursionError())[1] == "an alias (*name) stands for what it is a part of"
+    with pytest.raises(UnicodeDecodeError) as told:
+        b"\xff".decode()
+    assert named(told.value)[0] == f"{tmp_path}/a.yaml"
+    assert unreadable_yaml(yaml.YAMLError("what\n is"), []) == "a yaml cannot be read: what is"
