@@ -7,9 +7,9 @@ from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.sequence_sum import SequenceSum
 from components.loss.reduction.token_mean import TokenMean
 from rlcomp.component import Component
-from rlcomp.errors import ContractError, ShapeError
+from rlcomp.errors import ConfigError, ContractError, ShapeError
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import RowLoss, TokenLoss, scalars
+from rlcomp.interfaces.loss import Part, RowLoss, TokenLoss, scalars
 from rlcomp.metrics import record
 from rlcomp.testing import check_loss
 
@@ -222,3 +222,32 @@ def test_a_metric_of_the_rows_at_hand_is_caught():
 
     with pytest.raises(ContractError, match="micro-batches keep the metrics"):
         check_loss(Counting())
+
+
+class Bounded(Part):
+    """Its floor is the least log-prob of the whole optimiser step."""
+
+    reads = ("log_probs",)
+    keys = {"floor": ("B", "float", "least log-prob of the step, nats")}
+    step_keys = ("floor",)
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        return batch.select().set("floor", batch["log_probs"].min().expand(len(batch)))
+
+
+def test_a_part_by_itself_prepares_from_its_own_batch():
+    rows = batch()
+
+    assert Bounded().prepared(rows)["floor"].tolist() == [0.0, 0.0]
+    assert "floor" not in rows.keys()
+
+
+def test_a_part_keeps_what_was_prepared_from_the_whole_step():
+    rows = batch().set("floor", torch.tensor([-7.0, -7.0]))
+
+    assert Bounded().prepared(rows)["floor"].tolist() == [-7.0, -7.0]
+
+
+def test_step_keys_without_the_comma_are_refused():
+    with pytest.raises(ConfigError, match=r"Lettered.step_keys is 'floor': must be a tuple"):
+        type("Lettered", (Part,), {"step_keys": "floor"})
