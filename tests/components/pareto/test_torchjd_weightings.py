@@ -294,6 +294,20 @@ def test_nash_mtl_s_solver_is_named_with_its_extra(monkeypatch, missing):
         NashMtl(row_norm="unit", num_iterations=20)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NashMtl(row_norm="unit", num_iterations=20),
+        lambda: Torchjd(weighting=aggregation.MeanWeighting, row_norm="unit"),
+    ],
+)
+def test_without_torchjd_its_extra_is_named(monkeypatch, make):
+    monkeypatch.setitem(sys.modules, "torchjd", None)
+
+    with pytest.raises(MissingExtra, match=r"'torchjd' is not installed.*rlcomp\[pareto\]"):
+        make()
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_nash_bargain_is_where_g_times_alpha_is_1_over_alpha(count):
     rows = drawn(3, count)
