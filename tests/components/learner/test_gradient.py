@@ -17,6 +17,7 @@ from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.component import Component, asked
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
@@ -493,3 +494,36 @@ def test_a_foreign_loss_of_each_row_is_refused():
         ConfigError, match=r"policy returned 'loss' of shape \[\d+\]: a loss is one"
     ):
         learner(Table(), {"policy": module})(batch())
+
+
+@pytest.mark.parametrize(("num_minibatches", "epochs"), [(2, 1), (1, 2), (2, 2), (3, 3)])
+def test_several_steps_need_the_sampling_masks_of_truncated_sampling(num_minibatches, epochs):
+    steps = {"num_minibatches": num_minibatches, "epochs": epochs}
+    replaying = tiny_policy(decoding=Decoding(top_k=3, replay=True))
+
+    said = rf"num_minibatches \* learner.epochs is {num_minibatches * epochs}: .*decoding=full"
+    with pytest.raises(ConfigError, match=said):
+        learner(tiny_policy(decoding=Decoding(top_k=3)), **steps)
+    with pytest.raises(ConfigError, match=r"the batch has no sampling_mask.*decoding=full"):
+        learner(replaying, **steps)(many_rows())
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_one_step_on_truncated_sampling_needs_no_mask(replay):
+    policy = tiny_policy(decoding=Decoding(top_k=3, replay=replay))
+    before = weights(policy)
+
+    learner(policy)(many_rows())
+
+    assert not all(map(torch.equal, weights(policy), before))
+
+
+def test_a_policy_is_one_version_further_after_each_batch():
+    policy = tiny_policy()
+    made, versions = learner(policy, num_minibatches=2, epochs=2), [policy.version]
+
+    for _ in range(2):
+        made(many_rows())
+        versions.append(policy.version)
+
+    assert versions == [0, 1, 2]
