@@ -234,6 +234,32 @@ def test_onednn_never_multiplies_by_its_slow_loop(capfd):
     assert not any("ref:any" in line for line in ran)
 
 
+@needs_onednn
+@pytest.mark.parametrize(
+    # The gradient's 64 * 512 numbers against the input's 64 * inputs and the result's 512 * inputs.
+    ("inputs", "kernel", "first"),
+    [(56, "onednn", 56), (57, "onednn", 512), (56, "bfloat16", 512)],
+)
+def test_onednn_copies_the_smaller_factor_of_a_weight_s_gradient(
+    monkeypatch, inputs, kernel, first
+):
+    seen, multiply = [], module._product
+    monkeypatch.setattr(
+        module, "_product", lambda *given: seen.append(given[0].shape) or multiply(*given)
+    )
+    monkeypatch.setattr(module, "_LEAST_WORK", 1)
+
+    run(
+        values(64, inputs, seed=0),
+        values(512, inputs, seed=1),
+        None,
+        values(64, 512, seed=2),
+        kernel,
+    )
+
+    assert seen[-1] == (first, 64)
+
+
 @pytest.mark.parametrize(
     ("rows", "width", "dtype"),
     [(7, 2048, torch.float32), (64, 8, torch.float32), (64, 512, torch.float64)],
