@@ -225,27 +225,52 @@ def test_a_metric_of_the_rows_at_hand_is_caught():
 
 
 class Bounded(Part):
-    """Its floor is the least log-prob of the whole optimiser step."""
+    """Its bounds are the least and the largest log-prob of the whole optimiser step."""
 
     reads = ("log_probs",)
-    keys = {"floor": ("B", "float", "least log-prob of the step, nats")}
-    step_keys = ("floor",)
+    keys = {
+        "floor": ("B", "float", "least log-prob of the step, nats"),
+        "ceiling": ("B", "float", "largest log-prob of the step, nats"),
+    }
+    step_keys = ("floor", "ceiling")
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        return batch.select().set("floor", batch["log_probs"].min().expand(len(batch)))
+        values, count = batch["log_probs"], len(batch)
+        bounds = {"floor": values.min().expand(count), "ceiling": values.max().expand(count)}
+        return batch.select().update(bounds)
 
 
-def test_a_part_by_itself_prepares_from_its_own_batch():
-    rows = batch()
+@pytest.mark.parametrize("given", [{}, {"floor": torch.tensor([-7.0, -7.0])}])
+def test_a_part_by_itself_prepares_all_its_keys_from_its_own_batch(given):
+    rows = batch().update(given)
 
-    assert Bounded().prepared(rows)["floor"].tolist() == [0.0, 0.0]
-    assert "floor" not in rows.keys()
+    prepared = Bounded().prepared(rows)
+
+    assert prepared["floor"].tolist() == [0.0, 0.0]
+    assert prepared["ceiling"].tolist() == [6.0, 6.0]
+    assert "ceiling" not in rows.keys()
 
 
 def test_a_part_keeps_what_was_prepared_from_the_whole_step():
-    rows = batch().set("floor", torch.tensor([-7.0, -7.0]))
+    bounds = {"floor": torch.tensor([-7.0, -7.0]), "ceiling": torch.tensor([9.0, 9.0])}
 
-    assert Bounded().prepared(rows)["floor"].tolist() == [-7.0, -7.0]
+    prepared = Bounded().prepared(batch().update(bounds))
+
+    assert prepared["floor"].tolist() == [-7.0, -7.0]
+    assert prepared["ceiling"].tolist() == [9.0, 9.0]
+
+
+def test_a_forward_pass_of_the_step_is_for_parts_whose_step_keys_need_it():
+    class FromData(Bounded):
+        needs_forward = False
+
+    found = []
+    for part in (Bounded(), FromData(), Part()):
+        loss = Sum(reduction=TokenMean())
+        loss.part = part
+        found.append(loss.needs_full_batch_forward)
+
+    assert found == [True, False, False]
 
 
 def test_step_keys_without_the_comma_are_refused():
