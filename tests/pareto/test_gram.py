@@ -1,9 +1,8 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from rlcomp.pareto.gram import GramianAggregator
-from rlcomp.pareto.objectives import observed, stacked
+from rlcomp.pareto.objectives import observed
 
 
 class OfTwo(GramianAggregator):
@@ -77,13 +76,3 @@ def test_running_lengths_follow_a_tenth_of_the_way():
     assert weights.tolist() == pytest.approx([0.25 * 3.75 / 5.5, 0.0, 0.75 * 3.75 / 2])
     wanted = torch.tensor([[100 / 5.5**2, 16 / 11], [16 / 11, 1.0]]).double()
     torch.testing.assert_close(part.gram, wanted)
-
-
-def test_rewards_are_stacked_as_data_even_if_they_have_a_graph():
-    columns = {"right": torch.ones(2, requires_grad=True), "short": torch.tensor([3.0, torch.nan])}
-
-    names, rewards = stacked(TensorDict(columns, batch_size=[2]))
-
-    assert names == ("right", "short")
-    assert rewards[0].tolist() == [1.0, 3.0]
-    assert not rewards.requires_grad

@@ -120,15 +120,21 @@ def _direction(vector):
     return vector / vector.norm().clamp(min=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize("noise", [1e-9, -1e-9])
-def test_a_mean_that_is_rounding_noise_does_not_choose_the_objective(noise, shown):
+def test_a_mean_that_is_rounding_noise_does_not_choose_the_objective(noise, unit, shown):
     # Group-centred: (1, -1) and (2, -2), means 0 but for the noise.
-    weights = Pama(mode="scalar").weigh(shown([[1.0 + noise, -1.0], [-2.0 - noise, 2.0]]))
+    rows = torch.tensor([[1.0 + noise, -1.0], [-2.0 - noise, 2.0]], dtype=torch.float64)
+
+    weights = Pama(mode="scalar").weigh(shown(unit * rows))
 
     assert weights.tolist() == [0.5, 0.5]
 
 
-def test_a_mean_above_rounding_does(shown):
-    weights = Pama(mode="scalar").weigh(shown([[1.00001, -1.0], [2.001, -2.0]]))
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_a_mean_above_rounding_does(unit, shown):
+    rows = torch.tensor([[1.00001, -1.0], [2.001, -2.0]], dtype=torch.float64)
+
+    weights = Pama(mode="scalar").weigh(shown(unit * rows))
 
     assert weights.tolist() == [1.0, 0.0]
