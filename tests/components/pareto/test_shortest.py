@@ -138,3 +138,12 @@ def test_a_mean_above_rounding_does(unit, shown):
     weights = Pama(mode="scalar").weigh(shown(unit * rows))
 
     assert weights.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("part", "weights"), [(0.9e-6, [0.5, 0.5]), (1.1e-6, [0.0, 1.0])])
+def test_a_mean_counts_from_a_millionth_of_the_vector_on(part, weights, shown):
+    # (1 + x, -1) has mean x / 2 and size sqrt(2). Of two means of 0 each has half, of a mean above
+    # 0 and one of 0 the second has all.
+    rows = torch.tensor([[1.0 + part * 2 * 2**0.5, -1.0], [2.0, -2.0]], dtype=torch.float64)
+
+    assert Pama(mode="scalar").weigh(shown(rows)).tolist() == weights
