@@ -340,3 +340,16 @@ def test_onednn_is_not_taken_where_it_is_coarser_than_float32(monkeypatch):
 
     assert fastest_kernel() == "torch"
     fastest_kernel.cache_clear()
+
+
+@needs_onednn
+@pytest.mark.parametrize(("rows", "products"), [(8, 1), (7, 0)])
+def test_few_rows_are_added_without_a_copy_of_the_product(monkeypatch, rows, products):
+    seen, multiply = [], module._product
+    monkeypatch.setattr(module, "_product", lambda *given: seen.append(1) or multiply(*given))
+    for name, value in {"_LEAST_ADDED": 8, "_LEAST_ROWS": 1, "_LEAST_WORK": 1}.items():
+        monkeypatch.setattr(module, name, value)
+
+    accumulate(torch.zeros(4, 3), values(rows, 4, seed=0), values(rows, 3, seed=1), "onednn")
+
+    assert len(seen) == products
