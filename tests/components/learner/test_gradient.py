@@ -279,6 +279,23 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
         learner(table, {"square": Square(reduction=TokenMean())})(batch())
 
 
+def test_parameters_before_it_whose_gradient_is_finite_or_missing_are_not_named():
+    class Logged(Table):
+        def __init__(self) -> None:
+            super().__init__()
+            self.unread = torch.nn.Parameter(torch.ones(1))
+            self.odds = torch.nn.Parameter(torch.tensor([1.0, 1.0, 0.0, 1.0]))
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            batch = super().forward(batch)
+            batch["log_probs"] = batch["log_probs"] + self.odds.log()[batch["tokens"]]
+            return batch
+
+    # d log(x) / dx at 0 is infinite; the weights' gradient is that of the plain loss.
+    with pytest.raises(NumericalError, match=r"the gradient of model\.odds is not finite"):
+        learner(Logged())(batch())
+
+
 class Numbered(TokenLoss):
     """Reads own keys that are called as the learner might call what it adds."""
 

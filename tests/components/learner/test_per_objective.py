@@ -324,6 +324,17 @@ def test_a_loss_without_advantage_is_no_objective_and_is_added_once():
     assert ledger.means()["loss/policy"] == 0.0
 
 
+def test_several_losses_without_advantage_add_up():
+    table = Table()
+    losses = {"one": SFTLoss(reduction=TokenMean()), "two": SFTLoss(reduction=SequenceMean())}
+
+    learner(table, Fixed(0.0, 0.0), losses | {"policy": policy_loss()})(batch())
+
+    # -(2 w1 + w2 + w3) / 4 and -((2 w1 + w2) / 3 + w3) / 2.
+    wanted = [0.0, 0.5 + 1 / 3, 0.25 + 1 / 6, 0.25 + 0.5]
+    assert table.weight.tolist() == pytest.approx(wanted)
+
+
 def test_losses_that_read_the_advantage_add_up_in_every_objective():
     table, losses = Table(), {"one": policy_loss(), "two": policy_loss(reduction=SequenceMean())}
 
