@@ -262,6 +262,38 @@ def test_a_foreign_loss_with_its_own_model_is_trained():
     assert linear.weight.item() == pytest.approx(before - 2.0)  # mean of the rewards
 
 
+def test_a_loss_of_ours_may_hold_its_own_parameters():
+    class Holding(TokenLoss):
+        reads = ("tokens", "response_mask")
+        runs = ("reduction",)
+        contained = True
+
+        def __init__(self) -> None:
+            super().__init__(reduction=TokenMean())
+            self.weight = torch.nn.Parameter(torch.zeros(4))
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            rows = self.weighted(batch)
+            return scalars(loss=-(self.weight[rows["tokens"]] * rows["loss_weight"]).sum())
+
+    loss = Holding()
+
+    learner(None, {"own": loss})(batch())
+
+    assert loss.weight.tolist() == [0.0, 0.5, 0.25, 0.25]
+
+
+def test_rows_go_to_the_device_of_the_trained_parameters():
+    # Tensors on the device meta have no values: only where the rows go can be asked.
+    made = learner(Table().to("meta"))
+
+    rows = made._needed(batch().set("reward", torch.ones(2)))
+
+    assert {key: entry.device.type for key, entry in rows.items()} == dict.fromkeys(
+        ("tokens", "attention_mask", "response_mask"), "meta"
+    )
+
+
 def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
     table = Table()
     with torch.no_grad():
