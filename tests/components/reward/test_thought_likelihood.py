@@ -122,6 +122,7 @@ def test_a_row_that_the_context_cannot_hold_and_an_empty_answer_are_not_valid():
 
     assert batch["reward_valid"].tolist() == [True, False]
     assert batch["reward"][1].item() == 0.0
+    assert batch["rewards", "thought_likelihood"][1].item() == 0.0
     assert empty["reward_valid"].tolist() == [False]
 
 
