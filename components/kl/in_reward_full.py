@@ -61,7 +61,7 @@ class KLInRewardFull(Component):
         mask = batch["response_mask"]
         with torch.no_grad():
             own = self.policy.log_distribution(batch)
-        kl = kl_full(own, batch["ref_log_distribution"].detach(), mask)
+        kl = kl_full(own, batch["ref_log_distribution"], mask)
         record("kl/in_reward", kl, where=mask)
         paying = ~batch["greedy"] if "greedy" in batch.keys() else None
         batch["reward"] = batch["reward"] - self.controller.penalty(kl, mask, paying)

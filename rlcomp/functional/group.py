@@ -181,7 +181,7 @@ def mean_normalised(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
             "group's rewards, which takes rewards of at least 0; shift them, pay penalties "
             "elsewhere (kl=in_loss) or take advantage=group_mean"
         )
-    mean = groups.total(groups.reward) / groups.count.clamp(min=1)
+    mean = groups.total(groups.reward) / groups.count
     # Where rewards differ and none is negative, the mean is above 0.
     return (groups.centred() / torch.where(groups.counted, mean, 1.0)).to(reward.device)
 
@@ -300,7 +300,7 @@ class Groups:
 
     def centred(self) -> Tensor:
         """``R_i - mean_g(R)``."""
-        return self.kept(self.reward - self.total(self.reward) / self.count.clamp(min=1))
+        return self.kept(self.reward - self.total(self.reward) / self.count)
 
     def std(self) -> Tensor:
         """The unbiased standard deviation of the row's group."""

@@ -172,6 +172,10 @@ def test_heads_may_share_keys_or_not(family, changed):
     assert_same(*both(make_model(family, **changed)))
 
 
+def test_a_model_may_have_one_layer():
+    assert_same(*both(make_model("llama", num_hidden_layers=1)))
+
+
 def test_biases_of_all_linear_layers_count():
     assert_same(*both(make_model("llama", attention_bias=True, mlp_bias=True)))
 

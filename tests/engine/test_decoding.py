@@ -112,6 +112,11 @@ def test_top_p_keeps_the_smallest_set_that_reaches_it():
     assert kept(logits, Decoding(top_p=0.7)).tolist() == [[True, True, False]]
 
 
+def test_a_set_that_reaches_top_p_exactly_is_enough():
+    # Two of four equal tokens, as in transformers.
+    assert kept(torch.zeros(1, 4), Decoding(top_p=0.5)).sum().item() == 2
+
+
 def test_min_p_is_relative_to_the_likeliest_token():
     # 0.3 >= 0.5 * 0.5 > 0.2
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()

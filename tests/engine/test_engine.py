@@ -105,6 +105,14 @@ def test_a_model_that_says_something_else_falls_back(caplog):
         policy(tampered(), PACKED)
 
 
+def test_one_logit_that_differs_is_enough_to_fall_back():
+    model = make_model()
+    first = torch.arange(model.config.vocab_size) == 0
+    model.lm_head.register_forward_hook(lambda _, __, logits: logits + 0.1 * first)
+
+    assert not policy(model).packs
+
+
 def test_a_critic_whose_backbone_says_something_else_falls_back():
     model = make_model()
     model.get_decoder().layers[0].register_forward_hook(lambda _, __, states: states * 1.5)

@@ -234,6 +234,32 @@ def test_onednn_never_multiplies_by_its_slow_loop(capfd):
     assert not any("ref:any" in line for line in ran)
 
 
+@needs_onednn
+@pytest.mark.parametrize(
+    # The gradient's 64 * 512 numbers against the input's 64 * inputs and the result's 512 * inputs.
+    ("inputs", "kernel", "first"),
+    [(56, "onednn", 56), (57, "onednn", 512), (56, "bfloat16", 512)],
+)
+def test_onednn_copies_the_smaller_factor_of_a_weight_s_gradient(
+    monkeypatch, inputs, kernel, first
+):
+    seen, multiply = [], module._product
+    monkeypatch.setattr(
+        module, "_product", lambda *given: seen.append(given[0].shape) or multiply(*given)
+    )
+    monkeypatch.setattr(module, "_LEAST_WORK", 1)
+
+    run(
+        values(64, inputs, seed=0),
+        values(512, inputs, seed=1),
+        None,
+        values(64, 512, seed=2),
+        kernel,
+    )
+
+    assert seen[-1] == (first, 64)
+
+
 @pytest.mark.parametrize(
     ("rows", "width", "dtype"),
     [(7, 2048, torch.float32), (64, 8, torch.float32), (64, 512, torch.float64)],
@@ -314,3 +340,16 @@ def test_onednn_is_not_taken_where_it_is_coarser_than_float32(monkeypatch):
 
     assert fastest_kernel() == "torch"
     fastest_kernel.cache_clear()
+
+
+@needs_onednn
+@pytest.mark.parametrize(("rows", "products"), [(8, 1), (7, 0)])
+def test_few_rows_are_added_without_a_copy_of_the_product(monkeypatch, rows, products):
+    seen, multiply = [], module._product
+    monkeypatch.setattr(module, "_product", lambda *given: seen.append(1) or multiply(*given))
+    for name, value in {"_LEAST_ADDED": 8, "_LEAST_ROWS": 1, "_LEAST_WORK": 1}.items():
+        monkeypatch.setattr(module, name, value)
+
+    accumulate(torch.zeros(4, 3), values(rows, 4, seed=0), values(rows, 3, seed=1), "onednn")
+
+    assert len(seen) == products

@@ -64,13 +64,16 @@ def test_the_energy_of_a_certain_policy_is_0_whatever_rounding_says():
 
 
 def test_an_answer_is_compared_with_those_that_still_run():
-    # Column 0: (1 x 4 + 3 x 0) / 4 = 1 of G = (4, 0). Column 1: row 1 is over, row 0 is alone.
-    returns, weight = double([4, 4], [0, 7]), double([1, 2], [3, 9])
-    mask = torch.tensor([[True, True], [True, False]])
+    # Column 0: (1 x 4 + 3 x 0) / 4 = 1 of G = (4, 0). Column 1: row 1 is over, rows 0 and 2 have
+    # (2 x 4 + 1 x 1) / 3 = 3. Column 2: row 2 is alone. Nothing outside the mask counts.
+    nan = float("nan")
+    returns = double([4, 4, -9], [0, nan, 9], [nan, 1, 6])
+    weight = double([1, 2, 9], [3, nan, 9], [nan, 1, 2])
+    mask = torch.tensor([[True, True, False], [True, False, False], [False, True, True]])
 
-    advantage = weighted_token_baseline(returns, weight, mask, torch.tensor([5, 5]))
+    advantage = weighted_token_baseline(returns, weight, mask, torch.tensor([5, 5, 5]))
 
-    assert advantage.tolist() == [[3.0, 0.0], [-1.0, 0.0]]
+    assert advantage.tolist() == [[3.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, -2.0, 0.0]]
 
 
 def test_a_group_in_which_no_token_moves_the_weights_has_no_baseline_and_no_nan():

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from rlcomp.errors import NumericalError
 from rlcomp.functional.best_of_k import pass_at_k_training_advantage, pkpo_advantage
 from rlcomp.functional.group import (
+    Groups,
     gdpo_advantage,
     gpg_advantage,
     group_batch_standardised,
@@ -13,6 +14,7 @@ from rlcomp.functional.group import (
     group_standardised,
     leave_one_out,
     length_weighted,
+    mean_normalised,
 )
 
 ONE_GROUP = torch.zeros(5, dtype=torch.int64)
@@ -247,6 +249,27 @@ def test_a_long_answer_pulls_the_baseline_towards_its_reward():
     assert advantage.tolist() == [0.25, -0.75, 8.25]
 
 
+def test_of_answers_without_tokens_the_baseline_is_0():
+    advantage = length_weighted(
+        double(3, 1), torch.tensor([0, 0]), torch.zeros(2).long(), torch.ones(2).bool()
+    )
+
+    assert advantage.tolist() == [3.0, 1.0]
+
+
+def test_the_first_negative_reward_is_named():
+    with pytest.raises(NumericalError, match=r"reward of row 2 is -0.5: MaxRL"):
+        mean_normalised(double(1, 0, -0.5, -3, 0), ONE_GROUP, ALL)
+
+
+def test_the_highest_is_that_of_the_marked_rows():
+    groups = Groups(double(-3, -1, -2, 4, 5), torch.tensor([7, 7, 7, 2, 2]), ALL)
+
+    highest = groups.highest(torch.tensor([True, False, True, False, False]))
+
+    assert highest.tolist() == [-2, -2, -2, -float("inf"), -float("inf")]
+
+
 def test_only_the_best_counts_by_its_lead_and_two_best_ones_lead_by_nothing():
     # Group 0: 3 leads 1 by 2; mean 4/3, variance (1/9 + 25/9 + 16/9) / 2 = 7/3.
     reward, group = double(1, 3, 0, 2, 2, 0), torch.tensor([0, 0, 0, 1, 1, 1])
@@ -285,6 +308,15 @@ def test_a_reward_of_small_spread_is_heard_beside_one_of_large_spread():
     )
 
     assert advantage.tolist() == pytest.approx([0, 0, 1.5**0.5, -(1.5**0.5)], abs=1e-6)
+
+
+def test_epsilon_is_added_to_the_std_of_each_reward_and_of_their_sum():
+    # -+0.5 / (sqrt(1/2) + 1) and -+1 / (sqrt(2) + 1) add up to -+sqrt(1/2), of std 1.
+    rewards, group = {"a": double(1, 0), "b": double(3, 1)}, torch.zeros(2).long()
+
+    advantage = gdpo_advantage(rewards, {"a": 1.0, "b": 1.0}, group, torch.ones(2).bool(), 1.0)
+
+    assert advantage.tolist() == pytest.approx([0.5**0.5 / 2, -(0.5**0.5) / 2])
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -50,6 +50,13 @@ def test_the_weighted_sum_is_the_projection_and_as_near_0_as_any_mixture(values)
     assert abs(total) <= float(pairs.abs().min()) + 1e-12
 
 
+def test_weights_are_data_even_if_the_means_have_a_graph():
+    weights = scalar_weights(double(-1.0, 2.0).requires_grad_())
+
+    assert weights.tolist() == pytest.approx([2 / 3, 1 / 3])
+    assert not weights.requires_grad
+
+
 @given(means, st.randoms(use_true_random=False))
 def test_the_order_of_the_scalars_does_not_matter(values, random):
     order = list(range(len(values)))

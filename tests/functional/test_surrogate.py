@@ -210,3 +210,21 @@ def test_bounds_may_differ_between_rows(ratio, advantage):
 
     for n, (low, high) in enumerate([(0.2, 0.2), (0.4, 2.0)]):
         torch.testing.assert_close(got[n : n + 1], clipped_surrogate(r[:1], a[:1], low, high))
+
+
+@pytest.mark.parametrize(
+    # Ratios 0.25 and 8, advantages 1 and -2, log-probs -1 and -3: -r and 6 r of each weight.
+    ("floor", "ceiling", "want"),
+    [
+        (None, None, [-0.25, 48.0]),
+        (0.5, None, [-0.5, 48.0]),
+        (None, 5.0, [-0.25, 30.0]),
+        (0.5, 5.0, [-0.5, 30.0]),
+    ],
+)
+def test_a_weight_has_a_floor_a_ceiling_both_or_neither(floor, ceiling, want):
+    ratio, advantage = torch.tensor([[0.25, 8.0]]), torch.tensor([[1.0, -2.0]])
+
+    got = weighted_log_probs(torch.tensor([[-1.0, -3.0]]), ratio, advantage, floor, ceiling)
+
+    assert got.tolist() == [want]

@@ -7,9 +7,9 @@ from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.sequence_sum import SequenceSum
 from components.loss.reduction.token_mean import TokenMean
 from rlcomp.component import Component
-from rlcomp.errors import ContractError, ShapeError
+from rlcomp.errors import ConfigError, ContractError, ShapeError
 from rlcomp.functional.masked import masked
-from rlcomp.interfaces.loss import RowLoss, TokenLoss, scalars
+from rlcomp.interfaces.loss import Part, RowLoss, TokenLoss, scalars
 from rlcomp.metrics import record
 from rlcomp.testing import check_loss
 
@@ -222,3 +222,57 @@ def test_a_metric_of_the_rows_at_hand_is_caught():
 
     with pytest.raises(ContractError, match="micro-batches keep the metrics"):
         check_loss(Counting())
+
+
+class Bounded(Part):
+    """Its bounds are the least and the largest log-prob of the whole optimiser step."""
+
+    reads = ("log_probs",)
+    keys = {
+        "floor": ("B", "float", "least log-prob of the step, nats"),
+        "ceiling": ("B", "float", "largest log-prob of the step, nats"),
+    }
+    step_keys = ("floor", "ceiling")
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        values, count = batch["log_probs"], len(batch)
+        bounds = {"floor": values.min().expand(count), "ceiling": values.max().expand(count)}
+        return batch.select().update(bounds)
+
+
+@pytest.mark.parametrize("given", [{}, {"floor": torch.tensor([-7.0, -7.0])}])
+def test_a_part_by_itself_prepares_all_its_keys_from_its_own_batch(given):
+    rows = batch().update(given)
+
+    prepared = Bounded().prepared(rows)
+
+    assert prepared["floor"].tolist() == [0.0, 0.0]
+    assert prepared["ceiling"].tolist() == [6.0, 6.0]
+    assert "ceiling" not in rows.keys()
+
+
+def test_a_part_keeps_what_was_prepared_from_the_whole_step():
+    bounds = {"floor": torch.tensor([-7.0, -7.0]), "ceiling": torch.tensor([9.0, 9.0])}
+
+    prepared = Bounded().prepared(batch().update(bounds))
+
+    assert prepared["floor"].tolist() == [-7.0, -7.0]
+    assert prepared["ceiling"].tolist() == [9.0, 9.0]
+
+
+def test_a_forward_pass_of_the_step_is_for_parts_whose_step_keys_need_it():
+    class FromData(Bounded):
+        needs_forward = False
+
+    found = []
+    for part in (Bounded(), FromData(), Part()):
+        loss = Sum(reduction=TokenMean())
+        loss.part = part
+        found.append(loss.needs_full_batch_forward)
+
+    assert found == [True, False, False]
+
+
+def test_step_keys_without_the_comma_are_refused():
+    with pytest.raises(ConfigError, match=r"Lettered.step_keys is 'floor': must be a tuple"):
+        type("Lettered", (Part,), {"step_keys": "floor"})

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.advantage.gae import GAE
+from rlcomp.metrics import recording
 from rlcomp.testing import check_component, example_batch
 
 NAN = float("nan")
@@ -32,6 +33,16 @@ def test_the_worked_example():
     torch.testing.assert_close(result["advantage"][0], wanted)
     wanted = torch.tensor([0.4595328, 0.58824, 0, 0.792, 1.0], dtype=torch.float64)
     torch.testing.assert_close(result["returns"][0], wanted)
+
+
+def test_the_size_of_the_advantages_of_judged_rows_is_recorded_before_whitening():
+    with recording() as ledger:
+        GAE(gamma=0.9, gae_lambda=0.8)(batch())
+
+    # The worked example twice; the third row has no reward.
+    mean = (0.0404672 + 0.38824 + 0.692 + 0.6) / 4
+    assert ledger.means()["advantage/abs"] == pytest.approx(mean)
+    assert ledger.counts["advantage/abs"] == 8
 
 
 def test_a_truncated_response_goes_on_with_the_value_of_its_last_token():

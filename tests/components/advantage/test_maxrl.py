@@ -47,6 +47,15 @@ def test_the_mean_of_the_positive_advantages_is_recorded():
     assert ledger.means()["advantage/rare"] == 3
 
 
+def test_half_of_the_best_reward_on_average_is_not_rare():
+    # 1 0 0 0: a mean of 1/4, advantage 3. 0 and 3: a mean of half of 3, advantage 1.
+    with recording() as ledger:
+        MaxRL()(batch(1.0, 0.0, 0.0, 0.0, 0.0, 7.0, 3.0, 2.0))
+
+    assert ledger.means()["advantage/positive"] == 2
+    assert ledger.means()["advantage/rare"] == 3
+
+
 def test_a_negative_reward_is_refused_with_its_row_and_a_remedy():
     with pytest.raises(NumericalError, match=r"row 2 is -0.5: MaxRL .* advantage=group_mean"):
         MaxRL()(batch(1.0, 0.0, -0.5, 0.0, 0.5, 7.0, 1.5, 2.0))

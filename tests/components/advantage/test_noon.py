@@ -7,6 +7,7 @@ from tensordict import TensorDict
 
 from components.advantage.group_mean import GroupMean
 from components.advantage.noon import Noon
+from rlcomp.metrics import recording
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 
@@ -37,6 +38,17 @@ def test_single_tokens_are_cut_off_where_dense_rewards_make_them_differ():
     advantage = Noon(advantage=GroupMean())(batch().set("token_reward", dense))["advantage"]
 
     assert advantage[1].tolist() == [0.0, 0.5, 0.0]
+
+
+def test_the_share_of_negative_tokens_is_recorded():
+    # Of the tokens 0.5 0.5, -0.5 -0.5 and 0 the last row has one only: 2 of 5 are below 0.
+    rows = batch()
+    rows["response_mask"][2, 1] = False
+
+    with recording() as ledger:
+        Noon(advantage=GroupMean())(rows)
+
+    assert ledger.means()["advantage/dropped_negative"] == pytest.approx(2 / 5)
 
 
 @pytest.mark.parametrize("inner", ["group_mean_std", "leave_one_out"])

@@ -339,3 +339,15 @@ def test_small_rewards_apart_by_rounding_tell_no_scale():
     means = ledger.means()
     assert means["advantage/scale/a"] == 1.0
     assert means["advantage/scale/b"] == pytest.approx(1e-3 / 3**0.5)
+
+
+def test_large_penalties_apart_by_rounding_tell_no_scale():
+    # 5e-6 of 1000 is below 1e-8 of it, though not below 1e-8.
+    batch = rows(a=[0.0, 0.0, 0.0])
+    penalties = torch.tensor([-1000.0, -1000.0 + 5e-6, -1000.0], dtype=torch.float64)
+    batch["rewards", "a"] = penalties
+
+    with recording() as ledger:
+        per_objective(scale="running")(batch)
+
+    assert ledger.means()["advantage/scale/a"] == 1.0

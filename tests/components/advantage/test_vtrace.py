@@ -58,6 +58,16 @@ def test_the_share_of_capped_tokens_is_recorded():
     assert ledger.means()["advantage/rho_capped"] == 0.5
 
 
+def test_on_policy_no_token_is_capped():
+    rows = batch()
+    rows["rollout_log_probs"] = rows["old_log_probs"]
+
+    with recording() as ledger:
+        VTrace(rho_max=1.0)(rows)
+
+    assert ledger.means()["advantage/rho_capped"] == 0.0
+
+
 @given(st.integers(0, 10_000), st.floats(0, 1))
 def test_on_policy_it_is_gae_with_a_full_trace(seed, gamma):
     made = example_batch((*VTrace.reads, "truncated"), seed=seed, dtype=torch.float64)

@@ -108,6 +108,17 @@ def test_rollouts_that_wait_survive_a_checkpoint(tmp_path):
     assert handed_out(after, 2) == handed_out(before, 2)
 
 
+def test_a_restored_queue_replaces_what_was_waiting():
+    before, after = delayed(2), delayed(2)
+    handed_out(before, 3)
+    handed_out(after, 1)
+
+    after.load_run_state(before.run_state())
+
+    # The rollouts 4 and 5 wait; after's own 2 and 3 are gone, and its next one is its fourth.
+    assert handed_out(after, 3) == [4, 5, 4]
+
+
 def test_it_keeps_the_contract_of_components():
     check_component(delayed(1))
 

@@ -152,6 +152,17 @@ def test_a_resumed_collector_starts_other_episodes_than_the_first_ones():
     assert not torch.equal(after["observation"][:, 0], first["observation"][:, 0])
 
 
+def test_every_place_to_resume_at_has_episodes_of_its_own():
+    collector, seeds = make(), []
+    collector.environment.set_seed = lambda seed, static_seed: seeds.append(seed)
+
+    for frames in range(0, 4000, 40):
+        collector.load_run_state({"frames": frames})
+
+    assert len(set(seeds)) == 100
+    assert all(0 <= seed < 2**31 for seed in seeds)  # what gymnasium takes
+
+
 def test_no_steps_are_refused():
     with pytest.raises(ConfigError, match="num_steps is 0"):
         make(num_steps=0)

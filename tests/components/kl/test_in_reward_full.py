@@ -52,6 +52,22 @@ def test_the_reward_pays_the_kl_of_the_whole_distribution():
     )
 
 
+def test_greedy_answers_pay_nothing_and_the_others_what_they_would():
+    policy = make_policy()
+    reference = FrozenFull(policy=policy)
+    change(policy)
+    batch = reference(rollout(policy))
+    batch["reward"] = torch.ones(len(batch))
+    shaper = KLInRewardFull(policy=policy, controller=FixedKL(kl_coef=0.1))
+    paid = shaper(batch.copy())["reward"]
+    greedy = torch.tensor([False, True, True, False, False, False, True, False])
+
+    reward = shaper(batch.set("greedy", greedy))["reward"]
+
+    assert bool((paid < 1).all())
+    assert reward.tolist() == [1.0 if g else p for g, p in zip(greedy, paid.tolist(), strict=True)]
+
+
 def test_at_the_reference_itself_the_reward_is_whole():
     policy = make_policy()
     batch = FrozenFull(policy=policy)(rollout(policy))

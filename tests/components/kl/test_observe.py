@@ -1,9 +1,12 @@
+import math
+
 import pytest
 import torch
 from tensordict import TensorDict
 
 from components.kl.observe import KLObserver
 from components.kl_controller.adaptive import AdaptiveKL
+from rlcomp.interfaces.kl_controller import KLController
 from rlcomp.metrics import recording
 
 
@@ -61,6 +64,21 @@ def test_a_batch_without_responses_moves_nothing():
     watching(batch(0.55))
 
     assert watching.controller.coef() == pytest.approx(0.1)
+
+
+def test_a_controller_is_told_the_measured_kl_and_the_responses_of_the_batch_before():
+    class Told(KLController):
+        def observe(self, kl, num_sequences):
+            heard.append((kl, num_sequences))
+
+    heard, watching = [], KLObserver(controller=Told(kl_coef=0.1), estimator="k1")
+    for rows in (batch(0.55), batch(0.5)[1:], batch(0.25)):
+        watching(rows)
+
+    # Nothing is measured before the first batch. Of two responses and of one, in nats a token.
+    assert math.isnan(heard[0][0])
+    assert [count for _, count in heard] == [0, 2, 1]
+    assert [kl for kl, _ in heard[1:]] == pytest.approx([0.55, 0.5])
 
 
 def test_the_batch_is_handed_on_as_it_is():

@@ -93,6 +93,7 @@ def test_the_price_travels_in_a_checkpoint(kind):
         (AdaptiveKL, {"kl_coef": 0.0}, "kl_coef is 0.0: must be greater than 0"),
         (AdaptiveKL, {"unit": "batch"}, "unit is 'batch': must be one of 'token', 'sequence'"),
         (ScheduledKL, {"over": 0.0}, "over is 0.0: must be greater than 0"),
+        (ScheduledKL, {"over": 1.01}, "over is 1.01: must be at most 1"),
     ],
 )
 def test_a_controller_that_makes_no_sense_is_refused(kind, given, told):

@@ -18,6 +18,7 @@ from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.component import Component, asked
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
@@ -262,6 +263,38 @@ def test_a_foreign_loss_with_its_own_model_is_trained():
     assert linear.weight.item() == pytest.approx(before - 2.0)  # mean of the rewards
 
 
+def test_a_loss_of_ours_may_hold_its_own_parameters():
+    class Holding(TokenLoss):
+        reads = ("tokens", "response_mask")
+        runs = ("reduction",)
+        contained = True
+
+        def __init__(self) -> None:
+            super().__init__(reduction=TokenMean())
+            self.weight = torch.nn.Parameter(torch.zeros(4))
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            rows = self.weighted(batch)
+            return scalars(loss=-(self.weight[rows["tokens"]] * rows["loss_weight"]).sum())
+
+    loss = Holding()
+
+    learner(None, {"own": loss})(batch())
+
+    assert loss.weight.tolist() == [0.0, 0.5, 0.25, 0.25]
+
+
+def test_rows_go_to_the_device_of_the_trained_parameters():
+    # Tensors on the device meta have no values: only where the rows go can be asked.
+    made = learner(Table().to("meta"))
+
+    rows = made._needed(batch().set("reward", torch.ones(2)))
+
+    assert {key: entry.device.type for key, entry in rows.items()} == dict.fromkeys(
+        ("tokens", "attention_mask", "response_mask"), "meta"
+    )
+
+
 def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
     table = Table()
     with torch.no_grad():
@@ -278,6 +311,23 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_parameter():
     losses, guard = {"square": Square(reduction=TokenMean())}, SkipNonFinite(limit=1)
     with pytest.raises(NumericalError, match=r"the gradient of model\.weight is not finite"):
         learner(table, losses, non_finite=guard)(batch())
+
+
+def test_parameters_before_it_whose_gradient_is_finite_or_missing_are_not_named():
+    class Logged(Table):
+        def __init__(self) -> None:
+            super().__init__()
+            self.unread = torch.nn.Parameter(torch.ones(1))
+            self.odds = torch.nn.Parameter(torch.tensor([1.0, 1.0, 0.0, 1.0]))
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            batch = super().forward(batch)
+            batch["log_probs"] = batch["log_probs"] + self.odds.log()[batch["tokens"]]
+            return batch
+
+    # d log(x) / dx at 0 is infinite; the weights' gradient is that of the plain loss.
+    with pytest.raises(NumericalError, match=r"the gradient of model\.odds is not finite"):
+        learner(Logged())(batch())
 
 
 class Numbered(TokenLoss):
@@ -495,3 +545,36 @@ def test_a_foreign_loss_of_each_row_is_refused():
         ConfigError, match=r"policy returned 'loss' of shape \[\d+\]: a loss is one"
     ):
         learner(Table(), {"policy": module})(batch())
+
+
+@pytest.mark.parametrize(("num_minibatches", "epochs"), [(2, 1), (1, 2), (2, 2), (3, 3)])
+def test_several_steps_need_the_sampling_masks_of_truncated_sampling(num_minibatches, epochs):
+    steps = {"num_minibatches": num_minibatches, "epochs": epochs}
+    replaying = tiny_policy(decoding=Decoding(top_k=3, replay=True))
+
+    said = rf"num_minibatches \* learner.epochs is {num_minibatches * epochs}: .*decoding=full"
+    with pytest.raises(ConfigError, match=said):
+        learner(tiny_policy(decoding=Decoding(top_k=3)), **steps)
+    with pytest.raises(ConfigError, match=r"the batch has no sampling_mask.*decoding=full"):
+        learner(replaying, **steps)(many_rows())
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_one_step_on_truncated_sampling_needs_no_mask(replay):
+    policy = tiny_policy(decoding=Decoding(top_k=3, replay=replay))
+    before = weights(policy)
+
+    learner(policy)(many_rows())
+
+    assert not all(map(torch.equal, weights(policy), before))
+
+
+def test_a_policy_is_one_version_further_after_each_batch():
+    policy = tiny_policy()
+    made, versions = learner(policy, num_minibatches=2, epochs=2), [policy.version]
+
+    for _ in range(2):
+        made(many_rows())
+        versions.append(policy.version)
+
+    assert versions == [0, 1, 2]

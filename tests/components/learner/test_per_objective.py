@@ -16,6 +16,7 @@ from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
+from components.loss.reduction.sequence_mean import SequenceMean
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.sft import SFTLoss
 from components.loss.trust_region.clip import Clip
@@ -77,9 +78,9 @@ class Table(Component):
         return batch
 
 
-def policy_loss(trust_region=None):
-    region = trust_region or NoTrustRegion()
-    return PolicyLoss(ratio=TokenRatio(), trust_region=region, reduction=TokenMean())
+def policy_loss(trust_region=None, reduction=None):
+    region, mean = trust_region or NoTrustRegion(), reduction or TokenMean()
+    return PolicyLoss(ratio=TokenRatio(), trust_region=region, reduction=mean)
 
 
 def learner(model, aggregator, losses=None, **changed):
@@ -322,6 +323,43 @@ def test_a_loss_without_advantage_is_no_objective_and_is_added_once():
     assert table.weight.tolist() == [0.0, 0.5, 0.25, 0.25]
     assert aggregator.seen.gram.tolist() == [[0.75, 0.25], [0.25, 0.5]]
     assert ledger.means()["loss/policy"] == 0.0
+
+
+def test_several_losses_without_advantage_add_up():
+    table = Table()
+    losses = {"one": SFTLoss(reduction=TokenMean()), "two": SFTLoss(reduction=SequenceMean())}
+
+    learner(table, Fixed(0.0, 0.0), losses | {"policy": policy_loss()})(batch())
+
+    # -(2 w1 + w2 + w3) / 4 and -((2 w1 + w2) / 3 + w3) / 2.
+    wanted = [0.0, 0.5 + 1 / 3, 0.25 + 1 / 6, 0.25 + 0.5]
+    assert table.weight.tolist() == pytest.approx(wanted)
+
+
+def test_losses_that_read_the_advantage_add_up_in_every_objective():
+    table, losses = Table(), {"one": policy_loss(), "two": policy_loss(reduction=SequenceMean())}
+
+    with recording() as ledger:
+        learner(table, Fixed(0.5, 0.25), losses)(batch())
+
+    # The first as above. The second: 2 / 3 and 1 / 3 of half for the first row, half for the other:
+    # (0, 1/3, 1/6, 1/2) and (0, 0, 0, 1).
+    wanted = [0.0, 0.25 + 1 / 6, 0.125 + 1 / 12, 0.25 + 0.5]
+    assert table.weight.tolist() == pytest.approx(wanted)
+    assert ledger.means()["loss/one"] == pytest.approx(-0.5 - 0.125)
+    assert ledger.means()["loss/two"] == pytest.approx(-0.5 - 0.25)
+
+
+def test_the_graph_of_a_micro_batch_is_freed_with_its_last_objective():
+    loss, values = policy_loss(), []
+    loss.register_forward_hook(lambda *given: values.append(given[-1]["loss"]))
+
+    learner(Table(), Fixed(0.5, 0.25), {"policy": loss}, micro_batch_tokens=1)(batch())
+
+    assert len(values) == 2 * 2
+    for value in values[1::2]:
+        with pytest.raises(RuntimeError, match="a second time"):
+            value.backward()
 
 
 def test_the_loss_recorded_is_the_weighted_sum_of_the_objectives():

@@ -120,15 +120,30 @@ def _direction(vector):
     return vector / vector.norm().clamp(min=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize("noise", [1e-9, -1e-9])
-def test_a_mean_that_is_rounding_noise_does_not_choose_the_objective(noise, shown):
+def test_a_mean_that_is_rounding_noise_does_not_choose_the_objective(noise, unit, shown):
     # Group-centred: (1, -1) and (2, -2), means 0 but for the noise.
-    weights = Pama(mode="scalar").weigh(shown([[1.0 + noise, -1.0], [-2.0 - noise, 2.0]]))
+    rows = torch.tensor([[1.0 + noise, -1.0], [-2.0 - noise, 2.0]], dtype=torch.float64)
+
+    weights = Pama(mode="scalar").weigh(shown(unit * rows))
 
     assert weights.tolist() == [0.5, 0.5]
 
 
-def test_a_mean_above_rounding_does(shown):
-    weights = Pama(mode="scalar").weigh(shown([[1.00001, -1.0], [2.001, -2.0]]))
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_a_mean_above_rounding_does(unit, shown):
+    rows = torch.tensor([[1.00001, -1.0], [2.001, -2.0]], dtype=torch.float64)
+
+    weights = Pama(mode="scalar").weigh(shown(unit * rows))
 
     assert weights.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("part", "weights"), [(0.9e-6, [0.5, 0.5]), (1.1e-6, [0.0, 1.0])])
+def test_a_mean_counts_from_a_millionth_of_the_vector_on(part, weights, shown):
+    # (1 + x, -1) has mean x / 2 and size sqrt(2). Of two means of 0 each has half, of a mean above
+    # 0 and one of 0 the second has all.
+    rows = torch.tensor([[1.0 + part * 2 * 2**0.5, -1.0], [2.0, -2.0]], dtype=torch.float64)
+
+    assert Pama(mode="scalar").weigh(shown(rows)).tolist() == weights

@@ -272,7 +272,7 @@ def test_what_is_drawn_comes_from_the_part_s_own_generator():
 def test_weights_that_are_not_finite_are_an_error():
     class Broken(torch.nn.Module):
         def forward(self, gram):
-            return torch.full((len(gram),), torch.nan)
+            return torch.tensor([1.0, torch.nan])
 
     with pytest.raises(NumericalError, match="the weights are"):
         Torchjd(weighting=Broken, row_norm="unit").weigh(shown(drawn(0, 2)))
@@ -294,6 +294,20 @@ def test_nash_mtl_s_solver_is_named_with_its_extra(monkeypatch, missing):
         NashMtl(row_norm="unit", num_iterations=20)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NashMtl(row_norm="unit", num_iterations=20),
+        lambda: Torchjd(weighting=aggregation.MeanWeighting, row_norm="unit"),
+    ],
+)
+def test_without_torchjd_its_extra_is_named(monkeypatch, make):
+    monkeypatch.setitem(sys.modules, "torchjd", None)
+
+    with pytest.raises(MissingExtra, match=r"'torchjd' is not installed.*rlcomp\[pareto\]"):
+        make()
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_nash_bargain_is_where_g_times_alpha_is_1_over_alpha(count):
     rows = drawn(3, count)
@@ -304,3 +318,12 @@ def test_the_nash_bargain_is_where_g_times_alpha_is_1_over_alpha(count):
     torch.testing.assert_close(
         products / products.mean(), torch.ones(count).double(), atol=5e-3, rtol=0
     )
+
+
+def test_a_bargain_of_two_equal_vectors_is_found_although_rounding_makes_a_length_negative():
+    # The smaller eigenvalue is -5e-13. Both want the same step of length 1: half of each.
+    gram = torch.tensor([[1.0, 1.0], [1.0, 1.0 - 1e-12]], dtype=torch.float64)
+
+    weights = NashMtl(row_norm="none", num_iterations=20).of_gram(gram)
+
+    assert weights.tolist() == pytest.approx([0.5, 0.5])

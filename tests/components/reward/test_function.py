@@ -118,9 +118,16 @@ def test_what_cannot_be_given_by_name_is_refused():
         Function(function=lambda text, /: 0.0)
 
 
-def test_what_cannot_be_called_is_refused():
-    with pytest.raises(ConfigError, match="function is 3: must be callable"):
-        Function(function=3)
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (3, "function is 3: must be something to call"),
+        ({1, 2}, r"function is \{1, 2\}: must be callable"),
+    ],
+)
+def test_what_cannot_be_called_is_refused(value, said):
+    with pytest.raises(ConfigError, match=said):
+        Function(function=value)
 
 
 def test_the_part_has_the_name_given():

@@ -97,6 +97,22 @@ def test_correct_is_more_than_half_of_the_probability(logit):
     assert result["correct"].item() == (logit == 5.6)
 
 
+def test_half_of_the_probability_is_not_correct():
+    # The logits of x and y are 0, those of all others -200, which is e^-200 of them.
+    policy = make_policy()
+    ids = torch.tensor([TOKENIZER("ab<think>so</think>")["input_ids"]])
+    with torch.no_grad():
+        state = policy.model.get_decoder()(input_ids=ids).last_hidden_state[0, -1]
+        head = policy.model.get_output_embeddings().weight
+        head.copy_((-200 * state / state.square().sum()).expand_as(head))
+        head[[TOKENIZER(text)["input_ids"][0] for text in "xy"]] = 0.0
+
+    result = ThoughtLikelihood(policy=policy)(answered(["so"]))
+
+    assert result["reward"].item() == torch.tensor(0.5).log().item()
+    assert result["correct"].tolist() == [False]
+
+
 def test_a_row_that_the_context_cannot_hold_and_an_empty_answer_are_not_valid():
     # ab<think> is 9 tokens, the thought with its end 10 or 18, the target 1: 20 and 28.
     reward = ThoughtLikelihood(policy=make_policy(context_length=20))
@@ -106,6 +122,7 @@ def test_a_row_that_the_context_cannot_hold_and_an_empty_answer_are_not_valid():
 
     assert batch["reward_valid"].tolist() == [True, False]
     assert batch["reward"][1].item() == 0.0
+    assert batch["rewards", "thought_likelihood"][1].item() == 0.0
     assert empty["reward_valid"].tolist() == [False]
 
 

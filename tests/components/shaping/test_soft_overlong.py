@@ -61,3 +61,9 @@ def test_an_invalid_reward_stays_0_and_is_not_recorded():
 def test_a_buffer_longer_than_the_limit_is_refused():
     with pytest.raises(ConfigError, match="buffer is 9, max_length 8"):
         SoftOverlong(max_length=8, buffer=9)
+
+
+def test_a_buffer_as_long_as_the_limit_grows_from_the_first_token():
+    result = SoftOverlong(max_length=8, buffer=8)(batch(2, 4, 8))
+
+    assert result["reward"].tolist() == [0.75, 0.5, 0.0]

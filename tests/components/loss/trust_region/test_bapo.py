@@ -119,6 +119,18 @@ def test_what_was_found_is_recorded():
     )
 
 
+def test_bounds_that_were_given_took_no_search():
+    rows = batch()
+    rows.update({"ratio_floor": torch.full((3,), 0.8), "ratio_ceiling": torch.full((3,), 1.3)})
+
+    with recording() as ledger:
+        surrogate = Bapo(**PATHS)(rows)["surrogate"]
+
+    # min(1.35, 1.3) and min(-0.7, -0.8)
+    assert surrogate[:2, 0].tolist() == pytest.approx([1.3, -0.8])
+    assert ledger.means()["trust_region/search_steps"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -36,6 +36,15 @@ def test_clip_cov_takes_out_tokens_between_the_bounds_only():
     assert part(batch())["surrogate"].tolist() == [[0, 1, 0], [0, -4, 0]]
 
 
+@pytest.mark.parametrize("bounds", [(0.5, 2.0), (2.0, 5.0)])
+def test_clip_cov_leaves_alone_a_token_at_a_bound(bounds):
+    # Two tokens covary by 2; the bounds are open, as in verl.
+    low, high = bounds
+    part = ClipCov(share=1.0, covariance_low=low, covariance_high=high)
+
+    assert not part.prepare(batch())["selected"].any()
+
+
 def test_clip_cov_draws_no_more_than_its_share():
     part = ClipCov(share=0.25, covariance_low=0.5, covariance_high=5.0)
 

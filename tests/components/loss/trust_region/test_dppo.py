@@ -62,6 +62,28 @@ def test_the_side_that_moves_with_the_advantage_is_masked_and_counted():
     )
 
 
+@pytest.mark.parametrize(("after", "advantage", "want"), [(0.75, 1.0, 1.5), (0.25, -2.0, -1.0)])
+def test_a_divergence_of_delta_is_allowed(after, advantage, want):
+    # 1/2 goes up where A > 0 or down where A < 0, by what the bound allows to the last digit.
+    old, new = torch.tensor([[0.5]]).log(), torch.tensor([[after]]).log()
+    entries = {
+        "response_mask": torch.tensor([[True]]),
+        "log_probs": new,
+        "old_log_probs": old,
+        "ratio": torch.tensor([[2 * after]]),
+        "advantage": torch.tensor([[advantage]]),
+    }
+    delta = binary_total_variation(old, new).item()
+
+    with recording() as ledger:
+        result = Dppo(delta=delta)(TensorDict(entries, batch_size=[1]))
+
+    assert delta == pytest.approx(0.25)
+    assert result["surrogate"].item() == want
+    assert ledger.means()["trust_region/clip_fraction_high"] == 0
+    assert ledger.means()["trust_region/clip_fraction_low"] == 0
+
+
 def test_the_kl_of_this_token_or_another():
     def kl(old, new):
         return old * log(old / new) + (1 - old) * log((1 - old) / (1 - new))

@@ -57,6 +57,18 @@ def test_tokens_beyond_each_bound_are_counted():
     )
 
 
+def test_a_ratio_at_a_bound_is_not_cut():
+    # A < 0 at 0.75 and at 3, A > 0 at 1.25: each surrogate is still r A.
+    rows = batch()
+    rows["ratio"] = torch.tensor([[0.75, 3.0, 1.25, 1.0, NAN]])
+
+    with recording() as ledger:
+        DualClip(clip_low=0.25, clip_high=0.25)(rows)
+
+    assert not any(ledger.means().values())
+    assert rows["surrogate"].tolist() == [[-0.75, -3.0, 1.25, -1.0, 0.0]]
+
+
 def test_a_cap_below_the_ceiling_cuts_negative_advantages_only():
     rows = batch()
 

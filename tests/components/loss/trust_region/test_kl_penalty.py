@@ -33,8 +33,8 @@ def test_the_kl_is_taken_off_and_pulls_back():
 
 @pytest.mark.parametrize(
     ("target", "coefficient"),
-    # The mean KL per token is 0.3068528 / 3 = 0.1023.
-    [(0.05, 2.0), (0.1, 1.0), (0.2, 0.5)],
+    # The mean KL per token is 0.3068528 / 3 = 0.1023: unchanged for targets of 0.0682 to 0.1534.
+    [(0.05, 2.0), (0.067, 2.0), (0.07, 1.0), (0.15, 1.0), (0.16, 0.5)],
 )
 def test_after_a_step_the_coefficient_answers_the_mean_kl_of_all_its_micro_batches(
     target, coefficient
@@ -50,7 +50,7 @@ def test_after_a_step_the_coefficient_answers_the_mean_kl_of_all_its_micro_batch
 
 
 def test_each_step_is_measured_by_itself():
-    part = KLPenalty(target=0.05)
+    part = KLPenalty(target=0.067)
     part(batch())
     part.after_step()
     part.after_step()
@@ -59,6 +59,9 @@ def test_each_step_is_measured_by_itself():
 
     # Doubled once: nothing was seen in the second step, and the third began at the old policy.
     assert part.coefficient.item() == 2
+    part(batch())
+    part.after_step()
+    assert part.coefficient.item() == 4  # again 0.1023 nats, just above 1.5 * 0.067
 
 
 def test_a_fixed_coefficient_stays():

@@ -48,6 +48,15 @@ def test_equal_entropies_are_all_kept():
     assert TopEntropy(fraction=0.2)(rows)["token_weight"].sum().item() == 5
 
 
+def test_a_token_at_the_floor_of_its_row_is_kept():
+    # As prepared for the whole step; 0.5 and 0.25 are floats exactly.
+    rows = batch()
+    rows["entropy"][0, 1], rows["entropy"][1, 1] = 0.5, 0.25
+    rows["entropy_floor"] = torch.tensor([0.5, 0.25])
+
+    assert TopEntropy(fraction=0.4)(rows)["token_weight"].tolist() == [[0, 1, 0], [1, 1, 0]]
+
+
 def test_a_fraction_of_1_keeps_everything():
     weight = TopEntropy(fraction=1.0)(batch())["token_weight"]
 
