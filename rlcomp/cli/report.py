@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.printable import printable
 from rlcomp.errors import DataError, require
 from rlcomp.report.groups import baseline_of, grouped
 from rlcomp.report.runs import Run, find_runs
@@ -33,7 +34,7 @@ def _app() -> None:
     given = parser.parse_args()
     wanted = [name.strip() for name in given.metrics.split(",") if name.strip()]
     for line in report(given.runs, given.out, given.baseline, wanted, given.along):
-        print(line)
+        print(printable(line))
 
 
 def report(

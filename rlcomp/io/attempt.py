@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.io.draft import draft_of
 
 # Hydra writes its own files before anybody can refuse the attempt, over those of a run that is
 # there already: they may speak of another run than the record does.
@@ -43,9 +44,8 @@ def accept(config: DictConfig, directory: Path) -> None:
         "overrides": [str(text) for text in hydra.overrides.task] if hydra else [],
         "choices": {str(k): str(v) for k, v in hydra.runtime.choices.items()} if hydra else {},
     }
-    draft = directory / f".tmp-{ACCEPTED}"
-    OmegaConf.save(OmegaConf.create(kept), draft)
-    os.replace(draft, directory / ACCEPTED)
+    with draft_of(directory / ACCEPTED) as draft:
+        OmegaConf.save(OmegaConf.create(kept), draft)
 
 
 def attempt_in(directory: Path) -> Attempt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,9 @@ def locked(directory: str | Path) -> Iterator[None]:
     directory = Path(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        file = (directory / ".lock").open("w")
+        # Neither through a link nor cut: the file may be a stranger's.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        file = os.fdopen(os.open(directory / ".lock", flags, 0o666), "r+")
     except OSError as error:
         raise ConfigError(f"directory is {directory}: {error}; choose one you can write") from error
     with file:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from rlcomp.errors import Interrupted, add_note
+from rlcomp.io.draft import draft_of
 from rlcomp.io.watch import Watch
 
 FAILURE = "failure.json"
@@ -37,8 +37,9 @@ def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[No
     there, reserved = directory.is_dir(), directory / RESERVED
     if there and not running(directory):
         (directory / FAILURE).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # a directory that nobody can write into is told later
-            reserved.write_bytes(bytes(ROOM))
+        # A directory that nobody can write into is told later.
+        with contextlib.suppress(OSError), draft_of(reserved) as draft:
+            draft.write_bytes(bytes(ROOM))
     try:
         yield
     except (Interrupted, KeyboardInterrupt):
@@ -54,12 +55,11 @@ def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[No
 
 def _write(directory: Path, told: Mapping[str, object], error: BaseException) -> None:
     """Write the failure whole or not at all; what hinders it does not hide the error."""
-    draft = directory / f".tmp-{FAILURE}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / RESERVED).unlink(missing_ok=True)
-        draft.write_text(json.dumps(told, indent=1), encoding="utf-8")
-        os.replace(draft, directory / FAILURE)
+        with draft_of(directory / FAILURE) as draft:
+            draft.write_text(json.dumps(told, indent=1), encoding="utf-8")
     except OSError as late:
         add_note(error, f"{directory / FAILURE} cannot be written: {late}")
 

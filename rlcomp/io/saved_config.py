@@ -9,6 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig
 from omegaconf._utils import get_yaml_loader
+from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import CheckpointError
 
@@ -39,7 +40,14 @@ def saved_config(file: Path, trust: bool = False) -> DictConfig:
         if not trust:
             _refuse_resolvers(found, "")
         return DictConfig(found)
-    except (OSError, RecursionError, TypeError, ValueError, yaml.YAMLError) as error:
+    except (
+        OSError,
+        RecursionError,
+        TypeError,
+        ValueError,
+        OmegaConfBaseException,
+        yaml.YAMLError,
+    ) as error:
         told = " ".join(str(error).split())[:300] or type(error).__name__
         raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}") from error
 

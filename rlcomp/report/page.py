@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcomp.errors import require
+from rlcomp.io.draft import draft_of
 from rlcomp.io.json_lines import read_lines
 from rlcomp.report.ended import ended_words
 from rlcomp.report.figures import as_svg, colour_of, curves
@@ -56,7 +57,8 @@ def write_page(path: Path, report: Report) -> None:
         steps=steps,
         left_out=left_out,
     )
-    path.write_text(page, encoding="utf-8", errors="replace")
+    with draft_of(path) as draft:
+        draft.write_text(page, encoding="utf-8", errors="replace")
 
 
 def front_of(report: Report) -> str:

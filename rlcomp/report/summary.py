@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from rlcomp.io.draft import draft_of
 from rlcomp.io.json_lines import read_lines, read_metrics
 from rlcomp.report.ended import ended_phases, ended_words
 from rlcomp.report.front_figures import run_figure
@@ -116,7 +117,8 @@ def _front(rows: list[dict[str, Any]], path: Path) -> list[str]:
     figure = run_figure(rows, names) if len(names) > 1 else None
     if figure is None:
         return []
-    figure.savefig(path, dpi=150)
+    with draft_of(path) as draft:
+        figure.savefig(draft, dpi=150, format="png")
     return [f"front of {', '.join(names)}: {path}"]
 
 
@@ -145,5 +147,6 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
     axes.set_ylabel("share of answers, reward" if "episode/return" not in rows[-1] else "return")
     axes.legend()
     axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=150)
+    with draft_of(path) as draft:
+        figure.savefig(draft, dpi=150, format="png")
     return True

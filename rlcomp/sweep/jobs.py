@@ -116,7 +116,8 @@ def _config_loader(hydra: DictConfig) -> ConfigLoader:
     path = ConfigSearchPathImpl()
     path.append("main", f"file://{config_directory()}")  # they may have been elsewhere then
     for source in OmegaConf.select(hydra, "runtime.config_sources", default=[]):
-        if source.provider not in ("main", "schema"):
+        # Only directories: a package (pkg://) would be imported.
+        if source.provider not in ("main", "schema") and source.schema == "file":
             path.append(source.provider, f"{source.schema}://{source.path}")
     return ConfigLoaderImpl(path)
 

@@ -72,6 +72,7 @@ class Reader:
         self.wrapped: dict[str, str] = {}  # which entry of insert put stages into a node
         self._read: dict[Path, Any] = {}
         self._open: list[Path] = []
+        self._nodes: dict[str, Path] = {}
 
     def fail(self, message: str) -> Broken:
         """Note a mistake."""
@@ -203,6 +204,10 @@ class Reader:
             if str(key).startswith("_") and key not in {"_target_", "_partial_", "_keys_"}:
                 remedy = "only _target_, _partial_ and _keys_ are understood; delete it"
                 self.fail(f"{dotted((*path, key))} is {node._get_node(key)}: {remedy}")
+        where = dotted(path)
+        if self._nodes.setdefault(where, path) != path:
+            # {"a.b": ...} beside {a: {b: ...}}: what is checked by its path must be what is built.
+            return self.fail(f"{where} stands for two nodes: a key must have no dot in it")
         target = self.value((*path, "_target_"))
         if not isinstance(target, str) or "." not in target:
             return self.fail(f"{dotted(path)}._target_ is {target!r}: must be package.module.Name")
