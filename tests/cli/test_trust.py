@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rlcomp.errors import CheckpointError, DataError
+from rlcomp.errors import CheckpointError, ConfigError, DataError
 from rlcomp.io.saved_config import saved_config
 from rlcomp.model.build import load_causal_lm
 from rlcomp.model.merge import soup
@@ -385,3 +385,20 @@ def test_no_source_reads_pickles_or_evaluates_text():
     ]
 
     assert found == []
+
+
+def test_two_nodes_of_one_path_are_refused(forged, files):
+    """What is checked by its path must be what is built."""
+
+    def change(text):
+        config = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+        gadget = {"_target_": "shutil.copy", **filled(GADGETS["shutil.copy"], files)}
+        twin = {"_target_": "torch.nn.Identity", "x": "${policy.m.n}"}
+        policy = config["policy"]
+        target = policy.pop("_target_")
+        config["policy"] = {"_target_": target, "m.n": twin, "m": {"n": gadget}, **policy}
+        return OmegaConf.to_yaml(config)
+
+    with pytest.raises((CheckpointError, ConfigError)):
+        trained_policy(forged(change))
+    assert untouched(files)

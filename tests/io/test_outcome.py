@@ -104,7 +104,7 @@ def test_a_failure_that_cannot_be_written_does_not_hide_the_error(tmp_path, monk
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(outcome.os, "replace", full)
+    monkeypatch.setattr("os.replace", full)
 
     told = fail(tmp_path, ValueError("the cause"))
 

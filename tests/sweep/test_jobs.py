@@ -191,3 +191,21 @@ def test_jobs_are_found_in_a_process_that_has_run_nothing(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert done.stdout.strip() == "[['recipe=grpo'], ['recipe=ppo']]", done.stderr
+
+
+def test_of_a_record_only_directories_are_searched_for_options(tmp_path):
+    """A package (pkg://) would be imported, and a record may be a stranger's."""
+    from omegaconf import OmegaConf
+
+    from rlcomp.sweep.jobs import _config_loader
+
+    sources = [
+        {"provider": "main", "schema": "file", "path": "/elsewhere"},
+        {"provider": "x", "schema": "pkg", "path": "evil_package"},
+        {"provider": "command-line", "schema": "file", "path": str(tmp_path)},
+    ]
+    loader = _config_loader(OmegaConf.create({"runtime": {"config_sources": sources}}))
+
+    found = [each.path for each in loader.get_search_path().get_path()]
+    assert found[0].endswith("/conf")
+    assert found[1:] == [f"file://{tmp_path}"]
