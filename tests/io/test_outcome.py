@@ -5,7 +5,6 @@ import json
 import pytest
 
 from rlcomp.errors import DataError, Interrupted
-from rlcomp.io import outcome
 from rlcomp.io.outcome import failure, failure_kept, running
 from rlcomp.io.watch import Watch
 
