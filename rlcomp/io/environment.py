@@ -22,13 +22,13 @@ def environment() -> dict[str, str]:
     another order.
     """
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    commits = {"commit of rlcomp": _commit(Path(__file__).parent), "commit": _commit(Path.cwd())}
     return {
         **_versions(),
         "threads": str(torch.get_num_threads()),
         "instruction set": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
         "GPU": gpu,
-        "commit of rlcomp": _commit(Path(__file__).parent),
-        "commit": _commit(Path.cwd()),
+        **{name: commit for name, commit in commits.items() if commit},
     }
 
 
@@ -46,7 +46,7 @@ def _version(package: str) -> str:
 
 @cache
 def _commit(directory: Path) -> str:
-    """The commit of a checkout, ``+`` behind it where files differ; ``none`` outside of one."""
+    """The commit of a checkout, ``+`` behind it where files differ; empty outside of one."""
     try:
         done = subprocess.run(
             [
@@ -65,8 +65,8 @@ def _commit(directory: Path) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return done.stdout.strip() if done.returncode == 0 else "none"
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

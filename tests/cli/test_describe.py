@@ -48,7 +48,7 @@ def test_every_stage_shows_part_and_keys_with_shapes(describe):
         "rollout_log_probs[B,T]",
         "old_log_probs[B,T]",
     ]
-    slots = "conditioning, feedback, shaping, objectives, value, filter, value_learner"
+    slots = "conditioning, feedback, shaping, objectives, mismatch, value, filter, value_learner"
     assert f"empty slots: {slots}" in text
 
 
@@ -248,6 +248,7 @@ def test_a_loss_of_others_states_no_equation(describe):
 def test_a_users_own_option_adds_a_stage_by_its_name(tmp_path, describe, monkeypatch):
     part = "from rlcomp.component import Component\n\n\nclass Mine(Component):\n"
     part += "    reads = ('reward',)\n    writes = ('reward',)\n"
+    part += "    def forward(self, batch):\n        return batch\n"
     (tmp_path / "own_stage.py").write_text(part)
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "on.yaml").write_text(

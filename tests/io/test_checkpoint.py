@@ -224,7 +224,8 @@ def damage(file, how):
         file.write_bytes(content[: len(content) // 2])
     else:
         changed = bytearray(content)
-        changed[len(changed) // 2] ^= 1
+        # Of a manifest, in a name of its first entry: what it tells of the environment is text.
+        changed[len(changed) // 2 if file.name != "manifest.json" else 5] ^= 1
         file.write_bytes(changed)
 
 

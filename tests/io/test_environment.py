@@ -37,7 +37,9 @@ def test_it_tells_versions_threads_and_instruction_set():
 
 
 def test_a_commit_is_told_and_whether_files_differ_from_it(tmp_path, monkeypatch):
-    assert module._commit(tmp_path) == "none"
+    assert module._commit(tmp_path) == ""
+    monkeypatch.chdir(tmp_path)
+    assert "commit" not in environment()
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     git(checkout, "init", "-q")
@@ -59,7 +61,7 @@ def test_a_missing_package_and_git_are_told(tmp_path, monkeypatch):
     assert module._version("no-such-package") == "not installed"
     monkeypatch.setenv("PATH", str(tmp_path))
     module._commit.cache_clear()
-    assert module._commit(tmp_path) == "unknown"
+    assert module._commit(tmp_path) == ""
     module._commit.cache_clear()
 
 
