@@ -2,7 +2,8 @@
 
 A tiny GRPO run is killed (``kill -9``) five times, early, and goes on; all along, rewards
 are invalid and losses are not finite. The life after the last kill is measured: what the process
-holds (resident memory, descriptors) and the CPU seconds of a step, in its first fifth and its last.
+holds (resident memory, descriptors) and the CPU seconds of a step, in its first fifth and its last;
+seconds over those of a fixed piece of work beside each step, because other processes slow both down.
 Prints a table; ends with 1 where something grows, or a step is missing.
 """
 
@@ -14,7 +15,6 @@ import sys
 import tempfile
 import time
 import traceback
-from itertools import pairwise
 from pathlib import Path
 from signal import SIGKILL
 
@@ -101,33 +101,48 @@ def _be_the_child(job, folder):
 
 
 def _measure():
-    """Note after each step: its number, CPU seconds so far, resident KiB, descriptors."""
+    """Note after each step: its number, its CPU seconds and those of fixed work, KiB, descriptors."""
     step, notes = Program._one_step, os.open("steps", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     page = os.sysconf("SC_PAGE_SIZE") // 1024
 
     def measured(program, name, phase):
+        start = time.process_time()
         step(program, name, phase)
+        ended = time.process_time()
+        fixed_work()
+        spent = (ended - start, time.process_time() - ended)
         held = int(Path("/proc/self/statm").read_text().split()[1]) * page
-        now = (program.total, time.process_time(), held, len(os.listdir("/proc/self/fd")))
+        now = (program.total, *spent, held, len(os.listdir("/proc/self/fd")))
         os.write(notes, f"{' '.join(map(str, now))}\n".encode())
 
     Program._one_step = measured
 
 
+def fixed_work():
+    """The same work at any time: what a second of a busy machine is worth."""
+    state = torch.ones(16, 16)
+    for _ in range(300):
+        state = torch.tanh(state @ state)
+
+
 def grown(rows):
     """First fifth and last fifth of a life: memory, descriptors, CPU seconds of a step."""
     part = len(rows) // 5
-    seconds = [after[1] - before[1] for before, after in pairwise(rows)]
     first, last = rows[:part], rows[-part:]
     return {
         "resident memory, MiB": [
-            statistics.mean(r[2] for r in each) / 1024 for each in (first, last)
+            statistics.mean(r[3] for r in each) / 1024 for each in (first, last)
         ],
-        "descriptors": [max(r[3] for r in each) for each in (first, last)],
-        "CPU milliseconds of a step": [
-            1e3 * statistics.median(each) for each in (seconds[:part], seconds[-part:])
+        "descriptors": [max(r[4] for r in each) for each in (first, last)],
+        "CPU milliseconds of a step": [1e3 * _median(each, 1) for each in (first, last)],
+        "the same, in units of a fixed piece of work": [
+            _median(each, 1) / _median(each, 2) for each in (first, last)
         ],
     }
+
+
+def _median(rows, column):
+    return statistics.median(row[column] for row in rows)
 
 
 def faults(record, steps):
@@ -161,7 +176,7 @@ def main(steps):
 
 def judged(found, steps):
     """What is not flat."""
-    (before, after), (few, many), (fast, slow) = found.values()
+    (before, after), (few, many), _, (fast, slow) = found.values()
     growth = (after - before) * 1024 / (0.8 * steps)
     shares = {"KiB a step": growth, "CPU time of a step": slow / fast}
     wrong = [f"{n}: {v:.3g}, at most {MOST[n]}" for n, v in shares.items() if not v <= MOST[n]]

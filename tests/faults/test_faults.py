@@ -107,10 +107,12 @@ def test_a_point_has_the_same_name_in_every_process(path, name):
 
 def test_what_grows_is_told():
     # 100 steps; CPU seconds 0.01 a step, then 0.02; memory 1000 KiB, then 2000; a descriptor more.
-    flat = [(n, n / 100, 1000, 9) for n in range(100)]
-    grown = flat[:50] + [(n, n / 50, 2000, 10) for n in range(50, 100)]
+    flat = [(n, 0.01, 0.001, 1000, 9) for n in range(100)]
+    grown = flat[:50] + [(n, 0.02, 0.001, 2000, 10) for n in range(50, 100)]
+    busier = flat[:50] + [(n, 0.02, 0.002, 1000, 9) for n in range(50, 100)]
 
     assert soak.judged(soak.grown(flat), 100) == []
+    assert soak.judged(soak.grown(busier), 100) == []
     assert soak.judged(soak.grown(grown), 100) == [
         # 1000 KiB within 80 steps.
         "KiB a step: 12.5, at most 0.5",
