@@ -2,8 +2,8 @@
 
 A tiny GRPO run is killed (``kill -9``) five times, early, and goes on; all along, rewards
 are invalid and losses are not finite. The life after the last kill is measured: what the process
-holds (resident memory, descriptors) and the CPU seconds of a step, in its first fifth and its last;
-seconds over those of a fixed piece of work beside each step, because other processes slow both down.
+holds (resident memory, descriptors) and the CPU seconds of a step, in its first fifth and its last,
+over those of a fixed piece of work beside each step: other processes slow both down.
 Prints a table; ends with 1 where something grows, or a step is missing.
 """
 
@@ -101,7 +101,7 @@ def _be_the_child(job, folder):
 
 
 def _measure():
-    """Note after each step: its number, its CPU seconds and those of fixed work, KiB, descriptors."""
+    """Note after each step: number, CPU seconds, those of fixed work, KiB, descriptors."""
     step, notes = Program._one_step, os.open("steps", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     page = os.sysconf("SC_PAGE_SIZE") // 1024
 
