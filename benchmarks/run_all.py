@@ -34,6 +34,7 @@ COMMANDS = [
     "plumbing.py",
     "scaling.py",
     "limit.py",
+    "checkpoint.py",
 ]
 SMALLEST = [
     "rollout.py tiny 1 1",
@@ -44,6 +45,7 @@ SMALLEST = [
     "plumbing.py 1 tiny",
     "scaling.py 1 tiny",
     "limit.py 1 tiny",
+    "checkpoint.py 1 tiny",
 ]
 ORDER = [f"python benchmarks/{command}" for command in COMMANDS]
 PACKAGES = ("torch", "transformers", "tensordict", "trl")

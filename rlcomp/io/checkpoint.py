@@ -97,6 +97,20 @@ class Checkpoint(Component):
         found = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
         mine = found[found.index(newest) :]
         self.delete({*found} - {*mine[: self.keep]})
+        self._delete_drafts()
+
+    def tidy(self, newest: Path) -> None:
+        """Delete what a kill has left: drafts, and what is older than ``keep`` up to ``newest``.
+
+        Later ones stay until this run writes its own: whoever goes on from an older one may want
+        them.
+        """
+        found = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
+        if newest in found:
+            self.delete(found[found.index(newest) + self.keep :])
+            self._delete_drafts()
+
+    def _delete_drafts(self) -> None:
         for stale in self.directory.glob(".tmp-step-*"):
             shutil.rmtree(stale)
 
@@ -104,7 +118,11 @@ class Checkpoint(Component):
         """Delete checkpoints; what is there and cannot be read stays."""
         for path in paths:
             if path.is_dir() and self._can_read(path):
-                shutil.rmtree(path)
+                # Killed within, half of one would be unreadable, and stay for ever.
+                draft = path.with_name(f".tmp-{path.name}-deleted-{os.getpid()}")
+                shutil.rmtree(draft, ignore_errors=True)
+                os.rename(path, draft)
+                shutil.rmtree(draft)
                 del self.readable[path]
 
     def _can_read(self, path: Path) -> bool:

@@ -33,7 +33,7 @@ def storing(what: str, watch: Watch) -> Iterator[None]:
             "was the directory deleted or moved? start the run again in one that stays"
             if isinstance(cause, FileNotFoundError)
             else "once there is room, the same command with its directory and resume=auto goes on "
-            "from the last checkpoint"
+            "from the last checkpoint (overwrite=true begins anew where none was written yet)"
         )
         told = f"{error}, {where(watch.place())}; {remedy}"
         raise StorageError(told) from error

@@ -100,6 +100,9 @@ class Program:
             saved = self._resume(saved)
         if self.checkpoint is not None:
             retain_best(self.checkpoint, self.best.values(), saved.path if saved else None)
+            if saved is not None:
+                with storing("the checkpoints", self.watch):
+                    self.checkpoint.tidy(saved.path)
         plan = {name: phase.steps for name, phase in self.phases.items()}
         with self.stop.listening(), tracked(self.trackers, plan, self.total, self.watch):
             for index, (name, phase) in enumerate(self.phases.items()):

@@ -40,6 +40,7 @@ ALLOWED = {
     "python3 -m venv": "CI is installed by it",
     "pre-commit install": "it changes the clone; its hooks are those of make lint",
     "python -m pytest": "CI is that",
+    "python tests/faults/": "it takes half an hour; tests/faults/test_faults.py has a few of each",
     "python docs/mechanisms.py": "it reads whole runs; test_mechanisms.py has its functions",
     "python docs/make_": "test_pages.py and test_recipes.py compare what they write",
     "python experiments/by_hand/sort_digits.py": "tests/test_by_hand.py runs it",
@@ -56,6 +57,7 @@ SMALLEST = {
     "plumbing.py": "1 tiny",
     "scaling.py": "1 tiny",
     "limit.py": "1 tiny",
+    "checkpoint.py": "1 tiny",
     "gemm.py": "1",
     "overhead.py": "1 1",
 }

@@ -396,6 +396,36 @@ def test_what_a_dead_run_left_is_cleared_by_the_next_save(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["step-00000002"]
 
 
+def test_a_run_that_dies_while_deleting_leaves_no_half_of_a_checkpoint(tmp_path, monkeypatch):
+    checkpoint = saver(tmp_path, keep=1)
+    checkpoint.save({}, place(1))
+
+    def die(path, **_):
+        if path.is_dir():
+            (path / "manifest.json").unlink()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(io.shutil, "rmtree", die)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save({}, place(2))
+    monkeypatch.undo()
+
+    assert [path.name for path in checkpoints_in(tmp_path)] == ["step-00000002"]
+    saver(tmp_path, keep=1).tidy(tmp_path / "step-00000002")
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def test_tidying_keeps_what_is_newer_and_as_many_as_are_to_be_kept(tmp_path):
+    for total in (1, 2, 3, 4):
+        saver(tmp_path, keep=9).save({}, place(total))
+
+    saver(tmp_path, keep=2).tidy(tmp_path / "step-00000003")
+    saver(tmp_path, keep=1).tidy(tmp_path / "elsewhere" / "step-00000003")
+
+    names = ["step-00000002", "step-00000003", "step-00000004"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
 def test_the_files_are_on_disk_before_the_checkpoint_has_its_name(tmp_path, monkeypatch):
     done = []
     monkeypatch.setattr(io.os, "fsync", lambda handle: done.append("fsync"))
