@@ -44,6 +44,10 @@ class RlcompError(Exception):
     remedy = ""
 
 
+class RlcompWarning(UserWarning):
+    """What a run goes on in spite of: the command line tells it without the line of code."""
+
+
 class UserError(RlcompError, ValueError):
     """A user error: the message names config path, value and remedy."""
 
@@ -114,7 +118,7 @@ class RunFailed(RlcompError):
     """A run in a process of its own failed.
 
     Args:
-        told: what it said of its end (:func:`rlcomp.io.outcome.verdict`).
+        told: what it said of its end (:func:`rlcomp.cli.guard.verdict`).
     """
 
     def __init__(self, told: Mapping[str, object]) -> None:

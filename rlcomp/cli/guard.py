@@ -8,15 +8,17 @@ import re
 import resource
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TextIO
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.cli.printable import printable
 from rlcomp.cli.stack import stack_of
-from rlcomp.errors import Died, RlcompError, RunFailed, UserError, exit_code
+from rlcomp.errors import Died, RlcompError, RlcompWarning, RunFailed, UserError, exit_code
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.explain import explain_composition, keys_below
 
@@ -30,6 +32,7 @@ def guard(app: Callable[[], None]) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # the user's own parts
+    warnings.showwarning = _show_warning
     try:
         check_packages()
         app()
@@ -39,6 +42,20 @@ def guard(app: Callable[[], None]) -> None:
         if isinstance(error, Died) and error.signal:
             _die_of(error.signal)
         sys.exit(int(str(told["exit_code"])))
+
+
+def _show_warning(
+    told: Warning | str,
+    category: type[Warning],
+    file: str,
+    number: int,
+    to: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Tell a warning: ours in one line, that of a library with its place."""
+    own = issubclass(category, RlcompWarning)
+    text = f"rlcomp: {told}" if own else warnings.formatwarning(told, category, file, number, line)
+    print(printable(text.rstrip()), file=to or sys.stderr, flush=True)
 
 
 def verdict(error: BaseException) -> Mapping[str, object]:

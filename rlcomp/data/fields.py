@@ -17,7 +17,7 @@ from typing import cast
 from rlcomp.columns import check_depth, check_length, column_text
 from rlcomp.data.records import Row
 from rlcomp.data.template import field_names
-from rlcomp.errors import ConfigError, DataError, nearest
+from rlcomp.errors import ConfigError, DataError, RlcompWarning, nearest
 from rlcomp.interfaces.task import Example
 
 
@@ -114,6 +114,7 @@ def _tell(broken: list[str], answers: Mapping[str, set[str]]) -> None:
         warnings.warn(
             f"rows with half a character (a lone surrogate), read as '?': {len(broken)} (first: "
             f"{broken[0]})",
+            RlcompWarning,
             stacklevel=4,
         )
     torn = [prompt for prompt, given in answers.items() if len(given) > 1]
@@ -121,6 +122,7 @@ def _tell(broken: list[str], answers: Mapping[str, set[str]]) -> None:
         warnings.warn(
             f"prompts with answers that contradict each other: {len(torn)} of {len(answers)} "
             f"(first: {torn[0]!r:.60}); each row is rewarded by its own",
+            RlcompWarning,
             stacklevel=4,
         )
 

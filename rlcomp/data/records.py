@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from rlcomp.errors import DataError, require
+from rlcomp.errors import DataError, RlcompWarning, require
 
 # Bytes; a line is held whole, and read whole before it can be refused.
 _LONGEST_LINE = 64 << 20
@@ -86,6 +86,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
         warnings.warn(
             f"{file}: rows that give a column twice, of which the last value counts: {len(twice)} "
             f"(first: {twice[0]})",
+            RlcompWarning,
             stacklevel=2,
         )
 

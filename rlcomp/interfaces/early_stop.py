@@ -11,7 +11,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
-from rlcomp.errors import nearest
+from rlcomp.errors import RlcompWarning, nearest
 from rlcomp.io.fields import field, names
 from rlcomp.metrics import end_phase, keep_best, measured, record
 
@@ -109,7 +109,7 @@ class EarlyStop(Component):
         own = [other for other in known if not other.startswith(("early_stop/", "time/"))]
         beside = [other for other in own if other.split("/")[0] == name.split("/")[0]]
         told = f"early_stop.{argument} is {name!r}, but {who} measured it"
-        warnings.warn(f"{told}{nearest(name, beside or own)}", stacklevel=3)
+        warnings.warn(f"{told}{nearest(name, beside or own)}", RlcompWarning, stacklevel=3)
 
     def run_state(self) -> dict[str, Any]:
         """What was seen in this phase."""

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from rlcomp.arguments import problem
-from rlcomp.errors import CheckpointError
+from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.io.fields import field, names
 from rlcomp.io.manifest import CONFIG, MANIFEST, STATE, TENSORS, check_files
 from rlcomp.io.place import check_place, step_of
@@ -115,7 +115,7 @@ def newest_whole(paths: Sequence[Path], with_config: bool = False) -> Saved:
             refused.append(error)
             continue
         for reason in refused:
-            warnings.warn(f"passed over: {reason}", stacklevel=3)
+            warnings.warn(f"passed over: {reason}", RlcompWarning, stacklevel=3)
         return saved
     told = "; ".join(map(str, refused))
     raise CheckpointError(f"no checkpoint can be read, so nothing can be continued: {told}")

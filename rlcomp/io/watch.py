@@ -53,7 +53,7 @@ class Watch:
         return self._place.read()
 
     def end(self, told: Mapping[str, object]) -> None:
-        """The run has ended, and how (:func:`rlcomp.io.outcome.verdict`)."""
+        """The run has ended, and how (:func:`rlcomp.cli.guard.verdict`)."""
         self._end.write(told)
 
     def ended(self) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +61,7 @@ def _launch(config: DictConfig, plan: Plan, directory: Path, watch: Watch) -> No
         if config.get("overwrite", False):
             home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
             if (old := set_aside(directory, home)) is not None:
-                told = f"overwrite is true: what was in {directory} is in {old}"
-                warnings.warn(told, stacklevel=2)
+                print(f"overwrite: what was in {directory} is in {old}", flush=True)
         accept(config, directory)
     try:
         run_phases(

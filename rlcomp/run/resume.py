@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.environment import differences, environment
 from rlcomp.io.manifest import CONFIG, written_in
@@ -47,6 +47,7 @@ def _tell_differences(saved: Saved) -> None:
         warnings.warn(
             f"{saved.path} was written in another environment ({'; '.join(other)}): "
             "numbers from here on may differ in their last bits",
+            RlcompWarning,
             stacklevel=4,
         )
 
@@ -178,7 +179,7 @@ def restored(
         except CheckpointError as error:
             if not saved.older:
                 raise
-            warnings.warn(f"passed over: {error}", stacklevel=2)
+            warnings.warn(f"passed over: {error}", RlcompWarning, stacklevel=2)
             passed.append(saved.path)
             saved = newest_whole(saved.older)
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 from hydra.errors import HydraException
@@ -15,6 +16,7 @@ from rlcomp.errors import (
     Interrupted,
     NumericalError,
     ProcessEnded,
+    RlcompWarning,
     RunFailed,
     StorageError,
     add_note,
@@ -48,6 +50,20 @@ def test_every_end_has_its_exit_code(error, code, capsys):
 
     assert left.value.code == code
     assert ("Traceback" in capsys.readouterr().err) == isinstance(error, ZeroDivisionError)
+
+
+def test_a_warning_is_told_in_one_line_that_cannot_steer_the_terminal(capsys):
+    def app():
+        warnings.simplefilter("always")
+        warnings.warn("rows \x1b[2J twice", RlcompWarning, stacklevel=1)
+        warnings.warn("old \x1b[2J torch", UserWarning, stacklevel=1)
+
+    guard(app)
+
+    own, other = capsys.readouterr().err.splitlines()[:2]
+    assert own == r"rlcomp: rows \x1b[2J twice"
+    assert other.endswith(r"UserWarning: old \x1b[2J torch")
+    assert other.startswith(__file__)
 
 
 def test_an_app_that_does_its_work_just_returns():

@@ -314,15 +314,14 @@ def test_a_run_that_saves_nothing_names_no_command_that_goes_on(tmp_path, monkey
 SHORT = ("~phases.rl", "phases.warm_start.steps=1")
 
 
-def test_overwriting_moves_the_old_run_aside_and_begins(play, tmp_path):
+def test_overwriting_moves_the_old_run_aside_and_begins(play, tmp_path, capsys):
     first = play(tmp_path / "run", *SHORT)
     record = (first / "metrics.jsonl").read_bytes()
 
-    with pytest.warns(
-        UserWarning, match=r"overwrite is true: what was in .* is in .*overwritten/1"
-    ):
-        play(tmp_path / "run", *SHORT, "seed=1", "overwrite=true")
+    play(tmp_path / "run", *SHORT, "seed=1", "overwrite=true")
 
+    told = f"overwrite: what was in {first} is in {first / 'overwritten' / '1'}\n"
+    assert told in capsys.readouterr().out
     assert (first / "overwritten" / "1" / "metrics.jsonl").read_bytes() == record
     assert len((first / "metrics.jsonl").read_text().splitlines()) == 1
     with pytest.raises(CheckpointError, match="seed was 1, is 0"):
