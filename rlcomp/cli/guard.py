@@ -45,17 +45,18 @@ def guard(app: Callable[[], None]) -> None:
 
 
 def _show_warning(
-    told: Warning | str,
+    message: Warning | str,
     category: type[Warning],
-    file: str,
-    number: int,
-    to: TextIO | None = None,
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
     """Tell a warning: ours in one line, that of a library with its place."""
     own = issubclass(category, RlcompWarning)
-    text = f"rlcomp: {told}" if own else warnings.formatwarning(told, category, file, number, line)
-    print(printable(text.rstrip()), file=to or sys.stderr, flush=True)
+    placed = warnings.formatwarning(message, category, filename, lineno, line)
+    text = f"rlcomp: {message}" if own else placed.rstrip()
+    print(printable(text), file=file or sys.stderr, flush=True)
 
 
 def verdict(error: BaseException) -> Mapping[str, object]:

@@ -13,9 +13,10 @@ def draft_of(file: Path) -> Iterator[Path]:
     """Context with a new file beside ``file``, which takes its place when the context is left.
 
     A directory may come from a stranger, with links in the places where a run writes: what they
-    lead to is not touched. On an exception the draft is deleted and ``file`` stays as it was.
+    lead to is not touched. On an exception the draft is deleted and ``file`` stays as it was; one
+    that a kill has left is replaced by the next.
     """
-    draft = file.with_name(f".tmp-{os.getpid()}-{file.name}")
+    draft = file.with_name(f".tmp-{file.name}")
     draft.unlink(missing_ok=True)
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
     try:

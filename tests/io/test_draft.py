@@ -1,5 +1,3 @@
-import os
-
 import pytest
 
 from rlcomp.errors import ConfigError
@@ -34,6 +32,14 @@ def test_what_fails_leaves_the_file_as_it_was(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
+def test_what_a_kill_has_left_is_replaced(tmp_path):
+    (tmp_path / ".tmp-a.csv").write_text("half")
+
+    with draft_of(tmp_path / "a.csv") as draft:
+        draft.write_text("new")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.csv", "new")]
+
+
 @pytest.mark.parametrize("draft_too", [False, True])
 def test_what_a_link_leads_to_is_not_touched(tmp_path, draft_too):
     theirs = tmp_path / "theirs"
@@ -41,7 +47,7 @@ def test_what_a_link_leads_to_is_not_touched(tmp_path, draft_too):
     file = tmp_path / "a.csv"
     file.symlink_to(theirs)
     if draft_too:
-        (tmp_path / f".tmp-{os.getpid()}-a.csv").symlink_to(theirs)
+        (tmp_path / ".tmp-a.csv").symlink_to(theirs)
 
     with draft_of(file) as draft:
         draft.write_text("new")
