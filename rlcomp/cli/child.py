@@ -17,17 +17,20 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import IO, NoReturn
 
 from rlcomp.cli.guard import verdict
 from rlcomp.cli.stack import innermost
 from rlcomp.errors import Died, Interrupted, RunFailed
+from rlcomp.io.storing import GO_ON
 from rlcomp.io.watch import Watch, where
 from rlcomp.run.signals import answer, stop_at_once
 
 _PR_SET_PDEATHSIG = 1
+# The signals that ask a run to stop.
+_ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
 def in_child(job: Callable[[], None], watch: Watch) -> None:
@@ -42,10 +45,12 @@ def in_child(job: Callable[[], None], watch: Watch) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as stack:
-        parent, child = os.getpid(), os.fork()
-        if not child:
-            _be_the_child(job, watch, stack, parent)
-        with _passing_on_signals(child, watch):
+        with ExitStack() as passing:
+            with _signals_waiting():  # until both know what to do with one
+                parent, child = os.getpid(), os.fork()
+                if not child:
+                    _be_the_child(job, watch, stack, parent)
+                passing.enter_context(_passing_on_signals(child, watch))
             _, status = os.waitpid(child, 0)
         told = watch.ended()
         if told.get("exit_code") == 0:
@@ -64,8 +69,9 @@ def _be_the_child(job: Callable[[], None], watch: Watch, stack: IO[bytes], paren
     """Run the job, say how it ended, and leave as a process leaves that came to its end."""
     try:
         _forget_the_parents_end()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _ASKING:
             signal.signal(number, stop_at_once)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKING)
         _die_with(parent)
         faulthandler.enable(stack)
         watch.end(_outcome(job))
@@ -103,6 +109,16 @@ def _die_with(parent: int) -> None:
 
 
 @contextmanager
+def _signals_waiting() -> Iterator[None]:
+    """Context in which signals that ask to stop wait for its end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ASKING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def _passing_on_signals(child: int, watch: Watch) -> Iterator[None]:
     """Context in which the first signal is answered, and the run sees it after its step.
 
@@ -120,7 +136,7 @@ def _passing_on_signals(child: int, watch: Watch) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are somebody else's
         return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ask) for number in _ASKING}
     try:
         yield
     finally:
@@ -130,10 +146,7 @@ def _passing_on_signals(child: int, watch: Watch) -> Iterator[None]:
 
 def _died(status: int, watch: Watch, stack: str) -> Died:
     place = where(watch.place())
-    again = (
-        "its record and its checkpoints are as they were: the same command with its directory and "
-        "resume=auto goes on from the last one"
-    )
+    again = f"its record and its checkpoints are as they were: {GO_ON}"
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return Died(

@@ -11,7 +11,7 @@ from hydra.core.override_parser.types import Override
 from rlcomp.errors import UserError, nearest
 
 # What every run has: there is nothing to fall back on.
-_SETTINGS = ("seed", "device", "directory", "resume", "trust")
+_SETTINGS = ("seed", "device", "directory", "resume", "overwrite", "trust")
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
@@ -37,8 +37,8 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
     if not key:
         return "there is no key in front of the ="
     if override.is_sweep_override():
-        empty = not override.is_discrete_sweep() or any(True for _ in override.sweep_iterator())
-        return None if empty else "the sweep has no values"
+        values = not override.is_discrete_sweep() or any(True for _ in override.sweep_iterator())
+        return None if values else "the sweep has no values"
     value = override.value()
     if value == {} and not override.is_add():
         return (

@@ -14,6 +14,8 @@ from rlcomp.io.draft import draft_of
 # Hydra writes its own files before anybody can refuse the attempt, over those of a run that is
 # there already: they may speak of another run than the record does.
 ACCEPTED = "run.yaml"
+# What the last attempt that was accepted failed by.
+FAILURE = "failure.json"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Attempt:
 
 
 def accept(config: DictConfig, directory: Path) -> None:
-    """Store this attempt as the owner of the metrics in a directory.
+    """Store this attempt as the owner of the metrics in a directory; it has not failed yet.
 
     Args:
         config: of the run.
@@ -46,6 +48,7 @@ def accept(config: DictConfig, directory: Path) -> None:
     }
     with draft_of(directory / ACCEPTED) as draft:
         OmegaConf.save(OmegaConf.create(kept), draft)
+    (directory / FAILURE).unlink(missing_ok=True)
 
 
 def attempt_in(directory: Path) -> Attempt:

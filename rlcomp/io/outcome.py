@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rlcomp.errors import Interrupted, add_note
+from rlcomp.io.attempt import FAILURE
 from rlcomp.io.draft import draft_of
+from rlcomp.io.record import has_record
 from rlcomp.io.watch import Watch
 
-FAILURE = "failure.json"
 # A full disk has room for the failure because this file gives its own up.
 RESERVED = ".reserved"
 # Bytes; a failure is at most so long.
@@ -27,7 +28,8 @@ def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[No
     """Context that writes ``failure.json`` on an exception; deletes that of an earlier failure.
 
     Stopping on request is no failure. A directory that another run holds is left alone. One that
-    was deleted in the meantime is made again, with nothing else in it.
+    was deleted in the meantime is made again, with nothing else in it. What a run with a record
+    failed by stays until another attempt is accepted (:func:`rlcomp.io.attempt.accept`).
 
     Args:
         directory: the run's directory.
@@ -35,8 +37,10 @@ def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[No
         verdict: ``error``, ``type``, ``exit_code`` and ``traceback`` of an exception.
     """
     there, reserved = directory.is_dir(), directory / RESERVED
+    earlier = has_record(directory) and (directory / FAILURE).is_file()
     if there and not running(directory):
-        (directory / FAILURE).unlink(missing_ok=True)
+        if not earlier:
+            (directory / FAILURE).unlink(missing_ok=True)
         # A directory that nobody can write into is told later.
         with contextlib.suppress(OSError), draft_of(reserved) as draft:
             draft.write_bytes(bytes(ROOM))
@@ -45,7 +49,8 @@ def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[No
     except (Interrupted, KeyboardInterrupt):
         raise
     except BaseException as error:
-        if there and not running(directory):
+        refused = earlier and (directory / FAILURE).is_file()
+        if there and not refused and not running(directory):
             _write(directory, {**verdict(error), **watch.place()}, error)
         raise
     finally:

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import CheckpointError
-from rlcomp.io.attempt import ACCEPTED
+from rlcomp.io.attempt import ACCEPTED, FAILURE
 from rlcomp.io.json_lines import is_count, last_line
-from rlcomp.io.outcome import FAILURE
 
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
 # Phases that were ended early.
 ENDED = "ended.jsonl"
 # Where a run that is overwritten goes, and what of it.
 OVERWRITTEN = "overwritten"
-_OF_A_RUN = (METRICS, SAMPLES, ENDED, ACCEPTED, FAILURE, "curve.png", "tensorboard", "checkpoints")
+_OF_A_RUN = (METRICS, SAMPLES, ENDED, ACCEPTED, FAILURE, "curve.png", "tensorboard")
+# The directory of checkpoints may be any, with other things in it.
+_CHECKPOINTS = ("step-*", "unreadable-step-*", "best", "dump-*", ".tmp-*")
 
 
 def has_record(directory: Path) -> bool:
@@ -99,13 +100,16 @@ def set_aside(directory: Path, checkpoints: Path) -> Path | None:
     Returns:
         Where it is now; None: there was nothing.
     """
-    paths = dict.fromkeys([*(directory / name for name in _OF_A_RUN), checkpoints])
-    there = [path for path in paths if path.exists()]
+    there = {directory / name: name for name in _OF_A_RUN if (directory / name).exists()}
+    for path in {found for pattern in _CHECKPOINTS for found in checkpoints.glob(pattern)}:
+        there[path] = f"checkpoints/{path.name}"
     if not there:
         return None
     folders = (directory / OVERWRITTEN / str(n) for n in count(1))
     folder = next(path for path in folders if not path.exists())
-    folder.mkdir(parents=True)
-    for path in there:
-        shutil.move(path, folder / path.name)
+    (folder / "checkpoints").mkdir(parents=True)
+    for path, name in there.items():
+        shutil.move(path, folder / name)
+    if checkpoints != directory and checkpoints.is_dir() and not any(checkpoints.iterdir()):
+        checkpoints.rmdir()
     return folder

@@ -10,6 +10,12 @@ from safetensors import SafetensorError
 from rlcomp.errors import CheckpointError, StorageError
 from rlcomp.io.watch import Watch, where
 
+# What to do about a run that ended within.
+GO_ON = (
+    "the same command with its directory and resume=auto goes on from the last checkpoint "
+    "(overwrite=true begins anew where none was written yet)"
+)
+
 
 @contextmanager
 def storing(what: str, watch: Watch) -> Iterator[None]:
@@ -32,8 +38,7 @@ def storing(what: str, watch: Watch) -> Iterator[None]:
         remedy = (
             "was the directory deleted or moved? start the run again in one that stays"
             if isinstance(cause, FileNotFoundError)
-            else "once there is room, the same command with its directory and resume=auto goes on "
-            "from the last checkpoint (overwrite=true begins anew where none was written yet)"
+            else f"once there is room, {GO_ON}"
         )
         told = f"{error}, {where(watch.place())}; {remedy}"
         raise StorageError(told) from error

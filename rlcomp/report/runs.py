@@ -12,9 +12,9 @@ from typing import Any, Literal
 from omegaconf import DictConfig
 
 from rlcomp.errors import DataError, nearest
-from rlcomp.io.attempt import attempt_in
+from rlcomp.io.attempt import FAILURE, attempt_in
 from rlcomp.io.json_lines import read_metrics
-from rlcomp.io.outcome import FAILURE, failure, running
+from rlcomp.io.outcome import failure, running
 from rlcomp.io.record import OVERWRITTEN
 from rlcomp.report.ended import ended_phases
 from rlcomp.sweep.jobs import asked, jobs, plain_key, varied

@@ -120,7 +120,8 @@ def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> Saved:
     try:
         saved = open_checkpoint(path)
     except CheckpointError as error:
-        raise CheckpointError(f"resume is {path}: {error}") from error
+        told = f"resume is {path}: {error} (or resume=auto, must, never)"
+        raise CheckpointError(told) from error
     if directory.resolve() in saved.path.resolve().parents:
         if anew:
             raise ConfigError(f"overwrite is true, but would move {saved.path}: leave it out")
@@ -203,8 +204,8 @@ def same_config(saved: Saved, config: DictConfig) -> None:
     if paths:
         told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())
         raise CheckpointError(
-            f"{saved.path} is of another config ({told}): choose another directory, or continue it "
-            f"on purpose with resume={saved.path}"
+            f"{saved.path} is of another config ({told}): {_ANEW}, or continue it on purpose with "
+            f"resume={saved.path}, which takes the same shapes"
         )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from rlcomp.cli.child import in_child
 from rlcomp.errors import DataError, Died, Interrupted, RunFailed
+from rlcomp.io.storing import GO_ON
 from rlcomp.io.watch import Watch
 
 
@@ -107,7 +108,7 @@ def test_a_job_that_ends_its_process_is_not_done(status):
         f"status {status} and without a word, as os._exit does, or a library that exits: raise an "
         "error there instead; "
     )
-    assert str(error).endswith("resume=auto goes on from the last one")
+    assert str(error).endswith(f"; its record and its checkpoints are as they were: {GO_ON}")
     assert (error.exit_code, error.signal) == (1, 0)
 
 
@@ -158,6 +159,25 @@ def test_the_first_signal_is_answered_while_the_job_is_busy(capfd):
         "\nrlcomp: stopping at the end of this step; still in stage 'reward (Regex)', phase 'rl', "
         "step 2 of 9; a second signal stops at once\n"
     )
+
+
+def test_a_signal_in_the_moment_of_the_fork_waits_until_it_can_be_passed_on(monkeypatch):
+    fork = os.fork
+
+    def forking():
+        child = fork()
+        if child:
+            os.kill(os.getpid(), signal.SIGTERM)  # would end this process
+            time.sleep(0.05)
+        return child
+
+    monkeypatch.setattr("os.fork", forking)
+    watch = watched()
+
+    in_child(lambda: until(lambda: watch.signals), watch)
+
+    assert watch.signals == 1
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}
 
 
 @pytest.mark.parametrize(("begun", "signals"), [(True, 2), (False, 1)])

@@ -1,5 +1,6 @@
 """Exit codes and messages, without a run."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -7,9 +8,11 @@ import warnings
 
 import pytest
 from hydra.errors import HydraException
+from tensordict import TensorDict
 
 from rlcomp.cli.guard import guard, message, verdict
 from rlcomp.cli.stack import innermost, stack_of
+from rlcomp.component import Component
 from rlcomp.errors import (
     ConfigError,
     Died,
@@ -121,6 +124,34 @@ def test_a_traceback_has_no_frame_of_hydra_not_even_in_its_cause():
     assert "RuntimeError: outer" in told
     assert "/hydra/" not in told
     assert told.count('test_guard.py", line ') == 2
+
+
+class Broken(Component):
+    reads = writes = ()
+
+    def forward(self, batch):
+        return 1 / len(batch.keys())
+
+
+def test_a_traceback_is_without_the_frames_that_every_stage_is_called_through():
+    with pytest.raises(ZeroDivisionError) as caught:
+        Broken()(TensorDict())
+
+    told = stack_of(caught.value)
+    assert re.findall(r'File "(.+)", line \d+, in (\w+)', told) == [
+        (__file__, "test_a_traceback_is_without_the_frames_that_every_stage_is_called_through"),
+        (__file__, "forward"),
+    ]
+
+
+def test_a_traceback_ends_where_the_error_was_raised():
+    class Reading(Broken):
+        reads = ("tokens",)
+
+    with pytest.raises(KeyError, match="Reading reads 'tokens'") as caught:
+        Reading()(TensorDict())
+
+    assert re.findall(r'File "(.+)", line', stack_of(caught.value))[-1].endswith("component.py")
 
 
 def test_the_innermost_frame_is_that_of_the_thread_that_died():

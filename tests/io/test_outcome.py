@@ -3,8 +3,10 @@ import fcntl
 import json
 
 import pytest
+from omegaconf import OmegaConf
 
 from rlcomp.errors import DataError, Interrupted
+from rlcomp.io.attempt import accept
 from rlcomp.io.outcome import failure, failure_kept, running
 from rlcomp.io.watch import Watch
 
@@ -49,6 +51,23 @@ def test_a_new_attempt_forgets_the_failure(tmp_path):
     with failure_kept(tmp_path, Watch(), verdict):
         assert failure(tmp_path) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_run_with_a_record_failed_by_stays_until_an_attempt_is_accepted(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"total": 1}\n')
+    fail(tmp_path, ValueError("at step 2"))
+
+    fail(tmp_path, DataError("refused"))
+    assert failure(tmp_path) == "ValueError: at step 2"
+
+    accepted = OmegaConf.create({"seed": 1})
+    fail(tmp_path, ValueError("at step 3"), before=lambda: accept(accepted, tmp_path))
+    assert failure(tmp_path) == "ValueError: at step 3"
+
+    with failure_kept(tmp_path, Watch(), verdict):
+        accept(accepted, tmp_path)
+        assert failure(tmp_path) is None
+    assert failure(tmp_path) is None
 
 
 @pytest.mark.parametrize("error", [Interrupted("stopped after step 3"), KeyboardInterrupt()])

@@ -146,6 +146,31 @@ def test_what_is_set_aside_is_all_there_and_no_run_of_a_report(run):
     assert set_aside(run, run / "checkpoints") == run / "overwritten" / "2"
 
 
+@pytest.mark.parametrize("place", [".", "../shared_by_many"])
+def test_of_a_directory_of_checkpoints_only_what_a_run_wrote_is_set_aside(run, place):
+    home = run / place
+    home.mkdir(exist_ok=True)
+    for found in [*(run / "checkpoints").iterdir()]:
+        shutil.move(found, home / found.name)
+    (run / "checkpoints").rmdir()
+    for name in ("best", "dump-00000002", "unreadable-step-00000001", "models"):
+        (home / name).mkdir()
+    (home / "steps.txt").write_text("theirs")
+
+    old = set_aside(run, home)
+
+    assert {path.name for path in home.iterdir()} - {"overwritten"} == {"models", "steps.txt"}
+    assert {path.name for path in (old / "checkpoints").iterdir()} == {
+        "best",
+        "dump-00000002",
+        "unreadable-step-00000001",
+        "step-00000001",
+        "step-00000002",
+        "step-00000003",
+    }
+    assert (old / "metrics.jsonl").is_file()
+
+
 def cut(file, lines):
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:lines]))
 
