@@ -17,7 +17,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 from typing import IO, NoReturn
 
@@ -45,19 +45,24 @@ def in_child(job: Callable[[], None], watch: Watch) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as stack:
-        with ExitStack() as passing:
-            with _signals_waiting():  # until both know what to do with one
-                parent, child = os.getpid(), os.fork()
-                if not child:
-                    _be_the_child(job, watch, stack, parent)
-                passing.enter_context(_passing_on_signals(child, watch))
+        with _passing_on_signals(watch) as children:
+            parent, child = os.getpid(), os.fork()
+            if not child:
+                _be_the_child(job, watch, stack, parent)
+            children.append(child)
+            if _at_once(watch):  # asked before there was a process to pass it on to
+                os.kill(child, signal.SIGINT)
             _, status = os.waitpid(child, 0)
         told = watch.ended()
         if told.get("exit_code") == 0:
             return
         if told.get("exit_code") == Interrupted.exit_code:
             raise Interrupted(told["error"])
-        if watch.signals > 1 or told.get("type") == KeyboardInterrupt.__name__:
+        if (
+            watch.signals > 1
+            or (watch.signals and not status and not told)
+            or told.get("type") == KeyboardInterrupt.__name__
+        ):
             raise KeyboardInterrupt
         if told:
             raise RunFailed(told)
@@ -71,10 +76,12 @@ def _be_the_child(job: Callable[[], None], watch: Watch, stack: IO[bytes], paren
         _forget_the_parents_end()
         for number in _ASKING:
             signal.signal(number, stop_at_once)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKING)
         _die_with(parent)
         faulthandler.enable(stack)
-        watch.end(_outcome(job))
+        outcome = _outcome(job, watch)
+        for number in _ASKING:
+            signal.signal(number, signal.SIG_IGN)
+        watch.end(outcome)
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         multiprocessing.util._exit_function()  # type: ignore[attr-defined]
@@ -92,12 +99,19 @@ def _forget_the_parents_end() -> None:
     atexit.register(weakref.finalize._exitfunc)  # type: ignore[attr-defined]
 
 
-def _outcome(job: Callable[[], None]) -> dict[str, object]:
+def _outcome(job: Callable[[], None], watch: Watch) -> dict[str, object]:
     try:
+        if _at_once(watch):  # asked before this process could be told
+            raise KeyboardInterrupt
         job()
     except BaseException as error:
         return {**verdict(error)}
     return {"exit_code": 0}
+
+
+def _at_once(watch: Watch) -> bool:
+    """Whether the run is to stop now: asked twice, or before its first step."""
+    return watch.signals > bool(watch.place())
 
 
 def _die_with(parent: int) -> None:
@@ -109,36 +123,33 @@ def _die_with(parent: int) -> None:
 
 
 @contextmanager
-def _signals_waiting() -> Iterator[None]:
-    """Context in which signals that ask to stop wait for its end."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ASKING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _passing_on_signals(child: int, watch: Watch) -> Iterator[None]:
+def _passing_on_signals(watch: Watch) -> Iterator[list[int]]:
     """Context in which the first signal is answered, and the run sees it after its step.
 
     A terminal sends a signal to both processes, ``kill`` to one: the run counts its own and ours.
+
+    Yields:
+        A list for the process of the run. Until it is there signals are counted.
     """
+    own, children = os.getpid(), list[int]()
 
     def ask(number: int, frame: FrameType | None) -> None:
         del number, frame
+        if os.getpid() != own:
+            return  # the run, in the moment before it has handlers of its own
         watch.signals += 1
         if watch.signals == 1 and watch.place():
             answer(watch)
         else:
-            os.kill(child, signal.SIGINT if watch.signals < 3 else signal.SIGKILL)
+            for child in children:
+                os.kill(child, signal.SIGINT if watch.signals < 3 else signal.SIGKILL)
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are somebody else's
+        yield children  # signals are somebody else's
         return
     before = {number: signal.signal(number, ask) for number in _ASKING}
     try:
-        yield
+        yield children
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

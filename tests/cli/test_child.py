@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
@@ -161,23 +162,29 @@ def test_the_first_signal_is_answered_while_the_job_is_busy(capfd):
     )
 
 
-def test_a_signal_in_the_moment_of_the_fork_waits_until_it_can_be_passed_on(monkeypatch):
-    fork = os.fork
+@pytest.mark.parametrize("whose", ["ours", "the job's"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_signal_in_the_moment_of_the_fork_is_not_lost(monkeypatch, tmp_path, whose, begun):
+    fork, watch, ours = os.fork, watched(begun=begun), os.getpid()
 
     def forking():
         child = fork()
-        if child:
-            os.kill(os.getpid(), signal.SIGTERM)  # would end this process
-            time.sleep(0.05)
+        if bool(child) == (whose == "ours"):
+            os.kill(ours, signal.SIGTERM)  # would end this process, or the next
+            os.kill(os.getpid(), signal.SIGTERM) if not child else None
+            until(lambda: watch.signals)
         return child
 
-    monkeypatch.setattr("os.fork", forking)
-    watch = watched()
+    def job():
+        until(lambda: watch.signals)
+        (tmp_path / "went on").touch()
 
-    in_child(lambda: until(lambda: watch.signals), watch)
+    monkeypatch.setattr("os.fork", forking)
+    with nullcontext() if begun else pytest.raises(KeyboardInterrupt):
+        in_child(job, watch)
 
     assert watch.signals == 1
-    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}
+    assert (tmp_path / "went on").exists() == begun
 
 
 @pytest.mark.parametrize(("begun", "signals"), [(True, 2), (False, 1)])
@@ -257,3 +264,40 @@ in_child(job, Watch(watched=True))
 
     until(ended)
     assert ended()
+
+
+def test_a_job_that_dies_once_it_was_asked_to_stop_is_dead_and_not_stopped():
+    watch = watched()
+
+    def job():
+        os.kill(os.getppid(), signal.SIGTERM)
+        until(lambda: watch.signals)
+        os._exit(3)
+
+    with pytest.raises(Died, match="with exit status 3"):
+        in_child(job, watch)
+
+
+def test_a_job_that_a_signal_cuts_off_while_it_says_how_it_ended_was_stopped(monkeypatch):
+    watch = watched()
+
+    def cut_off(told):
+        watch.signals = 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "end", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        in_child(lambda: None, watch)
+
+
+def test_a_signal_to_a_job_that_has_ended_does_not_keep_it_from_saying_so(monkeypatch):
+    watch = watched()
+    end = watch.end
+
+    def asked_late(told):
+        os.kill(os.getpid(), signal.SIGTERM)
+        end(told)
+
+    monkeypatch.setattr(watch, "end", asked_late)
+
+    assert in_child(lambda: None, watch) is None
