@@ -58,11 +58,9 @@ def in_child(job: Callable[[], None], watch: Watch) -> None:
             return
         if told.get("exit_code") == Interrupted.exit_code:
             raise Interrupted(told["error"])
-        if (
-            watch.signals > 1
-            or (watch.signals and not status and not told)
-            or told.get("type") == KeyboardInterrupt.__name__
-        ):
+        at_its_end = watch.signals and not told and not status  # it was saying how it ended
+        interrupted = told.get("type") == KeyboardInterrupt.__name__
+        if watch.signals > 1 or interrupted or at_its_end:
             raise KeyboardInterrupt
         if told:
             raise RunFailed(told)
