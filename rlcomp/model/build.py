@@ -20,7 +20,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, DataError, nearest
-from rlcomp.model.pretrained import check_filled, context_limit, read_config, read_weights
+from rlcomp.model.pretrained import (
+    MOST_PARTS,
+    check_filled,
+    context_limit,
+    read_config,
+    read_weights,
+)
 from rlcomp.text.folder import foreign
 from rlcomp.text.tokenizer import load_tokenizer
 
@@ -68,6 +74,10 @@ def causal_lm(  # noqa: PLR0913
         ConfigError: an unknown architecture or setting, or sizes that do not fit together.
     """
     _check_known(architecture)
+    if num_hidden_layers > MOST_PARTS:
+        raise ConfigError(
+            f"model: num_hidden_layers is {num_hidden_layers}, more than {MOST_PARTS:,}: set fewer"
+        )
     check_vocabulary("model", vocab_size or len(tokenizer), tokenizer)
     _check_divides(num_attention_heads, "num_attention_heads", hidden_size, "hidden_size")
     _check_divides(
