@@ -46,13 +46,24 @@ def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
         By stage of the step, in their order: the first bad key in it, in words, or None.
 
     Raises:
-        CheckpointError: as :func:`dumped_learner`.
+        CheckpointError: as :func:`dumped_learner`; or the batch is of another learner.
     """
+    from rlcomp.errors import CheckpointError, RlcompError, in_one_line
     from rlcomp.metrics import recording
 
     learner, dump = dumped_learner(folder, trust)
-    with recording(progress=dump.progress):
-        return learner.trace(dump.batch)
+    try:
+        with recording(progress=dump.progress):
+            return learner.trace(dump.batch)
+    except RlcompError:
+        raise
+    except Exception as error:
+        if trust:
+            raise  # code of one's own may be at fault, and its lines are told
+        raise CheckpointError(
+            f"{folder}: the batch does not fit the learner of its config ({in_one_line(error)}): "
+            "take both from the run again"
+        ) from error
 
 
 def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:

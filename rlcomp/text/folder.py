@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rlcomp.errors import DataError, RlcompError
+from rlcomp.errors import DataError, RlcompError, in_one_line
 from rlcomp.io.strict_json import parse_json
 
 # What transformers reads in a folder, beside weights and templates.
@@ -93,11 +93,6 @@ def _no_nan(text: str) -> float:
     if text == "NaN":
         raise ValueError("it has a NaN")
     return float(text)  # an infinity stands for no limit
-
-
-def in_one_line(error: BaseException) -> str:
-    """An error in one line; those of other people often have more."""
-    return " ".join([f"{type(error).__name__}:", *str(error).split()]).rstrip(":")[:300]
 
 
 def _refuse_own_code(path: str, error: BaseException) -> None:
