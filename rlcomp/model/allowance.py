@@ -69,8 +69,7 @@ class Allowance(TorchFunctionMode):
         """
         given = kwargs or {}
         if func in _MAKERS and _CURRENT.get() is self:
-            plain = {name: value for name, value in given.items() if name != "generator"}
-            shape = func(*args, **{**plain, "device": "meta"}).shape
+            shape = func(*args, **{**given, "device": "meta"}).shape
             self.left -= max(math.prod(shape), _SMALLEST)
             if self.left < 0:
                 raise DataError(

@@ -24,6 +24,7 @@ def test_twice_the_weights_and_some_buffers_may_be_made():
         lambda: torch.empty(1 << 13, 1 << 12),
         lambda: torch.zeros((1 << 25,)),
         lambda: torch.ones(1 << 25),
+        lambda: torch.ones(size=(1 << 25,)),
         lambda: torch.full((1 << 25,), 3.0),
         lambda: torch.rand(1 << 25),
         lambda: torch.randn(1 << 25, generator=torch.Generator()),

@@ -173,8 +173,11 @@ def test_a_sample_without_a_step_is_left_out_of_the_summary_as_well(make_run):
         assert "1+1=" in summarise(folder)
 
 
+OTHERS = [{"return": 3.0}, {"prompt": "a"}, {"response": 3}]
+
+
 def test_what_has_no_prompt_is_no_sample_to_show(make_run):
-    folder = make_run("a", [{"reward/mean": 0.5}], samples=[{"return": 3.0}, SOUND])
+    folder = make_run("a", [{"reward/mean": 0.5}], samples=[*OTHERS, SOUND])
 
     assert read_samples(folder) == [SOUND]
 
