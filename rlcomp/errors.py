@@ -190,6 +190,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"{guess} (known: {', '.join(options) or 'none'})"
 
 
+def in_one_line(error: BaseException) -> str:
+    """An error in one line; those of other people often have more."""
+    return " ".join([f"{type(error).__name__}:", *str(error).split()]).rstrip(":")[:300]
+
+
 def add_note(error: BaseException, note: str) -> None:
     """Append a note to an exception (PEP 678)."""
     if sys.version_info >= (3, 11):

@@ -46,13 +46,24 @@ def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
         By stage of the step, in their order: the first bad key in it, in words, or None.
 
     Raises:
-        CheckpointError: as :func:`dumped_learner`.
+        CheckpointError: as :func:`dumped_learner`; or the batch is of another learner.
     """
+    from rlcomp.errors import CheckpointError, RlcompError, in_one_line
     from rlcomp.metrics import recording
 
     learner, dump = dumped_learner(folder, trust)
-    with recording(progress=dump.progress):
-        return learner.trace(dump.batch)
+    try:
+        with recording(progress=dump.progress):
+            return learner.trace(dump.batch)
+    except RlcompError:
+        raise
+    except Exception as error:
+        if trust:
+            raise  # code of one's own may be at fault, and its lines are told
+        raise CheckpointError(
+            f"{folder}: the batch does not fit the learner of its config ({in_one_line(error)}): "
+            "take both from the run again"
+        ) from error
 
 
 def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
@@ -66,23 +77,23 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     from rlcomp.interfaces.traced import Traced
     from rlcomp.io.dump import read_dump
     from rlcomp.io.saved_config import saved_config
+    from rlcomp.model.allowance import Allowance
     from rlcomp.run.launch import device, place_on
     from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.plan import below, read
-    from rlcomp.wiring.trust import LEARNER, check_targets
+    from rlcomp.wiring.trust import LEARNER, saved_node
 
     dump = read_dump(folder)
     file = dump.saved.path / "config.yaml"
     if not file.is_file():
         raise CheckpointError(f"{dump.saved.path} has no config.yaml: build the learner by hand")
     config = saved_config(file, trust)
-    plan, _ = read(config)
-    wanted = plan.nodes.get(dump.node)
-    if wanted is None:
+    found = saved_node(config, dump.node, file, trust, LEARNER)
+    if found is None:
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")
-    check_targets([wanted, *below(wanted)], file, trust, LEARNER)
+    plan, wanted = found
     builder = Builder(plan, int(config.seed))
-    learner = builder.build(wanted)
+    with Allowance([tensor.numel() for tensor in dump.saved.tensors().values()], str(file)):
+        learner = builder.build(wanted)
     if not isinstance(learner, Traced):
         raise CheckpointError(f"{file}: {dump.node} is a {type(learner).__name__}, no learner")
     place_on(device(str(config.get("device", "auto"))), builder.built)

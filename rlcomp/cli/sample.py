@@ -59,12 +59,20 @@ def sample(
 
     import torch
 
+    from rlcomp.arguments import PositiveInt, problem
     from rlcomp.batch import decode_texts
+    from rlcomp.errors import CheckpointError
     from rlcomp.model.trained import trained_policy
     from rlcomp.seed import named_seed
     from rlcomp.text.answers import answer_prompts
 
     policy, config = trained_policy(checkpoint, trust)
+    longest = max_new_tokens or config.get("max_new_tokens")
+    if fault := problem(PositiveInt, longest):
+        raise CheckpointError(
+            f"{checkpoint}: max_new_tokens in its config is {longest!r:.60}: {fault}; give "
+            "--max-new-tokens"
+        )
     decoding = policy.decoding
     if temperature is not None:
         decoding = dataclasses.replace(decoding, temperature=temperature)
@@ -72,7 +80,7 @@ def sample(
         policy,
         prompts,
         group_size=n,
-        max_new_tokens=max_new_tokens or int(config.max_new_tokens),
+        max_new_tokens=longest,
         decoding=decoding,
         generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
     )

@@ -9,14 +9,18 @@ import gzip
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import DataError, nearest
 
 _PLAIN = (".txt", ".txt.gz")
 _ROWS = (".jsonl", ".jsonl.gz")
+# Bytes, unpacked: a corpus is held in memory, and some kilobytes of an archive can be any number.
+_LARGEST, _BLOCK = 1 << 30, 1 << 20
 
 
 class Document(NamedTuple):
@@ -50,12 +54,12 @@ def read_documents(
         shortest: bytes; shorter pieces are left out.
 
     Raises:
-        DataError: a file is missing, of another kind, malformed or not UTF-8; or there is nothing.
+        DataError: a file is missing, of another kind, malformed or not UTF-8; there is nothing, or
+            more than 1 GiB of text.
     """
     found = [
         Document(data[start:stop].decode(), place, start)
-        for file in _files(path)
-        for place, data in _texts(file, field)
+        for place, data in _limited(path, field)
         for start, stop in _ranges(data, separator, longest)
         if stop - start >= shortest
     ]
@@ -80,6 +84,24 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
+def _limited(path: Path, field: str) -> Iterator[tuple[str, bytes]]:
+    """The texts of all files, as long as they fit into memory."""
+    total = 0
+    for file in _files(path):
+        for place, data in _texts(file, field):
+            total += len(data)
+            if total > _LARGEST:
+                raise _too_large(file)
+            yield place, data
+
+
+def _too_large(file: Path) -> DataError:
+    return DataError(
+        f"{file}: with it the corpus has more than {_LARGEST >> 20:,} MiB, unpacked, and it is "
+        "held in memory: take a part of it"
+    )
+
+
 def _texts(file: Path, field: str) -> Iterator[tuple[str, bytes]]:
     """The texts of a file, each with its location."""
     if file.name.endswith(_PLAIN):
@@ -91,7 +113,11 @@ def _texts(file: Path, field: str) -> Iterator[tuple[str, bytes]]:
 
 def _plain(file: Path) -> bytes:
     try:
-        data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        with cast("IO[bytes]", gzip.open(file) if file.suffix == ".gz" else file.open("rb")) as raw:
+            blocks = iter(partial(raw.read, _BLOCK), b"")
+            data = b"".join(islice(blocks, _LARGEST // _BLOCK + 1))
+        if len(data) > _LARGEST:
+            raise _too_large(file)
         data.decode()
     except UnicodeDecodeError as error:
         raise DataError(

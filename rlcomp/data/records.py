@@ -14,12 +14,17 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 from rlcomp.errors import DataError, RlcompWarning, require
 
 # Bytes; a line is held whole, and read whole before it can be refused.
 _LONGEST_LINE = 64 << 20
+# JSON packs to a tenth; what unpacks to more than so many times its size, and this many bytes, is
+# made to fill memories.
+_LARGEST_SHARE, _UNASKED = 200, 1 << 30
+# Of Parquet: rows that are unpacked at once, and bytes of a row group's columns, which are as well.
+_ROWS_AT_ONCE, _LARGEST_GROUP = 1024, 1 << 32
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
 
@@ -92,8 +97,9 @@ def _json_rows(file: Path) -> Iterator[Row]:
 
 
 def _lines(file: Path) -> Iterator[bytes]:
-    number = 0
+    number, total = 0, 0
     try:
+        most = max(_LARGEST_SHARE * file.stat().st_size, _UNASKED)
         with cast(
             "IO[bytes]", gzip.open(file) if file.suffix == ".gz" else file.open("rb")
         ) as data:
@@ -103,6 +109,12 @@ def _lines(file: Path) -> Iterator[bytes]:
                     raise DataError(
                         f"{file}:{number}: the line is longer than {_LONGEST_LINE >> 20} MiB: each "
                         "line must be one row; cut it, or save the rows as Parquet"
+                    )
+                total += len(line)
+                if file.suffix == ".gz" and total > most:
+                    raise DataError(
+                        f"{file}: it unpacks to more than {_LARGEST_SHARE} times its size: unpack "
+                        "it yourself if it is meant"
                     )
                 yield line
     except (OSError, EOFError, zlib.error) as error:
@@ -142,15 +154,38 @@ def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]
     try:
         with parquet.ParquetFile(file) as table:
             # Where one is missing, a row is read whole: the message names all columns there are.
-            there = set(table.schema_arrow.names)
-            wanted = sorted(columns) if columns is not None and columns <= there else None
-            for batch in table.iter_batches(columns=wanted):
+            there = table.schema_arrow.names
+            wanted = sorted(columns) if columns is not None and columns <= {*there} else None
+            _check_parquet(file, table, {*(wanted or there)})
+            for batch in table.iter_batches(columns=wanted, batch_size=_ROWS_AT_ONCE):
                 for row in batch.to_pylist():
                     number += 1
                     yield Row(f"{file}: row {number}", row)
     # Texts that are not UTF-8, numbers that Python cannot hold: a damaged file may claim anything.
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{file}: cannot be read as Parquet after row {number}: {error}") from error
+
+
+def _check_parquet(file: Path, table: Any, wanted: AbstractSet[str]) -> None:  # noqa: ANN401
+    """Refuse a column given twice, and a row group that no memory holds.
+
+    Raises:
+        DataError: names the column or the group.
+    """
+    names = table.schema_arrow.names
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise DataError(f"{file}: it has the column {twice[0]!r:.60} twice: rename one of them")
+    for number in range(table.metadata.num_row_groups):
+        group = table.metadata.row_group(number)
+        chunks = [group.column(place) for place in range(group.num_columns)]
+        held = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted]
+        size = sum(chunk.total_uncompressed_size for chunk in held)
+        if size > _LARGEST_GROUP:
+            raise DataError(
+                f"{file}: row group {number + 1} has {size:,} bytes, unpacked, more than "
+                f"{_LARGEST_GROUP:,}: write it with smaller groups (row_group_size)"
+            )
 
 
 def hub_rows(name: str, subset: str | None, split: str) -> Iterator[Row]:

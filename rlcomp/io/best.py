@@ -14,6 +14,7 @@ from typing import Any
 
 from rlcomp.errors import CheckpointError
 from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.draft import clear, delete_drafts
 from rlcomp.io.place import step_name
 from rlcomp.io.saved import checkpoints_in, open_checkpoint
 
@@ -97,7 +98,7 @@ def _copy(checkpoint: Checkpoint, path: Path, to: Path) -> None:
     if path == to:
         return
     draft = to.parent / f".tmp-{to.name}-{os.getpid()}"
-    shutil.rmtree(draft, ignore_errors=True)
+    clear(draft)
     shutil.copytree(path, draft)
     checkpoint.put(draft, to)
 
@@ -105,5 +106,4 @@ def _copy(checkpoint: Checkpoint, path: Path, to: Path) -> None:
 def _delete(checkpoint: Checkpoint, kept: set[str]) -> None:
     home = checkpoint.directory / BEST
     checkpoint.delete(path for path in checkpoints_in(home) if path.name not in kept)
-    for stale in home.glob(".tmp-step-*"):
-        shutil.rmtree(stale)
+    delete_drafts(home)

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
+from rlcomp.io.draft import clear, delete_drafts
 from rlcomp.io.manifest import CONFIG, STATE, TENSORS, write_manifest
 from rlcomp.io.place import check_place, step_name
 from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
@@ -64,8 +65,8 @@ class Checkpoint(Component):
         state["place"] = check_place(place, "")
         final = directory / step_name(place)
         draft = directory / f".tmp-{final.name}-{os.getpid()}"
-        shutil.rmtree(draft, ignore_errors=True)
         try:
+            clear(draft)
             draft.mkdir(parents=True)
             save_file(tensors, draft / TENSORS)
             (draft / STATE).write_text(_limited(json.dumps(state)))
@@ -97,7 +98,7 @@ class Checkpoint(Component):
         found = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
         mine = found[found.index(newest) :]
         self.delete({*found} - {*mine[: self.keep]})
-        self._delete_drafts()
+        delete_drafts(self.directory)
 
     def tidy(self, newest: Path) -> None:
         """Delete what a kill has left: drafts, and what is older than ``keep`` up to ``newest``.
@@ -108,11 +109,7 @@ class Checkpoint(Component):
         found = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
         if newest in found:
             self.delete(found[found.index(newest) + self.keep :])
-            self._delete_drafts()
-
-    def _delete_drafts(self) -> None:
-        for stale in self.directory.glob(".tmp-step-*"):
-            shutil.rmtree(stale)
+            delete_drafts(self.directory)
 
     def delete(self, paths: Iterable[Path]) -> None:
         """Delete checkpoints; what is there and cannot be read stays."""
@@ -120,7 +117,7 @@ class Checkpoint(Component):
             if path.is_dir() and self._can_read(path):
                 # Killed within, half of one would be unreadable, and stay for ever.
                 draft = path.with_name(f".tmp-{path.name}-deleted-{os.getpid()}")
-                shutil.rmtree(draft, ignore_errors=True)
+                clear(draft)
                 os.rename(path, draft)
                 shutil.rmtree(draft)
                 del self.readable[path]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +18,25 @@ def draft_of(file: Path) -> Iterator[Path]:
     that a kill has left is replaced by the next.
     """
     draft = file.with_name(f".tmp-{file.name}")
-    draft.unlink(missing_ok=True)
+    clear(draft)
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
     try:
         yield draft
         os.replace(draft, file)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def clear(path: Path) -> None:
+    """Delete what stands where a draft is to be made: a directory, a file or a link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def delete_drafts(directory: Path) -> None:
+    """Delete the drafts of checkpoints that a kill has left; files of such names are no drafts."""
+    for stale in directory.glob(".tmp-step-*"):
+        if stale.is_dir() and not stale.is_symlink():
+            shutil.rmtree(stale)

@@ -100,7 +100,9 @@ def read_dump(folder: Path) -> Dump:
             said = stored.metadata() or {}
             entries = {_key(name): stored.get_tensor(name) for name in stored.keys()}
         batch = TensorDict(entries, batch_size=[int(said["rows"])])
-        return Dump(saved, str(said["node"]), float(said["progress"]), batch)
+        if not 0 <= (progress := float(said["progress"])) <= 1:
+            raise ValueError(f"progress is {progress}: must be between 0 and 1")
+        return Dump(saved, str(said["node"]), progress, batch)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         told = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{file} is not what rlcomp wrote: {told}") from error

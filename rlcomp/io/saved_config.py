@@ -16,6 +16,7 @@ from rlcomp.errors import CheckpointError
 # A config of ours has some ten kilobytes, and ten levels.
 _LARGEST = 1 << 20
 _DEEPEST = 40
+_ALIAS = re.compile(r"(?:^|[\s\[{,:-])\*[^\s*]")
 # An interpolation that only refers: ${model}, ${task.length}. All others call a resolver, whose
 # name may be an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
 _REFERENCE = re.compile(r"\$\{[\w.\[\]]+\}")
@@ -49,6 +50,24 @@ def saved_config(file: Path, trust: bool = False) -> DictConfig:
         yaml.YAMLError,
     ) as error:
         told = " ".join(str(error).split())[:300] or type(error).__name__
+        raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}") from error
+
+
+def check_plain(file: Path) -> None:
+    """Refuse a yaml that a run has left, before it is loaded, if it unfolds without end.
+
+    Raises:
+        CheckpointError: it has an alias (``*name``), is too large, or cannot be read.
+    """
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise ValueError(f"it is larger than {_LARGEST:,} bytes")
+        text = file.read_text(encoding="utf-8")
+        # To look for what can be one is fast; to read the text takes as long as to load it.
+        if _ALIAS.search(text) and any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text)):
+            raise ValueError("it has anchors")
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        told = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,17 @@ def strict_json(file: Path) -> Any:  # noqa: ANN401
         raise CheckpointError(f"{file} is not what was written: {error}") from error
 
 
-def parse_json(text: bytes) -> Any:  # noqa: ANN401
+def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  # noqa: ANN401
     """The value in a JSON text.
+
+    Args:
+        text: the text.
+        constant: what ``NaN``, ``Infinity`` and ``-Infinity`` are, which Python's JSON knows.
 
     Raises:
         ValueError: it is none, or an object has a name twice.
     """
-    return json.loads(text.decode("utf-8"), object_pairs_hook=_object)
+    return json.loads(text.decode("utf-8"), object_pairs_hook=_object, parse_constant=constant)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

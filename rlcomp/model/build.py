@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -20,10 +20,16 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, DataError, nearest
-from rlcomp.text.folder import local_only, refuse_own_code, refuse_pickle
+from rlcomp.model.pretrained import (
+    MOST_PARTS,
+    check_filled,
+    context_limit,
+    read_config,
+    read_weights,
+)
+from rlcomp.text.folder import foreign
 from rlcomp.text.tokenizer import load_tokenizer
 
-_LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # What some architectures call a setting, beside their own attribute_map.
 _ALIASES = {
     "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
@@ -68,6 +74,10 @@ def causal_lm(  # noqa: PLR0913
         ConfigError: an unknown architecture or setting, or sizes that do not fit together.
     """
     _check_known(architecture)
+    if num_hidden_layers > MOST_PARTS:
+        raise ConfigError(
+            f"model: num_hidden_layers is {num_hidden_layers}, more than {MOST_PARTS:,}: set fewer"
+        )
     check_vocabulary("model", vocab_size or len(tokenizer), tokenizer)
     _check_divides(num_attention_heads, "num_attention_heads", hidden_size, "hidden_size")
     _check_divides(
@@ -109,11 +119,17 @@ def _from_settings(architecture: str, settings: dict[str, object]) -> PreTrained
 
 
 def check_vocabulary(owner: str, vocab_size: int, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Refuse a tokenizer with more tokens than a model has.
+    """Refuse a tokenizer with more tokens than a model has, or with an id beyond them.
 
     Raises:
         ConfigError: names both numbers.
     """
+    token, highest = max(tokenizer.get_vocab().items(), key=itemgetter(1), default=("", -1))
+    if highest >= max(vocab_size, len(tokenizer)):
+        raise ConfigError(
+            f"{owner}: the tokenizer's {token!r:.60} is token {highest}, beyond a vocabulary of "
+            f"{vocab_size}: use the tokenizer that belongs to the model, or a larger vocab_size"
+        )
     if vocab_size < len(tokenizer):
         raise ConfigError(
             f"{owner}: vocab_size is {vocab_size}, but the tokenizer has {len(tokenizer)} tokens: "
@@ -187,41 +203,26 @@ def load_causal_lm(
         context_length: the most tokens the run will use; null for the model's own limit.
 
     Raises:
-        DataError: no model at the path, the hub cannot be reached, or the weights found there do
-            not fill the model.
+        DataError: no model at the path, or none that can be read; the hub cannot be reached, or the
+            weights found there do not fill the model.
         ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
     """
-    local = local_only(path)
     remedy = "it needs config.json and weights; save one with model.save_pretrained, or go online"
-    try:
-        config = AutoConfig.from_pretrained(path, local_files_only=local, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        refuse_own_code(path, error)
-        raise DataError(f"no model at '{path}': {remedy}") from error
-    check_vocabulary(f"model at '{path}'", config.get_text_config().vocab_size, tokenizer)
+    config = read_config(path, f"no model at '{path}'", remedy)
+    with foreign(path, f"no model at '{path}'", remedy):
+        vocab_size, limit = int(config.get_text_config().vocab_size), context_limit(config)
+        if limit is not None and limit < 1:
+            raise ValueError(f"it holds {limit} tokens")
+    check_vocabulary(f"model at '{path}'", vocab_size, tokenizer)
     _check_own_tokenizer(path, tokenizer)
-    limit = context_limit(config)
     if context_length is not None and limit is not None and context_length > limit:
         raise ConfigError(
             f"context_length is {context_length}, but the model at '{path}' holds {limit} tokens: "
             f"set context_length to {limit} or less"
         )
-    try:
-        model, report = AutoModelForCausalLM.from_pretrained(
-            path,
-            config=config,
-            local_files_only=local,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.float32,
-            # Not to use them, but to have them reported below under their names.
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-        )
-    except (OSError, SafetensorError) as error:
-        refuse_pickle(path)
-        raise DataError(f"no weights at '{path}' ({_first_line(error)}): {remedy}") from error
-    _check_filled(path, report)
+    weights = f"no weights at '{path}'"
+    model, report = read_weights(AutoModelForCausalLM, path, config, weights, remedy)
+    check_filled(path, report)
     return model
 
 
@@ -238,6 +239,8 @@ def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
     try:
         own = load_tokenizer(path=path).get_vocab()
     except DataError:
+        if Path(path).is_dir():
+            raise
         return  # on the hub there is none beside it
     given = tokenizer.get_vocab()
     moved = sorted((place, token) for token, place in own.items() if given.get(token) != place)
@@ -248,42 +251,3 @@ def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
             f"tokenizer: the model at '{path}' has another one, whose token {place} is {token!r} "
             f"({here} in this one): choose tokenizer=pretrained tokenizer.path={path}"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def _check_filled(path: str, report: dict[str, Any]) -> None:
-    """Refuse a model with uninitialised weights; tied ones count as loaded.
-
-    Raises:
-        DataError: names the weights.
-        ConfigError: it is another kind of model.
-    """
-    if any(key.endswith("preference_map") for key in report["unexpected_keys"]):
-        raise ConfigError(
-            f"the model at '{path}' was told preferences through a map, which a folder of "
-            "save_pretrained cannot bring back: name its run's directory instead, in model.runs of "
-            "model=soup"
-        )
-    missing = sorted(report["missing_keys"])
-    sized = [f"{key} {[*found]} for {[*own]}" for key, found, own in report["mismatched_keys"]]
-    faults = [f"no {key}" for key in missing] + sorted(sized) + list(report["error_msgs"])
-    if faults:
-        more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
-        raise DataError(
-            f"the weights at '{path}' do not fill the model of its config.json: "
-            f"{'; '.join(faults[:5])}{more}. Use the config.json that belongs to the weights, or "
-            "save the model again with model.save_pretrained"
-        )
-
-
-def context_limit(config: PreTrainedConfig) -> int | None:
-    """The context length in a model's config, under any of its names; None if there is none.
-
-    Models without a table of positions (ALiBi, recurrent ones) have no limit.
-    """
-    known = config.get_text_config()
-    limits = (getattr(known, name, None) for name in _LIMITS)
-    return next((int(limit) for limit in limits if limit is not None), None)

@@ -29,7 +29,8 @@ from rlcomp.engine.readouts import (
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
 from rlcomp.engine.transformer import Transformer, has_hooks
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.build import check_vocabulary, context_limit
+from rlcomp.model.build import check_vocabulary
+from rlcomp.model.pretrained import context_limit
 from rlcomp.text.rows import check_room, pad_id, rollout_rows
 from rlcomp.text.tokenizer import suppressed_token_mask
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.functional.position_entropy import top_entropy
-from rlcomp.model.build import context_limit
+from rlcomp.model.pretrained import context_limit
 
 # Tokens that are read at once, padding included.
 _TOKENS = 2**13

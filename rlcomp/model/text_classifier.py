@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 from transformers import (
     AutoModelForSequenceClassification,
@@ -16,10 +15,14 @@ from transformers import (
 
 from rlcomp.errors import DataError, ShapeError
 from rlcomp.functional.multi_label import multi_label_loss
-from rlcomp.model.build import context_limit
+from rlcomp.model.pretrained import check_filled, context_limit, read_config, read_weights
 from rlcomp.seed import named_seed
-from rlcomp.text.folder import refuse_own_code, refuse_pickle
 from rlcomp.text.tokenizer import encode_all, load_tokenizer
+
+_REMEDY = (
+    "it needs config.json and model.safetensors of a sequence classifier; save one with "
+    "model.save_pretrained('{path}')"
+)
 
 
 def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -33,24 +36,14 @@ def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
     """
     if not Path(path).is_dir():
         raise DataError(f"no reward model: '{path}' is not a folder")
-    try:
-        model, loaded = AutoModelForSequenceClassification.from_pretrained(
-            path,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
-        if loaded["missing_keys"]:
-            # transformers would fill in random weights, such as a head over a language model.
-            raise ValueError(f"it lacks {sorted(loaded['missing_keys'])[0]}")
-    except (OSError, SafetensorError, ValueError) as error:
-        refuse_own_code(path, error)
-        refuse_pickle(path)
-        raise DataError(
-            f"no reward model in '{path}' ({error}): it needs config.json and model.safetensors of "
-            f"a sequence classifier; save one with model.save_pretrained('{path}')"
-        ) from error
+    told, remedy = f"no reward model in '{path}'", _REMEDY.format(path=path)
+    config = read_config(path, told, remedy)
+    kind = AutoModelForSequenceClassification
+    model, report = read_weights(kind, path, config, told, remedy)
+    if report["missing_keys"]:
+        # transformers would fill in random weights, such as a head over a language model.
+        raise DataError(f"{told} (it lacks {sorted(report['missing_keys'])[0]}): {remedy}")
+    check_filled(path, report)
     return model.eval().requires_grad_(False), load_tokenizer(path=path)
 
 

@@ -12,12 +12,12 @@ from rlcomp.errors import CheckpointError
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.saved_config import saved_config
 from rlcomp.io.state import check_tensors, copy_tensors, owned
+from rlcomp.model.allowance import Allowance
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.plan import below, read
 from rlcomp.wiring.renamed import of_version_0_1
-from rlcomp.wiring.trust import check_targets
+from rlcomp.wiring.trust import saved_node
 
 
 def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, DictConfig]:
@@ -29,7 +29,8 @@ def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, Dict
 
     Raises:
         CheckpointError: the checkpoint was not written by the command line, so it has no config;
-            its config names such code; or its run has no language model.
+            its config names such code, or describes another model; or its run has no language
+            model.
     """
     saved = open_checkpoint(path)
     if not (saved.path / "config.yaml").is_file():
@@ -40,16 +41,18 @@ def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, Dict
     old = of_version_0_1(config)
     if old is not None:
         raise CheckpointError(f"{saved.path}: {old}; train it again, or take rlcomp 0.1")
-    plan, _ = read(config)
-    wanted = plan.nodes.get("policy")
-    if wanted is None:
+    found = saved_node(config, "policy", saved.path / "config.yaml", trust)
+    if found is None:
         raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
-    check_targets([wanted, *below(wanted)], saved.path / "config.yaml", trust)
-    builder = Builder(plan, int(config.seed))
-    policy = builder.build(wanted)
+    plan, wanted = found
+    tensors, builder = saved.tensors(), Builder(plan, int(config.seed))
+    with Allowance(
+        [tensor.numel() for tensor in tensors.values()], f"{saved.path / 'config.yaml'}"
+    ):
+        policy = builder.build(wanted)
     if not isinstance(policy, LanguageModel):
         raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
-    tensors, here = saved.tensors(), owned(builder.built)
+    here = owned(builder.built)
     check_tensors(saved.path, here, tensors)
     copy_tensors(here, tensors)
     return policy, config

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rlcomp.errors import require
 from rlcomp.io.draft import draft_of
-from rlcomp.io.json_lines import read_lines
 from rlcomp.report.ended import ended_words
 from rlcomp.report.figures import as_svg, colour_of, curves
 from rlcomp.report.front_figures import run_figure, sweep_figure
@@ -16,6 +15,7 @@ from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
 from rlcomp.report.rollouts import Step, steps_of
 from rlcomp.report.runs import Run
+from rlcomp.report.samples import read_samples
 from rlcomp.report.statistics import Estimate
 from rlcomp.report.tables import KINDS, Result, costs, placed
 
@@ -76,7 +76,7 @@ def rollouts_of(runs: Sequence[Run]) -> tuple[list[Step], int]:
     """The answers of a single run; none of several."""
     if len(runs) != 1:
         return [], 0
-    return steps_of(read_lines(runs[0].directory / "samples.jsonl"))
+    return steps_of(read_samples(runs[0].directory))
 
 
 def number(value: float | None) -> str:

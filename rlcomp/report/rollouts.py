@@ -56,24 +56,24 @@ def steps_of(samples: Sequence[Mapping[str, Any]]) -> tuple[list[Step], int]:
     """The samples of a run by step and prompt, the newest steps first.
 
     Args:
-        samples: the objects of ``samples.jsonl``.
+        samples: of :func:`rlcomp.report.samples.read_samples`.
 
     Returns:
         The steps, and how many older ones were left out.
     """
-    rows = [row for row in samples if "prompt" in row and "response" in row]
     by_step: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
+    for row in samples:
         kind = "rollouts" if "tokens" in row else "evaluation"
         by_step.setdefault((row["total"], kind), []).append(row)
-    scales = _scales(rows)
+    scales = _scales(samples)
     shown: list[Step] = []
     tokens = 0
     for (total, kind), of_step in reversed(by_step.items()):
         tokens += sum(len(row.get("tokens", row["response"])) for row in of_step)
         if shown and tokens > MOST_TOKENS:
             break
-        place = f"step {total} ({of_step[0]['phase']} {of_step[0]['step']})"
+        first = of_step[0]
+        place = f"step {total} ({first.get('phase', '')} {first.get('step', '')})"
         shown.append(Step(f"{place}: {kind}", kind, _prompts(of_step, scales)))
     return shown, len(by_step) - len(shown)
 

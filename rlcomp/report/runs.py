@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
 
-from rlcomp.errors import DataError, nearest
-from rlcomp.io.attempt import FAILURE, attempt_in
+from rlcomp.errors import DataError, RlcompWarning, in_one_line, nearest
+from rlcomp.io.attempt import ACCEPTED, FAILURE, attempt_in
 from rlcomp.io.json_lines import read_metrics
 from rlcomp.io.outcome import failure, running
 from rlcomp.io.record import OVERWRITTEN
+from rlcomp.io.saved_config import check_plain
 from rlcomp.report.ended import ended_phases
 from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
 from rlcomp.wiring.compare import flat
 
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
+# Where the config of a run may stand.
+_YAMLS = (ACCEPTED, ".hydra/*.yaml", "checkpoints/*/config.yaml")
+# What comes of using a value for another.
+_UNFIT = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError, OSError)
 # A folder is a run if it holds one of these.
 _MARKS = ("metrics.jsonl", ".hydra", FAILURE)
 _INSIDE = {"checkpoints", "wandb", "tensorboard", ".hydra", OVERWRITTEN}
@@ -124,8 +133,9 @@ def _never_started(place: Path, runs: Sequence[Run]) -> list[Run]:
     for sweep in (folder for folder, names in _folders(place) if "multirun.yaml" in names):
         own = [run for run in runs if run.directory.is_relative_to(sweep)]
         started = {frozenset(run.overrides.items()) for run in own}
-        axes = varied(asked(sweep))
-        for number, job in enumerate(jobs(sweep)):
+        with _left_by_a_run(sweep):
+            axes, whole = varied(asked(sweep)), jobs(sweep)
+        for number, job in enumerate(whole):
             asked_for = _by_key(job)
             if frozenset(asked_for.items()) not in started:
                 varying = {key: value for key, value in asked_for.items() if key in axes}
@@ -136,24 +146,49 @@ def _never_started(place: Path, runs: Sequence[Run]) -> list[Run]:
 def read_run(directory: Path) -> Run:
     """A run as it lies on disk."""
     rows = read_metrics(directory / "metrics.jsonl")
-    attempt = attempt_in(directory)
-    config = attempt.config
     ended = ended_phases(directory)
-    planned = None if config is None else _planned(config, ended)
+    with _left_by_a_run(directory):
+        attempt = attempt_in(directory)
+        config = attempt.config
+        planned = None if config is None else _planned(config, ended)
+        every = {} if config is None else _phases(config, "every")
+        beside = frozenset(str(name) for stages in every.values() for name in stages or ())
+        values = None if config is None else flat(config)
+        overrides = _by_key(attempt.overrides)
+        choices = {str(group): str(option) for group, option in attempt.choices.items()}
     state, error = _ended(directory, int(rows[-1]["total"]) if rows else 0, planned)
-    beside = [] if config is None else _phases(config, "every").values()
     return Run(
         directory=directory,
         state=state,
         error=error,
         rows=rows,
-        values=None if config is None else flat(config),
-        overrides=_by_key(attempt.overrides),
-        choices=attempt.choices,
+        values=values,
+        overrides=overrides,
+        choices=choices,
         planned=planned,
-        beside=frozenset(name for every in beside for name in every or ()),
+        beside=beside,
         ended=ended,
     )
+
+
+@contextmanager
+def _left_by_a_run(directory: Path) -> Iterator[None]:
+    """Context in which yamls are read that a run has left, or somebody else.
+
+    Raises:
+        CheckpointError: one unfolds without end.
+        DataError: they are not what a run leaves.
+    """
+    for name in _YAMLS:
+        for file in directory.glob(name):
+            check_plain(file)
+    try:
+        yield
+    except (OmegaConfBaseException, YAMLError, *_UNFIT) as error:
+        raise DataError(
+            f"{directory}: its config ({', '.join(_YAMLS)}) is not what a run leaves "
+            f"({in_one_line(error)}): mend it, or name the other runs"
+        ) from error
 
 
 def _phases(config: DictConfig, name: str) -> dict[str, Any]:
@@ -171,12 +206,22 @@ def _planned(config: DictConfig, ended: Sequence[Mapping[str, Any]]) -> int:
 def _ended(directory: Path, steps: int, planned: int | None) -> tuple[State, str]:
     # Before the steps are counted: they may be those of an earlier run, which an attempt under
     # another config was not allowed to continue.
-    error = failure(directory)
+    error = _failure(directory)
     if error is not None:
         return "failed", error
     if steps and (planned is None or steps >= planned):
         return "finished", ""
     return ("running", "") if running(directory) else ("stopped", "")
+
+
+def _failure(directory: Path) -> str | None:
+    """The error a run failed with; a failure that cannot be read is one as well."""
+    try:
+        return failure(directory)
+    except _UNFIT as error:
+        told = f"{directory / FAILURE} is not what a run leaves ({in_one_line(error)})"
+        warnings.warn(told, RlcompWarning, stacklevel=2)
+        return f"its {FAILURE} cannot be read"
 
 
 def _by_key(overrides: Sequence[str]) -> dict[str, str]:

@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.io.draft import draft_of
-from rlcomp.io.json_lines import read_lines, read_metrics
+from rlcomp.io.json_lines import read_metrics
 from rlcomp.report.ended import ended_phases, ended_words
 from rlcomp.report.front_figures import run_figure
 from rlcomp.report.points import objectives_of
+from rlcomp.report.samples import read_samples
 
 CURVES = {
     "reward/mean": "reward",
@@ -40,7 +41,7 @@ def summarise(directory: str | Path) -> str:
         parts.append(f"learning curve: {directory / 'curve.png'}")
     parts += _front(rows, directory / "front.png")
     parts.append(f"metrics, samples, checkpoints: {directory}")
-    answers = [row for row in read_lines(directory / "samples.jsonl") if "tokens" not in row]
+    answers = [row for row in read_samples(directory) if "tokens" not in row]
     parts += [_table(answers), _accuracy(rows)]
     return "\n".join(part for part in parts if part)
 
@@ -95,7 +96,7 @@ def _table(samples: list[dict[str, Any]]) -> str:
     for row in after:
         was = before.get(row["prompt"], row)
         answers = [_marked(was), _marked(row)] if twice else [_marked(row)]
-        table.add_row(_shown(row["prompt"]), *answers, _shown(row["answer"]))
+        table.add_row(_shown(row["prompt"]), *answers, _shown(row.get("answer") or ""))
     # No markup: a model may well answer "[/]".
     console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)
     console.print(table)
@@ -103,7 +104,7 @@ def _table(samples: list[dict[str, Any]]) -> str:
 
 
 def _marked(row: dict[str, Any]) -> str:
-    return f"{'✓' if row['correct'] else '✗'} {_shown(row['response'])}"
+    return f"{'✓' if row.get('correct') else '✗'} {_shown(row['response'])}"
 
 
 def _shown(text: str) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_class
 from omegaconf import DictConfig
 
 from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
+from rlcomp.sweep.jobs import check_count
 
 # Hydra executes the modules of its plugins when it looks for them, even those that are imported:
 # a class inherited from before that would not be the one its own methods know.
@@ -36,6 +38,8 @@ class Grid(BasicSweeper):
         assert self.config is not None
         assert self.hydra_context is not None
         whole = unhidden(arguments, self.config)
+        overrides = OverridesParser.create(self.hydra_context.config_loader).parse_overrides(whole)
+        check_count([*overrides], product=True)
         check_known([*self._parse_config(), *whole], self.hydra_context, self.config)
         return super().sweep(whole)
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from hydra.conf import HydraConf
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from rlcomp.errors import ConfigError
+from rlcomp.io.saved_config import check_plain
 from rlcomp.wiring.options import config_directory
+
+# A day has 86,400 seconds, and no run takes less than one.
+MOST_JOBS = 10_000
 
 
 def varied(arguments: Sequence[str]) -> list[str]:
@@ -36,15 +43,52 @@ def overrides_of(
     Args:
         arguments: a command line.
         config_loader: finds the options that a ``glob`` means.
+
+    Raises:
+        ConfigError: a range has too many values to be written down.
     """
     texts = [t for t in arguments if t.startswith("~") or (not t.startswith("-") and "=" in t)]
     parsed = OverridesParser.create(config_loader).parse_overrides(texts)
+    check_count(parsed)
     keys = (override.get_key_element() for override in parsed)
     # To take away and to set anew are two things.
     return {
         key if key.startswith("~") else plain_key(key): override
         for key, override in zip(keys, parsed, strict=True)
     }
+
+
+def check_count(overrides: Sequence[Override], product: bool = False) -> None:
+    """Refuse a sweep that is a slip of the keyboard, before its jobs are listed.
+
+    Args:
+        overrides: of the command line.
+        product: all combinations are jobs, not only the values of each.
+
+    Raises:
+        ConfigError: names what has most values.
+    """
+    counts = [
+        (_count(override), override) for override in overrides if override.is_sweep_override()
+    ]
+    jobs = math.prod(count for count, _ in counts) if product else 0
+    most, override = max(counts, key=itemgetter(0), default=(0, None))
+    if max(most, jobs) > MOST_JOBS and override is not None:
+        raise ConfigError(
+            f"{override.input_line}: the sweep has {max(most, jobs):,} jobs, more than "
+            f"{MOST_JOBS:,}: give fewer values, or search (hydra/sweeper=optuna)"
+        )
+
+
+def _count(override: Override) -> int:
+    """How many values an override has, without listing them."""
+    value = override.value()
+    if isinstance(value, RangeSweep):
+        start, stop = value.start, value.stop
+        assert start is not None
+        assert stop is not None
+        return max(math.ceil((stop - start) / value.step), 0) if value.step else 0
+    return len(value.list) if isinstance(value, ChoiceSweep) else 1
 
 
 def texts_of(override: Override) -> list[str]:
@@ -77,6 +121,7 @@ def asked(directory: Path) -> list[str]:
     if not file.is_file():
         return []
     # As they were written: what they speak of is another thing in every job.
+    check_plain(file)
     whole: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
     hydra = whole["hydra"]
     params = hydra["sweeper"].get("params") or {}
@@ -102,6 +147,7 @@ def jobs(directory: Path) -> list[list[str]]:
     ours = str(hydra.sweeper.get("_target_", "")).endswith(f".{BasicSweeper.__name__}")
     if not ours or not swept or not all(override.is_discrete_sweep() for override in swept):
         return []
+    check_count(overrides, product=True)
     (found,) = BasicSweeper.split_arguments(overrides, None)
     return found
 

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from rlcomp.errors import DataError
+from rlcomp.errors import DataError, RlcompError, in_one_line
+from rlcomp.io.strict_json import parse_json
+
+# What transformers reads in a folder, beside weights and templates.
+_JSON = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "model.safetensors.index.json",
+)
+# Bytes. Tokenizers of 250,000 tokens have some 30 million.
+_LARGEST = 1 << 27
 
 
 def local_only(path: str) -> bool:
@@ -22,7 +40,62 @@ def local_only(path: str) -> bool:
     return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline)
 
 
-def refuse_own_code(path: str, error: Exception) -> None:
+@contextmanager
+def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
+    """Context in which transformers reads a folder: whatever it cannot read is one message.
+
+    Its readers take what they find for what they expect, and raise errors of any kind. The JSON
+    files of a folder are checked first.
+
+    Args:
+        path: a folder, or a name on the Hugging Face hub.
+        told: what cannot be read, ``no tokenizer at 'DIR'``.
+        remedy: what to do.
+
+    Raises:
+        DataError: the folder cannot be read, or brings code of its own.
+    """
+    try:
+        for name in _JSON:
+            if (Path(path) / name).exists():
+                json_object(Path(path) / name)
+        yield
+    except RlcompError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise  # the Rust of tokenizers panics with no Exception
+        _refuse_own_code(path, error)
+        raise DataError(f"{told} ({in_one_line(error)}): {remedy}") from error
+
+
+def json_object(file: Path) -> dict[str, Any]:
+    """The object in a JSON file of a folder.
+
+    Raises:
+        DataError: it holds none, a name twice or NaN, or is larger than 128 MiB or too deep.
+    """
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise ValueError(f"it is larger than {_LARGEST:,} bytes")
+        found = parse_json(file.read_bytes(), constant=_no_nan)
+        if not isinstance(found, dict):
+            raise TypeError(f"it holds {found!r:.40}, no object {{...}}")
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"{file} cannot be read ({in_one_line(error)}): mend it, or take it from where it came "
+            "from again"
+        ) from error
+    return found
+
+
+def _no_nan(text: str) -> float:
+    if text == "NaN":
+        raise ValueError("it has a NaN")
+    return float(text)  # an infinity stands for no limit
+
+
+def _refuse_own_code(path: str, error: BaseException) -> None:
     """Say so where transformers would run code that came with a model.
 
     Raises:
@@ -33,16 +106,3 @@ def refuse_own_code(path: str, error: Exception) -> None:
             f"'{path}' brings code of its own (auto_map in its config), which rlcomp never runs: "
             "use a model of an architecture that transformers has"
         ) from error
-
-
-def refuse_pickle(path: str) -> None:
-    """Say so where a folder has its weights pickled only.
-
-    Raises:
-        DataError: it has.
-    """
-    if pickled := sorted(Path(path).glob("*.bin")):
-        raise DataError(
-            f"the weights at '{path}' are pickled ({pickled[0].name}), and reading them can run "
-            "code: save them as safetensors, model.save_pretrained(...), where you trust them"
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.folder import local_only, refuse_own_code
+from rlcomp.text.folder import foreign, json_object, local_only
 from rlcomp.text.preference_tokens import preference_points
 
 # Tokens of every tokenizer made here, and their ids.
@@ -73,22 +72,20 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
         path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
 
     Raises:
-        DataError: there is no tokenizer at the path, or the hub cannot be reached.
+        DataError: there is no tokenizer at the path, or none that can be read; or the hub cannot be
+            reached.
     """
     local = local_only(path)
-    try:
+    told = f"no tokenizer at '{path}' ({'local files only' if local else 'hub'})"
+    remedy = f"it needs tokenizer.json; save one with tokenizer.save_pretrained('{path}'), or go "
+    with foreign(path, told, remedy + "online"):
         tokenizer = _class_of(path).from_pretrained(
             path, local_files_only=local, trust_remote_code=False
         )
         if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
             # Beside a model's config.json transformers makes an empty one up.
             raise ValueError("it has no tokens")
-    except (OSError, ValueError) as error:
-        refuse_own_code(path, error)
-        raise DataError(
-            f"no tokenizer at '{path}' ({'local files only' if local else 'hub'}): it needs "
-            f"tokenizer.json; save one with tokenizer.save_pretrained('{path}'), or go online"
-        ) from error
+        tokenizer("")  # a part that does not fit the others shows at work
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -101,7 +98,7 @@ def _class_of(path: str) -> Any:  # noqa: ANN401
     adds that family's special tokens to a tokenizer of ours.
     """
     file = Path(path) / "tokenizer_config.json"
-    named = json.loads(file.read_text("utf-8")).get("tokenizer_class") if file.is_file() else None
+    named = json_object(file).get("tokenizer_class") if file.exists() else None
     generic = ("TokenizersBackend", "PreTrainedTokenizerFast")
     return PreTrainedTokenizerFast if named in generic else AutoTokenizer
 

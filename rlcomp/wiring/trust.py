@@ -13,9 +13,15 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from omegaconf import DictConfig
+
+from rlcomp.arguments import NonNegativeInt, problem
 from rlcomp.errors import CheckpointError
+from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.plan import Plan, below, read
 from rlcomp.wiring.reader import Node
+from rlcomp.wiring.resolve import check_settings
 
 _OF_TORCH = re.compile(r"torch\.(?:optim\.(?:lr_scheduler\.)?|nn\.)[A-Z]\w*")
 _SHIPPED = re.compile(r"^[^#\n]*_target_: *([\w.]+)", re.MULTILINE)
@@ -28,6 +34,8 @@ LEARNER = (*POLICY, "kl_controller", "learner", "loss", "optimizer", "pareto", "
 _POLICY = "rlcomp.model.language_model.LanguageModel"
 # Its data sets come by a name that a stranger chose, in any format that `datasets` reads.
 _OUTSIDE = "components.task.hub.Hub"
+# Read from a folder, or else from the hub.
+_FROM_HUB = ("rlcomp.text.tokenizer.load_tokenizer", "rlcomp.model.build.load_causal_lm")
 
 
 @cache
@@ -59,8 +67,9 @@ def check_targets(
 ) -> None:
     """Refuse a saved config that names code which rlcomp does not ship to build policies of.
 
-    A config cannot vouch for itself, nor for another that it reads: wherever it says ``trust``,
-    what its reader says takes that place.
+    Nor may it name a tokenizer or a model on the Hugging Face hub, which would be fetched. A config
+    cannot vouch for itself, nor for another that it reads: wherever it says ``trust``, what its
+    reader says takes that place.
 
     Args:
         nodes: all that is about to be built.
@@ -69,12 +78,14 @@ def check_targets(
         groups: of ``conf``, whose parts may be built.
 
     Raises:
-        CheckpointError: names every such target, and how to allow them.
+        CheckpointError: names every such target, or the name, and how to allow it.
     """
     nodes = list(nodes)
     for node in nodes:
         if "trust" in node.arguments:
             node.arguments["trust"] = trust
+        elif node.target in _FROM_HUB and not trust:
+            _check_folder(node, file)
     named = [
         f"{node.path}._target_ {node.target}" for node in nodes if not shipped(node.target, groups)
     ]
@@ -84,3 +95,45 @@ def check_targets(
             "building it would run that code: if you know whose it is, allow it with trust=true "
             "(rlcomp-sample, rlcomp-replay: --trust)"
         )
+
+
+def _check_folder(node: Node, file: Path) -> None:
+    path = node.arguments.get("path")
+    if not isinstance(path, str) or not Path(path).is_dir():
+        raise CheckpointError(
+            f"{file}: {node.path}.path is {path!r:.200}, no folder here, and what a checkpoint "
+            "names is not fetched from the Hugging Face hub: name a folder, or allow it with "
+            "trust=true (rlcomp-sample, rlcomp-replay: --trust)"
+        )
+
+
+def saved_node(
+    config: DictConfig, name: str, file: Path, trust: bool, groups: tuple[str, ...] = POLICY
+) -> tuple[Plan, Node] | None:
+    """A node of a saved config, with all that it is built of checked; and the plan it stands in.
+
+    Args:
+        config: the saved config.
+        name: config path of the node.
+        file: that the config was read from, for the message.
+        trust: as for :func:`check_targets`.
+        groups: as for :func:`check_targets`.
+
+    Returns:
+        None: there is no such node.
+
+    Raises:
+        CheckpointError: it cannot be read or built, or names what it should not.
+    """
+    plan, errors = read(config)
+    wanted = plan.nodes.get(name)
+    if wanted is None:
+        return None
+    nodes = [wanted, *below(wanted)]
+    check_targets(nodes, file, trust, groups)  # first: the others look into the code it names
+    built = Plan(plan.tree, {node.path: node for node in nodes}, {})
+    errors += check_settings(built) + check_arguments(built)
+    if errors or problem(NonNegativeInt, plan.tree.get("seed")):
+        told = "; ".join(errors[:3]) or "it has no seed"
+        raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}")
+    return plan, wanted

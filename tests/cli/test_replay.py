@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from rlcomp.cli import replay as command
 from rlcomp.cli.replay import dumped_learner, replay
-from rlcomp.errors import CheckpointError, NonFiniteSteps
+from rlcomp.errors import CheckpointError, NonFiniteSteps, UserError
 from rlcomp.io.dump import read_dump
 from rlcomp.metrics import recording
 from rlcomp.run.launch import launch
@@ -237,6 +237,8 @@ def test_only_a_learner_s_step_is_repeated(folder, node):
         ({"node": "learner", "progress": "x", "rows": "4"}, None, "could not convert"),
         ({"node": "learner", "progress": "0.5", "rows": "5"}, None, "batch dimension"),
         ({"node": "learner", "progress": "0.5"}, None, "rows"),
+        ({"node": "learner", "progress": "nan", "rows": "4"}, None, "progress is nan: must be"),
+        ({"node": "learner", "progress": "1.5", "rows": "4"}, None, "progress is 1.5: must be"),
         ({"node": "nobody", "progress": "0.5", "rows": "4"}, None, "no node 'nobody'"),
         ({"node": "learner", "progress": "0.5", "rows": "4"}, "{}", "no key"),
         ({"node": "learner", "progress": "0.5", "rows": "4"}, "value", "Expecting value"),
@@ -250,6 +252,60 @@ def test_a_damaged_batch_is_told(folder, metadata, name, told):
     save_file(tensors, file, metadata=metadata)
 
     with pytest.raises(CheckpointError, match=told):
+        replay(folder)
+
+
+SAID = {"node": "learner", "progress": "0.5", "rows": "4"}
+
+
+def without(name):
+    return lambda tensors: tensors.pop(json.dumps([name]))
+
+
+def instead(name, change):
+    def corrupt(tensors):
+        tensors[json.dumps([name])] = change(tensors[json.dumps([name])]).contiguous()
+
+    return corrupt
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("tokens"),
+        without("advantage"),
+        without("attention_mask"),
+        lambda tensors: tensors.clear(),
+        instead("tokens", lambda entry: entry[:, :3]),
+        instead("tokens", lambda entry: entry + 10**6),
+        instead("tokens", lambda entry: entry.float()),
+        instead("tokens", lambda entry: entry[:, None]),
+        instead("advantage", lambda entry: entry.repeat(1, 2)),
+        instead("response_mask", lambda entry: entry[..., None]),
+        instead("old_log_probs", lambda entry: entry[:, :0]),
+    ],
+    ids=lambda change: change.__qualname__.partition(".")[0],
+)
+def test_a_batch_of_another_learner_is_one_message(folder, change):
+    file = folder / "batch.safetensors"
+    tensors = load_file(file)
+    change(tensors)
+    save_file(tensors, file, metadata=SAID)
+
+    with pytest.raises(UserError) as told:
+        replay(folder)
+    assert len(str(told.value).splitlines()) == 1
+
+
+def test_with_trust_the_lines_of_an_error_are_told(folder):
+    file = folder / "batch.safetensors"
+    tensors = load_file(file)
+    instead("tokens", lambda entry: entry + 10**6)(tensors)
+    save_file(tensors, file, metadata=SAID)
+
+    with pytest.raises(IndexError):
+        replay(folder, trust=True)
+    with pytest.raises(CheckpointError, match=r"the batch does not fit the learner .* \(IndexErr"):
         replay(folder)
 
 

@@ -178,6 +178,90 @@ def test_a_gadget_is_refused_wherever_it_stands(forged, files, place):
     assert untouched(files)
 
 
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("tokenizer", "rlcomp.text.tokenizer.load_tokenizer"),
+        ("model", "rlcomp.model.build.load_causal_lm"),
+    ],
+)
+@pytest.mark.parametrize("name", ["nobody/nothing", "PICKLE", "./nowhere", 3])
+def test_what_it_names_is_not_fetched(forged, files, monkeypatch, path, target, name):
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("opens the network"))
+    given = {"path": filled(name, files)}
+    if path == "model":
+        given |= {"tokenizer": "${tokenizer}", "context_length": None}
+
+    with pytest.raises(CheckpointError, match=rf"{path}\.path is .*, no folder here") as told:
+        trained_policy(forged(with_node(path, target, given)))
+    assert "trust=true" in str(told.value)
+
+
+def test_a_folder_that_it_names_is_read(forged, model_folder):
+    given = {"path": str(model_folder[0])}
+    where = forged(with_node("tokenizer", "rlcomp.text.tokenizer.load_tokenizer", given))
+
+    # It has 12 tokens, and that of the run had 24.
+    with pytest.raises(CheckpointError, match=r"is \[24, 64\] .* there, \[12, 64\]"):
+        trained_policy(where)
+
+
+def put(path, value):
+    def change(text):
+        config = OmegaConf.create(text)
+        OmegaConf.update(config, path, value, merge=False)
+        return OmegaConf.to_yaml(config)
+
+    return change
+
+
+# A value in the config of a checkpoint, and what is said of it.
+UNFIT = {
+    "wide": ("model.intermediate_size", 10**12, "out of proportion to its weights"),
+    "deep": ("model.num_hidden_layers", 10**9, "1000000000, more than 10,000: set fewer"),
+    "as deep as may be": ("model.num_hidden_layers", 10_000, "out of proportion to its weights"),
+    "many tokens": ("model.vocab_size", 10**10, "out of proportion to its weights"),
+    "width a text": ("model.hidden_size", "x", "model.hidden_size is 'x': must be an integer"),
+    "width negative": ("model.hidden_size", -8, "model.hidden_size is -8: must be greater"),
+    "no such argument": ("model.width", 8, "takes no such argument"),
+    "a reference to nothing": ("model.hidden_size", "${nothing}", "no node 'nothing'"),
+    "a part missing": ("model.hidden_size", "???", "model.hidden_size is missing"),
+    "a model that is a list": ("model", [1], "model is [1]: must be a PreTrainedModel"),
+    "seed a text": ("seed", "x", "seed is 'x': must be an integer"),
+    "no seed": ("seed", None, "seed is None: must be an integer"),
+    "a linear layer": (
+        "model",
+        {"_target_": "torch.nn.Linear", "in_features": 10**9, "out_features": 10**9},
+        "out of proportion to its weights",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_config_that_does_not_fit_is_one_message(forged, name):
+    path, value, said = UNFIT[name]
+
+    with pytest.raises((CheckpointError, ConfigError, DataError)) as told:
+        trained_policy(forged(put(path, value)))
+
+    assert said in str(told.value)
+    assert len(str(told.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", ["x", -1, None, [1]])
+def test_a_length_that_is_none_is_told(forged, monkeypatch, capsys, value):
+    from rlcomp.cli.sample import main
+
+    where = forged(put("max_new_tokens", value))
+    monkeypatch.setattr("sys.argv", ["rlcomp-sample", str(where), "12="])
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == 2
+    assert "max_new_tokens in its config is" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("target", LIVE)
 def test_with_trust_it_is_run(forged, files, target):
     if target.startswith(("sympy", "pandas")):
@@ -331,6 +415,50 @@ def test_pickled_weights_are_refused_in_one_line(model_folder, files):
             read()
         assert len(str(told.value).splitlines()) == 1
     assert untouched(files)
+
+
+def test_an_index_of_weights_names_no_pickle(model_folder, files):
+    folder, tokenizer = model_folder
+    (folder / "model.safetensors").rename(folder / "weights.safetensors")
+    shutil.copy(files["PICKLE"], folder / "evil.bin")
+    for name in ("evil.bin", files["PICKLE"]):
+        index = {"metadata": {}, "weight_map": {"lm_head.weight": name}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+        for read in (
+            lambda: load_causal_lm(path=str(folder), tokenizer=tokenizer, context_length=None),
+            lambda: load_classifier(str(folder)),
+        ):
+            with pytest.raises(DataError, match="which is no safetensors file in its folder"):
+                read()
+    assert untouched(files)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("attn_implementation", "stranger/kernels"),
+        ("_attn_implementation", {"": "stranger/kernels"}),
+        ("_experts_implementation", "stranger/kernels"),
+        ("quantization_config", {"quant_method": "gptq", "bits": 4}),
+        ("transformers_weights", "../evil.pkl"),
+        ("auto_map", {"AutoModelForCausalLM": "stranger/repo--modeling_evil.EvilModel"}),
+    ],
+)
+def test_a_model_that_names_other_code_opens_no_network(model_folder, monkeypatch, name, value):
+    folder, tokenizer = model_folder
+    config = json.loads((folder / "config.json").read_text()) | {name: value}
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("opens the network"))
+
+    if name in ("quantization_config", "transformers_weights"):
+        with pytest.raises(DataError, match=name):
+            load_causal_lm(path=str(folder), tokenizer=tokenizer, context_length=None)
+        return
+    model = load_causal_lm(path=str(folder), tokenizer=tokenizer, context_length=None)
+
+    assert type(model).__module__.startswith("transformers.models.qwen2.")
+    assert model.config._attn_implementation == "sdpa"
 
 
 def test_code_that_comes_with_a_model_is_not_run_nor_asked_about(

@@ -60,13 +60,59 @@ def test_of_parquet_every_column_is_read_where_none_is_named(tmp_path):
     assert [found.columns for found in read_rows(str(file))] == [{"q": "a", "level": 3}]
 
 
+def test_a_column_that_parquet_has_twice_is_named(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table([["a"], ["b"], ["c"]], names=["q", "level", "q"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+
+    for columns in ({"q"}, {"level"}, None):
+        with pytest.raises(DataError, match=r"a\.parquet: it has the column 'q' twice"):
+            list(read_rows(str(tmp_path / "a.parquet"), columns))
+
+
+def test_a_row_group_that_no_memory_holds_is_not_unpacked(tmp_path, monkeypatch):
+    # 6 MB of zeros, which pack to some kilobytes, in the second of two groups; a short column.
+    texts = ["a", "b" * 1_000_000, "c" * 5_000_000]
+    file = parquet_of(tmp_path, {"q": texts, "n": [1, 2, 3]}, compression="zstd", row_group_size=2)
+    assert file.stat().st_size < 10_000
+    monkeypatch.setattr(records, "_LARGEST_GROUP", 4_000_000)
+
+    with pytest.raises(DataError, match=r"row group 2 has 5,000,\d\d\d bytes, unpacked, more than"):
+        rows_of(file, "q")
+    assert [row.columns["n"] for row in rows_of(file, "n")] == [1, 2, 3]
+    monkeypatch.setattr(records, "_LARGEST_GROUP", 6_000_000)
+    assert [len(row.columns["q"]) for row in rows_of(file, "q")] == [1, 1_000_000, 5_000_000]
+
+
+def test_the_limit_of_a_row_group_is_4_gibibytes():
+    assert records._LARGEST_GROUP == 4_294_967_296
+
+
+def test_an_archive_made_to_fill_memories_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "_UNASKED", 1000)
+    file = tmp_path / "a.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"q": 1}\n' * 20_000))
+    packed = file.stat().st_size
+    assert 200 * packed < 9 * 20_000
+
+    with pytest.raises(DataError, match="it unpacks to more than 200 times its size"):
+        rows_of(file)
+    # As much as may be unasked, and unpacked there is no limit.
+    monkeypatch.setattr(records, "_UNASKED", 9 * 20_000)
+    assert len(rows_of(file)) == 20_000
+    monkeypatch.setattr(records, "_UNASKED", 1000)
+    (tmp_path / "a.jsonl").write_bytes(b'{"q": 1}\n' * 20_000)
+    assert len(rows_of(tmp_path / "a.jsonl")) == 20_000
+
+
 def test_parquet_without_rows_is_refused(tmp_path):
     with pytest.raises(DataError, match="is empty"):
         rows_of(parquet_of(tmp_path, {"q": []}), "q")
 
 
 def test_parquet_rows_are_numbered_through_all_batches(tmp_path):
-    # pyarrow hands over 65,536 rows at a time.
+    # 64 batches of 1,024 rows, and two more.
     file = parquet_of(tmp_path, {"n": list(range(65_538))})
 
     assert rows_of(file, "n")[-1] == (f"{file}: row 65538", {"n": 65_537})

@@ -14,6 +14,7 @@ from torch import nn
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io import checkpoint as io
+from rlcomp.io.best import retain_best, save_best
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import checkpoints_in, open_checkpoint
 from rlcomp.io.state import collect, generators, owned
@@ -394,6 +395,46 @@ def test_what_a_dead_run_left_is_cleared_by_the_next_save(tmp_path):
     saver(tmp_path).save({}, place(2))
 
     assert [p.name for p in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def drafts_of(directory):
+    """What may stand in the way of drafts: files of their very names, a link, and another file."""
+    elsewhere = directory.parent / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
+    for step in range(1, 4):
+        (directory / f".tmp-step-0000000{step}-{os.getpid()}").write_text("no draft")
+        (directory / f".tmp-step-0000000{step}-deleted-{os.getpid()}").write_text("no draft")
+    (directory / ".tmp-step-x").write_text("somebody's")
+    (directory / ".tmp-step-link").symlink_to(elsewhere)
+    return elsewhere
+
+
+def test_files_that_are_named_like_drafts_are_in_nobody_s_way(tmp_path):
+    elsewhere = drafts_of(tmp_path / "checkpoints")
+    checkpoint = Checkpoint(directory=str(tmp_path / "checkpoints"), keep=1)
+
+    for step in range(1, 4):
+        newest = checkpoint.save({}, PLACE | {"total": step})
+        checkpoint.tidy(newest)
+
+    assert checkpoints_in(checkpoint.directory) == [newest]
+    assert (checkpoint.directory / ".tmp-step-x").read_text() == "somebody's"
+    assert elsewhere.is_dir()
+
+
+def test_nor_are_they_where_the_best_are_kept(tmp_path):
+    checkpoint = Checkpoint(directory=str(tmp_path / "checkpoints"), keep=9)
+    best = {"phase": "rl", "metric": "m", "better": "higher", "value": 1.0, "step": 1, "total": 1}
+    source = checkpoint.save({}, PLACE | {"total": 1, "best": {"rl": best}})
+    drafts_of(checkpoint.directory / "best")
+
+    retain_best(checkpoint, [best], source)
+    save_best(checkpoint, {}, PLACE | {"total": 2}, [best | {"total": 2, "step": 2}])
+
+    assert [path.name for path in checkpoints_in(checkpoint.directory / "best")] == [
+        "step-00000002"
+    ]
 
 
 def test_a_run_that_dies_while_deleting_leaves_no_half_of_a_checkpoint(tmp_path, monkeypatch):

@@ -32,6 +32,14 @@ def test_what_fails_leaves_the_file_as_it_was(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
+def test_a_folder_of_its_draft_s_name_makes_way(tmp_path):
+    (tmp_path / ".tmp-a.csv" / "more").mkdir(parents=True)
+
+    with draft_of(tmp_path / "a.csv") as draft:
+        draft.write_text("new")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.csv", "new")]
+
+
 def test_what_a_kill_has_left_is_replaced(tmp_path):
     (tmp_path / ".tmp-a.csv").write_text("half")
 

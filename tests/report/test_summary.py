@@ -1,7 +1,8 @@
 import json
 import struct
 
-from rlcomp.report.summary import read_lines, summarise
+from rlcomp.io.json_lines import read_lines
+from rlcomp.report.summary import summarise
 
 
 def written(directory, rows, samples=()):

@@ -4,7 +4,8 @@ import sys
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from rlcomp.sweep.jobs import asked, jobs, overrides_of, varied
+from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.sweep.jobs import asked, check_count, jobs, overrides_of, varied
 
 TINY = ["phases.warm_start.steps=1", "~phases.rl", "tracker=wandb"]
 
@@ -36,6 +37,45 @@ def test_the_jobs_of_a_sweep_are_all_combinations(tmp_path):
         ["seed=1", "a=1", "b=x"],
         ["seed=1", "a=2", "b=x"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("seed=range(0,1000000000)", "1,000,000,000"),
+        ("seed=range(1,10002)", "10,001"),
+        ("seed=range(0,30003,3)", "10,001"),
+        ("lr=range(0,1,0.00001)", "100,000"),
+        ("seed=range(20002,0,-2)", "10,001"),
+    ],
+)
+def test_a_range_without_end_is_not_written_down(tmp_path, text, count):
+    for read in (lambda: varied(["-m", text]), lambda: jobs(sweep_of(tmp_path, text))):
+        with pytest.raises(ConfigError) as told:
+            read()
+        assert str(told.value).startswith(f"{text}: the sweep has {count} jobs, more than 10,000: ")
+
+
+def test_as_many_jobs_as_may_be_are_a_sweep(tmp_path):
+    assert len(jobs(sweep_of(tmp_path, "a=range(0,5000)", "b=1,2", "c=3"))) == 10_000
+    assert varied(["a=range(0,10000)", "b=range(5,0)"]) == ["a", "b"]
+
+
+def test_combinations_count_where_they_are_jobs(tmp_path):
+    swept = ["a=range(0,5000)", "b=1,2,3"]
+
+    with pytest.raises(ConfigError, match=r"a=range\(0,5000\): the sweep has 15,000 jobs"):
+        jobs(sweep_of(tmp_path, *swept))
+    # A search takes some of them.
+    check_count([*overrides_of(swept).values()])
+
+
+def test_a_sweep_s_own_file_does_not_unfold(tmp_path):
+    lines = "a: &a [1]\n" + "".join(f"b{n}: &b{n} [*a]\n" for n in range(3))
+    (tmp_path / "multirun.yaml").write_text(lines)
+
+    with pytest.raises(CheckpointError, match=r"multirun\.yaml is no config .* it has anchors"):
+        asked(tmp_path)
 
 
 def test_what_a_sweep_takes_away_belongs_to_every_job(tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from components.sampler.demonstrations import Demonstrations
 from components.task.text import Text
 from rlcomp.batch import decode_texts
+from rlcomp.data import corpus
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.text.tokenizer import byte_tokenizer
 
@@ -116,6 +117,29 @@ def test_a_row_of_json_lines_is_a_text_of_its_own(tmp_path, pack):
         ("é", f"{path}:1", 2),
         ("c", f"{path}:3", 0),
     ]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl"])
+def test_a_corpus_that_no_memory_holds_is_told(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(corpus, "_LARGEST", 2 << 20)
+
+    def write(size):
+        data = json.dumps({"text": "x" * size}).encode() if name == "a.jsonl" else b"x" * size
+        return written(tmp_path, gzip.compress(data) if name == "a.txt.gz" else data, name)
+
+    assert len(Text(path=write(2 << 20), shortest=1).document(0).text) > 0
+    path = write((2 << 20) + 1)
+    with pytest.raises(DataError, match=r"with it the corpus has more than 2 MiB, unpacked"):
+        Text(path=path, shortest=1)
+    # Two files together as well.
+    write((2 << 20) - 1)
+    written(tmp_path, b"xx", "b.txt")
+    with pytest.raises(DataError, match=r"b\.txt: with it the corpus has more than 2 MiB"):
+        Text(path=str(tmp_path), shortest=1)
+
+
+def test_the_limit_of_a_corpus_is_a_gibibyte():
+    assert corpus._LARGEST == 1_073_741_824
 
 
 def test_a_folder_is_all_text_files_below_it_in_order(tmp_path):

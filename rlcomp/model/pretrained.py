@@ -1,0 +1,198 @@
+"""Models that others saved: their config and weights, read as data that may say anything."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.model.allowance import Allowance
+from rlcomp.text.folder import foreign, json_object, local_only
+
+_INDEX = "model.safetensors.index.json"
+_LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+# What counts parts, of which a config makes lists before any of them is built.
+_COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?)$")
+MOST_PARTS = 10_000
+
+
+def read_config(path: str, told: str, remedy: str) -> PreTrainedConfig:
+    """The config of a folder, or of a model on the hub; no weight is read.
+
+    What it says of kernels (``attn_implementation``) is dropped: some are code on the hub.
+
+    Args:
+        path: of the folder, or the name.
+        told: what there is not, where it cannot be read.
+        remedy: what to do then.
+
+    Raises:
+        DataError: it cannot be read, steers what is loaded, or counts parts beyond all bounds.
+    """
+    folder = Path(path)
+    if (folder / "adapter_config.json").exists():
+        raise DataError(
+            f"'{path}' holds an adapter (adapter_config.json), which names its model elsewhere: "
+            "merge it into that (merge_and_unload), and save the whole with model.save_pretrained"
+        )
+    file = folder / "config.json"
+    if file.exists():
+        told, remedy = (
+            f"{file} describes no model",
+            "use the config.json that belongs to the weights",
+        )
+        _check_counts(file, json_object(file))
+    with foreign(path, told, remedy):
+        config: PreTrainedConfig = AutoConfig.from_pretrained(
+            path, local_files_only=local_only(path), trust_remote_code=False
+        )
+        config._attn_implementation = None
+        config._experts_implementation = None
+    _refuse_steering(path, config)
+    return config
+
+
+def _check_counts(file: Path, settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            _check_counts(file, value)
+        elif isinstance(value, int) and value > MOST_PARTS and _COUNT.search(name):
+            raise DataError(
+                f"{file}: {name} is {value:.0e}, more than {MOST_PARTS:,}: use the config.json "
+                "that belongs to the weights"
+            )
+
+
+def _refuse_steering(path: str, config: PreTrainedConfig) -> None:
+    """Refuse a config that says which other code reads the weights, or from which file.
+
+    Raises:
+        DataError: names the setting.
+    """
+    for part in (config, *(getattr(config, name, None) for name in config.sub_configs)):
+        if getattr(part, "quantization_config", None) is not None:
+            raise DataError(
+                f"the model at '{path}' is quantised (quantization_config in its config.json): "
+                "take it in full precision, or save it so with model.dequantize()"
+            )
+    if getattr(config, "transformers_weights", None) is not None:
+        raise DataError(
+            f"the config.json at '{path}' names the file of its weights (transformers_weights): "
+            "delete that, and name the file model.safetensors"
+        )
+
+
+def read_weights(
+    kind: Any,  # noqa: ANN401
+    path: str,
+    config: PreTrainedConfig,
+    told: str,
+    remedy: str,
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """A model with its weights in float32, and what transformers reports of them.
+
+    Args:
+        kind: of model, a class ``AutoModelFor...``.
+        path: of the folder, or the name on the hub.
+        config: of :func:`read_config`.
+        told: what there is not, where it cannot be read.
+        remedy: what to do then.
+
+    Raises:
+        DataError: the weights are missing, pickled, not to be read or elsewhere; or the config
+            describes a model out of proportion to them.
+    """
+    allowance = _allowance(Path(path)) if Path(path).is_dir() else nullcontext()
+    told = f"{told} that its config describes"
+    with foreign(path, told, remedy), allowance:
+        model, report = kind.from_pretrained(
+            path,
+            config=config,
+            local_files_only=local_only(path),
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=torch.float32,
+            # Not to use them, but to have them reported under their names.
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    return model, report
+
+
+def _allowance(folder: Path) -> Allowance:
+    sizes = [size for file in _weight_files(folder) for size in _sizes_in(file)]
+    return Allowance(sizes, str(folder / "config.json"))
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files with a folder's weights, all of them safetensors of its own.
+
+    Raises:
+        DataError: they are pickled, or an index names something else.
+    """
+    whole = sorted(folder.glob("*.safetensors"))
+    pickled = sorted(folder.glob("*.bin"))
+    if pickled and not whole:
+        raise DataError(
+            f"the weights at '{folder}' are pickled ({pickled[0].name}), and reading them can run "
+            "code: save them as safetensors, model.save_pretrained(...), where you trust them"
+        )
+    if (folder / _INDEX).exists() and folder / "model.safetensors" not in whole:
+        names = json_object(folder / _INDEX).get("weight_map")
+        for name in names.values() if isinstance(names, dict) else [names]:
+            if not isinstance(name, str) or folder / name not in whole:
+                raise DataError(
+                    f"{folder / _INDEX} names {name!r:.80}, which is no safetensors file in its "
+                    "folder: take the folder from where it came from again"
+                )
+    return whole
+
+
+def _sizes_in(file: Path) -> list[int]:
+    try:
+        with safe_open(file, "pt") as opened:
+            return [math.prod(opened.get_slice(name).get_shape()) for name in opened.keys()]
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"no weights at '{file}' ({error}): save the model again") from error
+
+
+def check_filled(path: str, report: dict[str, Any]) -> None:
+    """Refuse a model with uninitialised weights; tied ones count as loaded.
+
+    Raises:
+        DataError: names the weights.
+        ConfigError: it is another kind of model.
+    """
+    if any(key.endswith("preference_map") for key in report["unexpected_keys"]):
+        raise ConfigError(
+            f"the model at '{path}' was told preferences through a map, which a folder of "
+            "save_pretrained cannot bring back: name its run's directory instead, in model.runs of "
+            "model=soup"
+        )
+    missing = sorted(report["missing_keys"])
+    sized = [f"{key} {[*found]} for {[*own]}" for key, found, own in report["mismatched_keys"]]
+    faults = [f"no {key}" for key in missing] + sorted(sized) + list(report["error_msgs"])
+    if faults:
+        more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
+        raise DataError(
+            f"the weights at '{path}' do not fill the model of its config.json: "
+            f"{'; '.join(faults[:5])}{more}. Use the config.json that belongs to the weights, or "
+            "save the model again with model.save_pretrained"
+        )
+
+
+def context_limit(config: PreTrainedConfig) -> int | None:
+    """The context length in a model's config, under any of its names; None if there is none.
+
+    Models without a table of positions (ALiBi, recurrent ones) have no limit.
+    """
+    known = config.get_text_config()
+    limits = (getattr(known, name, None) for name in _LIMITS)
+    return next((int(limit) for limit in limits if limit is not None), None)

@@ -1,0 +1,69 @@
+"""Samples of a run, as its ``samples.jsonl`` tells them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from rlcomp.arguments import problem
+from rlcomp.errors import RlcompWarning
+from rlcomp.io.json_lines import is_count, read_lines
+
+# What a page shows of a sample; any of it may be missing but the first three.
+_NUMBERS = list[float | None] | None
+_FIELDS = {
+    "prompt": str,
+    "response": str,
+    "phase": str,
+    "step": int,
+    "answer": str | None,
+    "pieces": list[str],
+    "group_id": int | str,
+    "tokens": list[str],
+    "advantage": _NUMBERS,
+    "ratio": _NUMBERS,
+    "entropy": _NUMBERS,
+    "reward": float | None,
+    "rewards": dict[str, float | None] | None,
+    "correct": bool | None,
+    "truncated": bool | None,
+}
+_BY_TOKEN = ("trained", "advantage", "ratio", "entropy")
+
+
+def read_samples(directory: Path) -> list[dict[str, Any]]:
+    """The samples of a run that have a prompt and a response; others are none to show.
+
+    A row that no run writes is left out with a warning.
+
+    Raises:
+        DataError: a line is no object (:func:`rlcomp.io.json_lines.read_lines`).
+    """
+    file = directory / "samples.jsonl"
+    found, wrong = [], []
+    for number, row in enumerate(read_lines(file), 1):
+        if "prompt" in row and "response" in row:
+            fault = _fault(row)
+            found += [] if fault else [row]
+            wrong += [f"line {number}, {fault}"] if fault else []
+    if wrong:
+        told = f"{file}: samples that no run wrote are left out: {len(wrong)} (first: {wrong[0]})"
+        warnings.warn(told, RlcompWarning, stacklevel=2)
+    return found
+
+
+def _fault(row: dict[str, Any]) -> str | None:
+    """What is wrong with a sample, or None."""
+    if not is_count(row.get("total")):
+        return f"'total' is {row.get('total')!r:.40}: must be a number of steps"
+    for name, kind in _FIELDS.items():
+        if name in row and (fault := problem(kind, row[name])):
+            return f"'{name}' is {row[name]!r:.40}: {fault}"
+    length = len(row.get("tokens", ()))
+    for name in _BY_TOKEN if length else ():
+        column = row.get(name)
+        unfit = not isinstance(column, list) or len(column) != length
+        if unfit and (column or name == "trained"):
+            return f"'{name}' is {column!r:.40}: must have one entry a token, {length}"
+    return None
