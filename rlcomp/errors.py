@@ -177,22 +177,37 @@ def exit_code(error: BaseException | None) -> int:
     return 0 if error is None else 1
 
 
+# Names in a message.
+_SHOWN = 5
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The "did you mean" part of an "unknown name" message.
+    """The "did you mean" part of an "unknown name" message; of many names the five most alike.
 
     Examples:
         >>> nearest("polcy", ["policy", "task"])
         "; did you mean 'policy'? (known: policy, task)"
+        >>> nearest("x", "abcdefgh")
+        ' (known: a, b, c, d, e, …)'
     """
     options = sorted({str(option) for option in known})
     close = difflib.get_close_matches(name, options, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else ""
+    if len(options) > _SHOWN:
+        alike = difflib.SequenceMatcher(b=name)
+        alike_to = {option: _ratio(alike, option) for option in options}
+        options = [*sorted(options, key=alike_to.__getitem__, reverse=True)[:_SHOWN], "…"]
     return f"{guess} (known: {', '.join(options) or 'none'})"
 
 
 def in_one_line(error: BaseException) -> str:
     """An error in one line; those of other people often have more."""
     return " ".join([f"{type(error).__name__}:", *str(error).split()]).rstrip(":")[:300]
+
+
+def _ratio(alike: difflib.SequenceMatcher[str], option: str) -> float:
+    alike.set_seq1(option)
+    return alike.ratio()
 
 
 def add_note(error: BaseException, note: str) -> None:

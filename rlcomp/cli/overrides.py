@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
 from rlcomp.errors import UserError, nearest
+from rlcomp.sweep.jobs import check_count
+from rlcomp.wiring.other_words import word_here
 
 # What every run has: there is nothing to fall back on.
 _SETTINGS = ("seed", "device", "directory", "resume", "overwrite", "trust")
@@ -24,9 +27,39 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
     Raises:
         UserError: names the override and the remedy.
     """
-    for override in OverridesParser.create().parse_overrides(list(words)):
+    given = OverridesParser.create().parse_overrides(list(words))
+    check_count(given)  # before they are listed
+    for override in given:
         if fault := _fault(override, places):
             raise UserError(f"{override.input_line}: {fault}")
+
+
+def check_options(words: Sequence[str], unknown: Sequence[str]) -> None:
+    """Refuse options that only another library's command line has.
+
+    Args:
+        words: of the command line.
+        unknown: those that its parser did not know.
+
+    Raises:
+        UserError: names the word and what to write instead.
+    """
+    if not unknown:
+        return
+    word = unknown[0]
+    key, _, value = word.lstrip("-").partition("=")
+    after = [*words[words.index(word) + 1 :], "-"][0]
+    here = word_here(key) or key
+    if re.fullmatch(r"[\w.]+", here):
+        here = f"{here}={value or ('VALUE' if after.startswith('-') else after)}"
+    raise UserError(f"{word}: settings are written without dashes; here it is {here}")
+
+
+def added(words: Sequence[str]) -> list[str]:
+    """The values that overrides add at the root of the config (``+name=value``)."""
+    given = OverridesParser.create().parse_overrides(list(words))
+    keys = [one.key_or_group for one in given if one.is_add()]
+    return [key for key in keys if re.fullmatch(r"\w+", key)]
 
 
 def _fault(override: Override, places: Sequence[Path]) -> str | None:

@@ -21,7 +21,7 @@ from rlcomp.arguments import NonEmptyText, problem
 from rlcomp.cli.child import in_child
 from rlcomp.cli.guard import guard, user_directories, verdict
 from rlcomp.cli.help import help_text
-from rlcomp.cli.overrides import check_overrides
+from rlcomp.cli.overrides import added, check_options, check_overrides
 from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.outcome import failure_kept
@@ -31,7 +31,7 @@ from rlcomp.sweep.jobs import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import plan_of
+from rlcomp.wiring.resolve import check_used, plan_of
 
 
 def main(*, apart: bool = True) -> None:
@@ -102,7 +102,9 @@ def _app(apart: bool) -> None:
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_text([config_directory(), *map(Path, user_directories())]))
         return
-    given = get_args_parser().parse_args(sys.argv[1:]).overrides
+    arguments, unknown = get_args_parser().parse_known_args(sys.argv[1:])
+    check_options(sys.argv[1:], unknown)
+    given = arguments.overrides
     check_overrides(given, [config_directory(), *map(Path, user_directories())])
     offer_search()
     jobs = Jobs(apart=apart)
@@ -153,6 +155,8 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
         raise ConfigError(f"directory is {config.directory!r}: {fault}; set directory=...")
     config.directory = str(Path(HydraConfig.get().runtime.output_dir).resolve())
     _label(config)
+    if faults := check_used(config, added(HydraConfig.get().overrides.task)):
+        raise ConfigErrors(faults)
     plan = plan_of(config)
     if preload:
         importlib.import_module("rlcomp.run.launch")

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import nearest
 from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.other_words import option_here, word_here
 from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.renamed import new_name
 
@@ -27,8 +28,7 @@ def explain_composition(
         keys: gives the keys of the config below a path.
     """
     if isinstance(error, OverrideParseException):
-        told = error.message.splitlines()[0]
-        return f"{error.override}: cannot be read ({told}); quote the value: 'key=\"value\"'"
+        return _unread(error, directories)
     text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
     key = next((line.split()[-1] for line in text.splitlines() if "full_key:" in line), None)
     if unset := unset_variable(text):
@@ -38,7 +38,8 @@ def explain_composition(
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing:
         group, _, option = missing.group(1).rpartition("/")
-        known = nearest(option, _options(group, directories))
+        here = option_here(group, option)
+        known = f"; here: {here}" if here else nearest(option, _options(group, directories))
         return f"{group}={option}: there is no such option{known}"
     if key and "is not in struct" in text:
         parent, _, name = key.rpartition(".")
@@ -52,9 +53,31 @@ def explain_composition(
                 f"{key} is a choice of parts whose settings stand elsewhere; "
                 f"rlcomp ... {key}=OPTION --cfg job shows where"
             )
+        own = [*keys("")]
+        whole = re.search(r"Could not override '([^']+)'", text)
+        given = whole[1] if whole and key.split(".")[0] not in own else key
+        if here := _word_here(given, own):
+            return f"{given} is not in the config; here it is {here}"
         return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
     noise = ("full_key:", "object_type=", "reference_", "See https", "Config search", "provider=")
     return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
+
+
+def _unread(error: OverrideParseException, directories: Sequence[str]) -> str:
+    """What is wrong with a word that is no override: perhaps its group was left out."""
+    word, told = str(error.override), error.message.splitlines()[0]
+    places = [config_directory(), *map(Path, directories)]
+    groups = sorted({f.parent.name for place in places for f in place.glob(f"*/{word}.yaml")})
+    if groups and re.fullmatch(r"\w+", word):
+        chosen = "recipe" if "recipe" in groups else groups[0]
+        return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
+    return f"{word}: cannot be read ({told}); quote the value: 'key=\"value\"'"
+
+
+def _word_here(key: str, own: Iterable[str]) -> str | None:
+    """What another library's option is called here; below a key of ours only what is below it."""
+    here, root = word_here(key), key.split(".")[0]
+    return here if here and (root not in own or here.startswith(f"{root}.")) else None
 
 
 def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:

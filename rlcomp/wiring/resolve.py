@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from omegaconf import DictConfig
+import re
+from collections.abc import Iterable
+
+from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem
-from rlcomp.errors import ConfigErrors
+from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
+from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.reader import BROKEN
 from rlcomp.wiring.watched import check_watched
@@ -37,6 +41,24 @@ def check_plan(plan: Plan) -> list[str]:
         + check_flow(plan)
         + check_watched(plan)
     )
+
+
+def check_used(config: DictConfig, added: Iterable[str]) -> list[str]:
+    """Values that were added at the root and that nothing refers to: they would change nothing.
+
+    Args:
+        config: a whole one.
+        added: names that the command line adds (``+name=value``).
+    """
+    text = OmegaConf.to_yaml(config, resolve=False)
+    own = {*SETTINGS, *map(str, config)} - {*added}
+    return [
+        f"{name} is added, but nothing in this config refers to it"
+        + (f"; here it is {here}" if (here := word_here(name)) else nearest(name, own))
+        for name in added
+        if not re.search(rf"\${{[^}}]*\b{re.escape(name)}\b", text)
+        and not OmegaConf.is_config(config.get(name))
+    ]
 
 
 SETTINGS = {

@@ -40,6 +40,31 @@ TABLE = {
         "learner (Learner) takes no",
         "did you mean 'epochs'?",
     ),
+    "dashes": Bad(["--lr", "3"], "--lr", "3", "here it is learner.optimizer.lr=3"),
+    "dashes before a group": Bad(["--recipe=grpo"], "--recipe", "grpo", "it is recipe=grpo"),
+    "dashes without a value": Bad(
+        ["--beta", "-m"], "--beta", "beta", "kl_controller.kl_coef=VALUE"
+    ),
+    "word of TRL": Bad(
+        ["num_generations=8"], "num_generations", "not in the config", "here it is group_size"
+    ),
+    "word of TRL, added": Bad(
+        ["+num_generations=8"], "num_generations is added", "nothing", "here it is group_size"
+    ),
+    "word of verl": Bad(
+        ["actor_rollout_ref.rollout.n=8"],
+        "actor_rollout_ref.rollout.n",
+        "not in the config",
+        "here it is group_size",
+    ),
+    "estimator of verl": Bad(["advantage=rloo"], "advantage", "rloo", "advantage=leave_one_out"),
+    "model of the hub": Bad(
+        ["model=Qwen/Qwen3-0.6B"], "model", "Qwen3-0.6B", "model.path=Qwen/Qwen3-0.6B"
+    ),
+    "option without its group": Bad(["dapo"], "dapo", "of what?", "such as recipe=dapo"),
+    "added and mistyped": Bad(
+        ["+gruop_size=3"], "gruop_size is added", "nothing", "did you mean 'group_size'?"
+    ),
     "phase key": Bad(["+phases.rl.evry=3"], "phases.rl.evry", "unknown", "did you mean 'every'?"),
     "mistyped phase key": Bad(
         ["phases.rl.step=3"], "phases.rl.step is not in", "step", "did you mean 'steps'?"

@@ -33,6 +33,7 @@ FOUND = {
     "'seed=0 group_size=3'": "cannot be read",
     "'prompts.batch_size=${model'": "cannot be read",
     "-m seed=range(0,0)": "seed=range(0,0): the sweep has no values",
+    "-m seed=shuffle(range(0,1000000000))": "the sweep has 1,000,000,000 jobs, more than 10,000",
     "-m seed=range(0,1000000000)": "the sweep has 1,000,000,000 jobs, more than 10,000",
     "-m seed=range(0,5000) group_size=2,3,4": "seed=range(0,5000): the sweep has 15,000 jobs",
     "-cn nope": "Cannot find primary config 'nope'",

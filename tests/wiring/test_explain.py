@@ -92,3 +92,63 @@ def test_the_yaml_that_cannot_be_read_is_named(tmp_path):
         b"\xff".decode()
     assert named(told.value)[0] == f"{tmp_path}/a.yaml"
     assert unreadable_yaml(yaml.YAMLError("what\n is"), []) == "a yaml cannot be read: what is"
+
+
+OTHERS = ["learner", "evaluation", "phases"]
+
+
+def overriding(whole, key):
+    told = f"Could not override '{whole}'.\nTo append to your config use +{whole}=3"
+    error = HydraException(told)
+    error.__cause__ = unknown(key)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (unknown("num_generations"), "num_generations is not in the config; here it is group_size"),
+        (
+            overriding("algorithm.kl_ctrl.kl_coef", "algorithm"),
+            "algorithm.kl_ctrl.kl_coef is not in the config; here it is kl_controller.kl_coef",
+        ),
+        (
+            unknown("learner.weight_decay"),
+            "learner.weight_decay is not in the config; here it is learner.optimizer.weight_decay",
+        ),
+    ],
+)
+def test_another_librarys_word_is_told_by_ours(error, message):
+    assert told(error, OTHERS) == message
+
+
+@pytest.mark.parametrize("key", ["evaluation.n", "learner.temperature"])
+def test_below_a_key_of_ours_the_word_of_another_place_is_no_guess(key):
+    assert told(unknown(key), OTHERS).startswith(f"{key} is not in the config (known: ")
+
+
+def test_below_a_key_of_ours_a_mistyped_one_is_told_by_the_nearest():
+    message = told(overriding("learner.optimizr.lr", "learner.optimizr"), [*OTHERS, "optimizer"])
+
+    assert message.startswith("learner.optimizr is not in the config; did you mean 'optimizer'?")
+
+
+def test_a_word_alone_is_told_with_the_group_it_is_an_option_of(tmp_path):
+    (tmp_path / "kl").mkdir()
+    (tmp_path / "kl" / "mine.yaml").touch()
+
+    def message(word):
+        error = OverrideParseException(word, "no viable input")
+        return explain_composition(error, [str(tmp_path)], lambda parent: ())
+
+    assert message("grpo") == (
+        "grpo: of what? options are chosen by group=option, such as recipe=grpo"
+    )
+    assert message("mine").endswith("such as kl=mine")
+    assert message("nine").startswith("nine: cannot be read (no viable input)")
+
+
+def test_an_option_of_another_library_is_told_by_ours():
+    assert told(HydraException("Could not find 'advantage/rloo'")) == (
+        "advantage=rloo: there is no such option; here: advantage=leave_one_out"
+    )

@@ -104,7 +104,7 @@ ONE_OF = "must be one of {after: stage}, {before: stage}, {around: [first, last]
         # One message, though y stands beside x.
         (
             {"x": {"after": "e"}, "y": {"after": "x"}},
-            "phases.main.insert.x.after is 'e': there is no such stage (known: a, b, c, d, x, y)",
+            "phases.main.insert.x.after is 'e': there is no such stage (known: a, b, c, d, x, …)",
         ),
         ({"x": "a"}, f"phases.main.insert.x is 'a': {ONE_OF}"),
         ({"x": {"behind": "a"}}, f"phases.main.insert.x is {{'behind': 'a'}}: {ONE_OF}"),

@@ -1,0 +1,239 @@
+"""What the options of TRL, verl, OpenRLHF and transformers are called here."""
+
+from __future__ import annotations
+
+_PRETRAINED = "model=pretrained model.path=DIR tokenizer=pretrained tokenizer.path=DIR"
+_STEPS = "phases.rl.steps (phases.warm_start.steps for the demonstrations)"
+_ATTENTION = "engine=auto, engine=portable or engine=transformers"
+_KL_LOSS = "kl=in_loss (kl=none leaves it out)"
+_SAVE = "phases.rl.every.checkpoint"
+_ADVANTAGE = "advantage=group_mean_std (GRPO), advantage=leave_one_out (RLOO) or advantage=gae"
+_LOSS = "a part, loss=dapo, or a whole recipe=dapo"
+_DATA = "task=file task.path=FILE (or task=hub task.name=NAME)"
+_TRACKER = "tracker=wandb (or tracker=tensorboard)"
+
+# By the last word of an option, as their configs and command lines have it.
+_HERE = {
+    # batches
+    "num_generations": "group_size",
+    "n_samples_per_prompt": "group_size",
+    "n": "group_size",
+    "num_return_sequences": "group_size",
+    "train_batch_size": "prompts.batch_size (prompts a step, each answered group_size times)",
+    "rollout_batch_size": "prompts.batch_size (prompts a step, each answered group_size times)",
+    "generation_batch_size": "prompts.batch_size (prompts a step, each answered group_size times)",
+    "batch_size": "prompts.batch_size (prompts a step, each answered group_size times)",
+    "per_device_train_batch_size": (
+        "prompts.batch_size (prompts a step); learner.micro_batch_tokens bounds the memory"
+    ),
+    "per_device_eval_batch_size": "evaluation.num_prompts",
+    "gradient_accumulation_steps": (
+        "learner.micro_batch_tokens: tokens of a forward pass, gradients of a minibatch are summed"
+    ),
+    "steps_per_generation": "learner.num_minibatches",
+    "num_mini_batches": "learner.num_minibatches",
+    "ppo_mini_batch_size": "learner.num_minibatches",
+    "micro_train_batch_size": "learner.micro_batch_tokens",
+    "ppo_micro_batch_size": "learner.micro_batch_tokens",
+    "ppo_micro_batch_size_per_gpu": "learner.micro_batch_tokens",
+    "ppo_max_token_len_per_gpu": "learner.micro_batch_tokens",
+    "num_iterations": "learner.epochs",
+    "num_ppo_epochs": "learner.epochs",
+    "ppo_epochs": "learner.epochs",
+    "max_epochs": "learner.epochs",
+    "num_train_epochs": _STEPS,
+    "total_epochs": _STEPS,
+    "num_episodes": _STEPS,
+    "total_episodes": _STEPS,
+    "total_training_steps": _STEPS,
+    "max_steps": _STEPS,
+    # lengths and sampling
+    "max_completion_length": "max_new_tokens",
+    "max_response_length": "max_new_tokens",
+    "generate_max_len": "max_new_tokens",
+    "response_length": "max_new_tokens",
+    "max_prompt_length": "context_length (prompt and response together)",
+    "prompt_max_len": "context_length (prompt and response together)",
+    "max_length": "context_length (prompt and response together)",
+    "max_seq_length": "context_length (prompt and response together)",
+    "temperature": "decoding.temperature",
+    "top_p": "decoding.top_p",
+    "top_k": "decoding.top_k",
+    "min_p": "decoding.min_p",
+    "use_vllm": "engine=auto (generation is rlcomp's own)",
+    "mask_truncated_completions": "filter=overlong",
+    # optimiser
+    "learning_rate": "learner.optimizer.lr",
+    "actor_learning_rate": "learner.optimizer.lr",
+    "lr": "learner.optimizer.lr",
+    "critic_learning_rate": "value_learner.optimizer.lr (recipe=ppo)",
+    "weight_decay": "learner.optimizer.weight_decay",
+    "adam_beta1": "learner.optimizer.betas",
+    "adam_beta2": "learner.optimizer.betas",
+    "optim": "optimizer@learner.optimizer=adamw (or muon, sgd)",
+    "lr_scheduler_type": "schedule@learner.schedule=linear (or constant, cosine)",
+    "warmup_ratio": "learner.schedule.warmup (a share of the steps)",
+    "lr_warmup_steps_ratio": "learner.schedule.warmup (a share of the steps)",
+    "warmup_steps": "learner.schedule.warmup (a share of the steps)",
+    "lr_warmup_steps": "learner.schedule.warmup (a share of the steps)",
+    "max_grad_norm": "learner.max_grad_norm",
+    "grad_clip": "learner.max_grad_norm",
+    "max_norm": "learner.max_grad_norm",
+    # loss
+    "loss_type": _LOSS,
+    "epsilon": "loss.trust_region.clip_low and loss.trust_region.clip_high",
+    "cliprange": "loss.trust_region.clip_low and loss.trust_region.clip_high",
+    "clip_ratio": "loss.trust_region.clip_low and loss.trust_region.clip_high",
+    "eps_clip": "loss.trust_region.clip_low and loss.trust_region.clip_high",
+    "clip_ratio_low": "loss.trust_region.clip_low",
+    "eps_clip_low": "loss.trust_region.clip_low",
+    "clip_ratio_high": "loss.trust_region.clip_high",
+    "epsilon_high": "loss.trust_region.clip_high",
+    "eps_clip_high": "loss.trust_region.clip_high",
+    "clip_ratio_c": "loss/trust_region=dual_clip",
+    "delta": "loss/trust_region=dual_clip",
+    "loss_agg_mode": "loss/reduction=token_mean (or sequence_mean, fixed_length)",
+    "importance_sampling_level": "loss/ratio=token or loss/ratio=sequence",
+    "cliprange_value": "value_learner.losses.value.clip (recipe=ppo)",
+    "value_clip": "value_learner.losses.value.clip (recipe=ppo)",
+    "vf_coef": "value_learner.losses.value.value_coef (recipe=ppo)",
+    "entropy_coeff": "entropy_bonus=fixed",
+    "ent_coef": "entropy_bonus=fixed",
+    "entropy_loss_coef": "entropy_bonus=fixed",
+    # KL
+    "beta": "kl_controller.kl_coef",
+    "kl_coef": "kl_controller.kl_coef",
+    "init_kl_coef": "kl_controller.kl_coef",
+    "kl_loss_coef": "kl_controller.kl_coef",
+    "kl_ctrl": "kl_controller=fixed or kl_controller=adaptive",
+    "kl_penalty": "kl.estimator and learner.losses.kl.estimator",
+    "kl_estimator": "kl.estimator and learner.losses.kl.estimator",
+    "kl_loss_type": "learner.losses.kl.estimator",
+    "use_kl_loss": _KL_LOSS,
+    "use_kl_in_reward": "kl=in_reward",
+    "sync_ref_model": "reference=refreshed",
+    "ref_model_mixup_alpha": "reference=refreshed reference.mix",
+    "ref_model_sync_steps": "reference=refreshed reference.period",
+    "ref_model": "reference=frozen",
+    # advantage and reward
+    "adv_estimator": _ADVANTAGE,
+    "advantage_estimator": _ADVANTAGE,
+    "scale_rewards": "advantage=group_mean_std, or advantage=group_mean for none",
+    "norm_adv_by_std_in_grpo": "advantage=group_mean_std, or advantage=group_mean for none",
+    "whiten_rewards": "advantage=batch_whitened",
+    "gamma": "advantage.gamma (recipe=ppo)",
+    "lam": "advantage.gae_lambda (recipe=ppo)",
+    "lambd": "advantage.gae_lambda (recipe=ppo)",
+    "gae_lambda": "advantage.gae_lambda (recipe=ppo)",
+    "reward_funcs": (
+        "reward=exact_match, or your own: reward=function "
+        "'reward.function={_target_: my_module.score, _partial_: true}'"
+    ),
+    "reward_fn": "reward=function 'reward.function={_target_: my_module.score, _partial_: true}'",
+    "custom_reward_function": (
+        "reward=function 'reward.function={_target_: my_module.score, _partial_: true}'"
+    ),
+    "reward_weights": "reward=weighted_sum",
+    "algorithm": "recipe=grpo, whose parts are groups of options (rlcomp --help)",
+    "algo": "recipe=grpo, whose parts are groups of options (rlcomp --help)",
+    "trainer": "recipe=grpo, whose parts are groups of options (rlcomp --help)",
+    # models and data
+    "model_name_or_path": _PRETRAINED,
+    "model_name": _PRETRAINED,
+    "pretrain": _PRETRAINED,
+    "actor_rollout_ref": _PRETRAINED,
+    "attn_implementation": _ATTENTION,
+    "torch_dtype": "engine=bfloat16",
+    "bf16": "engine=bfloat16",
+    "fp16": "engine=bfloat16",
+    "use_peft": "model=tiny_lora",
+    "lora_r": "model=tiny_lora model.rank",
+    "lora_rank": "model=tiny_lora model.rank",
+    "lora_alpha": "model=tiny_lora model.alpha",
+    "lora_target_modules": "model=tiny_lora model.target_modules",
+    "dataset_name": _DATA,
+    "train_files": _DATA,
+    "prompt_data": _DATA,
+    # runs
+    "output_dir": "directory",
+    "save_path": "directory",
+    "ckpt_path": "directory",
+    "default_local_dir": "directory",
+    "resume_from_checkpoint": "resume (auto, must, never, or a path)",
+    "resume_mode": "resume (auto, must, never, or a path)",
+    "overwrite_output_dir": "overwrite",
+    "save_steps": _SAVE,
+    "save_freq": _SAVE,
+    "save_total_limit": "checkpoint.keep",
+    "eval_steps": "phases.rl.every.evaluation",
+    "test_freq": "phases.rl.every.evaluation",
+    "logging_steps": "nothing to set: every step is logged",
+    "report_to": _TRACKER,
+    "use_wandb": _TRACKER,
+    "logger": _TRACKER,
+    "project_name": "tracker=wandb tracker.project",
+    "wandb_project": "tracker=wandb tracker.project",
+    "trust_remote_code": "there is no such thing: code of a model's folder is never run",
+}
+
+# Options of groups, as the literature or other configs name them.
+_OPTIONS = {
+    ("advantage", "grpo"): "advantage=group_mean_std",
+    ("advantage", "dr_grpo"): "advantage=group_mean",
+    ("advantage", "rloo"): "advantage=leave_one_out",
+    ("advantage", "loo"): "advantage=leave_one_out",
+    ("advantage", "remax"): "advantage=greedy_baseline",
+    ("advantage", "opo"): "advantage=length_weighted",
+    ("advantage", "reinforce_plus_plus"): "recipe=reinforce_pp",
+    ("recipe", "reinforce_plus_plus"): "recipe=reinforce_pp",
+    ("recipe", "reinforce++"): "recipe=reinforce_pp",
+    ("kl", "k1"): "kl.estimator=k1",
+    ("kl", "k2"): "kl=in_loss_k2",
+    ("kl", "k3"): "kl.estimator=k3",
+    ("loss", "bnpo"): "loss/reduction=token_mean",
+    ("loss", "vanilla"): "loss=ppo",
+    ("loss/reduction", "seq-mean-token-mean"): "loss/reduction=sequence_mean",
+    ("loss/reduction", "seq-mean-token-sum"): "loss/reduction=sequence_sum",
+    ("loss/reduction", "token-mean"): "loss/reduction=token_mean",
+    ("tracker", "tensorboardx"): "tracker=tensorboard",
+    ("tracker", "w&b"): "tracker=wandb",
+    ("task", "jsonl"): _DATA,
+    ("task", "parquet"): _DATA,
+    ("task", "dataset"): _DATA,
+    ("engine", "vllm"): _HERE["use_vllm"],
+    ("engine", "hf"): "engine=transformers",
+    ("reference", "ema"): "reference=refreshed",
+    ("model", "lora"): "model=tiny_lora",
+    ("model", "hf"): _PRETRAINED,
+}
+
+
+def option_here(group: str, option: str) -> str | None:
+    """What another library's option of a group is called here; a path of a model is one too.
+
+    Examples:
+        >>> option_here("advantage", "rloo"), option_here("advantage", "gae")
+        ('advantage=leave_one_out', None)
+        >>> option_here("model/Qwen", "Qwen3")
+        'model=pretrained model.path=Qwen/Qwen3 tokenizer=pretrained tokenizer.path=Qwen/Qwen3'
+    """
+    if group.split("/")[0] == "model" and ("/" in group or "." in option):
+        path = f"{group}/{option}".removeprefix("model/")
+        return _PRETRAINED.replace("DIR", path)
+    return _OPTIONS.get((group, option.lower()))
+
+
+def word_here(key: str) -> str | None:
+    """What an option of another library is called here.
+
+    Args:
+        key: as it was given: ``learning_rate``, ``--learning-rate``, ``algorithm.kl_ctrl.kl_coef``.
+
+    Examples:
+        >>> word_here("num_generations"), word_here("actor_rollout_ref.actor.clip_ratio_low")
+        ('group_size', 'loss.trust_region.clip_low')
+        >>> word_here("--top-p"), word_here("advantage")
+        ('decoding.top_p', None)
+    """
+    words = key.lstrip("+~-").replace("-", "_").lower().split(".")
+    return next((_HERE[word] for word in reversed(words) if word in _HERE), None)

@@ -1,0 +1,101 @@
+"""Options of other libraries: each is told by what exists here."""
+
+import functools
+import re
+
+import pytest
+from omegaconf import OmegaConf
+
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.other_words import _HERE, _OPTIONS, option_here, word_here
+from rlcomp.wiring.resolve import check_used
+
+REMEDIES = sorted({*_HERE.values(), *_OPTIONS.values()})
+# In a remedy: group=option, a.path.to.a.setting (with the value it takes), a setting at the root.
+CHOICE = re.compile(r"(?<![\w.])([a-z_/]+(?:@[a-z_.]+)?)=([a-z0-9_]+)\b")
+PATH = re.compile(r"(?<![\w./@=])[a-z_]+(?:\.[a-z_]+)+(?!\w*['(:,]? _)")
+WHOLE = re.compile(r"^[a-z_]+(?= \(|$)")
+SAID = (_HERE["logging_steps"], _HERE["trust_remote_code"])
+composed = functools.cache(lambda *words: compose_config(list(words)))
+
+
+def has(config, path):
+    """Whether a config has a setting, if only with ``???``."""
+    parent, _, last = path.rpartition(".")
+    return last in [*((OmegaConf.select(config, parent) or {}) if parent else config)]
+
+
+def test_there_are_words_enough():
+    assert len(_HERE) >= 100
+    assert len(_OPTIONS) >= 20
+
+
+@pytest.mark.parametrize("remedy", REMEDIES)
+def test_what_a_remedy_names_is_there(remedy):
+    chosen = CHOICE.findall(remedy)
+    configs = [
+        composed(*(f"{group}={option}" for group, option in dict(order).items()))
+        for order in (chosen, chosen[::-1])  # of two options of a group, each has its settings
+    ]
+    paths = [*PATH.findall(remedy), *WHOLE.findall(remedy)]
+
+    for group, option in chosen:
+        folder = config_directory() / group.partition("@")[0]
+        assert (folder / f"{option}.yaml").is_file(), f"{group}={option}"
+    for path in paths:
+        assert any(has(config, path) for config in configs), path
+    assert chosen or paths or remedy in SAID
+
+
+@pytest.mark.parametrize(
+    ("key", "here"),
+    [
+        ("num_generations", "group_size"),
+        ("--num-generations", "group_size"),
+        ("+beta", "kl_controller.kl_coef"),
+        ("algorithm.kl_ctrl.kl_coef", "kl_controller.kl_coef"),
+        ("actor_rollout_ref.actor.optim.lr", "learner.optimizer.lr"),
+        ("group_size", None),
+        ("numgenerations", None),
+    ],
+)
+def test_a_word_is_known_by_its_last_part(key, here):
+    assert word_here(key) == here
+
+
+def test_a_path_of_a_model_is_told_whole():
+    told = "model=pretrained model.path={0} tokenizer=pretrained tokenizer.path={0}"
+
+    assert option_here("model/a", "b") == told.format("a/b")
+    assert option_here("model", "Qwen3.5") == told.format("Qwen3.5")
+    assert option_here("model", "tny") is None
+    assert option_here("advantage", "RLOO") == "advantage=leave_one_out"
+    assert option_here("reward/a", "b") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "used"),
+    [
+        ("${width}", True),
+        ("${eval:'${width} * 2'}", True),
+        ("width", False),
+        ("${other.width}", True),
+    ],
+)
+def test_an_added_value_that_nothing_refers_to_is_refused(value, used):
+    config = OmegaConf.create({"seed": 0, "width": 4, "task": {"size": value}})
+
+    told = [] if used else ["width is added, but nothing in this config refers to it"]
+    assert [error.partition(" (known")[0] for error in check_used(config, ["width"])] == told
+    assert check_used(config, []) == []
+
+
+def test_another_librarys_word_is_told_by_ours_and_a_node_may_be_added():
+    config = OmegaConf.create({"num_generations": 8, "task": {}, "gruop_size": 3, "group_size": 4})
+
+    assert check_used(config, ["num_generations", "task", "gruop_size"]) == [
+        "num_generations is added, but nothing in this config refers to it; here it is group_size",
+        "gruop_size is added, but nothing in this config refers to it; did you mean 'group_size'? "
+        "(known: group_size, resume, device, trust, overwrite, …)",
+    ]
