@@ -36,7 +36,8 @@ def flow(reads="", writes="", **rest):
 
 def stage(path, reads="", writes="", **rest):
     of_flow = {name: rest.pop(name) for name in ("fresh", "opaque") if name in rest}
-    return Stage(path, path.title(), flow(reads, writes, **of_flow), **rest)
+    all_reads = frozenset(f"{reads} {rest.pop('optional', '')}".split())
+    return Stage(path, path.title(), flow(reads, writes, **of_flow), reads=all_reads, **rest)
 
 
 def errors(*stages, beside=(), others=None):
@@ -197,6 +198,38 @@ def test_a_group_baseline_with_one_answer_is_refused():
         "rollout.group_size is 1: advantage (Advantage) in phase rl compares at least 2 answers "
         "per prompt; set rollout.group_size=8 or choose another advantage"
     )
+
+
+KEPT = {"writes": "step_end", "must_reach": frozenset({"step_end|turn_end"})}
+
+
+def test_a_key_that_must_be_read_may_be_read_by_anybody_behind():
+    judge = stage("judge", **KEPT)
+    reader = stage("advantage", optional="turn_end")
+
+    assert errors(judge, stage("kl"), reader, stage("learner")) == []
+    for stages in ((judge,), (reader, judge), (judge, stage("kl"))):
+        (error,) = errors(*stages)
+        assert "phases.rl.stages: 'step_end' or 'turn_end' of judge (Judge) is read by" in error
+
+
+def test_an_opaque_stage_anywhere_behind_may_read_what_must_be_read():
+    judge, foreign = stage("judge", **KEPT), stage("foreign", opaque=True)
+
+    assert errors(judge, foreign, stage("learner")) == []
+    assert errors(judge, stage("kl"), foreign) == []
+    assert len(errors(foreign, judge, stage("learner"))) == 1
+
+
+@pytest.mark.parametrize(("readers", "told"), [(0, False), (1, True), (9, True), (10, False)])
+def test_who_would_read_a_lost_key_is_named_unless_there_are_many(monkeypatch, readers, told):
+    found = [f"advantage={n}" for n in range(readers)]
+    monkeypatch.setattr("rlcomp.wiring.flow.options_reading", lambda key, group: found)
+
+    (error,) = errors(stage("judge", **KEPT))
+
+    ending = "that reads 'step_end' or 'turn_end'"
+    assert error.endswith(f"{ending} ({', '.join(found)})" if told else ending)
 
 
 def test_the_group_size_that_counts_is_that_of_the_collector_before():
