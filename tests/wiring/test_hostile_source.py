@@ -387,12 +387,16 @@ def test_a_declaration_is_followed_through_8_names(declared, names):
             declared(source)
 
 
-@pytest.mark.parametrize("owner", ["Absent", "nearest", "require"])
-def test_an_attribute_of_what_is_no_class_is_not_followed(owner):
-    attribute = ast.parse(f"{owner}.writes", mode="eval").body
+@pytest.mark.parametrize(
+    "attribute",
+    ["sys.float_info.max", "rlcomp.errors.nearest.writes"],
+    ids=["no source", "no class"],
+)
+def test_an_attribute_of_what_is_no_class_in_a_source_is_not_followed(attribute):
+    home, owner, name = attribute.rsplit(".", 2)
 
     with pytest.raises(ValueError, match=f"^{owner} cannot be followed$"):
-        literal("rlcomp.errors", attribute)
+        literal(home, ast.parse(f"{owner}.{name}", mode="eval").body)
 
 
 def test_a_number_of_a_declaration_has_at_most_64_bits():
