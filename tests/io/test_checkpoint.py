@@ -16,7 +16,7 @@ from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io import checkpoint as io
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import checkpoints_in, open_checkpoint
-from rlcomp.io.state import collect, generators, owned
+from rlcomp.io.state import collect, generators, owned, unsaved_state
 from rlcomp.seed import new_generator
 
 
@@ -89,6 +89,51 @@ def test_the_owner_does_not_depend_on_the_order_of_the_nodes():
 
 def test_a_part_inside_a_node_belongs_to_that_node():
     assert "user:inner.weight" in owned({"user": Part(inner=Part())})
+
+
+class Drawing(Component):
+    """A generator and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = new_generator()
+
+
+class Counting(Component):
+    """A count and nothing else."""
+
+    def run_state(self):
+        return {}
+
+    def load_run_state(self, state):
+        pass
+
+
+class Buffered(nn.Module):
+    """A buffer and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (nn.Linear(2, 1), ["Linear"]),
+        (Buffered(), ["Buffered"]),
+        (Drawing(), ["Drawing"]),
+        (Counting(), ["Counting"]),
+        (nn.Identity(), []),
+        (nn.Sequential(nn.Identity(), Buffered(), nn.Tanh()), ["Buffered"]),
+    ],
+)
+def test_a_state_that_no_node_holds_is_told_by_the_class_of_its_part(part, told):
+    stages = [nn.Identity(), part]
+
+    assert unsaved_state(stages, {}) == told
+    assert unsaved_state(stages, {"plain": Plain(), "other": nn.Linear(2, 1)}) == told
+    assert unsaved_state(stages, {"plain": Plain(), "whole": nn.ModuleList([part])}) == []
 
 
 def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):

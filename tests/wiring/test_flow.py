@@ -310,6 +310,21 @@ def test_what_stands_beside_the_flow_leaves_nothing(kind):
     assert built_flow(kind(stages=[Baseline()])) == flow("reward")
 
 
+def test_what_runs_an_opaque_stage_in_the_flow_is_opaque_and_what_runs_it_beside_is_not():
+    opaque = torch.nn.Identity()
+
+    assert built_flow(Sequence(stages=[Reward(), opaque])).opaque
+    assert built_flow(Branch(stages=[opaque])) == flow()
+
+
+def test_what_a_new_batch_takes_along_passes_a_sequence_and_not_what_stands_beside():
+    carried = built_flow(Rolled()).carries
+
+    assert "prompt" in carried
+    assert built_flow(Sequence(stages=[Reward(), Rolled()])).carries == carried
+    assert built_flow(Branch(stages=[Reward(), Rolled()])) == flow("prompt")
+
+
 def test_a_fresh_stage_makes_its_sequence_fresh():
     assert built_flow(Sequence(stages=[Sampler(), Reward()])) == flow(
         "", "prompt reward", fresh=True
