@@ -3,8 +3,10 @@
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hydra.types import RunMode
 
 from rlcomp.report.summary import read_lines
 from rlcomp.run.launch import resume_command
@@ -96,6 +98,19 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
         "directory=new",
         "resume=auto",
     ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "directory"), [(None, "day/0"), (RunMode.RUN, "day/0"), (RunMode.MULTIRUN, "day")]
+)
+def test_a_job_of_a_sweep_goes_on_with_its_sweep(monkeypatch, mode, directory):
+    started = SimpleNamespace(initialized=lambda: mode is not None)
+    if mode is not None:
+        started.get = lambda: SimpleNamespace(mode=mode)
+    monkeypatch.setattr("rlcomp.run.launch.HydraConfig", started)
+    monkeypatch.setattr("sys.argv", ["rlcomp", "seed=3"])
+
+    assert resume_command(Path("day/0")) == f"rlcomp seed=3 directory={directory} resume=auto"
 
 
 def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path):
