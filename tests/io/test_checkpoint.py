@@ -99,8 +99,8 @@ class Drawing(Component):
         self.generator = new_generator()
 
 
-class Counting(Component):
-    """A count and nothing else."""
+class Stateful(Component):
+    """A state and nothing else."""
 
     def run_state(self):
         return {}
@@ -123,7 +123,7 @@ class Buffered(nn.Module):
         (nn.Linear(2, 1), ["Linear"]),
         (Buffered(), ["Buffered"]),
         (Drawing(), ["Drawing"]),
-        (Counting(), ["Counting"]),
+        (Stateful(), ["Stateful"]),
         (nn.Identity(), []),
         (nn.Sequential(nn.Identity(), Buffered(), nn.Tanh()), ["Buffered"]),
     ],
