@@ -441,6 +441,18 @@ def test_what_a_dead_run_left_is_cleared_by_the_next_save(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["step-00000002"]
 
 
+def test_drafts_of_a_dead_process_of_the_same_number_are_in_nobodys_way(tmp_path):
+    saver(tmp_path, keep=1).save({}, place(1))
+    for draft in ("step-00000002", "step-00000001-deleted"):
+        (tmp_path / f".tmp-{draft}-{os.getpid()}").mkdir()
+        (tmp_path / f".tmp-{draft}-{os.getpid()}" / "half.json").touch()
+
+    path = saver(tmp_path, keep=1).save({}, place(2))
+
+    assert [p.name for p in tmp_path.iterdir()] == ["step-00000002"]
+    assert not (path / "half.json").exists()
+
+
 def test_a_run_that_dies_while_deleting_leaves_no_half_of_a_checkpoint(tmp_path, monkeypatch):
     checkpoint = saver(tmp_path, keep=1)
     checkpoint.save({}, place(1))
