@@ -2,6 +2,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -589,6 +590,69 @@ def test_a_place_that_would_not_be_read_back_is_not_written(tmp_path):
         saver(tmp_path).save({}, {"total": 1})
 
     assert list(tmp_path.iterdir()) == []
+
+
+ENDED = {"phase": "rl", "reason": "enough", "total": 1, "step": 1, "steps": 2, "best": None}
+BEST = {"phase": "rl", "metric": "a", "better": "lower", "value": 0.5, "step": 1, "total": 1}
+LINES = {"metrics": 0, "samples": 0}
+
+
+def in_lines(**changes):
+    return {"trackers": {"json_lines": {**LINES, **changes}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"phase": -1}, "'phase' is -1"),
+        ({"step": "1"}, "'step' is '1'"),
+        ({"total": 1.5}, "'total' is 1.5"),
+        ({"total": 10**11}, "'total' is 1"),
+        ({"step": 2}, "'step' is 2, but 'total' is 1"),
+        ({"seed": -1}, "'seed' is -1"),
+        ({"mine": 1}, "'mine' is there"),
+        ({"trackers": []}, "'trackers' is "),
+        ({"trackers": {"mine": 3}}, "'mine' is 3"),
+        ({"trackers": {"json_lines": {"metrics": 0}}}, "'samples' is missing"),
+        (in_lines(mine=0), "'mine' is there"),
+        (in_lines(metrics=-1), "'metrics' is -1"),
+        (in_lines(samples=True), "'samples' is True"),
+        (in_lines(ended={}), "'ended' is {}"),
+        (in_lines(ended=[ENDED, 3]), "the state is 3"),
+        (in_lines(ended=[ENDED | {"phase": ""}]), "'phase' is ''"),
+        (in_lines(ended=[ENDED | {"reason": 3}]), "'reason' is 3"),
+        (in_lines(ended=[ENDED | {"total": 0}]), "'total' is 0"),
+        (in_lines(ended=[ENDED | {"step": 0}]), "'step' is 0"),
+        (in_lines(ended=[ENDED | {"steps": -2}]), "'steps' is -2"),
+        (in_lines(ended=[ENDED | {"best": 3}]), "'best' is 3"),
+        ({"trackers": {"wandb": {"id": 3}}}, "'id' is 3"),
+        ({"trackers": {"wandb": {"id": "a/b"}}}, "'id' is 'a/b': no id of a W&B run"),
+        ({"trackers": {"wandb": {"id": "a" * 65}}}, "'id' is 'aaaa"),
+        ({"best": 3}, "'best' is 3"),
+        ({"best": {"rl": 3}}, "'rl' is 3"),
+        ({"best": {"rl": BEST | {"mine": 1}}}, "'mine' is there"),
+        ({"best": {"rl": BEST | {"metric": ""}}}, "'metric' is ''"),
+        ({"best": {"rl": BEST | {"value": "a"}}}, "'value' is 'a'"),
+        ({"best": {"rl": BEST | {"step": 0}}}, "'step' is 0"),
+        ({"best": {"rl": BEST | {"better": "no"}}}, "'better' is 'no'"),
+        ({"best": {"rl": BEST | {"phase": "sft"}}}, "the best step of 'rl' is "),
+        ({"best": {"rl": BEST | {"total": 2}}}, "the best step of 'rl' is "),
+        ({"best": {"rl": BEST | {"total": 0}}}, "'total' is 0"),
+    ],
+)
+def test_a_place_with_a_field_that_is_none_is_not_written(tmp_path, changes, told):
+    with pytest.raises(CheckpointError, match=f"^{re.escape(told)}"):
+        saver(tmp_path).save({}, place(1) | changes)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_with_all_fields_comes_back(tmp_path):
+    trackers = in_lines(ended=[ENDED, ENDED | {"best": BEST}])["trackers"]
+    where = {"phase": 0, "step": 0, "total": 10**11 - 1, "seed": 0, "best": {"rl": BEST}}
+    where["trackers"] = {**trackers, "wandb": {"id": "a" * 64}}
+
+    assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where
 
 
 @pytest.mark.parametrize("run", [None, "a1b2c3d4", "my-run_1"])
