@@ -17,7 +17,8 @@ from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io import checkpoint as io
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import checkpoints_in, open_checkpoint
-from rlcomp.io.state import collect, generators, owned, unsaved_state
+from rlcomp.io.state import check_tensors, collect, generators, owned, unsaved_state
+from rlcomp.io.strict_json import parse_json
 from rlcomp.seed import new_generator
 
 
@@ -351,6 +352,17 @@ def test_a_checkpoint_of_0_1_lacks_the_count_of_updates_and_is_loaded(tmp_path):
     assert nodes["policy"].updates.item() == nodes["outer"].inner.updates.item() == 0
 
 
+def test_only_the_count_of_updates_may_be_missing_and_it_too_has_its_shape():
+    here = {"policy:weight": torch.ones(2), "policy:updates": torch.zeros(())}
+    where = Path("step-00000001")
+
+    check_tensors(where, here, {"policy:weight": torch.zeros(2)})
+    with pytest.raises(CheckpointError, match=r"'policy:weight' is not there, \[2\] torch.float32"):
+        check_tensors(where, here, {"policy:updates": torch.zeros(())})
+    with pytest.raises(CheckpointError, match=r"'policy:updates' is \[1\] torch.float32 there"):
+        check_tensors(where, here, {**here, "policy:updates": torch.zeros(1)})
+
+
 def test_any_other_buffer_must_be_there(tmp_path):
     path = saver(tmp_path).save({"policy": Counting(())}, place(1))
 
@@ -556,6 +568,11 @@ def test_a_file_too_large_for_ours_is_not_read(tmp_path, monkeypatch):
 
     with pytest.raises(CheckpointError, match="it is larger than 100 bytes"):
         open_checkpoint(path)
+
+
+def test_a_name_that_an_object_has_twice_is_told():
+    with pytest.raises(ValueError, match=r"^it has 'c' twice$"):
+        parse_json(b'{"a": 1, "b": {"a": 2, "c": 3, "d": 4, "c": 3}}')
 
 
 def test_checkpoints_are_ordered_by_number_and_nothing_else_is_one(tmp_path):

@@ -8,8 +8,11 @@ from types import SimpleNamespace
 import pytest
 from hydra.types import RunMode
 
+from rlcomp.io.watch import Watch
 from rlcomp.report.summary import read_lines
-from rlcomp.run.launch import resume_command
+from rlcomp.run.launch import launch, resume_command
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 SMALL = (
     "phases.warm_start.steps=2",
@@ -98,6 +101,19 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
         "directory=new",
         "resume=auto",
     ]
+
+
+def test_a_run_tells_the_watch_that_it_is_given(tmp_path, monkeypatch):
+    given, seen = Watch(), []
+    config = compose_config([*SMALL, f"directory={tmp_path}", "model.hidden_size=16"])
+    monkeypatch.setattr(
+        "rlcomp.run.launch.run_phases", lambda phases, *, watch, **rest: seen.append(watch)
+    )
+
+    launch(config, plan_of(config), given)
+
+    assert len(seen) == 1
+    assert seen[0] is given
 
 
 @pytest.mark.parametrize(
