@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from hydra.types import RunMode
+from omegaconf import OmegaConf
 
 from rlcomp.io.watch import Watch
 from rlcomp.report.summary import read_lines
 from rlcomp.run.launch import launch, resume_command
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
+from rlcomp.wiring.plan import Plan
 
 SMALL = (
     "phases.warm_start.steps=2",
@@ -103,17 +103,18 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
     ]
 
 
-def test_a_run_tells_the_watch_that_it_is_given(tmp_path, monkeypatch):
+def test_a_run_tells_the_watch_that_it_is_given_or_one_of_its_own(tmp_path, monkeypatch):
     given, seen = Watch(), []
-    config = compose_config([*SMALL, f"directory={tmp_path}", "model.hidden_size=16"])
+    config = OmegaConf.create({"directory": str(tmp_path)})
     monkeypatch.setattr(
-        "rlcomp.run.launch.run_phases", lambda phases, *, watch, **rest: seen.append(watch)
+        "rlcomp.run.launch._launch", lambda config, plan, directory, watch: seen.append(watch)
     )
 
-    launch(config, plan_of(config), given)
+    launch(config, Plan({}, {}, {}), given)
+    launch(config, Plan({}, {}, {}))
 
-    assert len(seen) == 1
     assert seen[0] is given
+    assert isinstance(seen[1], Watch)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +131,6 @@ def test_a_job_of_a_sweep_goes_on_with_its_sweep(monkeypatch, mode, directory):
 
 
 def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path):
-    from omegaconf import OmegaConf
-
     from rlcomp.io.tracking import TensorBoard, WandB
     from rlcomp.run.launch import trackers
 
