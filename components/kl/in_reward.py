@@ -60,7 +60,7 @@ class KLInReward(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the shaped reward."""
         mask = batch["response_mask"]
-        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"].detach()
+        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"]
         kl = kl_estimate(*inputs, mask, self.estimator)
         record("kl/in_reward", kl, where=mask)
         paying = ~batch["greedy"] if "greedy" in batch.keys() else None

@@ -49,7 +49,7 @@ class KLInTokenReward(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the rewards of the tokens."""
         mask = batch["response_mask"]
-        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"].detach()
+        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"]
         kl = kl_estimate(*inputs, mask, self.estimator)
         record("kl/in_token_reward", kl, where=mask)
         reward = -self.controller.coef_then_observe(kl, mask) * kl

@@ -155,7 +155,8 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
         raise ConfigError(f"directory is {config.directory!r}: {fault}; set directory=...")
     config.directory = str(Path(HydraConfig.get().runtime.output_dir).resolve())
     _label(config)
-    if faults := check_used(config, added(HydraConfig.get().overrides.task)):
+    words = [*HydraConfig.get().overrides.task._iter_ex(resolve=False)]
+    if faults := check_used(config, added(words)):
         raise ConfigErrors(faults)
     plan = plan_of(config)
     if preload:

@@ -106,7 +106,7 @@ def _options(group: str, directories: Sequence[str]) -> list[str]:
 
 def keys_below(config: DictConfig, parent: str) -> list[str]:
     """The keys of a config below a path; groups too where that is the root."""
-    node = OmegaConf.select(config, parent, throw_on_missing=False) if parent else config
+    node = OmegaConf.select(config, parent) if parent else config
     groups = [entry.name for entry in config_directory().iterdir() if entry.is_dir()]
     below = [str(key) for key in node] if isinstance(node, DictConfig) and node else []
     return below + (groups if not parent else [])

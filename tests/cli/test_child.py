@@ -97,7 +97,13 @@ def test_a_job_that_was_stopped_on_request_says_how_to_go_on():
 
 
 def test_a_job_that_stopped_at_once_is_no_failure():
-    failed(raising(KeyboardInterrupt()), KeyboardInterrupt)
+    watch = watched()
+
+    with pytest.raises(KeyboardInterrupt):
+        in_child(raising(KeyboardInterrupt()), watch)
+
+    assert watch.ended()["exit_code"] == 128 + signal.SIGINT
+    assert watch.ended()["foreseen"]
 
 
 @pytest.mark.parametrize("status", [0, 75])

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from omegaconf import OmegaConf
 
 from rlcomp.errors import CheckpointError, ConfigError, DataError
@@ -378,6 +379,25 @@ def test_a_config_is_plain_values(tmp_path, text, said):
         saved_config(tmp_path / "config.yaml")
     assert said in str(told.value)
     assert len(str(told.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("fits", "said"),
+    [
+        # 2**20 bytes, with "a: " in front; 40 levels, of which the mapping and 1 are two.
+        (("x" * (2**20 - 3), "x" * (2**20 - 2)), "it is larger than 1,048,576 bytes"),
+        (("[" * 38 + "1" + "]" * 38, "[" * 39 + "1" + "]" * 39), "more than 40 levels deep"),
+    ],
+    ids=["bytes", "levels"],
+)
+def test_a_config_is_read_up_to_its_limits(tmp_path, fits, said):
+    file, (text, beyond) = tmp_path / "config.yaml", fits
+    file.write_text(f"a: {text}")
+    assert OmegaConf.to_container(saved_config(file)) == {"a": yaml.safe_load(text)}
+
+    file.write_text(f"a: {beyond}")
+    with pytest.raises(CheckpointError, match=said):
+        saved_config(file)
 
 
 def test_a_config_that_is_no_text_is_told(tmp_path):

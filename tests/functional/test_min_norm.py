@@ -1,4 +1,5 @@
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from rlcomp.errors import MissingExtra
 from rlcomp.functional import min_norm as module
 from rlcomp.functional.min_norm import min_norm, stationarity_gap
 
@@ -95,6 +97,15 @@ def test_a_quadratic_programme_finds_the_same_length(rows):
     assert float(ours @ gram @ ours) == pytest.approx(
         float(theirs @ gram @ theirs), abs=1e-9 * size
     )
+
+
+def test_up_to_eight_vectors_need_no_quadprog(monkeypatch):
+    monkeypatch.setitem(sys.modules, "quadprog", None)
+
+    # Orthogonal and of one length: the centre of the simplex.
+    assert min_norm(torch.eye(8)).tolist() == pytest.approx([1 / 8] * 8)
+    with pytest.raises(MissingExtra, match="quadprog"):
+        min_norm(torch.eye(9))
 
 
 def test_many_vectors_are_solved_by_a_quadratic_programme():

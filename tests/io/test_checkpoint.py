@@ -2,6 +2,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -17,7 +18,8 @@ from rlcomp.io import checkpoint as io
 from rlcomp.io.best import retain_best, save_best
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import checkpoints_in, open_checkpoint
-from rlcomp.io.state import collect, generators, owned
+from rlcomp.io.state import check_tensors, collect, generators, owned, unsaved_state
+from rlcomp.io.strict_json import parse_json
 from rlcomp.seed import new_generator
 
 
@@ -90,6 +92,51 @@ def test_the_owner_does_not_depend_on_the_order_of_the_nodes():
 
 def test_a_part_inside_a_node_belongs_to_that_node():
     assert "user:inner.weight" in owned({"user": Part(inner=Part())})
+
+
+class Drawing(Component):
+    """A generator and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = new_generator()
+
+
+class Stateful(Component):
+    """A state and nothing else."""
+
+    def run_state(self):
+        return {}
+
+    def load_run_state(self, state):
+        pass
+
+
+class Buffered(nn.Module):
+    """A buffer and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (nn.Linear(2, 1), ["Linear"]),
+        (Buffered(), ["Buffered"]),
+        (Drawing(), ["Drawing"]),
+        (Stateful(), ["Stateful"]),
+        (nn.Identity(), []),
+        (nn.Sequential(nn.Identity(), Buffered(), nn.Tanh()), ["Buffered"]),
+    ],
+)
+def test_a_state_that_no_node_holds_is_told_by_the_class_of_its_part(part, told):
+    stages = [nn.Identity(), part]
+
+    assert unsaved_state(stages, {}) == told
+    assert unsaved_state(stages, {"plain": Plain(), "other": nn.Linear(2, 1)}) == told
+    assert unsaved_state(stages, {"plain": Plain(), "whole": nn.ModuleList([part])}) == []
 
 
 def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):
@@ -306,6 +353,17 @@ def test_a_checkpoint_of_0_1_lacks_the_count_of_updates_and_is_loaded(tmp_path):
     assert nodes["policy"].updates.item() == nodes["outer"].inner.updates.item() == 0
 
 
+def test_only_the_count_of_updates_may_be_missing_and_it_too_has_its_shape():
+    here = {"policy:weight": torch.ones(2), "policy:updates": torch.zeros(())}
+    where = Path("step-00000001")
+
+    check_tensors(where, here, {"policy:weight": torch.zeros(2)})
+    with pytest.raises(CheckpointError, match=r"'policy:weight' is not there, \[2\] torch.float32"):
+        check_tensors(where, here, {"policy:updates": torch.zeros(())})
+    with pytest.raises(CheckpointError, match=r"'policy:updates' is \[1\] torch.float32 there"):
+        check_tensors(where, here, {**here, "policy:updates": torch.zeros(1)})
+
+
 def test_any_other_buffer_must_be_there(tmp_path):
     path = saver(tmp_path).save({"policy": Counting(())}, place(1))
 
@@ -437,6 +495,18 @@ def test_nor_are_they_where_the_best_are_kept(tmp_path):
     ]
 
 
+def test_drafts_of_a_dead_process_of_the_same_number_are_in_nobodys_way(tmp_path):
+    saver(tmp_path, keep=1).save({}, place(1))
+    for draft in ("step-00000002", "step-00000001-deleted"):
+        (tmp_path / f".tmp-{draft}-{os.getpid()}").mkdir()
+        (tmp_path / f".tmp-{draft}-{os.getpid()}" / "half.json").touch()
+
+    path = saver(tmp_path, keep=1).save({}, place(2))
+
+    assert [p.name for p in tmp_path.iterdir()] == ["step-00000002"]
+    assert not (path / "half.json").exists()
+
+
 def test_a_run_that_dies_while_deleting_leaves_no_half_of_a_checkpoint(tmp_path, monkeypatch):
     checkpoint = saver(tmp_path, keep=1)
     checkpoint.save({}, place(1))
@@ -541,6 +611,11 @@ def test_a_file_too_large_for_ours_is_not_read(tmp_path, monkeypatch):
         open_checkpoint(path)
 
 
+def test_a_name_that_an_object_has_twice_is_told():
+    with pytest.raises(ValueError, match=r"^it has 'c' twice$"):
+        parse_json(b'{"a": 1, "b": {"a": 2, "c": 3, "d": 4, "c": 3}}')
+
+
 def test_checkpoints_are_ordered_by_number_and_nothing_else_is_one(tmp_path):
     for name in ("step-00000003", "step-100000000", "step-99999999", "step-3", "step-00000007.bak"):
         (tmp_path / name).mkdir()
@@ -573,6 +648,69 @@ def test_a_place_that_would_not_be_read_back_is_not_written(tmp_path):
         saver(tmp_path).save({}, {"total": 1})
 
     assert list(tmp_path.iterdir()) == []
+
+
+ENDED = {"phase": "rl", "reason": "enough", "total": 1, "step": 1, "steps": 2, "best": None}
+BEST = {"phase": "rl", "metric": "a", "better": "lower", "value": 0.5, "step": 1, "total": 1}
+LINES = {"metrics": 0, "samples": 0}
+
+
+def in_lines(**changes):
+    return {"trackers": {"json_lines": {**LINES, **changes}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"phase": -1}, "'phase' is -1"),
+        ({"step": "1"}, "'step' is '1'"),
+        ({"total": 1.5}, "'total' is 1.5"),
+        ({"total": 10**11}, "'total' is 1"),
+        ({"step": 2}, "'step' is 2, but 'total' is 1"),
+        ({"seed": -1}, "'seed' is -1"),
+        ({"mine": 1}, "'mine' is there"),
+        ({"trackers": []}, "'trackers' is "),
+        ({"trackers": {"mine": 3}}, "'mine' is 3"),
+        ({"trackers": {"json_lines": {"metrics": 0}}}, "'samples' is missing"),
+        (in_lines(mine=0), "'mine' is there"),
+        (in_lines(metrics=-1), "'metrics' is -1"),
+        (in_lines(samples=True), "'samples' is True"),
+        (in_lines(ended={}), "'ended' is {}"),
+        (in_lines(ended=[ENDED, 3]), "the state is 3"),
+        (in_lines(ended=[ENDED | {"phase": ""}]), "'phase' is ''"),
+        (in_lines(ended=[ENDED | {"reason": 3}]), "'reason' is 3"),
+        (in_lines(ended=[ENDED | {"total": 0}]), "'total' is 0"),
+        (in_lines(ended=[ENDED | {"step": 0}]), "'step' is 0"),
+        (in_lines(ended=[ENDED | {"steps": -2}]), "'steps' is -2"),
+        (in_lines(ended=[ENDED | {"best": 3}]), "'best' is 3"),
+        ({"trackers": {"wandb": {"id": 3}}}, "'id' is 3"),
+        ({"trackers": {"wandb": {"id": "a/b"}}}, "'id' is 'a/b': no id of a W&B run"),
+        ({"trackers": {"wandb": {"id": "a" * 65}}}, "'id' is 'aaaa"),
+        ({"best": 3}, "'best' is 3"),
+        ({"best": {"rl": 3}}, "'rl' is 3"),
+        ({"best": {"rl": BEST | {"mine": 1}}}, "'mine' is there"),
+        ({"best": {"rl": BEST | {"metric": ""}}}, "'metric' is ''"),
+        ({"best": {"rl": BEST | {"value": "a"}}}, "'value' is 'a'"),
+        ({"best": {"rl": BEST | {"step": 0}}}, "'step' is 0"),
+        ({"best": {"rl": BEST | {"better": "no"}}}, "'better' is 'no'"),
+        ({"best": {"rl": BEST | {"phase": "sft"}}}, "the best step of 'rl' is "),
+        ({"best": {"rl": BEST | {"total": 2}}}, "the best step of 'rl' is "),
+        ({"best": {"rl": BEST | {"total": 0}}}, "'total' is 0"),
+    ],
+)
+def test_a_place_with_a_field_that_is_none_is_not_written(tmp_path, changes, told):
+    with pytest.raises(CheckpointError, match=f"^{re.escape(told)}"):
+        saver(tmp_path).save({}, place(1) | changes)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_with_all_fields_comes_back(tmp_path):
+    trackers = in_lines(ended=[ENDED, ENDED | {"best": BEST}])["trackers"]
+    where = {"phase": 0, "step": 0, "total": 10**11 - 1, "seed": 0, "best": {"rl": BEST}}
+    where["trackers"] = {**trackers, "wandb": {"id": "a" * 64}}
+
+    assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where
 
 
 @pytest.mark.parametrize("run", [None, "a1b2c3d4", "my-run_1"])

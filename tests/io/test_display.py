@@ -1,6 +1,7 @@
 import io
 import re
 
+import pytest
 from rich.console import Console
 
 from rlcomp.io import display
@@ -96,6 +97,18 @@ def test_on_a_terminal_a_resumed_run_stands_where_it_stood():
 
     assert re.search(r"warm_start .*2/2", plain(out))
     assert re.search(r"rl .*2/3", plain(out))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_ended_a_phase_is_a_line_of_plain_text(terminal):
+    view, out = shown(terminal)
+    told = {"phase": "rl", "step": 2, "steps": 3, "reason": "KL 0.25 above 0.1, at 'x'"}
+    view.phase_ended(4, {**told, "best": None})
+    view.finish()
+
+    # Numbers and quoted words have no colour of their own.
+    assert "seed 3: warm_start for 2 steps, then rl for 3 steps\n" in out.getvalue()
+    assert "rl ended after step 2 of 3: KL 0.25 above 0.1, at 'x'\n" in out.getvalue()
 
 
 def test_the_terminal_is_left_as_it_was():

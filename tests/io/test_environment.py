@@ -97,6 +97,14 @@ def test_of_an_older_checkpoint_torch_and_threads_are_known(tmp_path):
     }
 
 
+@pytest.mark.parametrize("told", [{"torch": "x" * 200}, {str(n): "x" for n in range(64)}])
+def test_an_environment_as_long_as_may_be_is_taken(tmp_path, told):
+    path = saved_in(tmp_path, environment=told)
+
+    assert open_checkpoint(path).path == path
+    assert written_in(path) == told
+
+
 @pytest.mark.parametrize(
     "told", [3, {"torch": 3}, {"torch": "x" * 201}, {str(n): "x" for n in range(65)}]
 )

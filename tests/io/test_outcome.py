@@ -1,6 +1,7 @@
 import errno
 import fcntl
 import json
+import shutil
 
 import pytest
 from omegaconf import OmegaConf
@@ -104,10 +105,10 @@ def test_where_no_directory_could_be_made_nothing_is_written(tmp_path):
 
 
 def test_a_directory_that_was_deleted_is_made_again_for_the_failure(tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
+    run = tmp_path / "sweep" / "0"
+    run.mkdir(parents=True)
 
-    fail(run, OSError("gone"), before=lambda: [(run / ".reserved").unlink(), run.rmdir()])
+    fail(run, OSError("gone"), before=lambda: shutil.rmtree(run.parent))
 
     assert failure(run) == "OSError: gone"
 

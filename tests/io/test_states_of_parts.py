@@ -302,3 +302,41 @@ def test_words_of_zero_and_every_place_of_a_generator_pass():
         state["python"] = (3, (*words[:-1], position), 0.5)
         state["numpy"] = ["MT19937", keys, position, 1, 0.5]
         assert check_random_state(state) is state
+
+
+WORDS = tuple(range(624))
+KEYS = torch.arange(624)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("python", [3, (*WORDS, 624), None]),
+        ("python", (2, (*WORDS, 624), None)),
+        ("python", (3, (*WORDS, 624))),
+        ("python", (3, (*WORDS, 624), "a")),
+        ("python", (3, [*WORDS, 624], None)),
+        ("python", (3, WORDS, None)),
+        ("python", (3, (*WORDS, 7, 624), None)),
+        ("python", (3, (-1, *WORDS[1:], 624), None)),
+        ("python", (3, (2**32, *WORDS[1:], 624), None)),
+        ("python", (3, (*WORDS, 625), None)),
+        ("numpy", ("MT19937", KEYS, 624, 0, 0.0)),
+        ("numpy", ["PCG64", KEYS, 624, 0, 0.0]),
+        ("numpy", ["MT19937", KEYS, 624, 0]),
+        ("numpy", ["MT19937", KEYS[1:], 624, 0, 0.0]),
+        ("numpy", ["MT19937", KEYS - 1, 624, 0, 0.0]),
+        ("numpy", ["MT19937", KEYS + (2**32 - 623), 624, 0, 0.0]),
+        ("numpy", ["MT19937", KEYS, 625, 0, 0.0]),
+        ("numpy", ["MT19937", KEYS, -1, 0, 0.0]),
+        ("numpy", ["MT19937", KEYS, 624, 2, 0.0]),
+        ("numpy", ["MT19937", KEYS, 624, -1, 0.0]),
+        ("numpy", ["MT19937", KEYS, 624, 0, None]),
+    ],
+)
+def test_a_state_that_is_none_of_its_generator_is_refused(name, value):
+    sound = {"python": (3, (*WORDS, 624), None), "numpy": ["MT19937", KEYS, 624, 0, 0.0]}
+    assert check_random_state(random_state() | sound)
+
+    with pytest.raises(CheckpointError, match=f"^'{name}'"):
+        check_random_state(random_state() | sound | {name: value})

@@ -98,6 +98,27 @@ def test_a_resumed_run_cuts_back_to_its_checkpoint_and_goes_on(tmp_path):
     assert [row["prompt"] for row in rows(tmp_path / "samples.jsonl")] == ["a", "b"]
 
 
+def test_phases_that_ended_early_are_kept_to_the_checkpoint_and_along_with_it(tmp_path):
+    one, two = ({"phase": name, "step": 1, "steps": 9, "best": None} for name in ("one", "two"))
+    tracker = JsonLines(directory=str(tmp_path / "a"))
+    tracker.start(PHASES, 0)
+    assert not (tmp_path / "a" / "ended.jsonl").exists()
+    tracker.phase_ended(1, {**one, "reason": "enough"})
+    place = json.loads(json.dumps(tracker.place()))
+    tracker.phase_ended(2, {**two, "reason": "too much"})
+
+    first, second = rows(tmp_path / "a" / "ended.jsonl")
+    assert first == {"total": 1, **one, "reason": "enough"}
+    assert second == {"total": 2, **two, "reason": "too much"}
+    for name in ("a", "b"):  # the same directory, and another one
+        again = JsonLines(directory=str(tmp_path / name))
+        again.rewind(place)
+        again.start(PHASES, 1)
+        assert rows(tmp_path / name / "ended.jsonl") == [first]
+    JsonLines(directory=str(tmp_path / "a")).start(PHASES, 0)
+    assert not (tmp_path / "a" / "ended.jsonl").exists()
+
+
 def test_a_run_resumed_in_another_directory_starts_files_there(tmp_path):
     tracker = JsonLines(directory=str(tmp_path / "old"))
     tracker.start(PHASES, 0)

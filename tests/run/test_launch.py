@@ -3,11 +3,16 @@
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hydra.types import RunMode
+from omegaconf import OmegaConf
 
+from rlcomp.io.watch import Watch
 from rlcomp.report.summary import read_lines
-from rlcomp.run.launch import resume_command
+from rlcomp.run.launch import launch, resume_command
+from rlcomp.wiring.plan import Plan
 
 SMALL = (
     "phases.warm_start.steps=2",
@@ -98,9 +103,34 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
     ]
 
 
-def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path):
-    from omegaconf import OmegaConf
+def test_a_run_tells_the_watch_that_it_is_given_or_one_of_its_own(tmp_path, monkeypatch):
+    given, seen = Watch(), []
+    config = OmegaConf.create({"directory": str(tmp_path)})
+    monkeypatch.setattr(
+        "rlcomp.run.launch._launch", lambda config, plan, directory, watch: seen.append(watch)
+    )
 
+    launch(config, Plan({}, {}, {}), given)
+    launch(config, Plan({}, {}, {}))
+
+    assert seen[0] is given
+    assert isinstance(seen[1], Watch)
+
+
+@pytest.mark.parametrize(
+    ("mode", "directory"), [(None, "day/0"), (RunMode.RUN, "day/0"), (RunMode.MULTIRUN, "day")]
+)
+def test_a_job_of_a_sweep_goes_on_with_its_sweep(monkeypatch, mode, directory):
+    started = SimpleNamespace(initialized=lambda: mode is not None)
+    if mode is not None:
+        started.get = lambda: SimpleNamespace(mode=mode)
+    monkeypatch.setattr("rlcomp.run.launch.HydraConfig", started)
+    monkeypatch.setattr("sys.argv", ["rlcomp", "seed=3"])
+
+    assert resume_command(Path("day/0")) == f"rlcomp seed=3 directory={directory} resume=auto"
+
+
+def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path):
     from rlcomp.io.tracking import TensorBoard, WandB
     from rlcomp.run.launch import trackers
 

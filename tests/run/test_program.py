@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.tracking import JsonLines
 from rlcomp.io.watch import Watch
 from rlcomp.metrics import progress, record, record_sample
+from rlcomp.run import program
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.seed import new_generator
@@ -175,12 +177,23 @@ def test_metrics_are_flushed_once_a_step_and_means_are_exact():
     ]  # (1 + 2 + 6) / 3, nothing carried over
 
 
-def test_every_stage_is_timed_under_its_name():
-    draw, learn = Draw(), Learn()
+def test_every_stage_is_timed_under_its_name_and_the_list_as_a_whole(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(program, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
 
-    (row,) = run({"one": Phase(1, [draw, learn])}, {"prompts": draw}).rows
+    def lasting(seconds):
+        return Do(lambda batch: clock.append(clock.pop() + seconds))
 
-    assert {"time/prompts", "time/1", "time/step"} <= set(row)
+    nodes = {"prompts": lasting(2.0), "learner": lasting(0.5)}
+    stages = [nodes["prompts"], lasting(4.0), nodes["learner"]]
+
+    (row,) = run({"one": Phase(1, stages, {"show": (1, lasting(8.0))})}, nodes).rows
+
+    # What runs beside the list is no part of the step's time.
+    times = {"prompts": 2.0, "1": 4.0, "learner": 0.5, "step": 6.5, "show": 8.0}
+    assert {name: row[name] for name in row if name.startswith("time/")} == {
+        f"time/{name}": seconds for name, seconds in times.items()
+    }
 
 
 def test_samples_reach_the_trackers():

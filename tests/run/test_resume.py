@@ -5,10 +5,15 @@ import shutil
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from rlcomp.errors import CheckpointError
+from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.manifest import write_manifest
+from rlcomp.io.saved import open_checkpoint
+from rlcomp.run.resume import restored, saved_run
 
 TINY = [
     "kl=none",
@@ -49,6 +54,39 @@ def test_a_learners_state_that_is_none_is_passed_over(bits, play, tmp_path, whol
         again = play(tmp_path / "run", *TINY)
 
     assert bits(again) == bits(whole)
+
+
+def test_the_newest_checkpoint_within_the_phases_is_restored_and_newer_ones_are_told(tmp_path):
+    part = nn.Linear(1, 1, bias=False)
+    for step in (1, 2, 3, 4):
+        nn.init.constant_(part.weight, step)
+        place = {"phase": 0, "step": step, "total": step, "trackers": {}, "seed": 5}
+        Checkpoint(directory=str(tmp_path), keep=9).save({"part": part}, place)
+
+    with pytest.warns(UserWarning, match="passed over: .*at step [34] of phase 'rl'") as told:
+        saved, place, passed = restored(open_checkpoint(tmp_path), {"part": part}, 5, {"rl": 2})
+
+    assert (saved.path.name, place["step"], part.weight.item()) == ("step-00000002", 2, 2.0)
+    assert [path.name for path in passed] == ["step-00000004", "step-00000003"]
+    assert len(told) == 2
+    with (
+        pytest.warns(UserWarning, match="passed over: "),
+        pytest.raises(CheckpointError, match=r"step-00000001 is at step 1 of phase 'rl'"),
+    ):
+        restored(open_checkpoint(tmp_path), {"part": part}, 5, {"rl": 0})
+
+
+def test_a_run_begins_anew_only_where_it_is_told_to(tmp_path):
+    config = OmegaConf.create({"directory": str(tmp_path), "resume": "auto", "seed": 5})
+    checkpoint = Checkpoint(
+        directory=str(tmp_path / "checkpoints"), keep=9, config=OmegaConf.to_yaml(config)
+    )
+    assert saved_run(config, checkpoint) is None
+    path = checkpoint.save({}, {"phase": 0, "step": 1, "total": 1, "trackers": {}, "seed": 5})
+
+    for overwrite in ({}, {"overwrite": False}):
+        assert saved_run(OmegaConf.merge(config, overwrite), checkpoint).path == path
+    assert saved_run(OmegaConf.merge(config, {"overwrite": True}), checkpoint) is None
 
 
 def test_a_run_resumes_by_itself_and_a_finished_one_adds_nothing(play, tmp_path, whole):

@@ -45,6 +45,22 @@ def test_types_ranges_and_missing_arguments_are_told():
 
 
 @pytest.mark.parametrize(
+    ("target", "name", "value"),
+    [
+        ("advantage.gdpo.Gdpo", "weights", lambda part: {"a": 1.0, "b": part}),
+        ("advantage.gdpo.Gdpo", "weights", lambda part: {"a": {"b": [2.0, part]}, "c": 1.0}),
+        ("task.running_sum.RunningSum", "probabilities", lambda part: [0.5, part]),
+    ],
+)
+def test_what_is_told_elsewhere_of_a_part_of_a_value_is_not_told_again(target, name, value):
+    target = f"components.{target}"
+
+    (told,) = faults(target, partial=True, **{name: value("nonsense")})
+    assert told.startswith(f"slot.{name} is {value('nonsense')}: ")
+    assert faults(target, partial=True, **{name: value(BROKEN)}) == []
+
+
+@pytest.mark.parametrize(
     ("value", "fault"),
     [
         (float("inf"), "must be finite"),

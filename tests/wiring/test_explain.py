@@ -65,11 +65,11 @@ def test_of_other_errors_the_noise_is_left_out_and_nothing_is_said_twice():
 
 
 def test_the_keys_below_a_path_and_at_the_root_the_groups_as_well():
-    config = OmegaConf.create({"a": {"b": 1, "c": None}, "d": 3})
+    config = OmegaConf.create({"a": {"b": 1, "c": None}, "d": 3, "e": "???"})
 
     assert keys_below(config, "a") == ["b", "c"]
     assert keys_below(config, "d") == []
-    assert keys_below(config, "no.such") == []
+    assert keys_below(config, "e") == keys_below(config, "no.such") == []
     assert {"a", "d", "recipe", "loss"} <= set(keys_below(config, ""))
 
 

@@ -36,7 +36,8 @@ def flow(reads="", writes="", **rest):
 
 def stage(path, reads="", writes="", **rest):
     of_flow = {name: rest.pop(name) for name in ("fresh", "opaque") if name in rest}
-    return Stage(path, path.title(), flow(reads, writes, **of_flow), **rest)
+    all_reads = frozenset(f"{reads} {rest.pop('optional', '')}".split())
+    return Stage(path, path.title(), flow(reads, writes, **of_flow), reads=all_reads, **rest)
 
 
 def errors(*stages, beside=(), others=None):
@@ -199,6 +200,38 @@ def test_a_group_baseline_with_one_answer_is_refused():
     )
 
 
+KEPT = {"writes": "step_end", "must_reach": frozenset({"step_end|turn_end"})}
+
+
+def test_a_key_that_must_be_read_may_be_read_by_anybody_behind():
+    judge = stage("judge", **KEPT)
+    reader = stage("advantage", optional="turn_end")
+
+    assert errors(judge, stage("kl"), reader, stage("learner")) == []
+    for stages in ((judge,), (reader, judge), (judge, stage("kl"))):
+        (error,) = errors(*stages)
+        assert "phases.rl.stages: 'step_end' or 'turn_end' of judge (Judge) is read by" in error
+
+
+def test_an_opaque_stage_anywhere_behind_may_read_what_must_be_read():
+    judge, foreign = stage("judge", **KEPT), stage("foreign", opaque=True)
+
+    assert errors(judge, foreign, stage("learner")) == []
+    assert errors(judge, stage("kl"), foreign) == []
+    assert len(errors(foreign, judge, stage("learner"))) == 1
+
+
+@pytest.mark.parametrize(("readers", "told"), [(0, False), (1, True), (9, True), (10, False)])
+def test_who_would_read_a_lost_key_is_named_unless_there_are_many(monkeypatch, readers, told):
+    found = [f"advantage={n}" for n in range(readers)]
+    monkeypatch.setattr("rlcomp.wiring.flow.options_reading", lambda key, group: found)
+
+    (error,) = errors(stage("judge", **KEPT))
+
+    ending = "that reads 'step_end' or 'turn_end'"
+    assert error.endswith(f"{ending} ({', '.join(found)})" if told else ending)
+
+
 def test_the_group_size_that_counts_is_that_of_the_collector_before():
     one, four = stage("one", group_size=1), stage("four", group_size=4)
     baseline = stage("advantage", min_group_size=2)
@@ -275,6 +308,21 @@ def test_a_sequence_reads_what_is_lacking_inside_and_leaves_what_was_written():
 def test_what_stands_beside_the_flow_leaves_nothing(kind):
     assert built_flow(kind(stages=[Sampler(), Reward()])) == flow()
     assert built_flow(kind(stages=[Baseline()])) == flow("reward")
+
+
+def test_what_runs_an_opaque_stage_in_the_flow_is_opaque_and_what_runs_it_beside_is_not():
+    opaque = torch.nn.Identity()
+
+    assert built_flow(Sequence(stages=[Reward(), opaque])).opaque
+    assert built_flow(Branch(stages=[opaque])) == flow()
+
+
+def test_what_a_new_batch_takes_along_passes_a_sequence_and_not_what_stands_beside():
+    carried = built_flow(Rolled()).carries
+
+    assert "prompt" in carried
+    assert built_flow(Sequence(stages=[Reward(), Rolled()])).carries == carried
+    assert built_flow(Branch(stages=[Reward(), Rolled()])) == flow("prompt")
 
 
 def test_a_fresh_stage_makes_its_sequence_fresh():

@@ -1,12 +1,13 @@
 """Sources of strangers: nothing in them is executed, and each ends soon, at worst in one line."""
 
+import ast
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import pytest
 
@@ -14,6 +15,7 @@ import rlcomp
 from rlcomp.arguments import Ge, Interval, problem
 from rlcomp.errors import ConfigError
 from rlcomp.wiring.declare import declare
+from rlcomp.wiring.literal import literal
 
 HEAD = """
 from collections.abc import Callable, Mapping, Sequence
@@ -138,6 +140,39 @@ First = Literal["a"]
 Mode = Literal[First, "b", -1, True]
 """
     assert declared(_annotated(expression, more)).parameters["x"].annotation == expected
+
+
+@pytest.mark.parametrize(("depth", "innermost"), [(32, str), (33, Any)])
+@pytest.mark.parametrize("way", ["nested", "joined", "named"])
+def test_an_annotation_is_read_down_to_its_32nd_level(declared, way, depth, innermost):
+    nested = innermost
+    for _ in range(32):
+        nested = list[nested]
+    names = "N1 = str\n" + "".join(f"N{n + 1} = N{n}\n" for n in range(1, depth))
+    expression, more, expected = {
+        "nested": ("list[" * depth + "str" + "]" * depth, "", nested),
+        "joined": ("str" + " | int" * depth, "", innermost | int),
+        "named": (f"N{depth}", names, innermost),
+    }[way]
+
+    assert declared(_annotated(expression, more)).parameters["x"].annotation == expected
+
+
+@pytest.mark.parametrize(("places", "last"), [(498, int), (499, Any)])
+def test_an_annotation_is_read_up_to_its_500th_part(declared, places, last):
+    annotation = declared(_annotated(f"tuple[{'int, ' * places}]")).parameters["x"].annotation
+
+    # The whole and its name are the first two.
+    assert get_args(annotation) == (int,) * (places - 1) + (last,)
+
+
+@pytest.mark.parametrize(("options", "read"), [(500, True), (501, False)])
+def test_a_literal_has_at_most_500_options(declared, options, read):
+    text = ", ".join(map(str, range(options)))
+
+    annotation = declared(_annotated(f"Literal[{text}]")).parameters["x"].annotation
+
+    assert get_args(annotation) == (tuple(range(options)) if read else ())
 
 
 def test_each_place_of_a_tuple_has_its_own_type(declared):
@@ -305,6 +340,8 @@ KEYS = r'must be a tuple of keys, such as \("reward",\)'
         ("min_group_size = 0", "must be a whole number, at least 1"),
         ("min_group_size = True", "must be a whole number, at least 1"),
         ("min_group_size = 0x" + "f" * 5000, UNREADABLE),
+        ("fresh = not True", UNREADABLE),
+        ("min_group_size = ~-3", UNREADABLE),
         ("fresh = 'no'", "must be True or False"),
         ("exclusive = 1", "must be a text"),
         ("keys = 5", "must be a dict of specifications by key"),
@@ -323,6 +360,55 @@ def test_a_declaration_that_cannot_be_read_is_one_line(declared, body, told):
     assert len(str(error.value).splitlines()) == 1
     assert len(str(error.value)) < 600
     assert time.process_time() - start < 10
+
+
+def test_a_declaration_is_read_up_to_10_000_items_and_32_levels():
+    def read(text):
+        return literal("nowhere", ast.parse(text, mode="eval").body)
+
+    # The tuple that holds the others is the first item.
+    assert read("(" + "1, " * 9_999 + ")") == (1,) * 9_999
+    with pytest.raises(ValueError, match="more than 10000 items"):
+        read("(" + "1, " * 10_000 + ")")
+    for left, right in (("(", ",)"), ("{1: ", "}")):
+        nested = left * 32 + "1" + right * 32
+        assert read(nested) == ast.literal_eval(nested)
+        with pytest.raises(ValueError, match="too deep a nesting"):
+            read(left + nested + right)
+
+
+@pytest.mark.parametrize("names", [8, 9])
+def test_a_declaration_is_followed_through_8_names(declared, names):
+    chain = "".join(f"K{n + 1} = K{n}\n" for n in range(1, names))
+    source = f"K1 = ('reward',)\n{chain}class Target(Component):\n    reads = K{names}\n"
+
+    if names == 8:
+        assert declared(source).reads == ("reward",)
+    else:
+        with pytest.raises(ConfigError, match=UNREADABLE):
+            declared(source)
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    ["sys.float_info.max", "rlcomp.errors.nearest.writes"],
+    ids=["no source", "no class"],
+)
+def test_an_attribute_of_what_is_no_class_in_a_source_is_not_followed(attribute):
+    home, owner, name = attribute.rsplit(".", 2)
+
+    with pytest.raises(ValueError, match=f"^{owner} cannot be followed$"):
+        literal(home, ast.parse(f"{owner}.{name}", mode="eval").body)
+
+
+def test_a_number_of_a_declaration_has_at_most_64_bits():
+    def read(text):
+        return literal("nowhere", ast.parse(text, mode="eval").body)
+
+    assert (read(f"{2**64 - 1}"), read(f"-{2**64 - 1}")) == (2**64 - 1, 1 - 2**64)
+    for sign in ("", "-"):
+        with pytest.raises(ValueError, match="too large a number"):
+            read(f"{sign}{2**64}")
 
 
 def test_what_a_class_that_is_no_component_calls_so_is_its_own(declared):

@@ -299,6 +299,32 @@ def test_a_partial_node_is_called_later_with_what_is_left():
     assert finished.width == 3
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("maybe", "a._partial_ is 'maybe': must be true or false"),
+        (1, "a._partial_ is 1: must be true or false"),
+        (None, "a._partial_ is None: must be true or false"),
+        ("???", "a._partial_ is missing (???): set it with a._partial_=..."),
+    ],
+)
+def test_whether_a_node_is_partial_is_told_by_true_or_false(value, told):
+    assert errors_of(a={"_target_": KEEP, "_partial_": value}) == [told]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("reward", "a._keys_ is 'reward': must be a mapping of keys"),
+        ({"reward": 3}, "a._keys_.reward is 3: must be the name of a key"),
+        ({"reward": ""}, "a._keys_.reward is '': must be the name of a key"),
+        ("???", "a._keys_ is missing (???): set it with a._keys_=..."),
+    ],
+)
+def test_new_names_of_keys_are_a_mapping_of_texts(value, told):
+    assert errors_of(a={"_target_": KEEP, "_keys_": value}) == [told]
+
+
 def test_a_partial_node_makes_a_new_object_at_every_call():
     late = built(late={"_target_": KEEP, "_partial_": True})["late"]
 

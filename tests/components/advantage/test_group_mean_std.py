@@ -34,6 +34,13 @@ def test_epsilon_is_added_to_the_standard_deviation():
     torch.testing.assert_close(advantage[:, 1], torch.tensor([0.5, -0.5]))
 
 
+def test_epsilon_is_a_millionth_where_nothing_else_is_said():
+    # Mean 0.70710678e-6, unbiased std 1e-6: 0.70710678 / (1 + 1).
+    advantage = GroupMeanStd()(batch([1.41421356e-6, 0.0]))["advantage"]
+
+    torch.testing.assert_close(advantage[:, 1], torch.tensor([0.35355339, -0.35355339]))
+
+
 def test_an_epsilon_of_0_is_refused():
     with pytest.raises(ConfigError, match="epsilon is 0: must be greater than 0"):
         GroupMeanStd(epsilon=0)

@@ -48,6 +48,15 @@ def test_the_moving_baseline_is_made_of_the_batches_before():
     assert credit(component, 3.0) == [0]
 
 
+def test_the_moving_baseline_keeps_nine_tenths_where_nothing_else_is_said():
+    component = Reinforce(baseline="moving")
+
+    # 0, then 4, then 0.9 x 4 + 0.1 x 0.
+    assert [credit(component, reward)[0] for reward in (4.0, 0.0, 0.0)] == pytest.approx(
+        [4.0, -4.0, -3.6]
+    )
+
+
 def test_the_recorded_size_is_that_of_valid_rewards():
     with recording() as ledger:
         credit(Reinforce(baseline="none"), 2.0, float("nan"), valid=[True, False])

@@ -33,6 +33,14 @@ def test_every_nat_of_the_response_costs_its_price():
     torch.testing.assert_close(reward, torch.tensor([0.92, 0.0]))
 
 
+@pytest.mark.parametrize("key", ["old_log_probs", "ref_log_probs"])
+def test_the_reward_has_no_graph_whatever_its_penalty_is_made_of(key):
+    rows = batch()
+    rows[key] = rows[key].requires_grad_()
+
+    assert not in_reward()(rows)["reward"].requires_grad
+
+
 def test_the_reward_given_is_not_changed_in_place():
     rows = batch()
     given = rows["reward"]

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +42,18 @@ def test_rewards_of_tokens_that_are_there_are_kept():
 
     torch.testing.assert_close(reward, torch.tensor([[0.95, 0.0, 2.02], [-0.04, 0.0, 0.0]]))
     assert there.nan_to_num().tolist() == [[1.0, 0.0, 2.0], [0.0, 5.0, 5.0]]
+
+
+@pytest.mark.parametrize("key", ["old_log_probs", "ref_log_probs", "token_reward"])
+def test_a_reward_has_no_graph_whatever_it_is_made_of(key):
+    rows = batch()
+    rows["token_reward"] = torch.zeros(2, 3)
+    rows[key] = rows[key].requires_grad_()
+
+    reward = in_token_reward()(rows)["token_reward"]
+
+    torch.testing.assert_close(reward, torch.tensor([[-0.05, 0.0, 0.02], [-0.04, 0.0, 0.0]]))
+    assert not reward.requires_grad
 
 
 def test_past_a_baseline_each_token_is_charged_for_itself_and_what_follows():

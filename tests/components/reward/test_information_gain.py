@@ -151,6 +151,10 @@ def test_leave_one_out_of_it_is_rlps_advantage():
     torch.testing.assert_close(found, torch.tensor([-0.4, 0.0, 0.4, 0.0]))
 
 
+def test_the_copy_keeps_all_but_a_thousandth_where_nothing_else_is_said():
+    assert InformationGain(policy=make_policy()).tau == 0.999
+
+
 def test_the_slow_policy_follows_after_each_step():
     policy, batch = make_policy(), answered(["so"])
     reward = InformationGain(policy=policy, tau=0.75)

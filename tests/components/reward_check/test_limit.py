@@ -59,7 +59,11 @@ def test_a_share_at_the_limit_goes_on_and_above_it_stops_with_the_first_row():
 
 
 def test_without_a_limit_a_batch_of_invalid_rewards_goes_on():
-    RewardCheck(max_invalid_fraction=1.0)(batch([False, False]))
+    with recording() as ledger:
+        RewardCheck(max_invalid_fraction=1.0)(batch([False] * 3, group=[4, 4, 6]))
+
+    # Neither group has a valid row, and so none of two, whose rewards could be equal.
+    assert ledger.means() == {"groups/unjudged": 1.0}
 
 
 def test_the_default_limit_is_a_fifth():

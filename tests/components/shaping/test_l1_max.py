@@ -28,6 +28,13 @@ def test_max_pays_right_answers_for_staying_below_the_target():
     assert torch.equal(result["rewards", "l1_max"], result["reward"])
 
 
+def test_max_pays_a_half_at_the_target_and_3e_4_a_token_where_nothing_else_is_said():
+    result = L1Max(target_length=5)(batch([1, 5, 8], [True, True, True]))
+
+    # 4 tokens saved, none, 3 too many.
+    assert result["reward"].tolist() == pytest.approx([0.5012, 0.5, 0.4991])
+
+
 def test_an_invalid_row_stays_at_0():
     given = batch([5, 5], [True, True], valid=[True, False])
 

@@ -47,6 +47,14 @@ def test_the_bounds_are_found_once_for_all_rows(share, floor, ceiling):
     assert prepared["ratio_ceiling"].tolist() == pytest.approx([ceiling] * 3)
 
 
+def test_the_settings_are_the_papers_where_nothing_else_is_said():
+    part = Bapo()
+
+    assert (part.share, part.measure) == (0.4, "gradient")
+    assert (part.floor_start, part.floor_end, part.floor_step) == (0.6, 0.9, 0.02)
+    assert (part.ceiling_start, part.ceiling_end, part.ceiling_step) == (1.2, 3.0, 0.05)
+
+
 def test_with_the_bounds_it_found_it_is_ppo():
     part, rows = Bapo(share=0.6, **PATHS), batch()
     bounds = part.prepare(rows)

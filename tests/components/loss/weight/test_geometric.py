@@ -30,6 +30,13 @@ def test_sequences_far_off_on_average_are_dropped():
     assert weight.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
+def test_a_hundredth_either_way_is_kept_where_nothing_else_is_said():
+    # exp(+-0.009) is 1.0090 and 0.9910, exp(+-0.011) is 1.0111 and 0.9891.
+    batch = rows([[0.009], [-0.009], [0.011], [-0.011]])
+
+    assert GeometricFilter()(batch)["token_weight"].tolist() == [[1], [1], [0], [0]]
+
+
 @given(st.floats(-0.3, 0.3), st.integers(1, 50))
 def test_a_longer_answer_with_the_same_gap_is_treated_the_same(gap, length):
     short = GeometricFilter(low=0.9, high=1.1)(rows([[gap]]))["token_weight"][0, 0]
