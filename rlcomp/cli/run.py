@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import hydra
 import yaml  # type: ignore[import-untyped]
@@ -155,7 +156,7 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
         raise ConfigError(f"directory is {config.directory!r}: {fault}; set directory=...")
     config.directory = str(Path(HydraConfig.get().runtime.output_dir).resolve())
     _label(config)
-    words = [*HydraConfig.get().overrides.task._iter_ex(resolve=False)]
+    words = cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.task))
     if faults := check_used(config, added(words)):
         raise ConfigErrors(faults)
     plan = plan_of(config)
