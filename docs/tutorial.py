@@ -294,7 +294,7 @@ run_phases(
 
 # %%
 from rlcomp import summarise
-from rlcomp.report.summary import read_lines
+from rlcomp.io.json_lines import read_lines
 
 print(summarise(directory))
 steps = read_lines(directory / "metrics.jsonl")

@@ -3,7 +3,7 @@
 import runpy
 from pathlib import Path
 
-from rlcomp.report.summary import read_lines
+from rlcomp.io.json_lines import read_lines
 
 SCRIPT = Path(__file__).parents[1] / "experiments" / "by_hand" / "sort_digits.py"
 

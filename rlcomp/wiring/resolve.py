@@ -56,8 +56,9 @@ def check_used(config: DictConfig, added: Iterable[str]) -> list[str]:
         f"{name} is added, but nothing in this config refers to it"
         + (f"; here it is {here}" if (here := word_here(name)) else nearest(name, own))
         for name in added
-        if not re.search(rf"\${{[^}}]*\b{re.escape(name)}\b", text)
+        if name in config  # else a group, whose option stands elsewhere
         and not OmegaConf.is_config(config.get(name))
+        and not re.search(rf"\${{[^}}]*\b{re.escape(name)}\b", text)
     ]
 
 

@@ -9,8 +9,8 @@ import pytest
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
+from rlcomp.io.json_lines import read_lines
 from rlcomp.io.watch import Watch
-from rlcomp.report.summary import read_lines
 from rlcomp.run.launch import launch, resume_command
 from rlcomp.wiring.plan import Plan
 

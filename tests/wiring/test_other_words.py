@@ -94,7 +94,7 @@ def test_an_added_value_that_nothing_refers_to_is_refused(value, used):
 def test_another_librarys_word_is_told_by_ours_and_a_node_may_be_added():
     config = OmegaConf.create({"num_generations": 8, "task": {}, "gruop_size": 3, "group_size": 4})
 
-    word, mistyped = check_used(config, ["num_generations", "task", "gruop_size"])
+    word, mistyped = check_used(config, ["num_generations", "task", "evaluator", "gruop_size"])
     assert word == (
         "num_generations is added, but nothing in this config refers to it; here it is group_size"
     )
