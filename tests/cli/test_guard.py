@@ -8,9 +8,11 @@ import warnings
 
 import pytest
 from hydra.errors import HydraException
+from omegaconf import OmegaConf
 from tensordict import TensorDict
 
 from rlcomp.cli.guard import guard, message, verdict
+from rlcomp.cli.run import Jobs
 from rlcomp.cli.stack import innermost, stack_of
 from rlcomp.component import Component
 from rlcomp.errors import (
@@ -22,6 +24,7 @@ from rlcomp.errors import (
     RlcompWarning,
     RunFailed,
     StorageError,
+    UserError,
     add_note,
 )
 
@@ -162,3 +165,27 @@ def test_the_innermost_frame_is_that_of_the_thread_that_died():
 
     assert innermost(dump) == " (mine.py, line 3, in f)"
     assert innermost("Fatal Python error: Aborted\n") == ""
+
+
+def test_the_working_directory_joins_the_path_once_and_last(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    before = [*sys.path]
+
+    for _ in range(2):
+        guard(lambda: None)
+
+    assert sys.path == [*before, str(tmp_path)]
+
+
+def test_what_a_job_raises_is_not_taken_for_a_directory_that_cannot_be_made():
+    jobs, error = Jobs(apart=False), OSError("no such file")
+    refused = jobs.describe_error(error)
+    assert isinstance(refused, UserError)
+    assert "choose a directory you can write into" in str(refused)
+
+    jobs.failed = [Interrupted("stopped")]
+    jobs(OmegaConf.create())  # does nothing once the sweep was stopped, but has begun
+    jobs.failed = []
+
+    assert jobs.describe_error(error) is error

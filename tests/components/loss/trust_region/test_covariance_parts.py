@@ -115,6 +115,21 @@ def test_the_share_picked_is_recorded(part):
     assert ledger.means()["trust_region/selected_fraction"] == 0.5
 
 
+def test_clip_cov_records_what_is_clipped_below_and_above():
+    rows = batch()
+    rows["response_mask"] = torch.tensor([[True, True, True], [True, True, False]])
+    rows["log_probs"][0, 2] = -1.0
+    rows["ratio"] = torch.tensor([[0.7, 0.9, 1.5], [1.6, 1.1, NAN]], dtype=torch.float64)
+    rows["advantage"] = torch.tensor([[-1.0, -2.0, 2.0], [1.0, 1.0, NAN]], dtype=torch.float64)
+
+    with recording() as ledger:
+        ClipCov(clip_low=0.2, clip_high=0.3)(rows)
+
+    # A falling token below 0.8 is one of five (0.9 is not), rising ones above 1.3 are two.
+    assert ledger.means()["trust_region/clip_fraction_low"] == pytest.approx(1 / 5)
+    assert ledger.means()["trust_region/clip_fraction_high"] == pytest.approx(2 / 5)
+
+
 def test_bounds_with_nothing_between_them_are_refused():
     with pytest.raises(ConfigError, match=r"covariance_high is 1.0, not above covariance_low"):
         ClipCov(covariance_low=1.0, covariance_high=1.0)
