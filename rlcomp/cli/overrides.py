@@ -10,6 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
 from rlcomp.errors import UserError, nearest
+from rlcomp.io.record import check_links
 from rlcomp.sweep.jobs import check_count
 from rlcomp.wiring.other_words import word_here
 
@@ -26,20 +27,25 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
 
     Raises:
         UserError: names the override and the remedy.
+        ConfigError: the directory of the run has links where a run writes.
     """
     given = OverridesParser.create().parse_overrides(list(words))
     check_count(given)  # before they are listed
     for override in given:
+        value = override.value()
+        if override.key_or_group == "directory" and isinstance(value, str):
+            check_links(Path(value))  # before Hydra writes into it
         if fault := _fault(override, places):
             raise UserError(f"{override.input_line}: {fault}")
 
 
-def check_options(words: Sequence[str], unknown: Sequence[str]) -> None:
+def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence[Path]) -> None:
     """Refuse options that only another library's command line has.
 
     Args:
         words: of the command line.
         unknown: those that its parser did not know.
+        places: the directories of configs.
 
     Raises:
         UserError: names the word and what to write instead.
@@ -49,24 +55,33 @@ def check_options(words: Sequence[str], unknown: Sequence[str]) -> None:
     word = unknown[0]
     key, _, value = word.lstrip("-").partition("=")
     after = [*words[words.index(word) + 1 :], "-"][0]
-    here = word_here(key) or key
+    here = word_here(key) or (key if _is_ours(key, places) else None)
+    if here is None:
+        raise UserError(
+            f"{word}: there is no such setting, and none is written with dashes: key=value; "
+            "rlcomp --help lists what there is"
+        )
     if re.fullmatch(r"[\w.]+", here):
         here = f"{here}={value or ('VALUE' if after.startswith('-') else after)}"
     raise UserError(f"{word}: settings are written without dashes; here it is {here}")
 
 
+def _is_ours(key: str, places: Sequence[Path]) -> bool:
+    """Whether it is a setting of every run, or a group of options."""
+    return key in _SETTINGS or any((place / key.partition("@")[0]).is_dir() for place in places)
+
+
 def added(words: Sequence[str]) -> list[str]:
-    """The values that overrides add at the root of the config (``+name=value``)."""
-    given = OverridesParser.create().parse_overrides(list(words))
-    keys = [one.key_or_group for one in given if one.is_add()]
-    return [key for key in keys if re.fullmatch(r"\w+", key)]
+    """The names that overrides add at the root of the config: ``+name=1``, ``++name.of.it=1``."""
+    found = (re.match(r"\+{1,2}(\w+)(?=[.=])", word) for word in words)
+    return list(dict.fromkeys(one[1] for one in found if one))
 
 
 def _fault(override: Override, places: Sequence[Path]) -> str | None:
     key = override.key_or_group
     if override.is_delete():
         deleted = key in _SETTINGS
-        return f"every run has a {key}; leave this out, or set {key}=..." if deleted else None
+        return f"every run has {key}; leave this out, or set {key}=..." if deleted else None
     if not key:
         return "there is no key in front of the ="
     if override.is_sweep_override():

@@ -100,13 +100,14 @@ class Jobs:
 
 
 def _app(apart: bool) -> None:
+    places = [config_directory(), *map(Path, user_directories())]
     if {"--help", "-h"} & set(sys.argv[1:]):
-        print(help_text([config_directory(), *map(Path, user_directories())]))
+        print(help_text(places))
         return
     arguments, unknown = get_args_parser().parse_known_args(sys.argv[1:])
-    check_options(sys.argv[1:], unknown)
+    check_options(sys.argv[1:], unknown, places)
     given = arguments.overrides
-    check_overrides(given, [config_directory(), *map(Path, user_directories())])
+    check_overrides(given, places)
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
@@ -157,7 +158,8 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
     config.directory = str(Path(HydraConfig.get().runtime.output_dir).resolve())
     _label(config)
     words = cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.task))
-    if faults := check_used(config, added(words)):
+    words += cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.hydra))
+    if faults := check_used(config, added(words), words):
         raise ConfigErrors(faults)
     plan = plan_of(config)
     if preload:

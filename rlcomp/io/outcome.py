@@ -13,6 +13,7 @@ from rlcomp.errors import Interrupted, add_note
 from rlcomp.io.attempt import FAILURE
 from rlcomp.io.draft import draft_of
 from rlcomp.io.record import has_record
+from rlcomp.io.strict_json import bounded
 from rlcomp.io.watch import Watch
 
 # A full disk has room for the failure because this file gives its own up.
@@ -74,7 +75,7 @@ def failure(directory: Path) -> str | None:
     file = directory / FAILURE
     if not file.is_file():
         return None
-    told = json.loads(file.read_text(encoding="utf-8"))
+    told = json.loads(bounded(file, ROOM))
     return f"{told['type']}: {told['error']}"
 
 

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rlcomp.errors import CheckpointError
+from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io.attempt import ACCEPTED, FAILURE
 from rlcomp.io.json_lines import is_count, last_line
 
@@ -21,6 +21,30 @@ OVERWRITTEN = "overwritten"
 _OF_A_RUN = (METRICS, SAMPLES, ENDED, ACCEPTED, FAILURE, "curve.png", "tensorboard")
 # The directory of checkpoints may be any, with other things in it.
 _CHECKPOINTS = ("step-*", "unreadable-step-*", "best", "dump-*", ".tmp-*")
+
+
+# What a run writes through, beside what it replaces (:mod:`rlcomp.io.draft`).
+_WRITTEN = (".hydra", "rlcomp.log", "multirun.yaml", METRICS, SAMPLES, ENDED, OVERWRITTEN)
+
+
+def check_links(directory: Path) -> None:
+    """Refuse a directory in which links stand where a run writes: it may be a stranger's.
+
+    A link at ``checkpoints`` is usual, to a larger disk.
+
+    Args:
+        directory: of a run, or of a sweep, whose jobs are looked at too.
+
+    Raises:
+        ConfigError: names the link.
+    """
+    for place in (directory, *directory.glob("[0-9]*")):
+        found = [*(place / name for name in _WRITTEN), *(place / ".hydra").glob("*")]
+        if link := next((path for path in found if path.is_symlink()), None):
+            raise ConfigError(
+                f"{link} is a link: what a run writes there would land elsewhere; delete the link, "
+                "or choose another directory"
+            )
 
 
 def has_record(directory: Path) -> bool:
@@ -110,6 +134,7 @@ def set_aside(directory: Path, checkpoints: Path) -> Path | None:
     (folder / "checkpoints").mkdir(parents=True)
     for path, name in there.items():
         shutil.move(path, folder / name)
-    if checkpoints != directory and checkpoints.is_dir() and not any(checkpoints.iterdir()):
+    ours = checkpoints != directory and not checkpoints.is_symlink()
+    if ours and checkpoints.is_dir() and not any(checkpoints.iterdir()):
         checkpoints.rmdir()
     return folder

@@ -12,6 +12,7 @@ from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import CheckpointError
+from rlcomp.io.strict_json import bounded
 
 # A config of ours has some ten kilobytes, and ten levels.
 _LARGEST = 1 << 20
@@ -32,9 +33,7 @@ def saved_config(file: Path, trust: bool = False) -> DictConfig:
         CheckpointError: it is none of ours; names the file and what is wrong.
     """
     try:
-        if file.stat().st_size > _LARGEST:
-            raise ValueError(f"it is larger than {_LARGEST:,} bytes")
-        text = file.read_text(encoding="utf-8")
+        text = bounded(file, _LARGEST).decode("utf-8")
         found = yaml.load(text, _Plain)
         if not isinstance(found, dict):
             raise TypeError("it is no mapping")
@@ -60,9 +59,7 @@ def check_plain(file: Path) -> None:
         CheckpointError: it has an alias (``*name``), is too large, or cannot be read.
     """
     try:
-        if file.stat().st_size > _LARGEST:
-            raise ValueError(f"it is larger than {_LARGEST:,} bytes")
-        text = file.read_text(encoding="utf-8")
+        text = bounded(file, _LARGEST).decode("utf-8")
         # To look for what can be one is fast; to read the text takes as long as to load it.
         if _ALIAS.search(text) and any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text)):
             raise ValueError("it has anchors")

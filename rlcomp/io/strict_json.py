@@ -21,11 +21,24 @@ def strict_json(file: Path) -> Any:  # noqa: ANN401
             name twice.
     """
     try:
-        if file.stat().st_size > LARGEST:
-            raise ValueError(f"it is larger than {LARGEST:,} bytes")
-        return parse_json(file.read_bytes())
+        return parse_json(bounded(file, LARGEST))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} is not what was written: {error}") from error
+
+
+def bounded(file: Path, largest: int) -> bytes:
+    """The bytes of a file that may be anything, a link to ``/dev/zero`` too.
+
+    Raises:
+        ValueError: it is no file, or larger.
+    """
+    if file.exists() and not file.is_file():
+        raise ValueError("it is no file")
+    with file.open("rb") as opened:
+        found = opened.read(largest + 1)
+    if len(found) > largest:
+        raise ValueError(f"it is larger than {largest:,} bytes")
+    return found
 
 
 def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  # noqa: ANN401

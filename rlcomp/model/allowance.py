@@ -17,8 +17,10 @@ _MAKERS = {
     *(torch.empty, torch.zeros, torch.ones, torch.full),
     *(torch.rand, torch.randn, torch.randint, torch.arange, torch.eye),
 }
-# Beside weights there are buffers, and the embedding counts twice where the head shares it.
-_SLACK, _SHARED = 1 << 24, 2
+_COPIERS = {torch.clone, torch.Tensor.clone}
+# Beside weights there are buffers (in every layer of a GPT-Neo a mask of 2048 x 2048), and the
+# embedding counts twice where the head shares it.
+_SLACK, _SHARED = 1 << 27, 2
 # A tensor is an object as well: layers without end are not free because each is small.
 _SMALLEST = 1 << 14
 
@@ -27,7 +29,7 @@ class Allowance(TorchFunctionMode):
     """Context in which a config cannot make tensors out of all proportion to its weights.
 
     A config of some bytes describes models that no memory holds, while the file of its weights is
-    as large as they are. At most ``2 n + 2^24`` numbers are made where ``n`` are stored; a tensor,
+    as large as they are. At most ``2 n + 2^27`` numbers are made where ``n`` are stored; a tensor,
     stored or made, counts as 2^14 at least. An inner context has its own. Building on the meta
     device counts as well.
 
@@ -68,15 +70,20 @@ class Allowance(TorchFunctionMode):
             DataError: it would allocate more than is left.
         """
         given = kwargs or {}
-        if func in _MAKERS and _CURRENT.get() is self:
-            shape = func(*args, **{**given, "device": "meta"}).shape
-            self.left -= max(math.prod(shape), _SMALLEST)
-            if self.left < 0:
-                raise DataError(
-                    f"{self.told} describes a model out of proportion to its weights, which hold "
-                    f"{sum(self.sizes):,} numbers: use the config that belongs to the weights"
-                )
+        if _CURRENT.get() is self:
+            if func in _MAKERS:
+                self._spend(math.prod(func(*args, **{**given, "device": "meta"}).shape))
+            elif func in _COPIERS:
+                self._spend(args[0].numel())
         return func(*args, **given)
+
+    def _spend(self, numbers: int) -> None:
+        self.left -= max(numbers, _SMALLEST)
+        if self.left < 0:
+            raise DataError(
+                f"{self.told} describes a model out of proportion to its weights, which hold "
+                f"{sum(self.sizes):,} numbers: use the config that belongs to the weights"
+            )
 
 
 _CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)

@@ -19,7 +19,7 @@ from rlcomp.text.folder import foreign, json_object, local_only
 _INDEX = "model.safetensors.index.json"
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # What counts parts, of which a config makes lists before any of them is built.
-_COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?)$")
+_COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?|types)$")
 MOST_PARTS = 10_000
 
 
@@ -59,15 +59,18 @@ def read_config(path: str, told: str, remedy: str) -> PreTrainedConfig:
     return config
 
 
-def _check_counts(file: Path, settings: dict[str, Any]) -> None:
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            _check_counts(file, value)
-        elif isinstance(value, int) and value > MOST_PARTS and _COUNT.search(name):
-            raise DataError(
-                f"{file}: {name} is {value:.0e}, more than {MOST_PARTS:,}: use the config.json "
-                "that belongs to the weights"
-            )
+def _check_counts(file: Path, value: object, name: str = "") -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_counts(file, item, key)
+    elif isinstance(value, list):  # attention_types: [["global", "local"], 12]
+        for item in value:
+            _check_counts(file, item, name)
+    elif isinstance(value, int) and value > MOST_PARTS and _COUNT.search(name):
+        raise DataError(
+            f"{file}: {name} is {value:.0e}, more than {MOST_PARTS:,}: use the config.json "
+            "that belongs to the weights"
+        )
 
 
 def _refuse_steering(path: str, config: PreTrainedConfig) -> None:

@@ -19,7 +19,7 @@ from rlcomp.io.attempt import accept
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.display import Display
 from rlcomp.io.lock import locked
-from rlcomp.io.record import set_aside
+from rlcomp.io.record import check_links, set_aside
 from rlcomp.io.storing import storing
 from rlcomp.io.tracking import JsonLines, Tracker, WandB
 from rlcomp.io.watch import Watch
@@ -40,8 +40,10 @@ def launch(config: DictConfig, plan: Plan, watch: Watch | None = None) -> None:
 
     Raises:
         Interrupted: stopped on request; the message says how to go on.
+        ConfigError: the directory has links where a run writes.
     """
     directory = Path(config.directory)
+    check_links(directory)
     with locked(directory):
         _launch(config, plan, directory, watch or Watch())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import DataError, RlcompError, in_one_line
-from rlcomp.io.strict_json import parse_json
+from rlcomp.io.strict_json import bounded, parse_json
 
 # What transformers reads in a folder, beside weights and templates.
 _JSON = (
@@ -76,9 +76,7 @@ def json_object(file: Path) -> dict[str, Any]:
         DataError: it holds none, a name twice or NaN, or is larger than 128 MiB or too deep.
     """
     try:
-        if file.stat().st_size > _LARGEST:
-            raise ValueError(f"it is larger than {_LARGEST:,} bytes")
-        found = parse_json(file.read_bytes(), constant=_no_nan)
+        found = parse_json(bounded(file, _LARGEST), constant=_no_nan)
         if not isinstance(found, dict):
             raise TypeError(f"it holds {found!r:.40}, no object {{...}}")
     except (OSError, ValueError, TypeError, RecursionError) as error:

@@ -59,7 +59,10 @@ def explain_composition(
         if here := _word_here(given, own):
             return f"{given} is not in the config; here it is {here}"
         return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
-    noise = ("full_key:", "object_type=", "reference_", "See https", "Config search", "provider=")
+    noise = (
+        *("full_key:", "object_type=", "reference_", "See https", "Config search", "provider="),
+        "To append to your default list",  # which would set what nothing reads
+    )
     return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_PROMPTS = "prompts.batch_size (prompts a step, each answered group_size times)"
+_LORA = "rlcomp.model.adapters.lora around your model, in your own yaml (as model=tiny_lora has it)"
+_EVALUATED = "nothing to set: evaluations sample as decoding says, and greedily as well"
 _PRETRAINED = "model=pretrained model.path=DIR tokenizer=pretrained tokenizer.path=DIR"
 _STEPS = "phases.rl.steps (phases.warm_start.steps for the demonstrations)"
 _ATTENTION = "engine=auto, engine=portable or engine=transformers"
@@ -10,32 +13,35 @@ _SAVE = "phases.rl.every.checkpoint"
 _ADVANTAGE = "advantage=group_mean_std (GRPO), advantage=leave_one_out (RLOO) or advantage=gae"
 _LOSS = "a part, loss=dapo, or a whole recipe=dapo"
 _DATA = "task=file task.path=FILE (or task=hub task.name=NAME)"
-_TRACKER = "tracker=wandb (or tracker=tensorboard)"
+_TRACKER = "tracker=wandb (or tracker=tensorboard, tracker=none)"
 
-# By the last word of an option, as their configs and command lines have it.
+# By the last words of an option, as their configs and command lines have it.
 _HERE = {
+    "model.path": _PRETRAINED,
+    "critic.optim.lr": "value_learner.optimizer.lr (recipe=ppo)",
+    "val_kwargs.n": "evaluation.samples_per_prompt",
+    "val_kwargs.temperature": _EVALUATED,
+    "val_kwargs.top_p": _EVALUATED,
     # batches
     "num_generations": "group_size",
     "n_samples_per_prompt": "group_size",
     "n": "group_size",
     "num_return_sequences": "group_size",
-    "train_batch_size": "prompts.batch_size (prompts a step, each answered group_size times)",
-    "rollout_batch_size": "prompts.batch_size (prompts a step, each answered group_size times)",
-    "generation_batch_size": "prompts.batch_size (prompts a step, each answered group_size times)",
-    "batch_size": "prompts.batch_size (prompts a step, each answered group_size times)",
-    "per_device_train_batch_size": (
-        "prompts.batch_size (prompts a step); learner.micro_batch_tokens bounds the memory"
-    ),
-    "per_device_eval_batch_size": "evaluation.num_prompts",
+    "train_batch_size": _PROMPTS,
+    "rollout_batch_size": _PROMPTS,
+    "generation_batch_size": _PROMPTS,
+    "batch_size": _PROMPTS,
+    "per_device_train_batch_size": f"{_PROMPTS}; learner.micro_batch_tokens bounds the memory",
+    "per_device_eval_batch_size": "evaluation.num_prompts (held-out prompts, not a device's share)",
     "gradient_accumulation_steps": (
         "learner.micro_batch_tokens: tokens of a forward pass, gradients of a minibatch are summed"
     ),
-    "steps_per_generation": "learner.num_minibatches",
+    "steps_per_generation": "learner.num_minibatches (optimiser steps a batch)",
     "num_mini_batches": "learner.num_minibatches",
-    "ppo_mini_batch_size": "learner.num_minibatches",
-    "micro_train_batch_size": "learner.micro_batch_tokens",
-    "ppo_micro_batch_size": "learner.micro_batch_tokens",
-    "ppo_micro_batch_size_per_gpu": "learner.micro_batch_tokens",
+    "ppo_mini_batch_size": "learner.num_minibatches (how many there are, not their size)",
+    "micro_train_batch_size": "learner.micro_batch_tokens (tokens, not samples)",
+    "ppo_micro_batch_size": "learner.micro_batch_tokens (tokens, not samples)",
+    "ppo_micro_batch_size_per_gpu": "learner.micro_batch_tokens (tokens, not samples)",
     "ppo_max_token_len_per_gpu": "learner.micro_batch_tokens",
     "num_iterations": "learner.epochs",
     "num_ppo_epochs": "learner.epochs",
@@ -68,8 +74,8 @@ _HERE = {
     "lr": "learner.optimizer.lr",
     "critic_learning_rate": "value_learner.optimizer.lr (recipe=ppo)",
     "weight_decay": "learner.optimizer.weight_decay",
-    "adam_beta1": "learner.optimizer.betas",
-    "adam_beta2": "learner.optimizer.betas",
+    "adam_beta1": "learner.optimizer.betas (a pair)",
+    "adam_beta2": "learner.optimizer.betas (a pair)",
     "optim": "optimizer@learner.optimizer=adamw (or muon, sgd)",
     "lr_scheduler_type": "schedule@learner.schedule=linear (or constant, cosine)",
     "warmup_ratio": "learner.schedule.warmup (a share of the steps)",
@@ -118,9 +124,8 @@ _HERE = {
     # advantage and reward
     "adv_estimator": _ADVANTAGE,
     "advantage_estimator": _ADVANTAGE,
-    "scale_rewards": "advantage=group_mean_std, or advantage=group_mean for none",
+    "scale_rewards": "advantage=group_mean_std, advantage=group_mean or advantage=group_batch_std",
     "norm_adv_by_std_in_grpo": "advantage=group_mean_std, or advantage=group_mean for none",
-    "whiten_rewards": "advantage=batch_whitened",
     "gamma": "advantage.gamma (recipe=ppo)",
     "lam": "advantage.gae_lambda (recipe=ppo)",
     "lambd": "advantage.gae_lambda (recipe=ppo)",
@@ -134,23 +139,19 @@ _HERE = {
         "reward=function 'reward.function={_target_: my_module.score, _partial_: true}'"
     ),
     "reward_weights": "reward=weighted_sum",
-    "algorithm": "recipe=grpo, whose parts are groups of options (rlcomp --help)",
-    "algo": "recipe=grpo, whose parts are groups of options (rlcomp --help)",
-    "trainer": "recipe=grpo, whose parts are groups of options (rlcomp --help)",
     # models and data
     "model_name_or_path": _PRETRAINED,
     "model_name": _PRETRAINED,
     "pretrain": _PRETRAINED,
-    "actor_rollout_ref": _PRETRAINED,
     "attn_implementation": _ATTENTION,
     "torch_dtype": "engine=bfloat16",
     "bf16": "engine=bfloat16",
     "fp16": "engine=bfloat16",
-    "use_peft": "model=tiny_lora",
-    "lora_r": "model=tiny_lora model.rank",
-    "lora_rank": "model=tiny_lora model.rank",
-    "lora_alpha": "model=tiny_lora model.alpha",
-    "lora_target_modules": "model=tiny_lora model.target_modules",
+    "use_peft": _LORA,
+    "lora_r": _LORA,
+    "lora_rank": _LORA,
+    "lora_alpha": _LORA,
+    "lora_target_modules": _LORA,
     "dataset_name": _DATA,
     "train_files": _DATA,
     "prompt_data": _DATA,
@@ -161,7 +162,7 @@ _HERE = {
     "default_local_dir": "directory",
     "resume_from_checkpoint": "resume (auto, must, never, or a path)",
     "resume_mode": "resume (auto, must, never, or a path)",
-    "overwrite_output_dir": "overwrite",
+    "overwrite_output_dir": "overwrite (true or false)",
     "save_steps": _SAVE,
     "save_freq": _SAVE,
     "save_total_limit": "checkpoint.keep",
@@ -176,13 +177,19 @@ _HERE = {
     "trust_remote_code": "there is no such thing: code of a model's folder is never run",
 }
 
+# Where nothing stands behind it.
+_WHOLE = dict.fromkeys(
+    ("algorithm", "algo", "trainer"),
+    "recipe=grpo, whose parts are groups of options (rlcomp --help)",
+)
+
 # Options of groups, as the literature or other configs name them.
 _OPTIONS = {
     ("advantage", "grpo"): "advantage=group_mean_std",
     ("advantage", "dr_grpo"): "advantage=group_mean",
     ("advantage", "rloo"): "advantage=leave_one_out",
     ("advantage", "loo"): "advantage=leave_one_out",
-    ("advantage", "remax"): "advantage=greedy_baseline",
+    ("advantage", "remax"): "recipe=remax",
     ("advantage", "opo"): "advantage=length_weighted",
     ("advantage", "reinforce_plus_plus"): "recipe=reinforce_pp",
     ("recipe", "reinforce_plus_plus"): "recipe=reinforce_pp",
@@ -194,6 +201,7 @@ _OPTIONS = {
     ("loss", "vanilla"): "loss=ppo",
     ("loss/reduction", "seq-mean-token-mean"): "loss/reduction=sequence_mean",
     ("loss/reduction", "seq-mean-token-sum"): "loss/reduction=sequence_sum",
+    ("loss/reduction", "seq-mean-token-sum-norm"): "loss/reduction=fixed_length",
     ("loss/reduction", "token-mean"): "loss/reduction=token_mean",
     ("tracker", "tensorboardx"): "tracker=tensorboard",
     ("tracker", "w&b"): "tracker=wandb",
@@ -203,7 +211,7 @@ _OPTIONS = {
     ("engine", "vllm"): _HERE["use_vllm"],
     ("engine", "hf"): "engine=transformers",
     ("reference", "ema"): "reference=refreshed",
-    ("model", "lora"): "model=tiny_lora",
+    ("model", "lora"): _LORA,
     ("model", "hf"): _PRETRAINED,
 }
 
@@ -236,4 +244,5 @@ def word_here(key: str) -> str | None:
         ('decoding.top_p', None)
     """
     words = key.lstrip("+~-").replace("-", "_").lower().split(".")
-    return next((_HERE[word] for word in reversed(words) if word in _HERE), None)
+    ends = [".".join(words[start:]) for start in range(len(words))]
+    return _WHOLE.get(ends[0]) or next((_HERE[end] for end in ends if end in _HERE), None)

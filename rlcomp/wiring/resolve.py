@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -12,6 +12,7 @@ from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
+from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.reader import BROKEN
@@ -43,23 +44,34 @@ def check_plan(plan: Plan) -> list[str]:
     )
 
 
-def check_used(config: DictConfig, added: Iterable[str]) -> list[str]:
+def check_used(config: DictConfig, added: Iterable[str], words: Iterable[str]) -> list[str]:
     """Values that were added at the root and that nothing refers to: they would change nothing.
 
     Args:
         config: a whole one.
-        added: names that the command line adds (``+name=value``).
+        added: names at the root that the command line adds.
+        words: its overrides, which may refer to them.
     """
-    text = OmegaConf.to_yaml(config, resolve=False)
-    own = {*SETTINGS, *map(str, config)} - {*added}
+    own = {*map(str, config)} - {*added}
+    text = "\n".join([OmegaConf.to_yaml(config, resolve=False), *words])
     return [
         f"{name} is added, but nothing in this config refers to it"
-        + (f"; here it is {here}" if (here := word_here(name)) else nearest(name, own))
+        + (f"; here it is {here}" if (here := _here(config, name)) else nearest(name, own))
         for name in added
-        if name in config  # else a group, whose option stands elsewhere
-        and not OmegaConf.is_config(config.get(name))
-        and not re.search(rf"\${{[^}}]*\b{re.escape(name)}\b", text)
+        if _is_value(config, name) and not re.search(rf"\${{[^}}]*\b{re.escape(name)}\b", text)
     ]
+
+
+def _is_value(config: DictConfig, name: str) -> bool:
+    """Whether it is there, as no part, no choice of one and none of what every run has."""
+    node = config.get(name, {"_target_": ""})  # what is not there is a group: it stands elsewhere
+    plain = not isinstance(node, Mapping) or "_target_" not in node
+    return plain and name not in {*SETTINGS, "phases"} and not (config_directory() / name).is_dir()
+
+
+def _here(config: DictConfig, name: str) -> str | None:
+    inner = [*config[name]] if isinstance(config[name], Mapping) else []
+    return word_here(".".join([name, *map(str, inner[:1])]))
 
 
 SETTINGS = {

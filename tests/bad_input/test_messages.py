@@ -45,6 +45,14 @@ TABLE = {
     "dashes without a value": Bad(
         ["--beta", "-m"], "--beta", "beta", "kl_controller.kl_coef=VALUE"
     ),
+    "dashes before nothing of ours": Bad(
+        ["--zero_stage", "3"], "--zero_stage", "no such setting", "rlcomp --help"
+    ),
+    "forced": Bad(["++learning_rate=1"], "learning_rate is added", "no", "learner.optimizer.lr"),
+    "forced below": Bad(["++optim.lr=1"], "optim is added", "nothing", "learner.optimizer.lr"),
+    "group without its place": Bad(
+        ["optimizer=adamw"], "optimizer", "No match", "optimizer@learner.optimizer"
+    ),
     "word of TRL": Bad(
         ["num_generations=8"], "num_generations", "not in the config", "here it is group_size"
     ),

@@ -115,7 +115,10 @@ BAD = {
     "generation a list": (text("generation_config.json", "[]"), "generation_config.json cannot be"),
     "tokenizer a text": (text("tokenizer.json", '"x"'), "tokenizer.json cannot be read"),
     "tokenizer cut off": (text("tokenizer.json", '{"a": '), "tokenizer.json cannot be read"),
-    "tokenizer a folder": (a_folder_instead, "tokenizer.json cannot be read (IsADirectory"),
+    "tokenizer a folder": (
+        a_folder_instead,
+        "tokenizer.json cannot be read (ValueError: it is",
+    ),
     "its config a list": (text("tokenizer_config.json", "[]"), "tokenizer_config.json cannot be"),
     "special tokens a list": (text("special_tokens_map.json", "[]"), "special_tokens_map.json can"),
     "added tokens a list": (text("added_tokens.json", "[]"), "added_tokens.json cannot be read"),
@@ -178,6 +181,10 @@ BAD = {
         "num_hidden_layers is 1e+09, more than 10,0",
     ),
     "many small layers": (small_layers, "out of proportion to its weights"),
+    "many layers of a kind": (
+        config(attention_types=[[["global", "local"], 10**9]]),
+        "attention_types is 1e+09, more than 10,000",
+    ),
     "many labels": (config(num_labels=10**9), "num_labels is 1e+09, more than 10,000"),
     "a part's layers": (config(text_config={"n_layer": 10**9}), "n_layer is 1e+09, more than"),
     "a huge number": (config(hidden_size=10**400), "that its config describes"),

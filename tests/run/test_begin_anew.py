@@ -6,9 +6,10 @@ import shutil
 import pytest
 from omegaconf import OmegaConf
 
+from rlcomp.cli.overrides import check_overrides
 from rlcomp.errors import CheckpointError, ConfigError, Interrupted
 from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.record import set_aside
+from rlcomp.io.record import check_links, set_aside
 from rlcomp.io.tracking import JsonLines
 from rlcomp.report.runs import find_runs
 from rlcomp.run.launch import launch
@@ -169,6 +170,44 @@ def test_of_a_directory_of_checkpoints_only_what_a_run_wrote_is_set_aside(run, p
         "step-00000003",
     }
     assert (old / "metrics.jsonl").is_file()
+
+
+def test_checkpoints_behind_a_link_are_set_aside_and_the_link_stays(run, tmp_path):
+    (run / "checkpoints").rename(tmp_path / "disk")
+    (run / "checkpoints").symlink_to(tmp_path / "disk")
+
+    old = set_aside(run, run / "checkpoints")
+
+    assert [*(tmp_path / "disk").iterdir()] == []
+    assert (run / "checkpoints").is_symlink()
+    assert len([*(old / "checkpoints").iterdir()]) == 3
+    check_links(run)  # such a link is usual
+
+
+@pytest.mark.parametrize(
+    "name", [".hydra", "rlcomp.log", "metrics.jsonl", "samples.jsonl", "ended.jsonl", "overwritten"]
+)
+@pytest.mark.parametrize("job", [".", "3"])
+def test_a_link_where_a_run_writes_is_refused(tmp_path, name, job):
+    (tmp_path / job).mkdir(exist_ok=True)
+    (tmp_path / job / name).symlink_to(tmp_path / "theirs")
+
+    with pytest.raises(ConfigError, match=rf"{name} is a link: .*; delete the link"):
+        check_links(tmp_path)
+    with pytest.raises(ConfigError, match="is a link"):
+        check_overrides([f"directory={tmp_path}"], [])
+
+
+def test_a_link_among_the_files_of_hydra_is_refused_by_a_run_too(tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.write_text("precious")
+    (tmp_path / "run" / ".hydra").mkdir(parents=True)
+    (tmp_path / "run" / ".hydra" / "config.yaml").symlink_to(theirs)
+    config = compose_config([f"directory={tmp_path / 'run'}"])
+
+    with pytest.raises(ConfigError, match=r"config\.yaml is a link"):
+        launch(config, plan_of(config))
+    assert theirs.read_text() == "precious"
 
 
 def cut(file, lines):

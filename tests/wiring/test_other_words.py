@@ -8,15 +8,15 @@ from omegaconf import OmegaConf
 
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import _HERE, _OPTIONS, option_here, word_here
+from rlcomp.wiring.other_words import _HERE, _OPTIONS, _WHOLE, option_here, word_here
 from rlcomp.wiring.resolve import check_used
 
-REMEDIES = sorted({*_HERE.values(), *_OPTIONS.values()})
+REMEDIES = sorted({*_HERE.values(), *_OPTIONS.values(), *_WHOLE.values()})
 # In a remedy: group=option, a.path.to.a.setting (with the value it takes), a setting at the root.
 CHOICE = re.compile(r"(?<![\w.])([a-z_/]+(?:@[a-z_.]+)?)=([a-z0-9_]+)\b")
-PATH = re.compile(r"(?<![\w./@=])[a-z_]+(?:\.[a-z_]+)+(?!\w*['(:,]? _)")
+PATH = re.compile(r"(?!rlcomp)(?<![\w./@=])[a-z_]+(?:\.[a-z_]+)+(?!\w*['(:,]? _)")
 WHOLE = re.compile(r"^[a-z_]+(?= \(|$)")
-SAID = (_HERE["logging_steps"], _HERE["trust_remote_code"])
+SAID = [_HERE[word] for word in ("logging_steps", "trust_remote_code", "val_kwargs.top_p")]
 composed = functools.cache(lambda *words: compose_config(list(words)))
 
 
@@ -56,6 +56,9 @@ def test_what_a_remedy_names_is_there(remedy):
         ("+beta", "kl_controller.kl_coef"),
         ("algorithm.kl_ctrl.kl_coef", "kl_controller.kl_coef"),
         ("actor_rollout_ref.actor.optim.lr", "learner.optimizer.lr"),
+        ("critic.optim.lr", "value_learner.optimizer.lr (recipe=ppo)"),
+        ("actor_rollout_ref.rollout.gpu_memory_utilization", None),
+        ("trainer.n_gpus_per_node", None),
         ("group_size", None),
         ("numgenerations", None),
     ],
@@ -87,17 +90,29 @@ def test_an_added_value_that_nothing_refers_to_is_refused(value, used):
     config = OmegaConf.create({"seed": 0, "width": 4, "task": {"size": value}})
 
     told = [] if used else ["width is added, but nothing in this config refers to it"]
-    assert [error.partition(" (known")[0] for error in check_used(config, ["width"])] == told
-    assert check_used(config, []) == []
+    assert [error.partition(" (known")[0] for error in check_used(config, ["width"], [])] == told
+    assert check_used(config, [], []) == []
+    assert check_used(config, ["width"], ["directory=${width}"]) == []
 
 
 def test_another_librarys_word_is_told_by_ours_and_a_node_may_be_added():
-    config = OmegaConf.create({"num_generations": 8, "task": {}, "gruop_size": 3, "group_size": 4})
+    config = OmegaConf.create(
+        {
+            "num_generations": 8,
+            "task": {"_target_": "a.B"},
+            "optim": {"lr": 1},
+            "gruop_size": 3,
+            "group_size": 4,
+        }
+    )
 
-    word, mistyped = check_used(config, ["num_generations", "task", "evaluator", "gruop_size"])
+    word, inner, mistyped = check_used(
+        config, ["num_generations", "task", "evaluator", "optim", "gruop_size"], []
+    )
     assert word == (
         "num_generations is added, but nothing in this config refers to it; here it is group_size"
     )
+    assert inner.endswith("refers to it; here it is learner.optimizer.lr")
     assert mistyped.partition(" (known")[0] == (
         "gruop_size is added, but nothing in this config refers to it; did you mean 'group_size'?"
     )

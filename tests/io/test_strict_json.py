@@ -1,0 +1,45 @@
+"""Files that may be anything."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rlcomp.errors import CheckpointError, DataError
+from rlcomp.io.outcome import failure
+from rlcomp.io.saved_config import check_plain, saved_config
+from rlcomp.io.strict_json import bounded, strict_json
+from rlcomp.text.folder import json_object
+
+
+def test_a_file_is_read_to_its_limit_and_no_further(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"1234")
+
+    assert bounded(file, 4) == b"1234"
+    with pytest.raises(ValueError, match=r"^it is larger than 3 bytes$"):
+        bounded(file, 3)
+    with pytest.raises(FileNotFoundError):
+        bounded(tmp_path / "none", 3)
+
+
+@pytest.mark.parametrize("read", [strict_json, saved_config, check_plain, json_object])
+@pytest.mark.parametrize("endless", ["/dev/zero", "fifo", "folder"])
+def test_what_is_no_file_is_not_read(tmp_path, read, endless):
+    file = tmp_path / "config.json"
+    if endless == "fifo":
+        os.mkfifo(file)
+    elif endless == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to(Path(endless))
+
+    with pytest.raises((CheckpointError, DataError), match="it is no file"):
+        read(file)
+
+
+def test_a_failure_is_read_to_its_limit(tmp_path):
+    (tmp_path / "failure.json").write_text(" " * (1 << 16) + "{}")
+
+    with pytest.raises(ValueError, match="larger than 65,536 bytes"):
+        failure(tmp_path)
