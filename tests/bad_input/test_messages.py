@@ -51,7 +51,7 @@ TABLE = {
     "forced": Bad(["++learning_rate=1"], "learning_rate is added", "no", "learner.optimizer.lr"),
     "forced below": Bad(["++optim.lr=1"], "optim is added", "nothing", "learner.optimizer.lr"),
     "group without its place": Bad(
-        ["optimizer=adamw"], "optimizer", "No match", "optimizer@learner.optimizer"
+        ["optimizer=adamw"], "optimizer", "Did you mean", "optimizer@learner.optimizer"
     ),
     "word of TRL": Bad(
         ["num_generations=8"], "num_generations", "not in the config", "here it is group_size"
