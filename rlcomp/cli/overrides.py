@@ -13,9 +13,7 @@ from rlcomp.errors import UserError, nearest
 from rlcomp.io.record import check_links
 from rlcomp.sweep.jobs import check_count
 from rlcomp.wiring.other_words import word_here
-
-# What every run has: there is nothing to fall back on.
-_SETTINGS = ("seed", "device", "directory", "resume", "overwrite", "trust")
+from rlcomp.wiring.resolve import SETTINGS
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
@@ -68,7 +66,7 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
 
 def _is_ours(key: str, places: Sequence[Path]) -> bool:
     """Whether it is a setting of every run, or a group of options."""
-    return key in _SETTINGS or any((place / key.partition("@")[0]).is_dir() for place in places)
+    return key in SETTINGS or any((place / key.partition("@")[0]).is_dir() for place in places)
 
 
 def added(words: Sequence[str]) -> list[str]:
@@ -80,7 +78,7 @@ def added(words: Sequence[str]) -> list[str]:
 def _fault(override: Override, places: Sequence[Path]) -> str | None:
     key = override.key_or_group
     if override.is_delete():
-        deleted = key in _SETTINGS
+        deleted = key in SETTINGS  # there is nothing to fall back on
         return f"every run has {key}; leave this out, or set {key}=..." if deleted else None
     if not key:
         return "there is no key in front of the ="

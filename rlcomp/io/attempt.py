@@ -40,11 +40,12 @@ def accept(config: DictConfig, directory: Path) -> None:
         config: of the run.
         directory: of the run; is there already.
     """
+    # As it was written: what an interpolation gives may be a secret of the environment.
     hydra = HydraConfig.get() if HydraConfig.initialized() else None
     kept = {
         "config": OmegaConf.to_container(config, resolve=False),
-        "overrides": [str(text) for text in hydra.overrides.task] if hydra else [],
-        "choices": {str(k): str(v) for k, v in hydra.runtime.choices.items()} if hydra else {},
+        "overrides": OmegaConf.to_container(hydra.overrides.task, resolve=False) if hydra else [],
+        "choices": OmegaConf.to_container(hydra.runtime.choices, resolve=False) if hydra else {},
     }
     with draft_of(directory / ACCEPTED) as draft:
         OmegaConf.save(OmegaConf.create(kept), draft)

@@ -18,8 +18,10 @@ from rlcomp.io.watch import Watch
 
 # A full disk has room for the failure because this file gives its own up.
 RESERVED = ".reserved"
-# Bytes; a failure is at most so long.
+# Bytes, enough for all but a failure whose every character JSON escapes.
 ROOM = 1 << 16
+# Of a failure that is read: each of some 40,000 characters may be an escape of six bytes or twelve.
+_LARGEST = 1 << 20
 
 Verdict = Callable[[BaseException], Mapping[str, object]]
 
@@ -75,7 +77,7 @@ def failure(directory: Path) -> str | None:
     file = directory / FAILURE
     if not file.is_file():
         return None
-    told = json.loads(bounded(file, ROOM))
+    told = json.loads(bounded(file, _LARGEST))
     return f"{told['type']}: {told['error']}"
 
 

@@ -21,8 +21,6 @@ OVERWRITTEN = "overwritten"
 _OF_A_RUN = (METRICS, SAMPLES, ENDED, ACCEPTED, FAILURE, "curve.png", "tensorboard")
 # The directory of checkpoints may be any, with other things in it.
 _CHECKPOINTS = ("step-*", "unreadable-step-*", "best", "dump-*", ".tmp-*")
-
-
 # What a run writes through, beside what it replaces (:mod:`rlcomp.io.draft`).
 _WRITTEN = (".hydra", "rlcomp.log", "multirun.yaml", METRICS, SAMPLES, ENDED, OVERWRITTEN)
 

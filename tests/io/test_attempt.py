@@ -33,3 +33,16 @@ def test_what_is_accepted_later_takes_the_place_of_what_was(tmp_path):
 
 def test_where_nothing_was_kept_nothing_is_known(tmp_path):
     assert attempt_in(tmp_path).config is None
+
+
+def test_overrides_are_kept_as_they_were_written_without_what_they_stand_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET", "12345")
+    words = ["name=${oc.env:SECRET}", "model=${oc.env:NOT_SET}"]
+    cfg = {"hydra": {"overrides": {"task": words}, "runtime": {"choices": {"loss": "grpo"}}}}
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", OmegaConf.create(cfg))
+
+    accept(OmegaConf.create(CONFIG), tmp_path)
+
+    assert "12345" not in (tmp_path / "run.yaml").read_text()
+    found = attempt_in(tmp_path)
+    assert (found.overrides, found.choices) == (words, {"loss": "grpo"})

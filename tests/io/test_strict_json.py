@@ -1,5 +1,6 @@
 """Files that may be anything."""
 
+import json
 import os
 from pathlib import Path
 
@@ -39,7 +40,16 @@ def test_what_is_no_file_is_not_read(tmp_path, read, endless):
 
 
 def test_a_failure_is_read_to_its_limit(tmp_path):
-    (tmp_path / "failure.json").write_text(" " * (1 << 16) + "{}")
+    (tmp_path / "failure.json").write_text(" " * (1 << 20) + "{}")
 
-    with pytest.raises(ValueError, match="larger than 65,536 bytes"):
+    with pytest.raises(ValueError, match="larger than 1,048,576 bytes"):
         failure(tmp_path)
+
+
+def test_the_longest_failure_there_can_be_is_read(tmp_path):
+    # As long as the command line tells at most, in characters that JSON writes with twelve bytes.
+    rare = "\N{LINEAR B SYLLABLE B008 A}"
+    told = {"type": "E", "error": rare * 8_000, "traceback": rare * 32_000}
+    (tmp_path / "failure.json").write_text(json.dumps(told))
+
+    assert failure(tmp_path) == f"E: {rare * 8_000}"

@@ -8,6 +8,7 @@ from transformers import Qwen2Config, Qwen2ForSequenceClassification
 
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import load_causal_lm
+from rlcomp.model.pretrained import _check_counts
 from rlcomp.model.text_classifier import load_classifier
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer, load_tokenizer
@@ -89,6 +90,14 @@ def small_layers(folder):
 def read(folder):
     tokenizer = load_tokenizer(path=str(folder))
     return load_causal_lm(path=str(folder), tokenizer=tokenizer, context_length=None)
+
+
+def test_as_many_parts_as_are_allowed_are_read(tmp_path):
+    file = tmp_path / "config.json"
+
+    assert _check_counts(file, {"num_labels": 10_000, "eos_token_id": [151_643]}) is None
+    with pytest.raises(DataError, match=r"num_labels is 1e\+04, more than 10,000"):
+        _check_counts(file, {"num_labels": 10_001})
 
 
 def pickled_shard(folder):
