@@ -52,6 +52,12 @@ def accept(config: DictConfig, directory: Path) -> None:
     (directory / FAILURE).unlink(missing_ok=True)
 
 
+def accepted_at(directory: Path) -> int | None:
+    """When an attempt was accepted last, in nanoseconds of the clock of files; None: never."""
+    accepted = directory / ACCEPTED
+    return accepted.stat().st_mtime_ns if accepted.is_file() else None
+
+
 def attempt_in(directory: Path) -> Attempt:
     """The attempt that was accepted, or else the one that Hydra or the newest checkpoint knows."""
     accepted = directory / ACCEPTED

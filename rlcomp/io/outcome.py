@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rlcomp.errors import Interrupted, add_note
-from rlcomp.io.attempt import FAILURE
+from rlcomp.io.attempt import FAILURE, accepted_at
 from rlcomp.io.draft import draft_of
 from rlcomp.io.record import has_record
 from rlcomp.io.strict_json import bounded
@@ -31,8 +31,8 @@ def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[No
     """Context that writes ``failure.json`` on an exception; deletes that of an earlier failure.
 
     Stopping on request is no failure. A directory that another run holds is left alone. One that
-    was deleted in the meantime is made again, with nothing else in it. What a run with a record
-    failed by stays until another attempt is accepted (:func:`rlcomp.io.attempt.accept`).
+    was deleted in the meantime is made again, with nothing else in it. In a run with a record only
+    an attempt that was accepted (:func:`rlcomp.io.attempt.accept`) writes and deletes it.
 
     Args:
         directory: the run's directory.
@@ -40,9 +40,9 @@ def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[No
         verdict: ``error``, ``type``, ``exit_code`` and ``traceback`` of an exception.
     """
     there, reserved = directory.is_dir(), directory / RESERVED
-    earlier = has_record(directory) and (directory / FAILURE).is_file()
+    recorded, before = has_record(directory), accepted_at(directory)
     if there and not running(directory):
-        if not earlier:
+        if not recorded:
             (directory / FAILURE).unlink(missing_ok=True)
         # A directory that nobody can write into is told later.
         with contextlib.suppress(OSError), draft_of(reserved) as draft:
@@ -52,7 +52,7 @@ def failure_kept(directory: Path, watch: Watch, verdict: Verdict) -> Iterator[No
     except (Interrupted, KeyboardInterrupt):
         raise
     except BaseException as error:
-        refused = earlier and (directory / FAILURE).is_file()
+        refused = recorded and accepted_at(directory) == before
         if there and not refused and not running(directory):
             _write(directory, {**verdict(error), **watch.place()}, error)
         raise

@@ -56,12 +56,17 @@ def test_a_new_attempt_forgets_the_failure(tmp_path):
 
 def test_what_a_run_with_a_record_failed_by_stays_until_an_attempt_is_accepted(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"total": 1}\n')
-    fail(tmp_path, ValueError("at step 2"))
+    accepted = OmegaConf.create({"seed": 1})
+    fail(tmp_path, ValueError("at step 2"), before=lambda: accept(accepted, tmp_path))
 
     fail(tmp_path, DataError("refused"))
     assert failure(tmp_path) == "ValueError: at step 2"
 
-    accepted = OmegaConf.create({"seed": 1})
+    (tmp_path / "failure.json").rename(tmp_path / "kept")
+    fail(tmp_path, DataError("refused"))
+    assert failure(tmp_path) is None, "a run that was finished has not failed by it"
+    (tmp_path / "kept").rename(tmp_path / "failure.json")
+
     fail(tmp_path, ValueError("at step 3"), before=lambda: accept(accepted, tmp_path))
     assert failure(tmp_path) == "ValueError: at step 3"
 
