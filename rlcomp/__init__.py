@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rlcomp.batch import decode_texts
     from rlcomp.component import Component
     from rlcomp.engine.decoding import Decoding
     from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from rlcomp.model.language_model import LanguageModel
     from rlcomp.model.schedule import Schedule
     from rlcomp.report.summary import summarise
+    from rlcomp.run.parts import build, load, save
     from rlcomp.run.phase import Phase
     from rlcomp.run.program import run_phases
+    from rlcomp.text.answers import answer_prompts
     from rlcomp.text.tokenizer import character_tokenizer
     from rlcomp.wiring.build import Make
 
@@ -36,11 +39,16 @@ _HOME = {
     "Decoding": "rlcomp.engine.decoding",
     "Schedule": "rlcomp.model.schedule",
     "TokenLoss": "rlcomp.interfaces.loss",
+    "answer_prompts": "rlcomp.text.answers",
+    "build": "rlcomp.run.parts",
     "causal_lm": "rlcomp.model.build",
     "character_tokenizer": "rlcomp.text.tokenizer",
+    "decode_texts": "rlcomp.batch",
+    "load": "rlcomp.run.parts",
     "progress": "rlcomp.metrics",
     "record": "rlcomp.metrics",
     "run_phases": "rlcomp.run.program",
+    "save": "rlcomp.run.parts",
     "summarise": "rlcomp.report.summary",
 }
 __all__ = [
@@ -54,11 +62,16 @@ __all__ = [
     "RowLoss",
     "Schedule",
     "TokenLoss",
+    "answer_prompts",
+    "build",
     "causal_lm",
     "character_tokenizer",
+    "decode_texts",
+    "load",
     "progress",
     "record",
     "run_phases",
+    "save",
     "summarise",
 ]
 

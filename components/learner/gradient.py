@@ -133,6 +133,37 @@ class Learner(Component):
             self.model.updated()
         return batch
 
+    def accumulate(self, batch: TensorDict) -> dict[str, float]:
+        """Add the gradient of a batch to ``.grad``; give the losses by name.
+
+        For loops of one's own, with :meth:`step`. The losses are means over this batch: the
+        gradients of several batches are summed.
+
+        Args:
+            batch: the rows of an optimiser step, or some of them.
+        """
+        return self.differentiate(self._needed(batch))
+
+    def step(self, progress: float | None = None) -> float:
+        """Take an optimiser step along the gradient in ``.grad``, and clear it.
+
+        Args:
+            progress: of the phase, for the learning rate; the run's own if not given.
+
+        Returns:
+            The norm of the gradient, before it is clipped.
+
+        Raises:
+            NumericalError: the gradient is not finite; names the first bad tensor. Nothing has
+                changed.
+        """
+        norm = self._norm()
+        self._update(norm, progress)
+        self.optimizer.zero_grad()
+        if isinstance(self.model, Policy):
+            self.model.updated()
+        return float(norm)
+
     def trace(self, batch: TensorDict) -> dict[str, str | None]:
         """Repeat an optimiser step without taking it: of each stage what is not finite in it."""
         return trace(self, batch.to(self.trained[0].device))
@@ -183,13 +214,17 @@ class Learner(Component):
         if "response_mask" in batch.keys():
             record_total(f"{self.name}/tokens", float(batch["response_mask"].sum()))
         losses = self.differentiate(batch)
-        norm = torch.nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
-        if not bool(norm.isfinite()):
-            raise NumericalError(str(first_bad_gradient(self)))
+        norm = self._norm()
         for name, value in losses.items():
             if not math.isfinite(value):
                 raise NumericalError(f"the loss {name} is {value}, its gradient is finite")
             record(f"loss/{name}", value)
+        return norm
+
+    def _norm(self) -> Tensor:
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
+        if not bool(norm.isfinite()):
+            raise NumericalError(str(first_bad_gradient(self)))
         return norm
 
     def _skip(self, batch: TensorDict, error: NumericalError) -> None:
@@ -294,10 +329,10 @@ class Learner(Component):
                 )
         return torch.stack([value.reshape(()) for value in terms.values()]).sum()
 
-    def _update(self, norm: Tensor) -> None:
+    def _update(self, norm: Tensor, at: float | None = None) -> None:
         limit = self.max_grad_norm or float("inf")
         torch.nn.utils.clip_grads_with_norm_(self.trained, limit, norm)
-        multiplier = self.schedule(progress())
+        multiplier = self.schedule(progress() if at is None else at)
         for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
             group["lr"] = base * multiplier
         self.optimizer.step()

@@ -31,6 +31,8 @@ class ActorCritic(LanguageModel):
         tokenizer: the model's tokenizer.
         decoding: the distribution to sample from and to score under.
         engine: how all of it is computed.
+        stop_tokens: tokens that end a response, beside EOS and those of the model's
+            ``generation_config``.
     """
 
     writes = ("log_probs", "entropy", "log_distribution", "value")  # type: ignore[assignment]
@@ -42,8 +44,15 @@ class ActorCritic(LanguageModel):
         tokenizer: PreTrainedTokenizerBase,
         decoding: Decoding,
         engine: Engine = AUTO,
+        stop_tokens: list[str] | None = None,
     ) -> None:
-        super().__init__(model=model, tokenizer=tokenizer, decoding=decoding, engine=engine)
+        super().__init__(
+            model=model,
+            tokenizer=tokenizer,
+            decoding=decoding,
+            engine=engine,
+            stop_tokens=stop_tokens,
+        )
         self.value_head = ValueHead(model)
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -111,6 +111,11 @@ class LanguageModel(Component):
         vocabulary = self._traits.vocabulary
         self._suppressed = suppressed_token_mask(tokenizer, vocabulary, stops=self.stops)
 
+    @property
+    def suppressed_tokens(self) -> list[int]:
+        """Ids that are never sampled."""
+        return [] if self._suppressed is None else self._suppressed.nonzero().flatten().tolist()
+
     def train(self, mode: bool = True) -> LanguageModel:
         """Switch this module's flag; the model itself stays in eval mode."""
         super().train(mode)
@@ -162,6 +167,18 @@ class LanguageModel(Component):
             Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
         """
         return self._in_pieces(batch, log_probs_read, weights, decoding or self.decoding)
+
+    def score(self, batch: TensorDict) -> Tensor:
+        """Log-probs of the response tokens of a batch, without gradient.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
+
+        Returns:
+            Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
+        """
+        with torch.no_grad():
+            return self.log_probs(batch)
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None

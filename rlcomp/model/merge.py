@@ -92,20 +92,23 @@ def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
     layer = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
     _untie(model, layer)
     for name, module in [*model.named_modules()]:
-        if isinstance(module, layer):
-            parent, _, own = name.rpartition(".")
-            setattr(model.get_submodule(parent), own, _merged(module))
+        parent, _, own = name.rpartition(".")
+        if isinstance(module, layer) and own != "base_layer":
+            setattr(model.get_submodule(parent), own, _merged(module, layer))
     # Else save_pretrained would look for adapters to save.
     model._hf_peft_config_loaded = False
     model.is_loaded_in_4bit = False
     return model
 
 
-def _merged(module: Any) -> Any:  # noqa: ANN401
+def _merged(module: Any, layer: Any) -> Any:  # noqa: ANN401
     """The base layer of one with adapters, with these in its weights; four bits are left behind."""
-    if not hasattr(module.get_base_layer().weight, "quant_state"):
-        module.merge()
-        return module.get_base_layer()
+    weight = getattr(module.get_base_layer(), "weight", None)  # experts have several
+    if not hasattr(weight, "quant_state"):
+        while isinstance(module, layer):  # experts have a layer of adapters for each weight
+            module.merge()
+            module = module.base_layer
+        return module
     plain = dequantized(module.get_base_layer())
     with torch.no_grad():
         for adapter in module.active_adapters:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -24,12 +24,15 @@ from rlcomp.model.build import (
     check_vocabulary,
     load_causal_lm,
 )
+from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.merge import merge_adapters
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.renamed import of_version_0_1
-from rlcomp.wiring.trust import saved_node
+from rlcomp.wiring.trust import POLICY, saved_node
+
+_WORDS = {LanguageModel: "language model", Critic: "critic"}
 
 
 def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, DictConfig]:
@@ -44,30 +47,52 @@ def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, Dict
             its config names such code, or describes another model; or its run has no language
             model.
     """
+    policy, config, _ = trained_part(path, "policy", LanguageModel, trust)
+    return policy, config
+
+
+Part = TypeVar("Part", LanguageModel, Critic)
+
+
+def trained_part(
+    path: Path, name: str, kind: type[Part], trust: bool = False
+) -> tuple[Part, DictConfig, Path]:
+    """A saved node, built from the config of its run; that config, and its checkpoint.
+
+    Args:
+        path: as for :func:`trained_policy`.
+        name: of the node.
+        kind: what it must be.
+        trust: as for :func:`trained_policy`.
+
+    Raises:
+        CheckpointError: as :func:`trained_policy`.
+    """
     saved = open_checkpoint(path)
+    none = f"{saved.path}: its run has no {_WORDS[kind]} named '{name}'"
     if not (saved.path / "config.yaml").is_file():
         raise CheckpointError(
-            f"{saved.path} has no config.yaml: build the policy and use restore()"
+            f"{saved.path} has no config.yaml: build the {name} and use restore()"
         )
     config = saved_config(saved.path / "config.yaml", trust)
     old = of_version_0_1(config)
     if old is not None:
         raise CheckpointError(f"{saved.path}: {old}; train it again, or take rlcomp 0.1")
-    found = saved_node(config, "policy", saved.path / "config.yaml", trust)
+    found = saved_node(config, name, saved.path / "config.yaml", trust, (*POLICY, "value"))
     if found is None:
-        raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
+        raise CheckpointError(none)
     plan, wanted = found
     tensors, builder = saved.tensors(), Builder(plan, int(config.seed))
     with Allowance(
         [tensor.numel() for tensor in tensors.values()], f"{saved.path / 'config.yaml'}"
     ):
-        policy = builder.build(wanted)
-    if not isinstance(policy, LanguageModel):
-        raise CheckpointError(f"{saved.path}: its run has no language model named 'policy'")
+        part = builder.build(wanted)
+    if not isinstance(part, kind):
+        raise CheckpointError(none)
     here = owned(builder.built)
     check_tensors(saved.path, here, tensors)
     copy_tensors(here, tensors)
-    return policy, config
+    return part, config, saved.path
 
 
 def pretrained_model(
@@ -127,6 +152,19 @@ def pretrained_tokenizer(
         return load_tokenizer(path=path)
     policy, _ = trained_policy(Path(path), trust)
     return policy.tokenizer
+
+
+def starting_point(config: DictConfig) -> str | None:
+    """The folder or hub name that a run's model was trained from; None for a run or random weights.
+
+    Args:
+        config: of the run.
+    """
+    path = config.get("base")
+    node = OmegaConf.select(config, "model._target_")
+    if not isinstance(path, str) or node != f"{__name__}.pretrained_model" or _is_run(path):
+        return None
+    return path
 
 
 def _named(node: str, path: str | None) -> str:

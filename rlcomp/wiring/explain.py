@@ -35,11 +35,8 @@ def explain_composition(
         # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
         return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if part := re.search(r"Could not override '(model|tokenizer|adapter)'\.", text):
-        return (
-            f"this recipe has no {part[1]}: base=DIR, model, tokenizer and adapter are of recipes "
-            "with a language model"
-        )
+    if lacks := _no_language_model(text):
+        return lacks
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing:
         group, _, option = missing.group(1).rpartition("/")
@@ -47,23 +44,7 @@ def explain_composition(
         known = f"; here: {here}" if here else nearest(option, _options(group, directories))
         return f"{group}={option}: there is no such option{known}"
     if key and "is not in struct" in text:
-        parent, _, name = key.rpartition(".")
-        new = new_name(name)
-        if new is not None:
-            return (
-                f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
-            )
-        if name in (beside := [*keys(parent)]):
-            return (
-                f"{key} is a choice of parts whose settings stand elsewhere; "
-                f"rlcomp ... {key}=OPTION --cfg job shows where"
-            )
-        own = [*keys("")]
-        whole = re.search(r"Could not override '([^']+)'", text)
-        given = whole[1] if whole and key.split(".")[0] not in own else key
-        if here := _word_here(given, own):
-            return f"{given} is not in the config; here it is {here}"
-        return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
+        return _unknown_key(key, text, keys)
     noise = (
         *("full_key:", "object_type=", "reference_", "See https", "Config search", "provider="),
         "To append to your default list",  # which would set what nothing reads
@@ -80,6 +61,32 @@ def _unread(error: OverrideParseException, directories: Sequence[str]) -> str:
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
     return f"{word}: cannot be read ({told}); quote the value: 'key=\"value\"'"
+
+
+def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> str:
+    parent, _, name = key.rpartition(".")
+    new = new_name(name)
+    if new is not None:
+        return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
+    if name in (beside := [*keys(parent)]):
+        return (
+            f"{key} is a choice of parts whose settings stand elsewhere; "
+            f"rlcomp ... {key}=OPTION --cfg job shows where"
+        )
+    own = [*keys("")]
+    whole = re.search(r"Could not override '([^']+)'", text)
+    given = whole[1] if whole and key.split(".")[0] not in own else key
+    if here := _word_here(given, own):
+        return f"{given} is not in the config; here it is {here}"
+    return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
+
+
+def _no_language_model(text: str) -> str | None:
+    part = re.search(r"Could not override '(model|tokenizer|adapter)'\.", text)
+    return part and (
+        f"this recipe has no {part[1]}: base=DIR, model, tokenizer and adapter are of recipes with "
+        "a language model"
+    )
 
 
 def _word_here(key: str, own: Iterable[str]) -> str | None:

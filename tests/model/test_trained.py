@@ -34,7 +34,9 @@ def test_a_folder_gives_its_model_and_its_tokenizer(tmp_path):
 
     assert tokenizer.get_vocab() == TOKENIZER.get_vocab()
     assert torch.equal(loaded(IDS).logits, model(IDS).logits)
-    with pytest.raises(ConfigError, match="context_length is 33, but the model .* holds 32 tokens"):
+    with pytest.raises(
+        ConfigError, match=r"context_length is 33, but the model .* holds 32 tokens"
+    ):
         pretrained_model(path=path, tokenizer=tokenizer, context_length=33)
     with pytest.raises(ConfigError, match=r"whose token 2 is 'a' \(3 in this one\)"):
         pretrained_model(path=path, tokenizer=character_tokenizer(characters="ba"))
@@ -73,9 +75,11 @@ def test_a_run_gives_its_policy_with_adapters_merged(run):
     assert not any("lora" in name for name, _ in model.named_parameters())
     for place in (run / "checkpoints", *(run / "checkpoints").glob("step-*")):
         assert pretrained_tokenizer(path=str(place)).get_vocab() == tokenizer.get_vocab()
-    with pytest.raises(ConfigError, match="context_length is 33, but the model .* holds 32 tokens"):
+    with pytest.raises(
+        ConfigError, match=r"context_length is 33, but the model .* holds 32 tokens"
+    ):
         pretrained_model(path=str(run), tokenizer=tokenizer, context_length=33)
-    with pytest.raises(ConfigError, match="has 24 tokens|has another one"):
+    with pytest.raises(ConfigError, match=r"has 24 tokens|has another one"):
         pretrained_model(path=str(run), tokenizer=TOKENIZER)
 
 
@@ -134,11 +138,11 @@ def test_what_there_is_not_is_told(tmp_path, read):
         more = {} if read is pretrained_tokenizer else {"tokenizer": TOKENIZER}
         return read(path=path, **more)
 
-    with pytest.raises(ConfigError, match="there is none to start from; set base=DIR"):
+    with pytest.raises(ConfigError, match=r"there is none to start from; set base=DIR"):
         reading(None)
-    with pytest.raises(DataError, match="is not a folder: write the path of one, or a hub name"):
+    with pytest.raises(DataError, match=r"is not a folder: write the path of one, or a hub name"):
         reading("runs/no/such")
-    with pytest.raises(DataError, match="no (model|tokenizer) at"):
+    with pytest.raises(DataError, match=r"no (model|tokenizer) at"):
         reading(str(tmp_path))
     (tmp_path / "run.yaml").touch()
     with pytest.raises(CheckpointError, match="no whole checkpoint there"):

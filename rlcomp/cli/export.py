@@ -1,0 +1,126 @@
+"""``rlcomp-export RUN DIR``: a trained model as an ordinary folder of transformers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rlcomp.cli.guard import guard
+from rlcomp.cli.printable import printable
+from rlcomp.errors import CheckpointError, UserError
+
+
+def main() -> None:
+    """Write the policy (or the critic) of a run as a folder that transformers reads."""
+    guard(_app)
+
+
+def _app() -> None:
+    parser = argparse.ArgumentParser(prog="rlcomp-export", description=main.__doc__)
+    parser.add_argument("run", type=Path, help="a run's directory, or one of its checkpoints")
+    parser.add_argument("directory", type=Path, help="the folder to write; must be new or empty")
+    parser.add_argument("--checkpoint", type=int, metavar="N", help="the step (default: the last)")
+    parser.add_argument("--merge", action="store_true", help="adapters into the model they adapt")
+    parser.add_argument("--critic", action="store_true", help="the critic, a token classifier")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="of the weights")
+    parser.add_argument("--push-to-hub", metavar="NAME", help="upload the folder as this name")
+    parser.add_argument("--private", action="store_true", help="with --push-to-hub")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run code that the checkpoint's config names and rlcomp does not ship",
+    )
+    given = vars(parser.parse_args())
+    name, private = given.pop("push_to_hub"), given.pop("private")
+    export(**given)
+    print(printable(f"written: {given['directory']}"))
+    if name:
+        from rlcomp.model.hub import upload
+
+        print(printable(f"uploaded: {upload(given['directory'], name, private=private)}"))
+
+
+def export(
+    *,
+    run: Path,
+    directory: Path,
+    checkpoint: int | None = None,
+    merge: bool = False,
+    critic: bool = False,
+    dtype: str | None = None,
+    trust: bool = False,
+) -> None:
+    """Write a run's model into a new folder, all of it or nothing.
+
+    Args:
+        run: a run's directory, or one of its checkpoints.
+        directory: must be new or empty.
+        checkpoint: the step; the last one if not given.
+        merge: adapters into the model they adapt.
+        critic: the critic instead of the policy.
+        dtype: of the weights; as they are if not given.
+        trust: as for :func:`rlcomp.model.trained.trained_policy`.
+
+    Raises:
+        UserError: the folder has something in it.
+        CheckpointError: as :func:`rlcomp.model.trained.trained_policy`; or no such step was kept.
+        ConfigError: the model cannot be written so.
+    """
+    from rlcomp.io.draft import clear
+
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UserError(f"{directory} is there already: name a new folder, or an empty one")
+    place = run if checkpoint is None else _at_step(run, checkpoint)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    draft = directory.with_name(f".tmp-{directory.name}")
+    clear(draft)
+    draft.mkdir()
+    try:
+        card = _write(place, draft, merge=merge, critic=critic, dtype=dtype, trust=trust)
+        (draft / "README.md").write_text(card, encoding="utf-8")
+        draft.replace(directory)
+    finally:
+        clear(draft)
+
+
+def _write(
+    place: Path, draft: Path, *, merge: bool, critic: bool, dtype: str | None, trust: bool
+) -> str:
+    """Weights, config and tokenizer; returns the model card."""
+    import torch
+
+    from rlcomp.model.critic import Critic
+    from rlcomp.model.export import export_critic, export_policy
+    from rlcomp.model.language_model import LanguageModel
+    from rlcomp.model.trained import starting_point, trained_part
+    from rlcomp.report.model_card import model_card
+
+    if critic:
+        part, config, saved = trained_part(place, "critic", Critic, trust)
+    else:
+        part, config, saved = trained_part(place, "policy", LanguageModel, trust)
+    if dtype is not None:
+        part.to(getattr(torch, dtype))
+    base = starting_point(config)
+    if isinstance(part, Critic):
+        policy, _, _ = trained_part(saved, "policy", LanguageModel, trust)
+        export_critic(part, policy.tokenizer, draft)
+        return model_card(saved, config, base=base, pipeline="token-classification")
+    export_policy(part, draft, merge=merge, adapts=base)
+    return model_card(saved, config, base=base)
+
+
+def _at_step(run: Path, step: int) -> Path:
+    from rlcomp.io.place import step_name
+    from rlcomp.io.saved import checkpoints_in
+
+    home = run / "checkpoints" if (run / "checkpoints").is_dir() else run
+    place = home / step_name({"total": step})
+    if not place.is_dir():
+        kept = ", ".join(str(int(path.name[5:])) for path in checkpoints_in(home)) or "none"
+        raise CheckpointError(f"{run} has no checkpoint of step {step} (there are: {kept})")
+    return place
+
+
+if __name__ == "__main__":
+    main()

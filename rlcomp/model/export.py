@@ -1,0 +1,128 @@
+"""Export: a policy or a critic as an ordinary folder of transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import (
+    AutoModelForTokenClassification,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES
+
+from rlcomp.errors import ConfigError
+from rlcomp.model.adapters import has_adapters
+from rlcomp.model.critic import Critic
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.merge import merge_adapters
+from rlcomp.model.preference_embedding import PreferenceEmbedding
+from rlcomp.text.preference_tokens import preference_points
+
+
+def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: str | None) -> None:
+    """Write a policy as ``AutoModelForCausalLM`` reads it: weights, config, tokenizer, generation.
+
+    ``generate`` then gives what the policy gives: the generation config has its decoding, the
+    tokens that end a response, and those that it never samples.
+
+    Args:
+        policy: changed in place where adapters are merged.
+        folder: is there, and empty.
+        merge: write one plain model; else only the adapters of a policy that has some. To these
+            transformers gives the generation config of their model; hand it that of the folder.
+        adapts: the folder or hub name of the model that the adapters are for; None for none that
+            others could read.
+
+    Raises:
+        ConfigError: it reads preferences, which transformers cannot; or adapters have no model.
+    """
+    model = policy.model
+    if preference_points(policy.tokenizer) or any(
+        isinstance(part, PreferenceEmbedding) for part in model.modules()
+    ):
+        raise ConfigError(
+            "the policy reads preferences through a map of its own, for which transformers has no "
+            "model: use rlcomp-sample, or train with conditioning=text_prefix"
+        )
+    adapted = _has_adapters(model)
+    if adapted and not merge and adapts is None:
+        raise ConfigError(
+            "the policy is a model with adapters, and nobody else has that model (it is no folder "
+            "of save_pretrained and has no name on the hub): write the whole, --merge"
+        )
+    if adapted and merge:
+        model = merge_adapters(model)
+    generation = generation_config(policy)
+    model.generation_config = generation
+    if adapted and not merge:
+        peft: Any = model.peft_config["default"]
+        peft.base_model_name_or_path = adapts
+    model.save_pretrained(folder)
+    generation.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+
+
+def _has_adapters(model: PreTrainedModel) -> bool:
+    return any("lora_" in name for name, _ in model.named_parameters()) and has_adapters(model)
+
+
+def generation_config(policy: LanguageModel) -> GenerationConfig:
+    """What transformers needs to know to generate as a policy does."""
+    decoding, suppressed = policy.decoding, policy.suppressed_tokens
+    sampling: dict[str, Any] = {"do_sample": False}
+    if decoding.temperature > 0:
+        sampling = {
+            "do_sample": True,
+            "temperature": decoding.temperature,
+            "top_k": decoding.top_k,
+            "top_p": decoding.top_p,
+            "min_p": decoding.min_p or None,
+        }
+    return GenerationConfig(
+        **sampling,
+        bos_token_id=policy.tokenizer.bos_token_id,
+        eos_token_id=policy.stops,
+        pad_token_id=policy.tokenizer.pad_token_id,
+        suppress_tokens=suppressed or None,
+    )
+
+
+def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a critic as ``AutoModelForTokenClassification`` reads it, with one label.
+
+    ``logits[:, t, 0]`` is the value of the state after token t, in reward units: what the critic
+    writes as ``value`` at token t + 1.
+
+    Args:
+        critic: a copy of a backbone with a value head.
+        tokenizer: what it reads with.
+        folder: is there, and empty.
+
+    Raises:
+        ConfigError: transformers has no such head for the architecture, or the critic has adapters.
+    """
+    config = critic.model.config
+    if config.model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
+        raise ConfigError(
+            f"transformers has no token classifier of the architecture '{config.model_type}', so "
+            "that its critic cannot be exported"
+        )
+    if any("lora_" in name for name, _ in critic.backbone.named_parameters()):
+        raise ConfigError("the critic has adapters, and only whole critics can be exported")
+    values = critic.value_head.weight
+    one = values.reshape(values.shape[0], -1).t()
+    settings = {**config.to_dict(), "num_labels": len(one)}
+    made = AutoModelForTokenClassification.from_config(type(config).from_dict(settings))
+    backbone = getattr(made, made.base_model_prefix)
+    backbone.load_state_dict(critic.backbone.state_dict())
+    head = cast("nn.Linear", made.score if hasattr(made, "score") else made.classifier)
+    with torch.no_grad():
+        head.weight.copy_(one)
+        head.bias.copy_(critic.value_head.bias.reshape(-1))
+    made.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

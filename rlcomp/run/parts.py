@@ -1,0 +1,77 @@
+"""The parts of a recipe, for loops of one's own: build, save and load them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.saved import open_checkpoint
+from rlcomp.run.launch import device, place_on
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+
+class Parts(dict[str, object]):
+    """The nodes of a config by their paths: ``parts["policy"]``, ``parts["learner"]``.
+
+    Attributes:
+        config: the text of the config.
+    """
+
+    config: str | None = None
+
+
+def build(*overrides: str, config_dirs: Sequence[str] = ()) -> Parts:
+    """The parts of a recipe, checked and built as the command line does it.
+
+    Args:
+        overrides: as on the command line: ``"recipe=rloo"``, ``"seed=1"``.
+        config_dirs: directories of your own configs.
+
+    Raises:
+        ConfigErrors: what ``rlcomp`` would refuse.
+    """
+    config = compose_config(overrides, config_dirs)
+    builder = Builder(plan_of(config), int(config.seed))
+    parts = Parts(builder.all())
+    parts.config = OmegaConf.to_yaml(config)
+    place_on(device(str(config.device)), parts)
+    return parts
+
+
+def save(parts: Mapping[str, object], directory: str | Path, step: int) -> Path:
+    """Save all that the next step depends on: weights, optimisers, generators, counters.
+
+    Args:
+        parts: by name.
+        directory: is made.
+        step: how many have been taken; names the checkpoint.
+
+    Returns:
+        The checkpoint, a folder; of parts of :func:`build`, ``rlcomp-sample`` and
+        ``rlcomp-export`` read it.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    writer = Checkpoint(directory=str(directory), keep=1, config=getattr(parts, "config", None))
+    place = {"phase": 0, "step": step, "total": step, "trackers": {}}
+    return writer.write(writer.directory, parts, place)
+
+
+def load(parts: Mapping[str, object], path: str | Path) -> int:
+    """Restore what :func:`save` wrote, all of it or nothing; give its step.
+
+    Args:
+        parts: built alike.
+        path: a checkpoint, or the directory of several for the newest one.
+
+    Raises:
+        CheckpointError: there is none, or it is of other parts.
+    """
+    step: int = open_checkpoint(Path(path)).restore(parts)["total"]
+    return step

@@ -1,0 +1,226 @@
+"""``rlcomp-export``: runs as folders of transformers, with their card."""
+
+import json
+import sys
+
+import pytest
+import torch
+import yaml
+from omegaconf import OmegaConf
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    GenerationConfig,
+)
+
+from rlcomp.cli.export import export, main
+from rlcomp.cli.sample import sample
+from rlcomp.errors import CheckpointError, ConfigError, UserError
+from rlcomp.model import hub
+from rlcomp.run.launch import launch
+from rlcomp.testing import tiny_model
+from rlcomp.text.tokenizer import character_tokenizer
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+SMALL = [
+    "phases.warm_start.steps=2",
+    "phases.warm_start.every={evaluation: 1, checkpoint: 1}",
+    "checkpoint.keep=5",
+    "demonstrations.batch_size=4",
+    "sft_learner.optimizer.lr=0.05",
+    "evaluation.num_prompts=4",
+    "prompts.batch_size=2",
+    "rollout.group_size=2",
+]
+TINY = ["model.hidden_size=16", "model.intermediate_size=16", "model.num_hidden_layers=1"]
+PROMPTS = ["314159>", "271828>", "000001>"]
+
+
+def run(directory, *words):
+    config = compose_config([*SMALL, *words, f"directory={directory}"])
+    launch(config, plan_of(config))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    tokenizer = character_tokenizer(characters="0123456789+-*/=()>: ,?")
+    tiny_model(tokenizer, seed=1, context_length=32).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("plain"), *TINY, "phases.rl.steps=0", "seed=3")
+
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory, base):
+    words = ["phases.rl.steps=0", "adapter=lora", f"base={base}"]
+    return run(tmp_path_factory.mktemp("adapted"), *words)
+
+
+def answers(folder, **own):
+    """Greedy answers of transformers alone."""
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    found = []
+    for prompt in PROMPTS:
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        whole = model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=8, **own
+        )
+        found.append([tokenizer.decode(whole[0, ids.shape[1] :], skip_special_tokens=True)])
+    return found
+
+
+def sampled(run):
+    return sample(checkpoint=run, prompts=PROMPTS, n=1, temperature=0.0, max_new_tokens=8, seed=0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_transformers_answers_as_rlcomp_sample_does(plain, tmp_path):
+    export(run=plain, directory=tmp_path / "out")
+
+    assert answers(tmp_path / "out") == sampled(plain)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out"]
+    for name in ("config.json", "generation_config.json", "tokenizer.json", "model.safetensors"):
+        assert (tmp_path / "out" / name).is_file()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_adapters_go_merged_or_alone(adapted, base, tmp_path):
+    export(run=adapted, directory=tmp_path / "merged", merge=True)
+    export(run=adapted, directory=tmp_path / "alone")
+
+    ours = sampled(adapted)
+    assert answers(tmp_path / "merged") == ours
+    own = GenerationConfig.from_pretrained(tmp_path / "alone")
+    assert answers(tmp_path / "alone", generation_config=own) == ours
+    named = json.loads((tmp_path / "alone" / "adapter_config.json").read_text())
+    assert named["base_model_name_or_path"] == str(base)
+
+
+def test_it_reads_back_as_a_base(plain, tmp_path):
+    export(run=plain, directory=tmp_path / "out")
+
+    again = run(tmp_path / "again", f"base={tmp_path / 'out'}", "phases.rl.steps=0")
+
+    assert (again / "metrics.jsonl").is_file()
+
+
+def test_a_step_can_be_chosen(plain, tmp_path):
+    export(run=plain, directory=tmp_path / "first", checkpoint=1)
+    export(run=plain, directory=tmp_path / "last")
+
+    first, last = (
+        AutoModelForCausalLM.from_pretrained(tmp_path / name).lm_head.weight
+        for name in ("first", "last")
+    )
+    assert not torch.equal(first, last)
+    with pytest.raises(CheckpointError, match=r"no checkpoint of step 7 \(there are: 2, 1\)"):
+        export(run=plain, directory=tmp_path / "none", checkpoint=7)
+
+
+def test_the_card_tells_where_it_comes_from(plain, tmp_path):
+    kept = OmegaConf.load(plain / "run.yaml")
+    kept.overrides = ["recipe=grpo", "seed=3", "directory=here", "a='x|y'"]
+    kept.choices = {"recipe": "grpo", "kl": "none", "loss": "grpo", "hydra/job_logging": "default"}
+    OmegaConf.save(kept, plain / "run.yaml")
+    metrics = [json.loads(line) for line in (plain / "metrics.jsonl").read_text().splitlines()]
+
+    export(run=plain, directory=tmp_path / "out", checkpoint=1)
+
+    card = (tmp_path / "out" / "README.md").read_text()
+    head = yaml.safe_load(card.split("---")[1])
+    assert head["library_name"] == "transformers"
+    assert head["pipeline_tag"] == "text-generation"
+    assert "base_model" not in head
+    told = dict(
+        line.strip("| ").split(" | ", 1)
+        for line in card.splitlines()
+        if line.count(" | ") == 1 and line != "| | |"
+    )
+    assert told["recipe"] == "grpo"
+    assert told["command"] == "`rlcomp recipe=grpo seed=3 a='x\\|y'`"
+    assert (told["seed"], told["step"]) == ("3", "1")
+    assert told["trained from"] == "random weights"
+    assert told["torch"] == torch.__version__
+    assert float(told["evaluation/greedy"]) == pytest.approx(metrics[0]["evaluation/greedy"])
+    assert "Parts: `recipe=grpo`, `loss=grpo`" in card
+
+
+def test_the_card_names_the_base(adapted, base, tmp_path):
+    export(run=adapted, directory=tmp_path / "out", merge=True)
+
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert yaml.safe_load(card.split("---")[1])["base_model"] == str(base)
+
+
+def test_weights_may_be_written_in_bfloat16(plain, tmp_path):
+    export(run=plain, directory=tmp_path / "out", dtype="bfloat16")
+
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert {value.dtype for value in model.parameters()} == {torch.bfloat16}
+
+
+def test_a_critic_is_written_when_asked(tmp_path):
+    words = [*TINY, "recipe=ppo", "phases.rl.steps=0", "phases.value_warm_up.steps=1"]
+    finished = run(tmp_path / "run", *words)
+
+    export(run=finished, directory=tmp_path / "out", critic=True)
+
+    model = AutoModelForTokenClassification.from_pretrained(tmp_path / "out")
+    assert model.config.num_labels == 1
+    assert "pipeline_tag: token-classification" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_what_cannot_be_written_leaves_nothing(plain, adapted, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    with pytest.raises(UserError, match="is there already"):
+        export(run=plain, directory=tmp_path / "full")
+    with pytest.raises(CheckpointError, match="has no critic named 'critic'"):
+        export(run=plain, directory=tmp_path / "out", critic=True)
+    own = run(tmp_path / "own", *TINY, "adapter=lora", "phases.rl.steps=0")
+    with pytest.raises(ConfigError, match=r"nobody else has that model .*--merge"):
+        export(run=own, directory=tmp_path / "out")
+
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["full", "own"]
+
+
+class Hub:
+    """In place of ``huggingface_hub.HfApi``: keeps what it is asked."""
+
+    asked: list = []
+    refuses = False
+
+    def create_repo(self, name, **more):
+        if self.refuses:
+            raise OSError("401 Unauthorized")
+        self.asked.append((name, more))
+
+    def upload_folder(self, **more):
+        self.asked.append(more)
+        return f"https://huggingface.co/{more['repo_id']}"
+
+
+def test_it_is_uploaded_when_asked(plain, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(hub, "HfApi", Hub)
+    monkeypatch.setattr(Hub, "asked", [])
+    words = [str(plain), str(tmp_path / "out"), "--push-to-hub", "me/model", "--private"]
+    monkeypatch.setattr(sys, "argv", ["rlcomp-export", *words])
+
+    main()
+
+    assert Hub.asked[0] == ("me/model", {"private": True, "exist_ok": True})
+    assert Hub.asked[1]["folder_path"] == tmp_path / "out"
+    assert "uploaded: https://huggingface.co/me/model" in capsys.readouterr().out
+
+    monkeypatch.setattr(Hub, "refuses", True)
+    with pytest.raises(UserError, match=r"is written, but was not uploaded .* `hf auth login`"):
+        hub.upload(tmp_path / "out", "me/model", private=False)

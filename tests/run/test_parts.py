@@ -1,0 +1,141 @@
+"""Loops of one's own: the page's ten lines are the recipe, to the bit."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+import rlcomp
+from rlcomp.errors import CheckpointError, NumericalError
+from rlcomp.io.saved import open_checkpoint
+from rlcomp.run.launch import launch
+from rlcomp.run.parts import build, load, save
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "kernel.md"
+RECIPE = ["recipe=grpo", "kl=none", "learner.num_minibatches=1", "phases.warm_start.steps=0"]
+SMALL = ["prompts.batch_size=2", "rollout.group_size=4", "model.hidden_size=16"]
+
+
+def weights(parts):
+    return {name: value.clone() for name, value in parts["policy"].model.named_parameters()}
+
+
+def test_the_ten_lines_of_the_page_are_the_recipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    mine: dict[str, object] = {}
+
+    exec(compile(code, PAGE, "exec"), mine)
+
+    shorter = ["reward=brevity", "reward.longest=8"]
+    words = [
+        *RECIPE,
+        *shorter,
+        "phases.rl.steps=3",
+        "checkpoint.keep=1",
+        "phases.rl.every={checkpoint: 3}",
+    ]
+    config = compose_config([*words, f"directory={tmp_path / 'run'}"])
+    launch(config, plan_of(config))
+    theirs = open_checkpoint(tmp_path / "run").tensors()
+    ours = open_checkpoint(tmp_path / "runs" / "mine").tensors()
+    trained = [name for name in ours if name.startswith(("model:", "policy:", "learner"))]
+    assert len(trained) > 20
+    for name in trained:
+        # The page counts its updates as the recipe does.
+        assert torch.equal(ours[name], theirs[name]), name
+    fresh = build(*RECIPE)
+    moved = [not torch.equal(weights(fresh)[n], w) for n, w in weights(mine["parts"]).items()]
+    assert sum(moved) > 20
+
+
+def one(parts):
+    rows = parts["rollout"](parts["prompts"](TensorDict()))
+    n = len(rows)
+    rows["reward"], rows["reward_valid"] = torch.arange(n) / n, torch.ones(n).bool()
+    rows["old_log_probs"] = parts["policy"].score(rows)
+    return parts["advantage"](rows)
+
+
+def test_what_is_saved_goes_on_to_the_bit(tmp_path):
+    parts = build(*RECIPE, *SMALL)
+    parts["learner"].accumulate(one(parts))
+    parts["learner"].step(progress=0.25)
+    place = save(parts, tmp_path / "saved", step=1)
+
+    def another(parts):
+        parts["learner"].accumulate(one(parts))
+        norm = parts["learner"].step(progress=0.5)
+        return norm, weights(parts)
+
+    norm, after = another(parts)
+    fresh = build(*RECIPE, *SMALL)
+    assert load(fresh, place) == load(fresh, tmp_path / "saved") == 1
+    again, same = another(fresh)
+
+    assert norm == again > 0
+    assert all(torch.equal(after[name], same[name]) for name in after)
+    assert place.name == "step-00000001"
+    with pytest.raises(CheckpointError, match="of another run"):
+        load(build(*RECIPE, *SMALL, "model.num_hidden_layers=1"), place)
+
+
+def test_gradients_add_up_and_a_step_clears_them():
+    parts = build(*RECIPE, *SMALL, "learner.max_grad_norm=null")
+    learner, rows = parts["learner"], one(parts)
+    learner.accumulate(rows)
+    once = {name: p.grad.clone() for name, p in parts["policy"].model.named_parameters()}
+
+    losses = learner.accumulate(rows)
+
+    assert set(losses) == {"policy"}
+    for name, p in parts["policy"].model.named_parameters():
+        torch.testing.assert_close(p.grad, 2 * once[name])
+    norm = torch.stack([g.square().sum() for g in once.values()]).sum().sqrt()
+    assert learner.step(progress=0.5) == pytest.approx(2 * float(norm), rel=1e-5)
+    assert parts["policy"].version == 1
+    assert all(p.grad is None for p in parts["policy"].model.parameters())
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing():
+    parts = build(*RECIPE, *SMALL)
+    learner = parts["learner"]
+    learner.accumulate(one(parts))
+    learner.trained[3].grad[0] = float("nan")
+    before = weights(parts)
+
+    with pytest.raises(NumericalError, match="gradient"):
+        learner.step()
+
+    assert all(torch.equal(before[name], value) for name, value in weights(parts).items())
+    assert parts["policy"].version == 0
+
+
+def test_the_learning_rate_is_that_of_the_progress():
+    parts = build(*RECIPE, *SMALL, "learner.optimizer.lr=1e-3")
+    learner, rows = parts["learner"], one(parts)
+    found = []
+    for progress in (0.5, 1.0):
+        learner.accumulate(rows)
+        learner.step(progress=progress)
+        found.append(learner.optimizer.param_groups[0]["lr"])
+
+    # Linear from 1 at the end of the warm-up (1/15) to .1 at the end.
+    warm = 1 / 15
+    assert found[0] == pytest.approx(1e-3 * (1 - 0.9 * (0.5 - warm) / (1 - warm)), rel=2e-3)
+    assert found[1] == pytest.approx(1e-4)
+
+
+def test_scores_are_log_probs_without_a_graph():
+    parts = build(*RECIPE, *SMALL)
+    rows = parts["rollout"](parts["prompts"](TensorDict()))
+
+    scored = parts["policy"].score(rows)
+
+    assert not scored.requires_grad
+    torch.testing.assert_close(scored, rows["rollout_log_probs"], atol=1e-5, rtol=0)
+    assert rlcomp.build is build
