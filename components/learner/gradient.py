@@ -192,14 +192,12 @@ class Learner(Component):
             norm = self._gradient(batch)
         except NumericalError as error:
             undo()
-            self.optimizer.zero_grad()
             self._skip(batch, error)
             return False
         spike = self.gradient_spike.is_spike(float(norm))
         skipped = spike and self.gradient_spike.action == "skip"
         if skipped:
             undo()
-            self.optimizer.zero_grad()
         else:
             self._update(norm)
         self._count(spike)

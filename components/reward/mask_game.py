@@ -86,7 +86,8 @@ class MaskGameReward(PrefixMatch):
         successes, attempts = count_answers(asked, group_id, right, ~is_proposer)
         generator = generator_reward(successes, attempts, self.target)
         _put(batch, is_proposer, right, generator, ~is_proposer | (asked == -1) | (attempts > 0))
-        accuracy = successes / attempts.clamp(min=1)
+        # An answer is an attempt of its own group; what a proposer without answers has is not read.
+        accuracy = successes / attempts
         # The masks of a batch have equally many predictors: their mean is the mean over masks.
         record("mask_game/accuracy", accuracy, where=~is_proposer)
         record("mask_game/all_right", (accuracy == 1).float(), where=~is_proposer)

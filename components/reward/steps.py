@@ -15,6 +15,7 @@ from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.interfaces.reward import TextReward, checked_score, row_named, text_rows, write_reward
 from rlcomp.metrics import record, recording
+from rlcomp.text.tokenizer import decode_rows
 
 
 class Steps(Component):
@@ -115,10 +116,7 @@ class Steps(Component):
         )
 
     def _text(self, ids: Sequence[int]) -> str:
-        text: str = self.tokenizer.decode(
-            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return text
+        return decode_rows(self.tokenizer, [ids])[0]
 
 
 def split_steps(text: str, separator: str) -> list[str]:

@@ -360,6 +360,14 @@ def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
     assert len(loops) > 1
 
 
+@pytest.mark.parametrize(("token_bytes", "passes"), [(2**26, [2]), (2**26 + 1, [1, 1])])
+def test_a_pass_holds_2_gib_of_keys_and_values(token_bytes, passes):
+    # Two prompts up to the longest, of 4 tokens, and three answers of 8: 32 tokens.
+    groups = {(1, 2, 3, 4): [0], (5,): [1, 2]}
+
+    assert [len(some) for some in native._passes(groups, 8, token_bytes)] == passes
+
+
 def test_a_model_in_half_precision_keeps_its_dtype():
     model = make_model("qwen3", torch.bfloat16)
 

@@ -39,6 +39,21 @@ def by_transformers(logits, decoding):
     return warpers(torch.zeros(len(logits), 1, dtype=torch.int64), logits)
 
 
+@pytest.mark.parametrize(
+    ("filters", "truncates"),
+    [
+        ({"temperature": 0.3}, False),
+        ({"top_k": 1}, True),
+        ({"top_p": 0.99}, True),
+        ({"min_p": 0.01}, True),
+    ],
+)
+def test_a_set_is_recorded_where_a_filter_truncates(filters, truncates):
+    assert Decoding(**filters).truncates is truncates
+    assert Decoding(**filters, replay=True).replays is truncates
+    assert not Decoding(**filters).replays
+
+
 @pytest.mark.parametrize("decoding", SETTINGS)
 @pytest.mark.parametrize("ties", [False, True])
 def test_filtered_distribution_is_that_of_transformers(decoding, ties):

@@ -271,6 +271,18 @@ def test_onednn_leaves_what_it_would_lose_to_torch(rows, width, dtype):
     assert torch.equal(linear(x, weight, None, "onednn"), F.linear(x, weight))
 
 
+@needs_onednn
+@pytest.mark.parametrize(("rows", "inputs", "products"), [(8, 512, 1), (8, 511, 0), (7, 1024, 0)])
+def test_onednn_begins_at_8_rows_and_2_million_products(monkeypatch, rows, inputs, products):
+    # 8 * 512 * 512 are 2**21.
+    seen, multiply = [], module._product
+    monkeypatch.setattr(module, "_product", lambda *given: seen.append(1) or multiply(*given))
+
+    linear(torch.ones(rows, inputs), torch.ones(512, inputs), None, "onednn")
+
+    assert len(seen) == products
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("rows", [0, 3, 150])

@@ -16,6 +16,8 @@ from rlcomp.component import asking
 from rlcomp.engine import packing
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.packing import Tile
+from rlcomp.engine.transformer import attend
 from rlcomp.errors import DataError
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import adapters_off
@@ -410,6 +412,19 @@ def test_a_gpu_gives_the_same(architecture, tile):
         found.append(ours.detach().cpu())
 
     torch.testing.assert_close(*found, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("tokens", [2, 3])
+def test_heads_that_share_keys_share_values_whatever_the_number_of_tokens(tokens):
+    # All keys are 0: a token gets the mean of the values up to its own. Heads 0 and 1 read the
+    # first of two, heads 2 and 3 the second.
+    q, k = torch.ones(tokens, 4, 1), torch.zeros(tokens, 2, 1)
+    v = torch.tensor([[[1.0], [10.0]], [[3.0], [30.0]], [[8.0], [20.0]]])[:tokens]
+
+    attended = attend(q, k, v, [Tile(slice(0, tokens), None, None)], 1.0)
+
+    means = [[1.0, 1.0, 10.0, 10.0], [2.0, 2.0, 20.0, 20.0], [4.0, 4.0, 20.0, 20.0]]
+    torch.testing.assert_close(attended, torch.tensor(means[:tokens]))
 
 
 def test_a_hook_on_a_layer_is_heard():

@@ -59,6 +59,12 @@ def test_the_rounding_of_equal_policies_is_no_kl(kl):
     assert doubling_kl_coef(0.2, kl, target=0.01) == 0.2
 
 
+def test_a_ten_thousandth_of_the_target_is_a_kl():
+    # 20 % under at most: 0.2 * (1 - 0.2 * 0.0256).
+    assert adapted(1e-4, target=1.0) == pytest.approx(0.198976, abs=5e-8)
+    assert adapted(0.99e-4, target=1.0) == 0.2
+
+
 @given(st.floats(1e-3, 10), st.floats(1e-3, 10), st.floats(1e-3, 1))
 def test_more_kl_never_means_a_lower_doubled_coefficient(a, b, target):
     low, high = (doubling_kl_coef(1.0, kl, target=target) for kl in sorted((a, b)))

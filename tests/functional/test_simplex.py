@@ -65,8 +65,11 @@ def test_points_of_the_lattice_stay_where_they_are(objectives, levels, dtype):
 
 @pytest.mark.parametrize("weights", [[0.5, 0.6], [1.2, -0.2], [math.nan, 1.0], [0.0, 0.0]])
 def test_what_is_no_preference_is_refused(weights):
-    with pytest.raises(ConfigError, match="must be at least 0 and sum to 1"):
-        nearest_point(torch.tensor([[0.5, 0.5], weights]), 9)
+    for row_or_rows in (weights, [[0.5, 0.5], weights]):
+        with pytest.raises(ConfigError, match="must be at least 0 and sum to 1") as error:
+            nearest_point(torch.tensor(row_or_rows), 9)
+
+        assert f"the preference {weights} is none" in str(error.value)
 
 
 @pytest.mark.parametrize("alpha", [1e-4, 0.3, 1.0, 10.0])

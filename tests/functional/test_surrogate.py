@@ -195,10 +195,13 @@ def test_what_stands_outside_the_mask_is_emptied():
 
 
 def test_tokens_without_gradient_are_those_beyond_a_bound_in_the_advantage_s_direction():
-    low, high = outside_bounds(row(0.5, 0.5, 2, 2), row(1, -1, 1, -1), 0.8, 1.2)
+    # At a bound, and without an advantage, nothing is cut.
+    ratio, advantage = row(0.5, 0.5, 2, 2, 0.5, 2, 0.8, 1.2), row(1, -1, 1, -1, 0, 0, -1, 1)
 
-    assert low.tolist() == [[False, True, False, False]]
-    assert high.tolist() == [[False, False, True, False]]
+    low, high = outside_bounds(ratio, advantage, 0.8, 1.2)
+
+    assert low.nonzero().tolist() == [[0, 1]]
+    assert high.nonzero().tolist() == [[0, 2]]
 
 
 @given(positive, real)

@@ -6,12 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from rlcomp.io.json_lines import read_lines
 from rlcomp.io.watch import Watch
-from rlcomp.run.launch import launch, resume_command
+from rlcomp.run.launch import launch, place_on, resume_command
 from rlcomp.wiring.plan import Plan
 
 SMALL = (
@@ -154,3 +155,12 @@ def test_what_may_change_when_a_run_is_continued():
     free = ["directory", "resume", "overwrite", "device", "tracker.project", "trust", "model.trust"]
     assert all(map(_free, free))
     assert not any(map(_free, ["seed", "model", "model.directory", "model.trusted", "loss.device"]))
+
+
+def test_every_module_goes_to_the_device():
+    nodes = {"seed": 3, "model": torch.nn.Linear(2, 1), "critic": torch.nn.BatchNorm1d(2)}
+
+    place_on(torch.device("meta"), nodes)
+
+    of_both = [*nodes["model"].parameters(), *nodes["critic"].buffers()]
+    assert {tensor.device.type for tensor in of_both} == {"meta"}

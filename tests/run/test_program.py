@@ -483,14 +483,19 @@ def test_a_watched_run_that_is_asked_once_finishes_its_step(capfd, own, passed_o
 
 def test_a_watched_run_stops_at_once_when_its_watcher_was_asked_twice():
     watch, before = Watch(watched=True), signal.getsignal(signal.SIGINT)
+    stopping = []
 
     def ask(batch):
         watch.signals = 2
-        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            stopping.extend(map(signal.getsignal, (signal.SIGINT, signal.SIGTERM)))
 
     with pytest.raises(KeyboardInterrupt):
         run({"one": Phase(3, [Draw(), Do(ask)])}, watch=watch)
 
+    assert stopping == [signal.SIG_IGN, signal.SIG_IGN]
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -47,6 +47,18 @@ def test_a_step_s_reward_stands_on_the_token_that_completes_it():
     assert batch["step_end"].nonzero().tolist() == [[0, 3], [0, 5], [1, 2]]
 
 
+def test_a_step_keeps_the_spaces_that_were_sampled():
+    tokenizer, heard = character_tokenizer(characters="? a.;"), []
+
+    def listen(response):
+        heard.append(response)
+        return 0.0
+
+    steps(tokenizer, listen)(answered(tokenizer, ["a .;a"]))
+
+    assert heard == ["a .;", "a .;a"]
+
+
 def test_a_step_is_scored_with_those_before_it_or_alone():
     tokenizer, heard = character_tokenizer(characters="?abc;"), []
 
