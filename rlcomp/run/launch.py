@@ -18,6 +18,7 @@ from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.io.attempt import accept
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.display import Display
+from rlcomp.io.environment import environment
 from rlcomp.io.lock import locked
 from rlcomp.io.record import check_links, set_aside
 from rlcomp.io.storing import storing
@@ -64,7 +65,7 @@ def _launch(config: DictConfig, plan: Plan, directory: Path, watch: Watch) -> No
             home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
             if (old := set_aside(directory, home)) is not None:
                 print(f"overwrite: what was in {directory} is in {old}", flush=True)
-        accept(config, directory)
+        accept(config, directory, environment())
     try:
         run_phases(
             phases,
