@@ -51,12 +51,20 @@ def accept(
     kept = {
         "config": OmegaConf.to_container(config, resolve=False),
         "overrides": OmegaConf.to_container(hydra.overrides.task, resolve=False) if hydra else [],
-        "choices": OmegaConf.to_container(hydra.runtime.choices, resolve=False) if hydra else {},
+        "choices": chosen_options(),
         "environment": dict(environment or {}),
     }
     with draft_of(directory / ACCEPTED) as draft:
         OmegaConf.save(OmegaConf.create(kept), draft)
     (directory / FAILURE).unlink(missing_ok=True)
+
+
+def chosen_options() -> dict[str, Any]:
+    """The option of every group of options, in the job that runs; none outside of one."""
+    if not HydraConfig.initialized():
+        return {}
+    found = OmegaConf.to_container(HydraConfig.get().runtime.choices, resolve=False)
+    return {str(group): option for group, option in dict(found).items()}  # type: ignore[arg-type]
 
 
 def accepted_at(directory: Path) -> int | None:
