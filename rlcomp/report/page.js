@@ -14,10 +14,10 @@ function add(parent, name, attributes = {}, text = "") {
 }
 
 // Round places within a range: 1, 2 or 5 times a power of ten apart.
-function ticks(low, high, most) {
+function ticks(low, high, most, least = 0) {
   const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough * 0.999);
-  const found = [];
+  const fine = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough * 0.999);
+  const step = Math.max(fine, least), found = [];
   for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at++) found.push(at * step);
   return [found, step];
 }
@@ -53,7 +53,7 @@ function frame(figure, xs, ys, xName, yName, height) {
     add(svg, "line", { x1: left, x2: width - RIGHT, y1: y(tick), y2: y(tick), stroke: "var(--line)" });
     add(svg, "text", { x: left - 5, y: within(9, y(tick) + 4, height), "text-anchor": "end", class: "y" }, labels[index]);
   });
-  const [xTicks, xStep] = ticks(...xs, within(2, Math.floor((width - left) / 75), 8));
+  const [xTicks, xStep] = ticks(...xs, within(2, Math.floor((width - left) / 75), 8), xName === "steps" ? 1 : 0);
   for (const tick of xTicks) {
     const text = written(tick, xStep), half = 3.6 * text.length;
     add(svg, "line", { x1: x(tick), x2: x(tick), y1: height - BOTTOM, y2: height - BOTTOM + 4, stroke: "var(--faint)" });

@@ -126,5 +126,6 @@ def test_the_module_prints_the_yaml_or_the_mistake(words, code):
     assert done.returncode == code
     if code == 0:
         assert yaml.safe_load(done.stdout) == wandb_sweep(words)
+        assert list(yaml.safe_load(done.stdout)) == ["program", "method", "parameters", "command"]
     else:
         assert (done.stdout, done.stderr[:27]) == ("", "rlcomp: nothing has several")
