@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from pathlib import Path
 
 from rlcomp.cli.guard import guard
@@ -82,6 +83,20 @@ def report(
             f"the report cannot be written: {error}; choose a directory with --out"
         ) from error
     return [_counted(runs, len(groups)), *_faults(runs), f"report: {place / 'report.html'}"]
+
+
+def left_by(directory: Path) -> list[Path]:
+    """Draw the curve, the front and the report of a finished run: what there is to look at.
+
+    There is no report where what it needs (extra: ``report``) is not installed.
+    """
+    from rlcomp.report.summary import pictures
+
+    found = pictures(directory)
+    if all(importlib.util.find_spec(module) for module in _NEEDED):
+        report([str(directory)], None, None, [])
+        found.append(directory / "report.html")
+    return found
 
 
 def _counted(runs: list[Run], groups: int) -> str:

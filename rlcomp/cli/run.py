@@ -28,7 +28,7 @@ from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFaile
 from rlcomp.io.outcome import failure_kept
 from rlcomp.io.watch import Watch
 from rlcomp.sweep.job_configs import REFUSED, hidden, sift
-from rlcomp.sweep.jobs import labels
+from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.explain import unreadable_yaml
@@ -172,11 +172,12 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
         importlib.import_module("rlcomp.run.launch")
 
     def job() -> None:
+        from rlcomp.cli.report import left_by
         from rlcomp.io.storing import storing
         from rlcomp.report.summary import summarise
         from rlcomp.run.launch import launch
 
-        launch(config, plan, watch)
+        launch(config, plan, watch, left_by)
         with storing("the summary", watch):
             print(summarise(config.directory), flush=True)
 
@@ -187,13 +188,13 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
 
 
 def _label(config: DictConfig) -> None:
-    """W&B's group, job type and tags from the sweep, where the config does not set them."""
+    """W&B's name, group, job type and tags from what differs, where the config sets none."""
     tracker = config.get("tracker")
     if not tracker or "job_type" not in tracker:
         return
     with open_dict(tracker):
         for name, value in labels(HydraConfig.get()).items():
-            if not tracker.get(name):
+            if name in tracker and not tracker[name]:
                 tracker[name] = value
 
 

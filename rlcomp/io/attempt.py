@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,30 +27,44 @@ class Attempt:
         config: None where it was not kept.
         overrides: those of the command line.
         choices: the option of every group of options.
+        environment: versions, commits and the like (:mod:`rlcomp.io.environment`).
     """
 
     config: DictConfig | None = None
     overrides: list[str] = field(default_factory=list)
     choices: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
 
 
-def accept(config: DictConfig, directory: Path) -> None:
+def accept(
+    config: DictConfig, directory: Path, environment: Mapping[str, str] | None = None
+) -> None:
     """Store this attempt as the owner of the metrics in a directory; it has not failed yet.
 
     Args:
         config: of the run.
         directory: of the run; is there already.
+        environment: in which it runs.
     """
     # As it was written: what an interpolation gives may be a secret of the environment.
     hydra = HydraConfig.get() if HydraConfig.initialized() else None
     kept = {
         "config": OmegaConf.to_container(config, resolve=False),
         "overrides": OmegaConf.to_container(hydra.overrides.task, resolve=False) if hydra else [],
-        "choices": OmegaConf.to_container(hydra.runtime.choices, resolve=False) if hydra else {},
+        "choices": chosen_options(),
+        "environment": dict(environment or {}),
     }
     with draft_of(directory / ACCEPTED) as draft:
         OmegaConf.save(OmegaConf.create(kept), draft)
     (directory / FAILURE).unlink(missing_ok=True)
+
+
+def chosen_options() -> dict[str, Any]:
+    """The option of every group of options, in the job that runs; none outside of one."""
+    if not HydraConfig.initialized():
+        return {}
+    found = OmegaConf.to_container(HydraConfig.get().runtime.choices, resolve=False)
+    return {str(group): option for group, option in dict(found).items()}  # type: ignore[arg-type]
 
 
 def accepted_at(directory: Path) -> int | None:
@@ -64,7 +79,8 @@ def attempt_in(directory: Path) -> Attempt:
     if accepted.is_file():
         kept: Any = OmegaConf.to_container(OmegaConf.load(accepted), resolve=False)
         # A root of its own, for the interpolations in it.
-        return Attempt(DictConfig(kept["config"]), kept["overrides"], kept["choices"])
+        config, environment = DictConfig(kept["config"]), kept.get("environment") or {}
+        return Attempt(config, kept["overrides"], kept["choices"], environment)
     hydra = directory / ".hydra"
     checkpoints = sorted((directory / "checkpoints").glob("*/config.yaml"), reverse=True)
     configs = [file for file in (hydra / "config.yaml", *checkpoints) if file.is_file()]

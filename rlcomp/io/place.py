@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Lt
 
-from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
+from rlcomp.arguments import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveInt
 from rlcomp.errors import CheckpointError
 from rlcomp.io.fields import field, names
 
@@ -100,6 +100,10 @@ def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
         run = field(kept, "id", str | None)
         if run is not None and not re.fullmatch(r"[\w-]{1,64}", run):
             raise CheckpointError(f"'id' is {run!r:.60}: no id of a W&B run")
+        for name, kind in (("spent", NonNegativeFloat), ("best", float)):
+            numbers = field(kept, name, dict) if name in kept else {}
+            for key in numbers:
+                field(numbers, key, kind)
 
 
 def _check_ended(row: object) -> None:

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rlcomp.errors import require
+from rlcomp.io.direction import better
 from rlcomp.io.draft import draft_of
+from rlcomp.report.answers import cut, side_by_side
+from rlcomp.report.charts import (
+    axes_of,
+    charts,
+    families_of,
+    run_front,
+    sorted_metrics,
+    sweep_front,
+)
+from rlcomp.report.digits import estimate_in_words, number
 from rlcomp.report.ended import ended_words
-from rlcomp.report.figures import as_svg, colour_of, curves
-from rlcomp.report.front_figures import run_figure, sweep_figure
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
+from rlcomp.report.origins import origins
 from rlcomp.report.rollouts import Step, steps_of
 from rlcomp.report.runs import Run
 from rlcomp.report.samples import read_samples
 from rlcomp.report.statistics import Estimate
-from rlcomp.report.tables import KINDS, Result, costs, placed
+from rlcomp.report.tables import Result, costs, placed
+from rlcomp.report.verdicts import headline, judged, verdicts
+
+# What a page shows of a large sweep, to stay below 3 MB; the CSV files have all.
+MOST_GROUPS, MOST_RUNS, MOST_CELLS, MOST_METRICS = 64, 300, 4_000, 24
 
 
 @dataclass(frozen=True)
@@ -36,40 +53,95 @@ class Report:
 def write_page(path: Path, report: Report) -> None:
     """Write the page; whatever comes from a config or a model is text, never markup."""
     jinja2 = require("jinja2", "report")
+    here = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(here),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"number": number, "estimate": in_words, "ended": ended_words}
-    steps, left_out = rollouts_of(report.runs)
+    environment.filters |= {
+        "better": better,
+        "cut": cut,
+        "difference": _difference,
+        "ended": ended_words,
+        "estimate": estimate_in_words,
+        "judged": lambda value, metric: judged(value, better(metric)),
+        "number": number,
+    }
+    script = (here / "page.js").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         report=report,
-        placed=placed(report.runs, report.groups),
-        results={(row.group, row.metric, row.kind): row for row in report.results},
-        kinds=list(KINDS),
-        colours={group.name: colour_of(index) for index, group in enumerate(report.groups)},
-        curves={metric: curves(report.groups, metric) for metric in report.metrics},
-        front=front_of(report),
-        costs=costs(report.groups),
-        steps=steps,
-        left_out=left_out,
+        style=(here / "page.css").read_text(encoding="utf-8"),
+        script=script,
+        # A browser runs this script and no other, whatever else the page may hold.
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **_compared(report),
+        **_drawn(report),
     )
     with draft_of(path) as draft:
         draft.write_text(page, encoding="utf-8", errors="replace")
 
 
-def front_of(report: Report) -> str:
-    """The front as an ``<svg>`` element: of one run its way, of several their ends; or nothing."""
+def shown_groups(report: Report) -> list[Group]:
+    """The groups of a page: the control arm, and the first of the others."""
+    first = [*report.groups[:MOST_GROUPS]]
+    if report.baseline is not None and report.baseline not in first:
+        first[-1] = report.baseline
+    return first
+
+
+def _compared(report: Report) -> dict[str, Any]:
+    """Words and tables."""
+    groups, metric, control = shown_groups(report), headline(report.results), report.baseline
+    said = verdicts(groups, report.results, control, metric) if metric and control else []
+    paths = list(groups[0].differences) if groups else []
+    steps, left_out = rollouts_of(report.runs)
+    found, environments = origins(report.runs)
+    return {
+        "groups": groups,
+        "several": len(groups) > 1,
+        "headline": metric,
+        "verdicts": said,
+        "measured": list(dict.fromkeys(row.metric for row in report.results))[:MOST_METRICS],
+        "results": {(row.group, row.metric, row.kind): row for row in report.results},
+        "differing": paths[: MOST_CELLS // max(len(groups), 1)],
+        "placed": placed(report.runs, report.groups),
+        "most_runs": MOST_RUNS,
+        "compared": side_by_side(groups),
+        "steps": steps,
+        "left_out": left_out,
+        "costs": costs(groups),
+        "origins": found,
+        "environments": environments,
+    }
+
+
+def _drawn(report: Report) -> dict[str, Any]:
+    """Charts, and what the page's script is given."""
+    groups = shown_groups(report)
+    metrics = sorted_metrics(groups, report.metrics)
+    curves, fronts = charts(groups, metrics), _fronts(report)
+    axes = axes_of(curves)
+    names = [group.name for group in groups]
+    return {
+        "charts": curves,
+        "axes": axes,
+        "constant": metrics.constant,
+        "fronts": fronts,
+        "families": families_of(report.fronts) if report.fronts and len(report.runs) > 1 else [],
+        "data": {"groups": names, "axes": axes, "charts": curves, "fronts": fronts},
+    }
+
+
+def _fronts(report: Report) -> list[dict[str, Any]]:
+    """Of one run its way, of several their ends; or nothing."""
     if report.fronts is None:
-        return ""
+        return []
     if len(report.runs) == 1:
-        figure = run_figure(report.runs[0].rows, report.fronts.names)
-    else:
-        figure = sweep_figure(report.fronts)
-    return "" if figure is None else as_svg(figure)
+        return run_front(report.runs[0].rows, report.fronts.names)
+    return sweep_front(report.fronts)
 
 
 def rollouts_of(runs: Sequence[Run]) -> tuple[list[Step], int]:
@@ -79,26 +151,5 @@ def rollouts_of(runs: Sequence[Run]) -> tuple[list[Step], int]:
     return steps_of(read_samples(runs[0].directory))
 
 
-def number(value: float | None) -> str:
-    """A number as a reader wants it.
-
-    Examples:
-        >>> number(0.03), number(12345.6), number(None)
-        ('0.03', '12,346', '')
-    """
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def in_words(value: Estimate | None) -> str:
-    """Mean and interval.
-
-    Examples:
-        >>> in_words(Estimate(0.5, 0.25, 0.75, 3))
-        '0.5 [0.25, 0.75]'
-    """
-    if value is None:
-        return ""
-    ends = f" [{number(value.low)}, {number(value.high)}]" if value.low is not None else ""
-    return number(value.mean) + ends
+def _difference(value: Estimate) -> str:
+    return estimate_in_words(value, sign=True)

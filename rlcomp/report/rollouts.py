@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
-# Of a long run's record only the newest are shown: a browser has to hold them all.
-MOST_TOKENS = 100_000
+from rlcomp.report.answers import cut
+
+# Of a long run's record only the newest are shown, so that a page stays below 3 MB.
+MOST_BYTES = 1_200_000
+_OF_A_TOKEN = 150  # bytes of markup
+_OF_AN_ANSWER = 2_000  # tokens
 
 
 @dataclass(frozen=True)
@@ -59,23 +64,31 @@ def steps_of(samples: Sequence[Mapping[str, Any]]) -> tuple[list[Step], int]:
         samples: of :func:`rlcomp.report.samples.read_samples`.
 
     Returns:
-        The steps, and how many older ones were left out.
+        The steps, and how many older samples were left out.
     """
+    newest = sorted(samples, key=lambda row: -row["total"])
+    sizes = accumulate(map(_size, newest))
+    count = max(1, sum(size <= MOST_BYTES for size in sizes))
     by_step: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
-    for row in samples:
+    for row in newest[:count]:
         kind = "rollouts" if "tokens" in row else "evaluation"
         by_step.setdefault((row["total"], kind), []).append(row)
     scales = _scales(samples)
-    shown: list[Step] = []
-    tokens = 0
-    for (total, kind), of_step in reversed(by_step.items()):
-        tokens += sum(len(row.get("tokens", row["response"])) for row in of_step)
-        if shown and tokens > MOST_TOKENS:
-            break
-        first = of_step[0]
-        place = f"step {total} ({first.get('phase', '')} {first.get('step', '')})"
-        shown.append(Step(f"{place}: {kind}", kind, _prompts(of_step, scales)))
-    return shown, len(by_step) - len(shown)
+    return [_step(key, rows, scales) for key, rows in by_step.items()], len(newest[count:])
+
+
+def _size(row: Mapping[str, Any]) -> int:
+    """About how many bytes a sample takes on the page."""
+    tokens = _OF_A_TOKEN * min(len(row.get("tokens", ())), _OF_AN_ANSWER)
+    return tokens + len(cut(row["prompt"])) + len(cut(row["response"]))
+
+
+def _step(
+    key: tuple[int, str], rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]
+) -> Step:
+    (total, kind), first = key, rows[0]
+    place = f"step {total} ({first.get('phase', '')} {first.get('step', '')})"
+    return Step(f"{place}: {kind}", kind, _prompts(rows, scales))
 
 
 def _prompts(rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]) -> list[Prompt]:
@@ -94,7 +107,7 @@ def _prompts(rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]) -> 
 
 
 def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> Answer:
-    count = len(row.get("tokens", ()))
+    count = min(len(row.get("tokens", ())), _OF_AN_ANSWER)
     numbers = {name: row.get(name) or [None] * count for name in _SHADES}
     tokens = [
         _token(
@@ -105,6 +118,8 @@ def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> Answer:
         )
         for place in range(count)
     ]
+    if left := len(row.get("tokens", ())) - count:
+        tokens.append(Token(f" … ({left:,} tokens more)", False, {}, "left out"))
     return Answer(
         row["response"],
         tokens,

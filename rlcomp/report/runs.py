@@ -51,6 +51,8 @@ class Run:
             config was not kept.
         beside: names of what runs beside the stages (``every``).
         ended: phases that were ended early (``ended.jsonl``).
+        command: the words of the command line.
+        environment: versions, commits and the like; empty where they were not kept.
     """
 
     directory: Path
@@ -63,6 +65,8 @@ class Run:
     planned: int | None = None
     beside: frozenset[str] = frozenset()
     ended: list[dict[str, Any]] = field(default_factory=list)
+    command: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def seed(self) -> str | None:
@@ -156,6 +160,7 @@ def read_run(directory: Path) -> Run:
         values = None if config is None else flat(config)
         overrides = _by_key(attempt.overrides)
         choices = {str(group): str(option) for group, option in attempt.choices.items()}
+        environment = {str(name): str(value) for name, value in attempt.environment.items()}
     state, error = _ended(directory, int(rows[-1]["total"]) if rows else 0, planned)
     return Run(
         directory=directory,
@@ -168,6 +173,8 @@ def read_run(directory: Path) -> Run:
         planned=planned,
         beside=beside,
         ended=ended,
+        command=attempt.overrides,
+        environment=environment,
     )
 
 

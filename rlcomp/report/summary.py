@@ -37,13 +37,20 @@ def summarise(directory: str | Path) -> str:
     if not rows:
         return f"{directory}: nothing was run"
     parts = [_words(rows), *map(ended_words, ended_phases(directory))]
-    if _curve(rows, directory / "curve.png"):
-        parts.append(f"learning curve: {directory / 'curve.png'}")
-    parts += _front(rows, directory / "front.png")
+    for file in pictures(directory):
+        front = f"front of {', '.join(objectives_of(rows))}"
+        parts.append(f"{'learning curve' if file.name == 'curve.png' else front}: {file}")
     parts.append(f"metrics, samples, checkpoints: {directory}")
     answers = [row for row in read_samples(directory) if "tokens" not in row]
     parts += [_table(answers), _accuracy(rows)]
     return "\n".join(part for part in parts if part)
+
+
+def pictures(directory: Path) -> list[Path]:
+    """Draw ``curve.png``, with several objectives ``front.png``; those that there are."""
+    rows = read_metrics(directory / "metrics.jsonl")
+    files = {directory / "curve.png": _curve, directory / "front.png": _front}
+    return [file for file, draw in files.items() if draw(rows, file)]
 
 
 def _words(rows: list[dict[str, Any]]) -> str:
@@ -112,15 +119,15 @@ def _shown(text: str) -> str:
     return repr(text)[1:-1]
 
 
-def _front(rows: list[dict[str, Any]], path: Path) -> list[str]:
-    """Draw the way of a run with several objectives, and say where it ended."""
+def _front(rows: list[dict[str, Any]], path: Path) -> bool:
+    """Draw the way of a run with several objectives."""
     names = objectives_of(rows)
     figure = run_figure(rows, names) if len(names) > 1 else None
     if figure is None:
-        return []
+        return False
     with draft_of(path) as draft:
         figure.savefig(draft, dpi=150, format="png")
-    return [f"front of {', '.join(names)}: {path}"]
+    return True
 
 
 def _curve(rows: list[dict[str, Any]], path: Path) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,15 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from rlcomp.errors import ConfigError, Interrupted
-from rlcomp.io.attempt import accept
+from rlcomp.io.attempt import accept, chosen_options
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.display import Display
+from rlcomp.io.environment import environment
 from rlcomp.io.lock import locked
 from rlcomp.io.record import check_links, set_aside
 from rlcomp.io.storing import storing
-from rlcomp.io.tracking import JsonLines, Tracker, WandB
+from rlcomp.io.tracking import JsonLines, Tracker
+from rlcomp.io.wandb_run import WandB
 from rlcomp.io.watch import Watch
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
@@ -29,14 +33,20 @@ from rlcomp.run.resume import saved_run
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import PhasePlan, Plan
 
+# Makes, in the directory of a finished run, what is to look at there.
+Leaves = Callable[[Path], Sequence[Path]]
 
-def launch(config: DictConfig, plan: Plan, watch: Watch | None = None) -> None:
+
+def launch(
+    config: DictConfig, plan: Plan, watch: Watch | None = None, leaves: Leaves | None = None
+) -> None:
     """Build and run a checked plan.
 
     Args:
         config: of the run.
         plan: read from it.
         watch: is told where the run is.
+        leaves: makes what a tracker shows of a finished run.
 
     Raises:
         Interrupted: stopped on request; the message says how to go on.
@@ -45,10 +55,12 @@ def launch(config: DictConfig, plan: Plan, watch: Watch | None = None) -> None:
     directory = Path(config.directory)
     check_links(directory)
     with locked(directory):
-        _launch(config, plan, directory, watch or Watch())
+        _launch(config, plan, directory, watch or Watch(), leaves)
 
 
-def _launch(config: DictConfig, plan: Plan, directory: Path, watch: Watch) -> None:
+def _launch(
+    config: DictConfig, plan: Plan, directory: Path, watch: Watch, leaves: Leaves | None
+) -> None:
     builder = Builder(plan, int(config.seed))
     where = device(str(config.get("device", "auto")))
     cheap = builder.without_models().values()
@@ -64,13 +76,13 @@ def _launch(config: DictConfig, plan: Plan, directory: Path, watch: Watch) -> No
             home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
             if (old := set_aside(directory, home)) is not None:
                 print(f"overwrite: what was in {directory} is in {old}", flush=True)
-        accept(config, directory)
+        accept(config, directory, environment())
     try:
         run_phases(
             phases,
             nodes=nodes,
             seed=int(config.seed),
-            trackers=trackers(nodes, config, directory),
+            trackers=trackers(nodes, config, directory, leaves),
             checkpoint=checkpoint,
             saved=saved,
             watch=watch,
@@ -111,15 +123,33 @@ def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
     return Phase(plan.steps, builder.value(plan.stages), every, later)
 
 
-def trackers(nodes: dict[str, object], config: DictConfig, directory: Path) -> list[Tracker]:
+def trackers(
+    nodes: dict[str, object],
+    config: DictConfig,
+    directory: Path,
+    leaves: Leaves | None = None,
+) -> list[Tracker]:
     """JSON lines and the display always, and the chosen tracker."""
     found: list[Tracker] = [JsonLines(directory=str(directory)), Display(seed=int(config.seed))]
     chosen: Any = nodes.get("tracker")
     if chosen is not None:
         if isinstance(chosen, WandB):
-            chosen.config = OmegaConf.to_container(config, resolve=False)  # type: ignore[assignment]
+            chosen.config = shown_config(config)
+            if leaves is not None:
+                chosen.leaves = partial(leaves, directory)
         found.append(chosen)
     return found
+
+
+def shown_config(config: DictConfig) -> dict[str, Any]:
+    """The nodes of a config, and beside them ``choices``: the option of every group, flat.
+
+    ``choices.advantage`` is ``leave_one_out``: what runs are filtered and grouped by. A dot in the
+    name of a group (``loss@learner.losses.kl``) would be a level, so it is a slash.
+    """
+    nodes: Any = OmegaConf.to_container(config, resolve=False)
+    own = {group: option for group, option in chosen_options().items() if group[:6] != "hydra/"}
+    return {**nodes, "choices": {group.replace(".", "/"): own[group] for group in own}}
 
 
 def resume_command(directory: Path) -> str:

@@ -38,7 +38,7 @@ from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
 from rlcomp.run.resume import restored
 from rlcomp.run.signals import StopRequest
-from rlcomp.run.stages import empty_batch
+from rlcomp.run.stages import Nothing, empty_batch
 from rlcomp.seed import named_seed
 
 
@@ -223,7 +223,8 @@ class Program:
                 f"batch {tuple(batch.batch_size)} with keys {sorted(map(str, batch.keys()))}",
             )
             raise
-        ledger.add(f"time/{node}", time.perf_counter() - start, 1)
+        if not isinstance(stage, Nothing):  # an empty slot has no time of its own
+            ledger.add(f"time/{node}", time.perf_counter() - start, 1)
         return result
 
     def _dump(self, error: NonFiniteSteps, ledger: Ledger) -> str:

@@ -1,4 +1,4 @@
-"""Sweeps: varied keys, jobs, and labels of jobs."""
+"""Sweeps: varied keys and jobs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from hydra.conf import HydraConf
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import ConfigError
@@ -166,22 +164,3 @@ def _config_loader(hydra: DictConfig) -> ConfigLoader:
         if source.provider not in ("main", "schema") and source.schema == "file":
             path.append(source.provider, f"{source.schema}://{source.path}")
     return ConfigLoaderImpl(path)
-
-
-def labels(hydra_config: HydraConf) -> dict[str, object]:
-    """Group, job type and tags of one job, from what differs between the jobs.
-
-    Returns:
-        ``group``: the sweep's directory (None outside a sweep); ``job_type``: what is varied, seeds
-        aside; ``tags``: this job's values of what is varied, outside a sweep all its overrides.
-    """
-    own = [str(text) for text in OmegaConf.to_container(hydra_config.overrides.task)]  # type: ignore[union-attr]
-    if hydra_config.mode != RunMode.MULTIRUN:
-        return {"tags": [text[:64] for text in own]}
-    directory = Path(hydra_config.runtime.cwd) / hydra_config.sweep.dir
-    axes = varied(asked(directory)) or [plain_key(text.partition("=")[0]) for text in own]
-    return {
-        "group": directory.name,
-        "job_type": "+".join([axis for axis in axes if axis != "seed"] or ["seed"]),
-        "tags": [text[:64] for text in own if plain_key(text.partition("=")[0]) in axes],
-    }

@@ -87,7 +87,7 @@ def swept(tmp_path_factory):
     from hydra.core.global_hydra import GlobalHydra
 
     from rlcomp.cli.run import main
-    from rlcomp.io.tracking import WandB
+    from rlcomp.io.wandb_run import WandB
 
     folder = tmp_path_factory.mktemp("sweep") / "all"
     made = []
@@ -113,19 +113,15 @@ def test_the_jobs_of_a_sweep_do_not_shift_one_another(swept, finished):
     assert metrics(swept[0] / "0") == metrics(finished[0])
 
 
-def test_a_sweep_gives_its_jobs_group_job_type_and_tags(swept):
+def test_a_sweep_gives_its_jobs_name_group_job_type_and_tags(swept):
     _, made = swept
 
     assert [job["group"] for job in made] == ["all"] * 4
     assert [job["job_type"] for job in made] == ["recipe"] * 4
-    assert [
-        sorted({"recipe=grpo", "recipe=shuffled_rewards", "seed=0", "seed=1"} & {*job["tags"]})
-        for job in made
-    ] == [
-        ["recipe=grpo", "seed=0"],
-        ["recipe=grpo", "seed=1"],
-        ["recipe=shuffled_rewards", "seed=0"],
-        ["recipe=shuffled_rewards", "seed=1"],
+    recipes = ["recipe=grpo"] * 2 + ["recipe=shuffled_rewards"] * 2
+    assert [[*job["tags"]] for job in made] == [[recipe] for recipe in recipes]
+    assert [job["run_name"] for job in made] == [
+        f"{recipe} seed={seed}" for recipe, seed in zip(recipes, "0101", strict=True)
     ]
 
 

@@ -66,7 +66,7 @@ GADGETS = {
     "components.environment.gymnasium.GymnasiumEnvironment": {"name": "evil_module:Env-v0"},
     "components.task.hub.Hub": {"name": "FOLDER"},
     "components.reward.learned.LearnedReward": {"path": "FOLDER"},
-    "rlcomp.io.tracking.TensorBoard": {"directory": "RAN"},
+    "rlcomp.io.tensorboard_files.TensorBoard": {"directory": "RAN"},
     # Files and the network.
     "shutil.rmtree": {"path": "VICTIM"},
     "pathlib.Path.unlink": {"self": "VICTIM"},

@@ -40,6 +40,7 @@ ALLOWED = {
     "python3 -m venv": "CI is installed by it",
     "pre-commit install": "it changes the clone; its hooks are those of make lint",
     "python -m pytest": "CI is that",
+    "python -m rlcomp.sweep.wandb_sweep": "tests/sweep/test_wandb_sweep.py runs it",
     "python tests/faults/": "it takes half an hour; tests/faults/test_faults.py has a few of each",
     "python docs/mechanisms.py": "it reads whole runs; test_mechanisms.py has its functions",
     "python docs/make_": "test_pages.py and test_recipes.py compare what they write",

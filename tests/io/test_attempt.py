@@ -46,3 +46,11 @@ def test_overrides_are_kept_as_they_were_written_without_what_they_stand_for(tmp
     assert "12345" not in (tmp_path / "run.yaml").read_text()
     found = attempt_in(tmp_path)
     assert (found.overrides, found.choices) == (words, {"loss": "grpo"})
+
+
+def test_the_environment_is_kept_with_the_attempt(tmp_path):
+    accept(OmegaConf.create(CONFIG), tmp_path, {"torch": "2.13.0", "commit": "abc+"})
+    assert attempt_in(tmp_path).environment == {"torch": "2.13.0", "commit": "abc+"}
+
+    accept(OmegaConf.create(CONFIG), tmp_path)
+    assert attempt_in(tmp_path).environment == {}

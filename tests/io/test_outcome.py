@@ -143,7 +143,7 @@ def test_a_job_that_breaks_leaves_the_others_running(rlcomp, tmp_path, monkeypat
 
     ran = []
 
-    def broken(config, plan, watch):
+    def broken(config, plan, watch, leaves):
         ran.append(config.seed)
         if config.seed == 0:
             raise ZeroDivisionError("an invariant")

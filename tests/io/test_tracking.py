@@ -1,11 +1,11 @@
 import json
-import os
 import sys
 
 import pytest
 
-from rlcomp.errors import Interrupted, MissingExtra
-from rlcomp.io.tracking import JsonLines, TensorBoard, WandB
+from rlcomp.errors import MissingExtra
+from rlcomp.io.tensorboard_files import TensorBoard
+from rlcomp.io.tracking import JsonLines
 
 PHASES = {"rl": 3}
 
@@ -186,103 +186,7 @@ def test_tensorboard_without_its_extra_says_which(tmp_path, monkeypatch):
         TensorBoard(directory=str(tmp_path))
 
 
-@pytest.fixture
-def nobody(tmp_path, monkeypatch):
-    """A user without any W&B account, in an empty home."""
-    for name in [name for name in os.environ if name.startswith("WANDB_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("NETRC", raising=False)
-    return tmp_path
-
-
-def test_wandb_is_offline_without_a_key(nobody):
-    assert WandB._mode() == "offline"
-
-
-def test_wandb_is_online_with_a_key_in_the_environment(nobody, monkeypatch):
-    monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
-
-    assert WandB._mode() == "online"
-
-
-def test_wandb_is_online_with_a_key_that_its_login_left(nobody):
-    (nobody / ".netrc").write_text("machine api.wandb.ai login user password secret\n")
-    (nobody / ".netrc").chmod(0o600)
-
-    assert WandB._mode() == "online"
-
-
-def test_a_netrc_for_others_or_of_nonsense_is_no_key(nobody):
-    (nobody / ".netrc").write_text("machine example.com login user password secret\n")
-    (nobody / ".netrc").chmod(0o600)
-    assert WandB._mode() == "offline"
-
-    (nobody / ".netrc").write_text("nonsense\n")
-    assert WandB._mode() == "offline"
-
-
-def test_the_users_wandb_mode_wins(nobody, monkeypatch):
-    monkeypatch.setenv("WANDB_API_KEY", "x" * 40)
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-
-    assert WandB._mode() == "disabled"
-
-
-@pytest.mark.slow
-def test_wandb_offline_keeps_a_run_with_its_sweep_and_says_how_to_upload_it(nobody, capsys):
-    # The one test with the real thing: no key, no network.
-    wandb = pytest.importorskip("wandb")
-    settings = {"project": "p", "group": "2025-01-01", "job_type": "loss", "tags": ["loss=grpo"]}
-    tracker = WandB(directory=str(nobody), config={"seed": 3}, **settings)
-    tracker.start(PHASES, 0)
-    log(tracker, 1, [{"prompt": "a", "correct": True}])
-    kept = (tracker.run.group, tracker.run.job_type, tracker.run.tags, tracker.run.config["seed"])
-    place = json.loads(json.dumps(tracker.place()))
-    tracker.finish()
-    wandb.teardown()  # its own process writes behind our back; now it has
-
-    assert kept == ("2025-01-01", "loss", ("loss=grpo",), 3)
-    (folder,) = (nobody / "wandb").glob("offline-run-*")
-    assert f"W&B offline; upload with: wandb sync {folder}" in capsys.readouterr().out
-    (kept,) = folder.glob("*.wandb")
-    assert b"reward/mean" in kept.read_bytes()
-    assert list(folder.glob("files/media/table/samples_*.table.json"))
-    assert folder.name.endswith(place["id"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("error", "code"),
-    # The last record of the file is W&B's exit record (field 18, then its length). Its first field,
-    # a varint, is the exit code, left out where that is 0; its second one counts seconds.
-    [(None, b""), (ValueError("boom"), b"\x08\x01"), (Interrupted("saved"), b"\x08\x4b")],
-)
-def test_wandb_is_told_the_exit_code_and_the_error(nobody, error, code):
-    wandb = pytest.importorskip("wandb")
-    settings = {"project": "p", "group": None, "job_type": None, "tags": []}
-    tracker = WandB(directory=str(nobody), **settings)
-    tracker.start(PHASES, 0)
-    log(tracker, 1)
-    tracker.finish(error)
-    wandb.teardown()
-
-    (kept,) = (nobody / "wandb").glob("offline-run-*/*.wandb")
-    written = kept.read_bytes()
-    exited = written.rpartition(b"\x92\x01")[2][1:]
-    assert exited.partition(b"\x10")[0] == code
-    assert (b"ValueError: boom" in written) == isinstance(error, ValueError)
-
-
-def test_a_resumed_wandb_run_keeps_its_id(tmp_path):
-    tracker = WandB(directory=str(tmp_path), project="p", group=None, job_type=None, tags=[])
-    tracker.rewind({"id": "abc"})
-
-    assert tracker.place() == {"id": "abc"}
-
-
 def test_finishing_what_never_started_is_no_error(tmp_path):
-    WandB(directory=str(tmp_path), project="p", group=None, job_type=None, tags=[]).finish()
     TensorBoard(directory=str(tmp_path)).finish()
     JsonLines(directory=str(tmp_path)).finish()
 

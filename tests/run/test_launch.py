@@ -108,7 +108,8 @@ def test_a_run_tells_the_watch_that_it_is_given_or_one_of_its_own(tmp_path, monk
     given, seen = Watch(), []
     config = OmegaConf.create({"directory": str(tmp_path)})
     monkeypatch.setattr(
-        "rlcomp.run.launch._launch", lambda config, plan, directory, watch: seen.append(watch)
+        "rlcomp.run.launch._launch",
+        lambda config, plan, directory, watch, leaves: seen.append(watch),
     )
 
     launch(config, Plan({}, {}, {}), given)
@@ -132,11 +133,13 @@ def test_a_job_of_a_sweep_goes_on_with_its_sweep(monkeypatch, mode, directory):
 
 
 def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path):
-    from rlcomp.io.tracking import TensorBoard, WandB
+    from rlcomp.io.tensorboard_files import TensorBoard
+    from rlcomp.io.wandb_run import WandB
     from rlcomp.run.launch import trackers
 
     config = OmegaConf.create({"seed": 3, "twice": "${seed}"})
-    wandb = WandB(directory=str(tmp_path), project="p", group=None, job_type=None, tags=[])
+    labels = {"run_name": None, "group": None, "job_type": None, "tags": []}
+    wandb = WandB(directory=str(tmp_path), project="p", **labels)
     board = TensorBoard(directory=str(tmp_path))
 
     assert [type(each).__name__ for each in trackers({}, config, tmp_path)] == [
@@ -144,7 +147,10 @@ def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path):
         "Display",
     ]
     assert trackers({"tracker": wandb}, config, tmp_path)[2] is wandb
-    assert wandb.config == {"seed": 3, "twice": "${seed}"}
+    assert wandb.config == {"seed": 3, "twice": "${seed}", "choices": {}}
+    assert wandb.leaves() == []
+    trackers({"tracker": wandb}, config, tmp_path, lambda directory: [directory / "curve.png"])
+    assert wandb.leaves() == [tmp_path / "curve.png"]
     assert trackers({"tracker": board}, config, tmp_path)[2] is board
     assert not hasattr(board, "config")
 

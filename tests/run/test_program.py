@@ -21,6 +21,7 @@ from rlcomp.metrics import progress, record, record_sample
 from rlcomp.run import program
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
+from rlcomp.run.stages import Nothing
 from rlcomp.seed import new_generator
 
 
@@ -184,12 +185,12 @@ def test_every_stage_is_timed_under_its_name_and_the_list_as_a_whole(monkeypatch
     def lasting(seconds):
         return Do(lambda batch: clock.append(clock.pop() + seconds))
 
-    nodes = {"prompts": lasting(2.0), "learner": lasting(0.5)}
-    stages = [nodes["prompts"], lasting(4.0), nodes["learner"]]
+    nodes = {"prompts": lasting(2.0), "learner": lasting(0.5), "kl": Nothing()}
+    stages = [nodes["prompts"], lasting(4.0), nodes["learner"], nodes["kl"]]
 
     (row,) = run({"one": Phase(1, stages, {"show": (1, lasting(8.0))})}, nodes).rows
 
-    # What runs beside the list is no part of the step's time.
+    # What runs beside the list is no part of the step's time; an empty slot has none.
     times = {"prompts": 2.0, "1": 4.0, "learner": 0.5, "step": 6.5, "show": 8.0}
     assert {name: row[name] for name in row if name.startswith("time/")} == {
         f"time/{name}": seconds for name, seconds in times.items()

@@ -18,7 +18,7 @@ def swept(monkeypatch, tmp_path, rlcomp):
     from rlcomp.run import launch
 
     made = []
-    monkeypatch.setattr(launch, "launch", lambda config, plan, watch: made.append(config))
+    monkeypatch.setattr(launch, "launch", lambda config, *_: made.append(config))
 
     def run(*words):
         code = rlcomp("-m", *words, f"directory={tmp_path / 'all'}")

@@ -2,12 +2,9 @@ import subprocess
 import sys
 
 import pytest
-from hydra.core.global_hydra import GlobalHydra
 
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.sweep.jobs import asked, check_count, jobs, overrides_of, varied
-
-TINY = ["phases.warm_start.steps=1", "~phases.rl", "tracker=wandb"]
 
 
 def sweep_of(folder, *task, **params):
@@ -147,78 +144,6 @@ def test_the_jobs_of_a_search_are_not_made_up(tmp_path):
 def test_where_no_sweep_was_nothing_was_asked(tmp_path):
     assert asked(tmp_path) == []
     assert jobs(tmp_path) == []
-
-
-@pytest.fixture
-def labelled(monkeypatch, tmp_path, rlcomp):
-    """Runs a command line and gives the labels that its jobs would have in W&B."""
-    from rlcomp.run import launch
-
-    made = []
-    monkeypatch.setattr(
-        launch, "launch", lambda config, plan, watch: made.append(dict(config.tracker))
-    )
-
-    def run(*words):
-        assert rlcomp(*words, *TINY, f"directory={tmp_path / 'night'}") == 0
-        return [(job["group"], job["job_type"], list(job["tags"])) for job in made]
-
-    return run
-
-
-def test_a_single_run_is_tagged_with_its_overrides(labelled, tmp_path):
-    (found,) = labelled("seed=3")
-
-    group, job_type, tags = found
-    assert (group, job_type) == (None, None)
-    assert "seed=3" in tags
-
-
-def test_jobs_are_tagged_with_what_differs_between_them_only(labelled):
-    assert labelled("-m", "learner.epochs=1,2", "seed=0,1") == [
-        ("night", "learner.epochs", ["learner.epochs=1", "seed=0"]),
-        ("night", "learner.epochs", ["learner.epochs=1", "seed=1"]),
-        ("night", "learner.epochs", ["learner.epochs=2", "seed=0"]),
-        ("night", "learner.epochs", ["learner.epochs=2", "seed=1"]),
-    ]
-
-
-def test_a_sweep_over_seeds_is_labelled_so(labelled):
-    assert labelled("-m", "seed=0,1") == [
-        ("night", "seed", ["seed=0"]),
-        ("night", "seed", ["seed=1"]),
-    ]
-
-
-def test_a_sweep_written_in_an_experiment_labels_its_jobs(labelled, tmp_path, monkeypatch):
-    (tmp_path / "own" / "experiment").mkdir(parents=True)
-    (tmp_path / "own" / "experiment" / "rates.yaml").write_text(
-        "# @package _global_\nhydra: {sweeper: {params: {sft_learner.optimizer.lr: '0.1,0.2'}}}\n"
-    )
-
-    found = labelled("-m", "-cd", str(tmp_path / "own"), "experiment=rates")
-
-    assert found == [
-        ("night", "sft_learner.optimizer.lr", ["sft_learner.optimizer.lr=0.1"]),
-        ("night", "sft_learner.optimizer.lr", ["sft_learner.optimizer.lr=0.2"]),
-    ]
-
-
-def test_labels_do_not_hang_on_the_command_line_of_the_process(labelled, monkeypatch):
-    """A launcher may run jobs in processes of its own."""
-    from rlcomp.cli import run as cli
-
-    labels = cli.labels
-
-    def elsewhere(hydra_config):
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", ["worker"])
-            return labels(hydra_config)
-
-    monkeypatch.setattr(cli, "labels", elsewhere)
-
-    assert labelled("-m", "seed=0,1")[0] == ("night", "seed", ["seed=0"])
-    GlobalHydra.instance().clear()
 
 
 def test_jobs_are_found_in_a_process_that_has_run_nothing(tmp_path):

@@ -23,7 +23,7 @@ def search(monkeypatch, tmp_path, rlcomp):
     directory = tmp_path / "all"
 
     def run(formula, *words, n_trials=6, code=0, **settings):
-        def written(config, plan, watch):
+        def written(config, plan, watch, leaves):
             value = formula(config)
             row = {"total": 1, "phase": "rl", "step": 1, "score": value}
             Path(config.directory, "metrics.jsonl").write_text(json.dumps(row) + "\n")

@@ -1,0 +1,199 @@
+"""Weights & Biases: a run with its choices, axes, tables, and what it leaves to look at."""
+
+from __future__ import annotations
+
+import math
+import netrc
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcomp.errors import Interrupted, exit_code
+from rlcomp.io.direction import better
+from rlcomp.io.sample_tables import sample_tables
+from rlcomp.io.tracking import Sample
+
+# What curves can be drawn along; steps unless the user chooses.
+STEPS, TOKENS, SECONDS = AXES = ("axis/step", "axis/tokens", "axis/seconds")
+_HELD_OUT = "evaluation/"
+
+
+class WandB:
+    """Weights & Biases; offline when there is no key.
+
+    Args:
+        directory: the run's directory.
+        project: W&B project.
+        run_name: what the run is called there.
+        group: runs that belong together, usually a sweep.
+        job_type: what is varied within the group.
+        tags: methods of this run.
+
+    Attributes:
+        config: the run's config, shown with it.
+        leaves: gives the files that a finished run leaves to look at: pictures and pages.
+    """
+
+    name = "wandb"
+
+    def __init__(
+        self,
+        *,
+        directory: str,
+        project: str,
+        run_name: str | None,
+        group: str | None,
+        job_type: str | None,
+        tags: list[str],
+    ) -> None:
+        self.directory = directory
+        self.project = project
+        self.run_name = run_name
+        self.group = group
+        self.job_type = job_type
+        self.tags = tags
+        self.config: Mapping[str, Any] = {}
+        self.leaves: Callable[[], Sequence[Path]] = list
+        self.run: Any = None
+        self.id: str | None = None
+        self.total = 0
+        self.spent = {TOKENS: 0.0, SECONDS: 0.0}
+        self.best: dict[str, float] = {}
+
+    def start(self, phases: Mapping[str, int], done: int) -> None:
+        """Open the run; a resumed one keeps its id, a job of ``wandb agent`` has one already."""
+        del phases
+        import wandb
+
+        self.id = self.id or os.environ.get("WANDB_RUN_ID") or secrets.token_hex(4)
+        self.total = done
+        self.run = wandb.init(
+            dir=self.directory,
+            project=self.project,
+            name=self.run_name,
+            group=self.group,
+            job_type=self.job_type,
+            tags=self.tags,
+            config=dict(self.config),
+            mode=self._mode(),
+            id=self.id,
+            resume="allow",
+            settings=wandb.Settings(quiet=True),
+        )
+        for axis in AXES:
+            self.run.define_metric(axis, hidden=True)
+        self.run.define_metric("*", step_metric=STEPS)
+
+    @staticmethod
+    def _mode() -> Any:  # noqa: ANN401
+        """What the user set, else online with a key and offline without."""
+        chosen = os.environ.get("WANDB_MODE")
+        if chosen:
+            return chosen
+        key = os.environ.get("WANDB_API_KEY") or _netrc_key()
+        return "online" if key else "offline"
+
+    def log(
+        self,
+        total: int,
+        phase: str,
+        step: int,
+        metrics: Mapping[str, float],
+        samples: Sequence[Sample],
+    ) -> None:
+        """Log one step with its place on every axis; samples become a table a kind."""
+        import wandb
+
+        self.total = total
+        self.spent[TOKENS] += metrics.get("rollout/tokens", 0.0)
+        self.spent[SECONDS] += metrics.get("time/step", 0.0)
+        row: dict[str, Any] = {**metrics, "phase/step": step, STEPS: total, **self.spent}
+        for kind, table in sample_tables(samples).items():
+            row[f"samples/{kind}"] = wandb.Table(
+                columns=table.columns, data=table.rows, allow_mixed_types=True
+            )
+        self.run.log(row, step=total)
+        self.run.summary["phase"] = phase
+        for name, value in metrics.items():
+            self._keep_best(name, value)
+
+    def _keep_best(self, name: str, value: float) -> None:
+        """In the summary held-out results stand with their last value (W&B's own) and the best."""
+        direction = better(name)
+        if name.startswith(_HELD_OUT) and direction and math.isfinite(value):
+            best = max if direction == "higher" else min
+            self.best[name] = best(value, self.best.get(name, value))
+            self.run.summary[f"best/{name.removeprefix(_HELD_OUT)}"] = self.best[name]
+
+    def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
+        """The reason stands in the run's summary."""
+        del total
+        self.run.summary[f"ended/{ended['phase']}"] = ended["reason"]
+
+    def place(self) -> dict[str, Any]:
+        """The run's id, how far it is on the axes, and its best held-out results."""
+        return {"id": self.id, "spent": dict(self.spent), "best": dict(self.best)}
+
+    def rewind(self, place: dict[str, Any]) -> None:
+        """Continue the same run; steps are passed explicitly, metrics.jsonl stays the truth."""
+        self.id = place.get("id")
+        self.spent |= place.get("spent", {})
+        self.best = {**place.get("best", {})}
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Close the run, with the error's exit code; say how an offline one is uploaded.
+
+        An interrupted run is marked as preempted: W&B gives it to the next agent of its sweep,
+        and it goes on from its checkpoint.
+        """
+        if self.run is None:
+            return
+        try:
+            if error is None:
+                self._leave()
+        except BaseException as late:
+            error = late
+            raise
+        finally:
+            self._close(error)
+
+    def _leave(self) -> None:
+        """Pictures and pages as media, and all files as one artifact."""
+        import wandb
+
+        files = [*self.leaves()]
+        if not files:
+            return
+        media = {f"media/{file.stem}": wandb.Image(str(file)) for file in files if _is(file, "png")}
+        for file in files:
+            if _is(file, "html"):
+                media[f"media/{file.stem}"] = wandb.Html(file.read_text("utf-8"), inject=False)
+        self.run.log(media, step=self.total)
+        artifact = wandb.Artifact(f"run-{self.id}-report", type="report")
+        for file in files:
+            artifact.add_file(str(file), policy="immutable")
+        self.run.log_artifact(artifact)
+
+    def _close(self, error: BaseException | None) -> None:
+        offline, folder = self.run.settings._offline, self.run.dir
+        if error is not None:
+            self.run.summary["error"] = f"{type(error).__name__}: {error}"
+        if isinstance(error, Interrupted):
+            self.run.mark_preempting()
+        self.run.finish(exit_code=exit_code(error))
+        if offline:
+            print(f"W&B offline; upload with: wandb sync {Path(folder).parent}")
+
+
+def _is(file: Path, kind: str) -> bool:
+    return file.suffix == f".{kind}"
+
+
+def _netrc_key() -> bool:
+    """Whether ``wandb login`` left a key."""
+    try:
+        return netrc.netrc().authenticators("api.wandb.ai") is not None
+    except (FileNotFoundError, netrc.NetrcParseError):
+        return False

@@ -1,0 +1,51 @@
+"""Where runs come from: directory, command line, commit, versions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlcomp.report.runs import Run
+
+_COMMITS = ("commit", "commit of rlcomp")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One run; ``environment`` is the number of its environment, from 1."""
+
+    directory: str
+    command: str
+    commit: str
+    environment: int | None
+
+
+def origins(runs: Sequence[Run]) -> tuple[list[Origin], list[str]]:
+    """Where each run comes from, and the environments there are, each once in words."""
+    known: dict[str, int] = {}
+    found = []
+    for run in runs:
+        words = ", ".join(f"{k} {v}" for k, v in run.environment.items() if k not in _COMMITS)
+        number = known.setdefault(words, len(known) + 1) if words else None
+        found.append(Origin(str(run.directory), command(run), _commit(run), number))
+    return found, list(known)
+
+
+def command(run: Run) -> str:
+    """The command line that makes a run again, in a directory of its own.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> words = ("recipe=grpo", "model=[1, 2]", "directory=runs/sweep")
+        >>> command(Run(Path("a"), "finished", command=words))
+        "rlcomp recipe=grpo 'model=[1, 2]'"
+    """
+    return shlex.join(["rlcomp", *(w for w in run.command if not w.startswith("directory="))])
+
+
+def _commit(run: Run) -> str:
+    """Of the working directory and of rlcomp, the first twelve digits; ``+``: files differed."""
+    found = [run.environment[name] for name in _COMMITS if run.environment.get(name)]
+    short = [text[:12] + ("+" if text.endswith("+") else "") for text in found]
+    return ", rlcomp ".join(dict.fromkeys(short))

@@ -1,0 +1,124 @@
+"""A sweep line as the yaml of ``wandb sweep``: its agents run the jobs on any machines.
+
+::
+
+    python -m rlcomp.sweep.wandb_sweep -m recipe=grpo,dapo seed=0,1,2 > sweep.yaml
+    wandb sweep sweep.yaml
+    wandb agent ENTITY/PROJECT/SWEEP
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+from hydra.core.override_parser.types import IntervalSweep, Override
+
+from rlcomp.errors import ConfigError, UserError
+from rlcomp.io.direction import better
+from rlcomp.sweep.jobs import overrides_of, texts_of
+
+# What a search improves, unless it is told.
+METRIC = "evaluation/sampled"
+# A directory a run: one that was preempted and is given out again goes on where it was.
+_DIRECTORY = "runs/wandb"
+_OURS = ("directory", "tracker", "hydra/sweeper", "hydra/launcher")
+
+
+def wandb_sweep(arguments: Sequence[str]) -> dict[str, Any]:
+    """The config of a W&B sweep: grid where every value is listed, else Bayesian search.
+
+    Args:
+        arguments: a sweep line. ``directory`` names the folder of the runs' directories;
+            ``hydra.sweeper.metric`` what a search improves, ``hydra.sweeper.n_trials`` how often
+            it tries.
+
+    Raises:
+        ConfigError: nothing has several values, or none of a search is known to be better.
+    """
+    overrides = overrides_of(arguments)
+    swept = {key: one for key, one in overrides.items() if one.is_sweep_override()}
+    if not swept:
+        raise ConfigError(
+            "nothing has several values: list them, recipe=grpo,dapo, or give a range, "
+            "learner.optimizer.lr='tag(log,interval(1e-4,1e-2))'"
+        )
+    fixed = [
+        texts_of(one)[0]
+        for key, one in overrides.items()
+        if key not in swept and key not in _OURS and not key.startswith("hydra.sweeper.")
+    ]
+    folder = _told(overrides, "directory", _DIRECTORY)
+    # Where W&B has no value of its own for a macro, it leaves the word to Hydra.
+    own = ["tracker=wandb", f"directory={folder}/${{oc.env:WANDB_RUN_ID}}"]
+    searched = not all(one.is_discrete_sweep() for one in swept.values())
+    return {
+        "program": "rlcomp",
+        "method": "bayes" if searched else "grid",
+        **(_search(overrides) if searched else {}),
+        "parameters": {one.get_key_element(): _parameter(one) for one in swept.values()},
+        "command": ["${env}", "${program}", *fixed, *own, "${args_no_hyphens}"],
+    }
+
+
+def _search(overrides: dict[str, Override]) -> dict[str, Any]:
+    metric = _told(overrides, "hydra.sweeper.metric", METRIC)
+    direction = better(metric)
+    if not direction:
+        raise ConfigError(
+            f"hydra.sweeper.metric is {metric!r}, of which neither higher nor lower is better: "
+            f"name another, as {METRIC}"
+        )
+    goal = {"higher": "maximize", "lower": "minimize"}[direction]
+    trials = _told(overrides, "hydra.sweeper.n_trials", "")
+    cap = {"run_cap": int(trials)} if trials else {}
+    return {"metric": {"name": metric, "goal": goal}, **cap}
+
+
+def _told(overrides: dict[str, Override], key: str, default: str) -> str:
+    return texts_of(overrides[key])[0].partition("=")[2] if key in overrides else default
+
+
+def _parameter(override: Override) -> dict[str, Any]:
+    """Values, or the ends of a range: ``interval(0,1)`` of floats, ``int(interval(1,8))``."""
+    sweep = override.value()
+    if not isinstance(sweep, IntervalSweep):
+        return {"values": [_plain(text.partition("=")[2]) for text in texts_of(override)]}
+    low, high = sweep.start, sweep.end
+    whole = isinstance(low, int) and isinstance(high, int)
+    ends = {"min": low, "max": high}
+    if "log" not in sweep.tags:
+        return {"distribution": "int_uniform" if whole else "uniform", **ends}
+    if whole:
+        return {"distribution": "q_log_uniform_values", "q": 1, **ends}
+    return {"distribution": "log_uniform_values", **ends}
+
+
+def _plain(text: str) -> object:
+    """An integer or a float as such, for axes of W&B's charts; all else as it is written.
+
+    Examples:
+        >>> _plain("3"), _plain("1e-4"), _plain("[1,2]"), _plain("true")
+        (3, 0.0001, '[1,2]', 'true')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def main() -> None:
+    """Print the yaml of a sweep line."""
+    try:
+        print(yaml.safe_dump(wandb_sweep(sys.argv[1:]), sort_keys=False), end="")
+    except UserError as error:
+        print(f"rlcomp: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
