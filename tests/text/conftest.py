@@ -73,7 +73,7 @@ def _tokenizer(family: str) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def chat_tokenizer() -> Callable[[str], PreTrainedTokenizerFast]:
     """The tokenizer of a family, the same at every call."""
     return _tokenizer
