@@ -186,7 +186,7 @@ def test_text_is_encoded_as_rows_of_texts_are():
 def test_text_refuses_a_conversation_and_says_what_takes_one():
     prompt = TextPrompt(tokenizer=byte_tokenizer())
 
-    with pytest.raises(ConfigError, match="rows are conversations.*prompt=chat"):
+    with pytest.raises(ConfigError, match=r"rows are conversations.*prompt=chat"):
         prompt.encode(["a", "b"], [{}, columns([USER])])
     assert prompt.encode(["a"], [{"conversation": "of old"}]) == [[66]]
 

@@ -230,7 +230,7 @@ def test_what_a_template_refuses_names_the_turns_and_the_reason(chat_tokenizer):
         [{"role": "system", "content": "Add."}, USER]
     )
 
-    with pytest.raises(DataError, match="the turns system, user .*System role not supported"):
+    with pytest.raises(DataError, match=r"the turns system, user .*System role not supported"):
         chat.text(2, due=True)
 
 
