@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from omegaconf import DictConfig
 from transformers import PreTrainedTokenizerBase
@@ -35,5 +36,4 @@ def trained_prompt(
     if found is None:
         return TextPrompt(tokenizer=tokenizer)
     plan, wanted = found
-    built: Prompt = Builder(plan, int(config.seed)).build(wanted)
-    return built
+    return cast("Prompt", Builder(plan, int(config.seed)).build(wanted))

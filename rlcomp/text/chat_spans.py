@@ -37,15 +37,15 @@ class Spans:
         each piece is tokenised by itself, as a prompt and a sampled response are.
         """
         borders = [0, *(place for span in self.trained for place in span), len(self.text)]
-        ids = chat.ids(self.text)
-        before = [chat.ids(self.text[:border]) if border else [] for border in borders[:-1]]
-        if all(ids[: len(part)] == part for part in before):
-            counts = [*map(len, before), len(ids)]
-            lengths = [b - a for a, b in pairwise(counts)]
-        else:
-            texts = [self.text[a:b] for a, b in pairwise(borders)]
-            pieces = [chat.ids(text) if text else [] for text in texts]
-            ids, lengths = [one for piece in pieces for one in piece], [*map(len, pieces)]
+        texts = [self.text[a:b] for a, b in pairwise(borders)]
+        pieces = [chat.ids(text) if text else [] for text in texts]
+        ids, lengths = [one for piece in pieces for one in piece], [*map(len, pieces)]
+        whole = chat.ids(self.text)
+        if ids != whole:  # as of tokenizers that put a space in front of whatever they are given
+            before = [chat.ids(self.text[:border]) if border else [] for border in borders[:-1]]
+            if all(whole[: len(part)] == part for part in before):
+                counts = [*map(len, before), len(whole)]
+                ids, lengths = whole, [b - a for a, b in pairwise(counts)]
         # Every other piece is a turn of the assistant.
         trained = [n % 2 == 1 for n, length in enumerate(lengths) for _ in range(length)]
         return Demonstration(ids, trained)

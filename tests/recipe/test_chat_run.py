@@ -5,12 +5,14 @@ import json
 import pytest
 from tokenizers import AddedToken
 
+from rlcomp.errors import CheckpointError
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.model.trained import trained_policy
 from rlcomp.model.trained_prompt import trained_prompt
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.tokenizer import byte_tokenizer
+from rlcomp.wiring.compose import compose_config
 
 # ChatML.
 TEMPLATE = (
@@ -98,6 +100,15 @@ def test_a_run_that_says_nothing_of_prompts_was_asked_in_texts(given):
 
     assert isinstance(prompt, TextPrompt)
     assert prompt.tokenizer is tokenizer
+
+
+def test_a_prompt_format_that_is_no_part_of_rlcomp_is_not_built_for_a_stranger(given, words):
+    config = compose_config([*words, f"directory={given}"])
+    config.prompt = {"_target_": "builtins.dict"}
+
+    with pytest.raises(CheckpointError, match=r"prompt\._target_ builtins\.dict"):
+        trained_prompt(config, given / "config.yaml", byte_tokenizer())
+    assert trained_prompt(config, given / "config.yaml", byte_tokenizer(), trust=True) == {}
 
 
 def test_conversations_in_a_run_of_texts_end_with_what_takes_them(rlcomp, words, tmp_path, capsys):

@@ -222,6 +222,29 @@ def test_a_greeting_that_nobody_asked_for_is_not_trained(chat_tokenizer):
     assert trained(tokenizer, row) == TURNS["chatml"]
 
 
+def test_a_space_that_the_tokenizer_puts_in_front_stands_in_front_of_the_whole_only():
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+
+    # As the sentencepiece of Llama 2 and Mistral.
+    words = {"</s>": 0, "▁": 1, "a": 2, "b": 3, ":": 4, "<unk>": 5}
+    backend = Tokenizer(models.BPE(words, [], unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    backend.decoder = decoders.Metaspace(prepend_scheme="first")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.role == 'user' and 'b:' or 'a:' }}{{ m.content }}"
+        "{{ eos_token }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}"
+    )
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bb"}]
+
+    row = demonstration(tokenizer, talk)
+
+    # "▁b:a</s>a:bb</s>": no second space in front of what is trained.
+    assert row.ids == [1, 3, 4, 2, 0, 2, 4, 3, 3, 0]
+    assert row.trained == [False] * 7 + [True] * 3
+
+
 def test_where_a_token_reaches_over_the_border_prompt_and_response_are_cut_apart(chat_tokenizer):
     from copy import deepcopy
 

@@ -200,6 +200,10 @@ def test_a_tokenizer_without_a_template_is_refused_with_the_remedy(chat_tokenize
         ("{{ raise_exception('No, thanks') }}", r"No, thanks\).*prompt\.template=FILE"),
         ("{{ messages[0].content }}", "writes no special token behind an assistant's turn"),
         ("{{ messages[-1].content }}.", "writes no special token behind an assistant's turn"),
+        (
+            "{{ messages[-1].content }}{{ eos_token if add_generation_prompt }}",
+            "writes no special token behind an assistant's turn",
+        ),
         ("{{ eos_token }}", "writes no special token behind an assistant's turn"),
         ("", "no chat template"),
         ("{{ messages[0].name }}", "a text of 0 characters"),
