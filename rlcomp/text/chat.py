@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
-from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.policy import Policy, StopsAtTokens
 from rlcomp.interfaces.prompt import Columns, Demonstration
 from rlcomp.text.chat_spans import Spans, assistant_spans
 from rlcomp.text.chat_template import Chat, ChatTemplate
@@ -70,15 +70,17 @@ class ChatPrompt(metaclass=Checked):
         """Refuse a policy that does not stop at the token which ends a turn.
 
         Raises:
-            ConfigError: its EOS is another; names both.
+            ConfigError: it stops at other tokens; names them.
         """
-        eos = policy.tokenizer.eos_token_id
-        if self.template.stop_id != eos:
+        eos = int(policy.tokenizer.eos_token_id)
+        stops = policy.stops if isinstance(policy, StopsAtTokens) else [eos]
+        if self.template.stop_id not in stops:
+            known = ", ".join(map(repr, policy.tokenizer.convert_ids_to_tokens([*stops])))
             raise ConfigError(
                 f"{self.template.name} ends a turn by {self.template.stop!r}, but the policy stops "
-                f"at {policy.tokenizer.eos_token!r}, which it would never write: set "
-                f"tokenizer.eos_token to {self.template.stop!r} and save the tokenizer, or give a "
-                "template that ends turns by EOS, prompt.template=FILE"
+                f"at {known} only, and would write on: set policy.stop_tokens="
+                f"['{self.template.stop}'], or give a template that ends turns by EOS, "
+                "prompt.template=FILE"
             )
 
     def render(self, texts: Sequence[str], columns: Columns) -> list[str]:

@@ -6,6 +6,7 @@ import warnings
 import pytest
 
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
+from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_policy
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.prompt import TextPrompt
@@ -164,11 +165,22 @@ def test_a_column_of_that_name_that_is_no_conversation_is_refused(chatml):
 
 def test_a_policy_must_stop_where_a_turn_ends(chat_tokenizer):
     phi, chatml = (chat_tokenizer(family) for family in ("phi3", "chatml"))
-    told = re.escape("ends a turn by '<|end|>', but the policy stops at '<|endoftext|>'")
+    told = re.escape("ends a turn by '<|end|>', but the policy stops at '<|endoftext|>' only")
+    remedy = re.escape("set policy.stop_tokens=['<|end|>']")
 
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=f"{told}.*{remedy}"):
         ChatPrompt(tokenizer=phi).check_policy(tiny_policy(tokenizer=phi))
     ChatPrompt(tokenizer=chatml).check_policy(tiny_policy(tokenizer=chatml))
+
+
+def test_a_stop_token_of_the_policy_ends_a_turn_as_well_as_eos(chat_tokenizer):
+    phi = chat_tokenizer("phi3")
+    plain = tiny_policy(tokenizer=phi)
+    policy = LanguageModel(
+        model=plain.model, tokenizer=phi, decoding=plain.decoding, stop_tokens=["<|end|>"]
+    )
+
+    ChatPrompt(tokenizer=phi).check_policy(policy)
 
 
 def test_text_is_encoded_as_rows_of_texts_are():
