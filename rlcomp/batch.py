@@ -76,10 +76,17 @@ def _json(number: int, name: str, row: Mapping[str, object]) -> str:
     return _NULL if value is None else column_text(f"example {number} of the batch", name, value)
 
 
-def decode_columns(batch: TensorDict) -> list[dict[str, object]]:
-    """Decode the ``columns`` of a batch: of each row, those that its example has."""
+def decode_columns(batch: TensorDict, only: Sequence[str] | None = None) -> list[dict[str, object]]:
+    """Decode the ``columns`` of a batch: of each row, those that its example has.
+
+    Args:
+        batch: may hold ``columns``.
+        only: names of those that are needed; None: all.
+    """
     decoded: list[dict[str, object]] = [{} for _ in range(batch.shape[0])]
     for name, table in batch["columns"].items() if "columns" in batch.keys() else ():
+        if only is not None and name not in only:
+            continue
         for row, text in zip(decoded, decode_texts(table), strict=True):
             if text != _NULL:
                 row[name] = json.loads(text)

@@ -12,6 +12,9 @@ from rlcomp.errors import DataError
 LONGEST = 2**20
 # Containers within containers; readers of JSON give up somewhere behind 900.
 DEEPEST = 64
+# The column of an example that is a conversation: its "messages" up to where a response is due, and
+# where they are known the "completion" (the messages to imitate) and "tools".
+CONVERSATION = "conversation"
 
 
 def column_text(place: str, name: object, value: object) -> str:

@@ -110,6 +110,7 @@ GIVEN = {
     "position/medium": ["probe.proxy=${model}"],
     "position/pattern": ["probe.pattern='(5)'"],
     "position/top_fifth": ["probe.proxy=${model}"],
+    "prompt/chat": ["tokenizer=byte", "probe.template=FOLDER/chat.jinja"],
     "recipe/next_segment": BASE,
     "recipe/pretrain_zero": BASE,
     "recipe/quiet_star": BASE,
@@ -195,6 +196,8 @@ def folder(tmp_path_factory):
     rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
+    turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"
+    (where / "chat.jinja").write_text(turns)
     lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
     (where / "text.txt").write_text("".join(lines))
     tokenizer = character_tokenizer(characters="0123456789+=")

@@ -28,6 +28,7 @@ class GreedyBaselineCollector(GroupCollector):
         policy: the model that answers.
         group_size: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
+        prompt: how prompts become tokens; plain text if not given.
 
     Source:
         Li et al. 2023, arXiv:2310.10505 (ReMax), algorithm 1.

@@ -6,19 +6,23 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
-from rlcomp.batch import decode_texts, keep_prompt
+from rlcomp.batch import decode_columns, decode_texts, keep_prompt
+from rlcomp.columns import CONVERSATION
 from rlcomp.engine.decoding import Decoding
 from rlcomp.interfaces.collector import Collector
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answer_prompts
+from rlcomp.text.prompt import or_text
 
 
 class GroupCollector(Collector):
     """Samples ``group_size`` responses per prompt with the policy's decoding settings.
 
-    Reads ``prompt`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there. Writes a
+    Reads ``prompt`` ``[P, W]`` and ``columns``, which hold conversations; answers
+    ``policy_prompt`` ``[P, W]`` where it is there. Writes a
     new batch of ``B = P * group_size`` rows: the tokens, masks and log-probs of the rollout, its
     texts, ``group_id`` and ``truncated``; what belongs to the prompt, for each answer; and
     ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays them.
@@ -27,12 +31,25 @@ class GroupCollector(Collector):
         policy: the model that answers.
         group_size: answers per prompt.
         max_new_tokens: longest answer, in tokens.
+        prompt: how prompts become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the policy does not stop where the format of the prompts ends a response.
     """
 
+    optional = (*Collector.optional, "columns")
+
     def __init__(
-        self, *, policy: Policy, group_size: PositiveInt, max_new_tokens: PositiveInt
+        self,
+        *,
+        policy: Policy,
+        group_size: PositiveInt,
+        max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
+        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt.check_policy(policy)
         self.policy = policy
         self.group_size = group_size
         self.max_new_tokens = max_new_tokens
@@ -53,9 +70,11 @@ class GroupCollector(Collector):
 
     def _answers(self, batch: TensorDict, group_size: int, decoding: Decoding) -> TensorDict:
         asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
+        texts = decode_texts(batch[asked])
         rollout = answer_prompts(
             self.policy,
-            decode_texts(batch[asked]),
+            texts,
+            prompt_ids=self.prompt.encode(texts, decode_columns(batch, [CONVERSATION])),
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,
             decoding=decoding,

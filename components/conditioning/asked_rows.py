@@ -6,10 +6,12 @@ import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.batch import decode_texts, keep_prompt
+from rlcomp.batch import decode_columns, decode_texts, keep_prompt
+from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.text.padding import padded
-from rlcomp.text.tokenizer import encode_prompts
+from rlcomp.text.prompt import or_text
 
 
 class AskedRows(Component):
@@ -19,26 +21,31 @@ class AskedRows(Component):
     preferences only in its rollouts.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``,
-    ``policy_prompt`` ``[B, W]``. Writes the first three of a new batch, in which what stood behind
-    the prompt stands behind ``policy_prompt``; what belongs to the prompt stays.
+    ``policy_prompt`` ``[B, W]`` and ``columns``, which hold conversations. Writes the first three
+    of a new batch, in which what stood behind the prompt stands behind ``policy_prompt``, and of a
+    conversation is all that is trained; what belongs to the prompt stays.
 
     Args:
         tokenizer: the one the rows were encoded with.
+        prompt: how prompts became tokens; plain text if not given.
     """
 
     reads = ("tokens", "attention_mask", "response_mask", "prompt", "policy_prompt")
     writes = ("tokens", "attention_mask", "response_mask")
+    optional = ("columns",)
     fresh = True
     keeps_prompt = True
 
-    def __init__(self, *, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, *, tokenizer: PreTrainedTokenizerBase, prompt: Prompt | None = None) -> None:
         super().__init__()
+        self.prompt = or_text(prompt, tokenizer)
         self.tokenizer = tokenizer
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Re-encode the rows."""
         texts = (decode_texts(batch[key]) for key in ("prompt", "policy_prompt"))
-        before, asked = (encode_prompts(self.tokenizer, each) for each in texts)
+        known = decode_columns(batch, [CONVERSATION])
+        before, asked = (self.prompt.encode(each, known) for each in texts)
         lengths = batch["attention_mask"].sum(1).tolist()
         rows, masks = [], []
         for index, (old, new) in enumerate(zip(before, asked, strict=True)):

@@ -10,6 +10,7 @@ from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.simplex import lattice
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.preference_tokens import preference_points, preference_token
@@ -32,6 +33,7 @@ class Embedding(Conditioning):
         tokenizer: the policy's; has a token for every preference in so many steps.
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: there is one objective only, or the tokenizer has no tokens for preferences,
@@ -48,6 +50,7 @@ class Embedding(Conditioning):
         tokenizer: PreTrainedTokenizerBase,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__(
             objectives=objectives,
@@ -57,6 +60,7 @@ class Embedding(Conditioning):
             tokenizer=tokenizer,
             context_length=context_length,
             max_new_tokens=max_new_tokens,
+            prompt=prompt,
         )
         self._check_number()
         self.check_fits(self.written(lattice(len(self.names), self.levels)[0].tolist()))

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.tokenizer import encode_all
@@ -35,6 +36,7 @@ class TextPrefix(Conditioning):
         tokenizer: the policy's; needs every character of the prefix.
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: there is one objective only, or two preferences would read the same.
@@ -57,6 +59,7 @@ class TextPrefix(Conditioning):
         tokenizer: PreTrainedTokenizerBase,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__(
             objectives=objectives,
@@ -66,6 +69,7 @@ class TextPrefix(Conditioning):
             tokenizer=tokenizer,
             context_length=context_length,
             max_new_tokens=max_new_tokens,
+            prompt=prompt,
         )
         self.template = template
         self.end = end

@@ -15,9 +15,11 @@ from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample, recording
 from rlcomp.text.answers import answer_prompts
+from rlcomp.text.prompt import or_text
 
 
 class Accuracy(Component):
@@ -39,6 +41,10 @@ class Accuracy(Component):
         max_new_tokens: longest answer, in tokens.
         num_shown: how many answers are kept to be read.
         name: what its metrics are called, ``evaluation`` here; another beside it needs another.
+        prompt: how prompts become tokens, as in training; plain text if not given.
+
+    Raises:
+        ConfigError: the policy does not stop where the format of the prompts ends a response.
     """
 
     def __init__(
@@ -52,8 +58,11 @@ class Accuracy(Component):
         max_new_tokens: PositiveInt,
         num_shown: NonNegativeInt = 8,
         name: NonEmptyText = "evaluation",
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
+        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt.check_policy(policy)
         self.policy = policy
         self.reward = reward
         self.samples_per_prompt = samples_per_prompt
@@ -64,6 +73,7 @@ class Accuracy(Component):
         self.seed = torch.initial_seed()
         self.examples = held_out_examples(task, num_prompts, self.seed)
         self.asked = [example.prompt for example in self.examples]
+        self.columns = [example.columns for example in self.examples]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
@@ -99,6 +109,7 @@ class Accuracy(Component):
         answered = answer_prompts(
             self.policy,
             asked,
+            prompt_ids=self.prompt.encode(asked, self.columns),
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,
             decoding=decoding,
@@ -137,8 +148,9 @@ class Accuracy(Component):
 
     def _show(self, greedy: TensorDict) -> None:
         shown = greedy[: self.num_shown]
+        examples = self.examples[: len(shown)]
+        prompts = self.prompt.render([each.prompt for each in examples], self.columns[: len(shown)])
         responses, correct = decode_texts(shown["response"]), shown["correct"].tolist()
-        for example, response, right in zip(self.examples, responses, correct, strict=False):
-            record_sample(
-                prompt=example.prompt, response=response, answer=example.answer, correct=right
-            )
+        rows = zip(prompts, responses, examples, correct, strict=True)
+        for prompt, response, example, right in rows:
+            record_sample(prompt=prompt, response=response, answer=example.answer, correct=right)

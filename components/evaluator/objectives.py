@@ -16,6 +16,7 @@ from rlcomp.functional.front import hypervolume
 from rlcomp.functional.rank_correlation import rank_correlation
 from rlcomp.functional.simplex import lattice, nearest_point
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.pareto.conditioning import Conditioning
@@ -51,6 +52,7 @@ class ObjectivesEvaluator(Accuracy):
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
         num_shown: how many answers are kept to be read.
+        prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
         ConfigError: the run has one objective only, or other ones than named here.
@@ -74,6 +76,7 @@ class ObjectivesEvaluator(Accuracy):
         samples_per_prompt: PositiveInt = 4,
         max_new_tokens: PositiveInt,
         num_shown: NonNegativeInt = 8,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__(
             policy=policy,
@@ -83,6 +86,7 @@ class ObjectivesEvaluator(Accuracy):
             samples_per_prompt=samples_per_prompt,
             max_new_tokens=max_new_tokens,
             num_shown=num_shown,
+            prompt=prompt,
         )
         require("moocore", "pareto")  # now, and not after the first phase
         self.objectives = as_multi_objective(

@@ -9,12 +9,14 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
-from rlcomp.batch import decode_texts
+from rlcomp.batch import decode_columns, decode_texts
+from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.metrics import record_sample
-from rlcomp.text.tokenizer import encode_prompts
+from rlcomp.text.prompt import or_text
 
 
 class RolloutLog(Component):
@@ -34,6 +36,7 @@ class RolloutLog(Component):
         policy: scores the answers as it now is.
         num_groups: how many prompts, with all their answers; with what these pose
             (``answers_group_id``) and its answers.
+        prompt: how prompts became tokens; plain text if not given.
     """
 
     keys = {
@@ -56,10 +59,14 @@ class RolloutLog(Component):
         "answer_ends",
         "policy_prompt",
         "answers_group_id",
+        "columns",
     )
 
-    def __init__(self, *, policy: Policy, num_groups: PositiveInt = 2) -> None:
+    def __init__(
+        self, *, policy: Policy, num_groups: PositiveInt = 2, prompt: Prompt | None = None
+    ) -> None:
         super().__init__()
+        self.prompt = or_text(prompt, policy.tokenizer)
         self.policy = policy
         self.num_groups = num_groups
 
@@ -83,8 +90,12 @@ class RolloutLog(Component):
             numbers["ratio"] = log_ratio(scored["log_probs"], rows["old_log_probs"], mask).exp()
         # Not by the response mask: a filter may have emptied it.
         asked = rows["policy_prompt" if "policy_prompt" in rows.keys() else "prompt"]
-        prompts = map(len, encode_prompts(self.policy.tokenizer, decode_texts(asked)))
-        for index, (start, outcome) in enumerate(zip(prompts, _outcomes(rows), strict=True)):
+        columns = decode_columns(rows, [CONVERSATION])
+        prompts = map(len, self.prompt.encode(decode_texts(asked), columns))
+        outcomes = _outcomes(rows)
+        outcomes["prompt"] = [*self.prompt.render(decode_texts(rows["prompt"]), columns)]
+        for index, start in enumerate(prompts):
+            outcome = {key: column[index] for key, column in outcomes.items()}
             record_sample(**outcome, **self._tokens(rows, numbers, index, start))
         return batch
 
@@ -104,8 +115,8 @@ class RolloutLog(Component):
         return columns
 
 
-def _outcomes(rows: TensorDict) -> list[dict[str, object]]:
-    """The per-response entries of each row."""
+def _outcomes(rows: TensorDict) -> dict[str, list[object]]:
+    """The per-response entries, one of each row."""
     columns: dict[str, list[object]] = {"group_id": rows["group_id"].tolist()}
     for key in ("prompt", "response", "answer"):
         if key in rows.keys():
@@ -122,7 +133,7 @@ def _outcomes(rows: TensorDict) -> list[dict[str, object]]:
             {name: _short(part[index]) for name, part in parts.items()}
             for index in range(len(rows))
         ]
-    return [{key: column[index] for key, column in columns.items()} for index in range(len(rows))]
+    return columns
 
 
 def _pieces(rows: TensorDict) -> dict[str, list[object]]:

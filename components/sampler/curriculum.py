@@ -12,6 +12,7 @@ from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import TaskSampler
 from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.io.fields import field, tensor_field
 from rlcomp.metrics import record
@@ -38,6 +39,7 @@ class Curriculum(TaskSampler):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
         low: least pass rate of the band.
         high: largest pass rate of the band.
         exploration: expected share of the batch that is not drawn from the band.
@@ -64,6 +66,7 @@ class Curriculum(TaskSampler):
         low: Probability = 0.2,
         high: Probability = 0.8,
         exploration: Probability = 0.3,
+        prompt: Prompt | None = None,
     ) -> None:
         if low > high:
             raise ConfigError(f"Curriculum: low is {low}, above high {high}: no pass rate fits")
@@ -73,6 +76,7 @@ class Curriculum(TaskSampler):
             batch_size=batch_size,
             context_length=context_length,
             max_new_tokens=max_new_tokens,
+            prompt=prompt,
         )
         self.low = low
         self.high = high

@@ -12,10 +12,13 @@ from rlcomp.data.examples import (
     ShuffledEpochs,
     check_demonstrations_fit,
     check_enough,
+    demonstrations,
     prompt_batch,
 )
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
-from rlcomp.text.rows import encode_rows
+from rlcomp.text.prompt import or_text
+from rlcomp.text.rows import demonstration_rows
 
 
 class Demonstrations(Component):
@@ -23,7 +26,8 @@ class Demonstrations(Component):
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, demonstration, EOS),
     ``attention_mask`` and ``response_mask`` (``[B, T]`` bool; the latter covers demonstration and
-    EOS), ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends`` (``[B, W]`` bool) of a
+    EOS, of a conversation every turn of the assistant), ``prompt``,
+    ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends`` (``[B, W]`` bool) of a
     new batch.
 
     Args:
@@ -31,6 +35,7 @@ class Demonstrations(Component):
         tokenizer: the policy's; encodes the texts.
         batch_size: demonstrations per batch (``B``); a batch may span two epochs.
         context_length: tokens the model can hold.
+        prompt: how they become tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -48,10 +53,12 @@ class Demonstrations(Component):
         tokenizer: PreTrainedTokenizerBase,
         batch_size: PositiveInt,
         context_length: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
+        self.prompt = or_text(prompt, tokenizer)
         check_enough(task, batch_size)
-        check_demonstrations_fit(task, tokenizer, context_length)
+        check_demonstrations_fit(task, tokenizer, context_length, self.prompt)
         self.task = task
         self.tokenizer = tokenizer
         self.batch_size = batch_size
@@ -61,11 +68,7 @@ class Demonstrations(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """A new batch of the next ``batch_size`` demonstrations."""
         examples = self.examples.take(self.batch_size)
-        rows = encode_rows(
-            self.tokenizer,
-            [example.prompt for example in examples],
-            [example.demonstration for example in examples],
-        )
+        rows = demonstration_rows(self.tokenizer, demonstrations(self.prompt, examples))
         return rows.update(prompt_batch(examples))
 
     def run_state(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ from rlcomp.arguments import NonNegativeInt, PositiveInt, Probability
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import PromptSampler
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.io.fields import field
 from rlcomp.metrics import record
@@ -39,6 +40,7 @@ class Frontier(PromptSampler):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: there is no task, or one has fewer training examples than ``batch_size``.
@@ -56,12 +58,14 @@ class Frontier(PromptSampler):
         batch_size: PositiveInt,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,
             batch_size=batch_size,
             context_length=context_length,
             max_new_tokens=max_new_tokens,
+            prompt=prompt,
         )
         if not tasks:
             raise ConfigError("Frontier: tasks is empty: name at least one, from easy to hard")

@@ -12,6 +12,7 @@ from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import PromptSampler
 from rlcomp.errors import ConfigError, nearest
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.io.fields import names
 from rlcomp.metrics import progress, record
@@ -36,6 +37,7 @@ class Pools(PromptSampler):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: weights for other tasks, or all 0; a task without training examples.
@@ -52,12 +54,14 @@ class Pools(PromptSampler):
         batch_size: PositiveInt,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,
             batch_size=batch_size,
             context_length=context_length,
             max_new_tokens=max_new_tokens,
+            prompt=prompt,
         )
         _check_weights("weights_start", list(tasks), weights_start)
         _check_weights("weights_end", list(tasks), weights_end)

@@ -12,11 +12,13 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import encode_columns, encode_texts
+from rlcomp.columns import CONVERSATION
 from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.prompt import Demonstration, Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.io.fields import field
-from rlcomp.text.tokenizer import encode_all, encode_prompts
+from rlcomp.text.prompt import or_text
 
 # Tasks up to this size have every example measured; of larger ones, a fixed sample of 256.
 _MEASURED_WHOLE = 10_000
@@ -47,12 +49,12 @@ def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
     Raises:
         ConfigError: the task holds out nothing.
     """
-    chosen: dict[str, Example] = {}
+    chosen: dict[tuple[str, str], Example] = {}
     indices = permutation(len(task), seed, "held out") if task.held_out > 0 else iter(())
     for index in indices:
         example = task.example(index)
         if example.is_held_out(task.held_out):
-            chosen.setdefault(example.prompt, example)
+            chosen.setdefault((example.prompt, str(example.columns.get(CONVERSATION))), example)
         if len(chosen) == count:
             break
     if not chosen:
@@ -78,7 +80,11 @@ def check_enough(task: Task, batch_size: int) -> None:
 
 
 def check_prompts_fit(
-    task: Task, tokenizer: PreTrainedTokenizerBase, context_length: int, max_new_tokens: int
+    task: Task,
+    tokenizer: PreTrainedTokenizerBase,
+    context_length: int,
+    max_new_tokens: int,
+    prompt: Prompt | None = None,
 ) -> None:
     """Refuse a task whose longest prompt leaves no room for a response.
 
@@ -87,8 +93,10 @@ def check_prompts_fit(
     Raises:
         DataError: prompt and answer exceed the context; names the prompt and both lengths.
     """
-    prompts = [example.prompt for example in _measured(task)]
-    lengths = map(len, encode_prompts(tokenizer, prompts))
+    examples, prompt = _measured(task), or_text(prompt, tokenizer)
+    _check_continued(examples, prompt)
+    prompts = [example.prompt for example in examples]
+    lengths = map(len, prompt.encode(prompts, [example.columns for example in examples]))
     length, longest = max(zip(lengths, prompts, strict=True))
     if length + max_new_tokens > context_length:
         raise DataError(
@@ -99,7 +107,10 @@ def check_prompts_fit(
 
 
 def check_demonstrations_fit(
-    task: Task, tokenizer: PreTrainedTokenizerBase, context_length: int
+    task: Task,
+    tokenizer: PreTrainedTokenizerBase,
+    context_length: int,
+    prompt: Prompt | None = None,
 ) -> None:
     """Refuse a task whose longest prompt and demonstration do not fit, together with EOS.
 
@@ -108,18 +119,42 @@ def check_demonstrations_fit(
     Raises:
         DataError: they exceed the context; names the prompt and both lengths.
     """
-    examples = _measured(task)
-    prompts = encode_prompts(tokenizer, [example.prompt for example in examples])
-    responses = encode_all(tokenizer, [example.demonstration for example in examples])
-    lengths = [len(a) + len(b) + 1 for a, b in zip(prompts, responses, strict=True)]
+    examples, prompt = _measured(task), or_text(prompt, tokenizer)
+    _check_continued(examples, prompt)
+    lengths = [len(row.ids) for row in demonstrations(prompt, examples)]
     length = max(lengths)
     if length > context_length:
-        prompt = examples[lengths.index(length)].prompt
+        longest = examples[lengths.index(length)].prompt
         raise DataError(
-            f"the prompt {_shown(prompt)}, its demonstration and EOS have {length} tokens, which "
+            f"the prompt {_shown(longest)}, its demonstration and EOS have {length} tokens, which "
             f"exceeds context_length {context_length}; raise context_length or take the example "
             "out of the task"
         )
+
+
+def demonstrations(prompt: Prompt, examples: list[Example]) -> list[Demonstration]:
+    """The rows to imitate of examples, in order."""
+    return prompt.demonstrations(
+        [example.prompt for example in examples],
+        [example.demonstration for example in examples],
+        [example.columns for example in examples],
+    )
+
+
+def _check_continued(examples: Iterable[Example], prompt: Prompt) -> None:
+    """Refuse texts that are to be continued where a response answers instead.
+
+    Raises:
+        ConfigError: the task cuts its prompts from a text.
+    """
+    if prompt.continues:
+        return
+    for example in examples:
+        if example.source is not None and CONVERSATION not in example.columns:
+            raise ConfigError(
+                f"prompt is chat, but the task cuts its prompts from a text, such as "
+                f"{_shown(example.prompt)}, which a response is to continue: use prompt=text"
+            )
 
 
 def _measured(task: Task) -> list[Example]:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
-from typing import cast
 
-from rlcomp.columns import check_depth, check_length, column_text
+from rlcomp.columns import CONVERSATION, check_depth, check_length, column_text
+from rlcomp.data.conversations import Conversation, conversation_of
 from rlcomp.data.records import Row
 from rlcomp.data.template import field_names
 from rlcomp.errors import ConfigError, DataError, RlcompWarning, nearest
@@ -26,9 +26,13 @@ class Fields:
     """Which columns of a row make an example; all others become columns of the example.
 
     Attributes:
-        prompt_field: column of the question.
-        answer_field: column of the gold answer.
-        demonstration_field: column of the response to imitate; None: the answer itself.
+        prompt_field: column of the question, a text or a list of messages; where there is none,
+            messages stand in ``messages`` or ``prompt``
+            (:func:`rlcomp.data.conversations.conversation_of`).
+        answer_field: column of the gold answer; of a conversation without that column, what the
+            assistant says in the end, without its thought.
+        demonstration_field: column of the response to imitate; None: the answer itself, or what
+            the conversation's assistant says.
         answer_pattern: regular expression whose group 1 is the answer inside its column.
         prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
 
@@ -60,7 +64,7 @@ class Fields:
         for row in rows:
             example = self._example(row)
             found.append(example)
-            answers.setdefault(example.prompt, set()).add(example.answer)
+            answers.setdefault(example.held_out_by, set()).add(example.answer)
             if any(_has_half_character(row.columns.get(name)) for name in self._texts()):
                 broken.append(row.place)
         _tell(broken, answers)
@@ -72,18 +76,57 @@ class Fields:
         return used | (_template_names(self.prompt_template) - {"prompt"})
 
     def _example(self, row: Row) -> Example:
-        answer = _text(row, self.answer_field)
-        if self.answer_pattern is not None:
-            answer = self._matched(row, answer)
+        conversation = conversation_of(row, self.prompt_field)
+        if conversation is not None:
+            return self._asked(row, conversation)
+        answer = self._matched(row, _text(row, self.answer_field))
         demonstration = answer
         if self.demonstration_field is not None:
             demonstration = _text(row, self.demonstration_field)
-        used = (self.prompt_field, self.answer_field, self.demonstration_field)
-        others = {n: _column(row, n, value) for n, value in row.columns.items() if n not in used}
+        others = self._others(row, (self.prompt_field,))
         return Example(self._prompt(row), answer, demonstration, columns=others)
 
+    def _asked(self, row: Row, found: Conversation) -> Example:
+        """The example of a conversation: the prompt is its last message, all of it a column."""
+        if self.prompt_template != "{prompt}":
+            raise ConfigError(
+                f"prompt_template is {self.prompt_template!r}, but {row.place} holds messages in "
+                f"{found.used[0]!r}: leave it at '{{prompt}}', or word the messages in the file; "
+                "prompt.system puts a system message in front"
+            )
+        if self.demonstration_field is not None:
+            text = _text(row, self.demonstration_field)
+            found = found._replace(completion=[{"role": "assistant", "content": text}])
+        others = self._others(row, found.used)
+        others[CONVERSATION] = _column(row, CONVERSATION, found.column())
+        return Example(
+            prompt=found.question,
+            answer=self._matched(row, self._answer(row, found)),
+            demonstration=found.response,
+            source=found.source,
+            columns=others,
+        )
+
+    def _answer(self, row: Row, found: Conversation) -> str:
+        """The column of answers; without one, what the assistant says in the end."""
+        if self.answer_field in row.columns:
+            return _text(row, self.answer_field)
+        if not found.completion:
+            raise DataError(
+                f"{row.place}: there is no column {self.answer_field!r} and no final turn of the "
+                f"assistant: name the column of the answer by task.answer_field"
+                f"{nearest(self.answer_field, row.columns)}"
+            )
+        return found.outcome
+
+    def _others(self, row: Row, prompt: tuple[str, ...]) -> dict[str, object]:
+        used = (*prompt, self.answer_field, self.demonstration_field)
+        return {n: _column(row, n, value) for n, value in row.columns.items() if n not in used}
+
     def _matched(self, row: Row, text: str) -> str:
-        match = re.search(cast("str", self.answer_pattern), text)
+        if self.answer_pattern is None:
+            return text
+        match = re.search(self.answer_pattern, text)
         if match is None or match[1] is None:
             raise DataError(
                 f"{row.place}: answer_pattern {self.answer_pattern!r} does not match "

@@ -11,8 +11,10 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import check_enough, check_prompts_fit, prompt_batch
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key
+from rlcomp.text.prompt import or_text
 
 
 class PromptSampler(Component):
@@ -28,6 +30,7 @@ class PromptSampler(Component):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
     """
 
     reads = ()
@@ -41,12 +44,14 @@ class PromptSampler(Component):
         batch_size: PositiveInt,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
         self.tokenizer = tokenizer
         self.batch_size = batch_size
         self.context_length = context_length
         self.max_new_tokens = max_new_tokens
+        self.prompt = or_text(prompt, tokenizer)
 
     def check(self, task: Task, count: int) -> None:
         """Refuse a task of fewer training examples, or whose prompts leave no room for an answer.
@@ -56,7 +61,8 @@ class PromptSampler(Component):
             DataError: a prompt leaves no room for the answer.
         """
         check_enough(task, count)
-        check_prompts_fit(task, self.tokenizer, self.context_length, self.max_new_tokens)
+        room = (self.context_length, self.max_new_tokens)
+        check_prompts_fit(task, self.tokenizer, *room, self.prompt)
 
     def take(self, count: int) -> list[tuple[int, Example]]:
         """The next examples, each with its index in its task."""
@@ -80,6 +86,7 @@ class TaskSampler(PromptSampler):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -94,12 +101,14 @@ class TaskSampler(PromptSampler):
         batch_size: PositiveInt,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,
             batch_size=batch_size,
             context_length=context_length,
             max_new_tokens=max_new_tokens,
+            prompt=prompt,
         )
         self.task = task
         self.check(task, batch_size)

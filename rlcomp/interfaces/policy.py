@@ -129,6 +129,17 @@ class FullDistributionPolicy(Policy, Protocol):
 
 
 @runtime_checkable
+class StopsAtTokens(Protocol):
+    """A policy whose responses end at other tokens than EOS, too.
+
+    Attributes:
+        stops: the ids that end a response, EOS among them.
+    """
+
+    stops: Sequence[int]
+
+
+@runtime_checkable
 class PacksRows(Protocol):
     """A model whose forward pass may read rows without their padding, and equal prompts once."""
 

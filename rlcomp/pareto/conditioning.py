@@ -16,10 +16,12 @@ from rlcomp.component import Component
 from rlcomp.data.examples import check_prompts_fit
 from rlcomp.errors import ShapeError
 from rlcomp.functional.simplex import dirichlet, nearest_point
+from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record
 from rlcomp.pareto.objectives import as_multi_objective
 from rlcomp.seed import new_generator
+from rlcomp.text.prompt import or_text
 
 
 class Conditioning(Component):
@@ -43,6 +45,7 @@ class Conditioning(Component):
         tokenizer: the policy's.
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: there is one objective only.
@@ -67,6 +70,7 @@ class Conditioning(Component):
         tokenizer: PreTrainedTokenizerBase,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
         self.objectives = as_multi_objective(objectives, "ask for none with conditioning=none")
@@ -76,6 +80,7 @@ class Conditioning(Component):
         self.tokenizer = tokenizer
         self.context_length = context_length
         self.max_new_tokens = max_new_tokens
+        self.prompt = or_text(prompt, tokenizer)
         self.generator = new_generator()
 
     @property
@@ -99,7 +104,8 @@ class Conditioning(Component):
             longest: the longest text that may stand in front of a prompt.
         """
         asked = _Asked(self.task.held_out, self.task, longest)
-        check_prompts_fit(asked, self.tokenizer, self.context_length, self.max_new_tokens)
+        room = (self.context_length, self.max_new_tokens)
+        check_prompts_fit(asked, self.tokenizer, *room, self.prompt)
 
     def ask(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
         """The prompts conditioned on the given weights.

@@ -20,6 +20,7 @@ def answer_prompts(
     policy: Policy,
     prompts: Sequence[str],
     *,
+    prompt_ids: Sequence[Sequence[int]] | None = None,
     group_size: int,
     max_new_tokens: int,
     decoding: Decoding | None = None,
@@ -34,6 +35,8 @@ def answer_prompts(
     Args:
         policy: answers; its tokenizer encodes and decodes.
         prompts: ``P`` texts.
+        prompt_ids: what the policy reads of each (:class:`rlcomp.interfaces.prompt.Prompt`); the
+            tokens of the texts if not given.
         group_size: answers per prompt; those of prompt 0 come first.
         max_new_tokens: the most tokens of an answer, EOS included.
         decoding: the distribution to draw from; the policy's own if not given.
@@ -49,7 +52,7 @@ def answer_prompts(
     """
     _check_any(prompts)
     rows = policy.generate(
-        encode_prompts(policy.tokenizer, prompts),
+        encode_prompts(policy.tokenizer, prompts) if prompt_ids is None else prompt_ids,
         group_size=group_size,
         max_new_tokens=max_new_tokens,
         decoding=decoding,

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.engine.draw import Sampled
 from rlcomp.errors import DataError, NumericalError
+from rlcomp.interfaces.prompt import Demonstration
 from rlcomp.text.padding import padded, response_columns
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
@@ -71,6 +72,30 @@ def rows_from_ids(
     answers = filled & (torch.arange(tokens.shape[1]) >= starts)
     columns = {"tokens": tokens, "attention_mask": filled, "response_mask": answers}
     return TensorDict(columns, batch_size=[len(heads)])
+
+
+def demonstration_rows(
+    tokenizer: PreTrainedTokenizerBase, rows: Sequence[Demonstration]
+) -> TensorDict:
+    """Rows to imitate; their response masks may have holes.
+
+    Args:
+        tokenizer: needs an EOS token, which pads where there is no pad token.
+        rows: ``B`` of them, at least one.
+
+    Returns:
+        On the CPU: ``tokens``, ``attention_mask``, ``response_mask``, shape ``[B, T]``.
+
+    Examples:
+        >>> from rlcomp.text.tokenizer import byte_tokenizer
+        >>> row = Demonstration([5, 6, 7, 8], [False, True, False, True])
+        >>> demonstration_rows(byte_tokenizer(), [row])["response_mask"]
+        tensor([[False,  True, False,  True]])
+    """
+    tokens, filled = padded([row.ids for row in rows], pad_id(tokenizer))
+    trained = padded([[*map(int, row.trained)] for row in rows], 0)[0].bool()
+    columns = {"tokens": tokens, "attention_mask": filled, "response_mask": trained}
+    return TensorDict(columns, batch_size=[len(rows)])
 
 
 def rollout_rows(

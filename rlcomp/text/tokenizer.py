@@ -103,14 +103,28 @@ def _class_of(path: str) -> Any:  # noqa: ANN401
     return PreTrainedTokenizerFast if named in generic else AutoTokenizer
 
 
-def encode_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+def encode_all(
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    *,
+    split_special_tokens: bool | None = None,
+) -> list[list[int]]:
     """Token ids of several texts, no special token added.
+
+    Args:
+        tokenizer: encodes.
+        texts: the texts.
+        split_special_tokens: whether what spells a special token is text; None: as the tokenizer
+            itself has it.
 
     Raises:
         DataError: a text holds a character the tokenizer cannot write; the message names it.
     """
+    chosen = {} if split_special_tokens is None else {"split_special_tokens": split_special_tokens}
     try:
-        ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False, **chosen)[
+            "input_ids"
+        ]
     except Exception as error:  # the Rust tokenizers raise bare Exception
         for text in texts:
             _check_characters(tokenizer, text, error)

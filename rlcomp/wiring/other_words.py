@@ -13,6 +13,10 @@ _SAVE = "phases.rl.every.checkpoint"
 _ADVANTAGE = "advantage=group_mean_std (GRPO), advantage=leave_one_out (RLOO) or advantage=gae"
 _LOSS = "a part, loss=dapo, or a whole recipe=dapo"
 _DATA = "task=file task.path=FILE (or task=hub task.name=NAME)"
+_CHAT = "prompt=chat (prompt=text takes texts as they stand)"
+_ARGUMENTS = "prompt=chat prompt.arguments (a mapping: {enable_thinking: false})"
+_TURNS = "prompt=chat (every turn of the assistant is trained, and nothing else)"
+_MESSAGES = "task=file task.prompt_field (a column of texts, or of messages for prompt=chat)"
 _TRACKER = "tracker=wandb (or tracker=tensorboard, tracker=none)"
 
 # By the last words of an option, as their configs and command lines have it.
@@ -154,6 +158,20 @@ _HERE = {
     "lora_target_modules": _LORA,
     "dataset_name": _DATA,
     "train_files": _DATA,
+    "apply_chat_template": _CHAT,
+    "chat_template": "prompt=chat prompt.template=FILE",
+    "chat_template_path": "prompt=chat prompt.template=FILE",
+    "custom_chat_template": "prompt=chat prompt.template=FILE",
+    "chat_template_kwargs": _ARGUMENTS,
+    "apply_chat_template_kwargs": _ARGUMENTS,
+    "enable_thinking": _ARGUMENTS,
+    "assistant_only_loss": _TURNS,
+    "completion_only_loss": "prompt=text or prompt=chat (prompts are never trained)",
+    "system_prompt": "prompt=chat prompt.system=TEXT",
+    "input_key": _MESSAGES,
+    "prompt_key": _MESSAGES,
+    "messages_key": _MESSAGES,
+    "dataset_text_field": _MESSAGES,
     "prompt_data": _DATA,
     # runs
     "output_dir": "directory",
@@ -210,6 +228,10 @@ _OPTIONS = {
     ("task", "dataset"): _DATA,
     ("engine", "vllm"): _HERE["use_vllm"],
     ("engine", "hf"): "engine=transformers",
+    ("prompt", "messages"): _CHAT,
+    ("prompt", "conversation"): _CHAT,
+    ("prompt", "conversational"): _CHAT,
+    ("prompt", "plain"): "prompt=text",
     ("reference", "ema"): "reference=refreshed",
     ("model", "lora"): _LORA,
     ("model", "hf"): _PRETRAINED,

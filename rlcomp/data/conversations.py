@@ -1,0 +1,195 @@
+"""Conversations of a row: messages with roles, checked, split where a response is due.
+
+No torch here, so that a bad file is found before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rlcomp.columns import CONVERSATION
+from rlcomp.data.records import Row
+from rlcomp.errors import DataError, nearest
+
+Message = dict[str, object]
+
+# Who may speak. A template writes the role into its own text: no other is let through.
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+# Of these a response must follow.
+_ASK = ("user", "tool")
+_MEDIA = ("image", "images", "audio", "audios", "video", "videos")
+_TEXT_ONLY = "policies here read text only: leave the row out, or put it in words"
+_THOUGHT_END = "</think>"
+
+
+class Conversation(NamedTuple):
+    """What a row says in messages.
+
+    Attributes:
+        used: columns that it came from.
+        messages: up to where a response is due, at least one.
+        completion: the messages to imitate; none if the row has no response.
+        tools: as JSON schemas.
+    """
+
+    used: tuple[str, ...]
+    messages: list[Message]
+    completion: list[Message]
+    tools: list[Mapping[str, object]]
+
+    @property
+    def question(self) -> str:
+        """The text of the message that a response answers."""
+        return str(self.messages[-1]["content"])
+
+    @property
+    def response(self) -> str:
+        """The text of the last message to imitate; empty without one."""
+        return str(self.completion[-1].get("content", "")) if self.completion else ""
+
+    @property
+    def outcome(self) -> str:
+        """The response without the thought in front of it."""
+        thought = _THOUGHT_END in self.response
+        return self.response.rpartition(_THOUGHT_END)[2].lstrip() if thought else self.response
+
+    @property
+    def source(self) -> str:
+        """One text for all that is asked: what the held-out split goes by."""
+        return json.dumps([self.messages, self.tools], ensure_ascii=False)
+
+    def column(self) -> dict[str, object]:
+        """The entry of an example's columns."""
+        parts = {"messages": self.messages, "completion": self.completion, "tools": self.tools}
+        return {name: part for name, part in parts.items() if part}
+
+
+def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
+    """The conversation of a row; None where its prompt is a text.
+
+    It stands in the column ``prompt_field`` if that holds a list of mappings, or where there is no
+    such column in ``messages`` or ``prompt``. A column ``completion`` beside it is the response
+    (messages, or a text). Otherwise a final assistant turn is.
+
+    Raises:
+        DataError: a message has no known role or no text (an image, say), or no response can
+            follow; names the row.
+    """
+    names = (prompt_field,) if prompt_field in row.columns else ("messages", "prompt")
+    name = next((name for name in names if _of_messages(row.columns.get(name))), None)
+    if name is None:
+        return None
+    if CONVERSATION in row.columns and name != CONVERSATION:
+        raise DataError(
+            f"{row.place}: it has {name!r} and a column {CONVERSATION!r}, under which parts find "
+            f"the messages: rename that column, or set task.prompt_field={CONVERSATION}"
+        )
+    for media in _MEDIA:
+        if row.columns.get(media):
+            raise DataError(f"{row.place}: it has {media!r}, and {_TEXT_ONLY}")
+    messages, completion = _messages(row, name), list[Message]()
+    given = row.columns.get("completion") if name != "completion" else None
+    if given is not None:
+        completion = _completion(row)
+    elif name != "prompt" and messages and messages[-1]["role"] == "assistant":
+        completion = [messages.pop()]
+    _check_due(row.place, name, messages)
+    used = (name, "completion") if given is not None else (name,)
+    return Conversation(used, messages, completion, _tools(row))
+
+
+def _listed(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _of_messages(value: object) -> bool:
+    return _listed(value) and bool(value) and isinstance(value[0], Mapping)  # type: ignore[index]
+
+
+def _completion(row: Row) -> list[Message]:
+    given = row.columns["completion"]
+    if isinstance(given, str):
+        return [{"role": "assistant", "content": _clean(given)}]
+    messages = _messages(row, "completion")
+    if not messages or {messages[0]["role"], messages[-1]["role"]} != {"assistant"}:
+        raise DataError(
+            f"{row.place}: 'completion' must be a text, or messages of which the first and the "
+            "last are the assistant's"
+        )
+    return messages
+
+
+def _check_due(place: str, name: str, messages: Sequence[Message]) -> None:
+    """Refuse messages behind which no response can stand."""
+    if not messages:
+        raise DataError(f"{place}: {name!r} holds no message before the assistant's last one")
+    last = messages[-1]["role"]
+    if last not in _ASK:
+        # Templates close an assistant's turn: to go on within it is another format.
+        raise DataError(
+            f"{place}: {name!r} ends in a turn of the {last}, behind which no response is due: end "
+            "it with a user's or a tool's turn; a response to imitate goes into 'completion', or "
+            "is the last one of 'messages'"
+        )
+
+
+def _messages(row: Row, name: str) -> list[Message]:
+    found = row.columns[name]
+    if not _listed(found):
+        raise DataError(f"{row.place}: column {name!r} is {found!r:.60}, not a list of messages")
+    assert isinstance(found, Sequence)
+    place = f"{row.place}: message"
+    return [_message(f"{place} {n} of {name!r}", one) for n, one in enumerate(found, start=1)]
+
+
+def _message(place: str, message: object) -> Message:
+    if not isinstance(message, Mapping):
+        raise DataError(f"{place} is {message!r:.60}: write {{role: user, content: ...}}")
+    # Tables hold every column of every message: what is null is as good as missing.
+    given = {str(key): value for key, value in message.items() if value is not None}
+    role = given.get("role")
+    if role not in _ROLES:
+        known = nearest(str(role), _ROLES)
+        raise DataError(f"{place}: role is {role!r:.60}{known}; known are {', '.join(_ROLES)}")
+    if "content" not in given and role == "assistant" and given.get("tool_calls"):
+        return given
+    return {**given, "content": _content(place, given.get("content"))}
+
+
+def _content(place: str, content: object) -> str:
+    if isinstance(content, str):
+        return _clean(content)
+    if not _listed(content):
+        raise DataError(f"{place}: content is {content!r:.60}, not a text or a list of parts")
+    assert isinstance(content, Sequence)
+    return "".join(_part(place, part) for part in content)
+
+
+def _part(place: str, part: object) -> str:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == "text" and isinstance(part, Mapping) and isinstance(part.get("text"), str):
+        return _clean(str(part["text"]))
+    raise DataError(
+        f"{place}: a part of its content is {kind or repr(part)!r:.60}, not text, and {_TEXT_ONLY}"
+    )
+
+
+def _tools(row: Row) -> list[Mapping[str, object]]:
+    tools = row.columns.get("tools")
+    if isinstance(tools, str):  # TRL's own data sets hold them as JSON
+        try:
+            tools = json.loads(tools) if tools.strip() else None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{row.place}: column 'tools' is no JSON: {error}") from error
+    if tools is None:
+        return []
+    if not _listed(tools) or not all(isinstance(tool, Mapping) for tool in tools):  # type: ignore[attr-defined]
+        raise DataError(f"{row.place}: column 'tools' is {tools!r:.60}, not a list of JSON schemas")
+    return list(tools)  # type: ignore[call-overload,no-any-return]
+
+
+def _clean(text: str) -> str:
+    # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,57 @@
+"""Prompt formats: how an example's prompt becomes the token ids that a policy reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from rlcomp.interfaces.policy import Policy
+
+Columns = Sequence[Mapping[str, object]]
+
+
+class Demonstration(NamedTuple):
+    """A row to imitate.
+
+    Attributes:
+        ids: prompt and response.
+        trained: of each, whether the policy wrote it: the response mask, which may have holes.
+    """
+
+    ids: list[int]
+    trained: list[bool]
+
+
+class Prompt(Protocol):
+    """What samplers, collectors and evaluators ask a policy with, all in the same way.
+
+    ``texts`` are the prompts of examples, or what a conditioning made of them; ``columns`` what
+    else their examples hold (:func:`rlcomp.batch.decode_columns`), one mapping a text, of which
+    the conversation is read (:data:`rlcomp.columns.CONVERSATION`).
+
+    Attributes:
+        continues: whether a response goes on where the text of the prompt ends.
+    """
+
+    continues: bool
+
+    def check_policy(self, policy: Policy) -> None:
+        """Refuse a policy that does not stop where a response ends in this format."""
+        ...
+
+    def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
+        """The prompts as the policy reads them, as texts, to be shown."""
+        ...
+
+    def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
+        """Token ids of the prompts, at least one each."""
+        ...
+
+    def demonstrations(
+        self, texts: Sequence[str], responses: Sequence[str], columns: Columns
+    ) -> list[Demonstration]:
+        """Rows of prompts and given responses.
+
+        ``responses`` are without what ends a response, which is added.
+        """
+        ...

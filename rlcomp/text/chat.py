@@ -1,0 +1,190 @@
+"""Chat prompts: conversations rendered by a chat template, and the trained tokens of them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import Checked, NonEmptyText
+from rlcomp.columns import CONVERSATION
+from rlcomp.errors import ConfigError, DataError, RlcompWarning
+from rlcomp.interfaces.policy import Policy, StopsAtTokens
+from rlcomp.interfaces.prompt import Columns, Demonstration
+from rlcomp.text.chat_spans import Spans, assistant_spans
+from rlcomp.text.chat_template import Chat, ChatTemplate
+
+Message = dict[str, Any]
+
+_THOUGHT_END = "</think>"
+# What transformers takes a message's reasoning from.
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+
+
+class ChatPrompt(metaclass=Checked):
+    """Prompts through the tokenizer's chat template, up to where the assistant's turn begins.
+
+    A text is a user's message; a conversation (:func:`rlcomp.data.conversations.conversation_of`)
+    keeps its turns, and the text stands in its last message. A response ends with the token that
+    the template writes behind an assistant's turn.
+
+    Of demonstrations every assistant turn is trained, from behind its header to the token that
+    ends it. A turn that the template writes in another way once others follow (Qwen3 and DeepSeek
+    leave out its thought) is not what the policy wrote there: it is left out, and a warning says
+    so.
+
+    Args:
+        tokenizer: the policy's.
+        template: a file of Jinja instead of the tokenizer's own template; at most 256 KiB.
+        system: the system message of conversations that have none.
+        thinking: ``keep`` the assistant's thoughts as the data has them, or ``strip`` them
+            (``<think>...</think>``, ``reasoning_content``); then turns that were written with an
+            empty thought when they were new are trained without.
+        arguments: what else the template is given, such as ``{enable_thinking: false}``.
+
+    Raises:
+        ConfigError: there is no template, it cannot be used, or nothing ends a turn in it.
+    """
+
+    continues = False
+
+    def __init__(
+        self,
+        *,
+        tokenizer: PreTrainedTokenizerBase,
+        template: NonEmptyText | None = None,
+        system: str | None = None,
+        thinking: Literal["keep", "strip"] = "keep",
+        arguments: dict[str, Any] | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.system = system
+        self.thinking = thinking
+        self.template = ChatTemplate(tokenizer, template, arguments or {})
+        self._warned = False
+
+    def check_policy(self, policy: Policy) -> None:
+        """Refuse a policy that does not stop at the token which ends a turn.
+
+        Raises:
+            ConfigError: it stops at other tokens; names them.
+        """
+        eos = int(policy.tokenizer.eos_token_id)
+        stops = policy.stops if isinstance(policy, StopsAtTokens) else [eos]
+        if self.template.stop_id not in stops:
+            known = ", ".join(map(repr, policy.tokenizer.convert_ids_to_tokens([*stops])))
+            raise ConfigError(
+                f"{self.template.name} ends a turn by {self.template.stop!r}, but the policy stops "
+                f"at {known} only, and would write on: set policy.stop_tokens="
+                f"['{self.template.stop}'], or give a template that ends turns by EOS, "
+                "prompt.template=FILE"
+            )
+
+    def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
+        """The prompts as the policy reads them, as texts.
+
+        Raises:
+            DataError: the template cannot render a conversation.
+        """
+        chats = map(self._asked, texts, columns)
+        return [chat.shown(chat.text(len(chat.messages), due=True)) for chat in chats]
+
+    def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
+        """Token ids of the prompts.
+
+        Raises:
+            DataError: the template cannot render a conversation, or the tokenizer not write it.
+        """
+        chats = map(self._asked, texts, columns)
+        return [chat.ids(chat.text(len(chat.messages), due=True)) for chat in chats]
+
+    def demonstrations(
+        self, texts: Sequence[str], responses: Sequence[str], columns: Columns
+    ) -> list[Demonstration]:
+        """Whole conversations, of which the assistant's turns are trained.
+
+        A text's response is the assistant's message; that of a conversation is its own.
+
+        Raises:
+            DataError: a conversation has no response; or as :meth:`encode`.
+        """
+        rows = zip(texts, responses, columns, strict=True)
+        return [self._demonstration(*row) for row in rows]
+
+    def _demonstration(
+        self, text: str, response: str, columns: Mapping[str, object]
+    ) -> Demonstration:
+        held = _conversation(columns)
+        completion = [{"role": "assistant", "content": response}]
+        if held is not None:
+            completion = _messages(held, "completion")
+        if not completion:
+            raise DataError(
+                f"the conversation that ends in {text[-60:]!r} has no response to imitate: let "
+                "'messages' end in a turn of the assistant, or add a column 'completion'"
+            )
+        chat = self._chat([*self._prompt(text, held), *completion], held)
+        spans = assistant_spans(self.template, chat, as_new=self.thinking == "keep")
+        self._warn(spans)
+        return spans.demonstration(chat)
+
+    def _asked(self, text: str, columns: Mapping[str, object]) -> Chat:
+        held = _conversation(columns)
+        return self._chat(self._prompt(text, held), held)
+
+    def _chat(self, messages: list[Message], held: Mapping[str, Any] | None) -> Chat:
+        if self.system is not None and messages[0]["role"] not in ("system", "developer"):
+            messages = [{"role": "system", "content": self.system}, *messages]
+        if self.thinking == "strip":
+            messages = [_without_thought(message) for message in messages]
+        return self.template.chat(messages, () if held is None else held.get("tools", ()))
+
+    def _prompt(self, text: str, held: Mapping[str, Any] | None) -> list[Message]:
+        if held is None:
+            return [{"role": "user", "content": text}]
+        *before, last = _messages(held, "messages")
+        return [*before, {**last, "content": text}]
+
+    def _warn(self, spans: Spans) -> None:
+        if spans.rewritten is None or self._warned:
+            return
+        self._warned = True
+        new, later = spans.rewritten
+        strip = "prompt.thinking=strip, which takes thoughts out, or " * (self.thinking == "keep")
+        warnings.warn(
+            f"{self.template.name} writes a turn of the assistant in another way once others "
+            f"follow ({new[:60]!r} becomes {later[:60]!r}): such turns are not trained, only those "
+            f"that stand as the policy writes them; use {strip}a template that keeps turns as they "
+            "were, prompt.template=FILE",
+            RlcompWarning,
+            stacklevel=2,
+        )
+
+
+def _conversation(columns: Mapping[str, object]) -> Mapping[str, Any] | None:
+    held = columns.get(CONVERSATION)
+    if held is None:
+        return None
+    if not isinstance(held, Mapping) or not held.get("messages"):
+        raise DataError(
+            f"an example has a text and a column {CONVERSATION!r}, {held!r:.60}: rename it, or set "
+            f"task.prompt_field={CONVERSATION} if that holds the messages"
+        )
+    return held
+
+
+def _messages(held: Mapping[str, Any], name: str) -> list[Message]:
+    return [dict(message) for message in held.get(name, ())]
+
+
+def _without_thought(message: Message) -> Message:
+    if message["role"] != "assistant":
+        return message
+    kept = {key: value for key, value in message.items() if key not in _REASONING}
+    content = kept.get("content")
+    if isinstance(content, str) and _THOUGHT_END in content:
+        kept["content"] = re.split(_THOUGHT_END, content)[-1].lstrip()
+    return kept

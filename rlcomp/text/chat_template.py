@@ -1,0 +1,246 @@
+"""Chat templates: messages as text and token ids, by the Jinja that comes with a tokenizer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.errors import ConfigError, DataError, in_one_line
+from rlcomp.io.strict_json import bounded
+from rlcomp.text.tokenizer import encode_all
+
+# Bytes of a template; the largest that models come with have some 20,000.
+_LARGEST_TEMPLATE = 1 << 18
+# Characters that a template may make of one conversation.
+_LONGEST_TEXT = 1 << 24
+# Private use: what holds the place of a special token that a person wrote.
+_MARKS = [chr(code) for code in range(0xE000, 0xE100)]
+_PROBE = "Zyzzyva"
+
+
+class ChatTemplate:
+    """A tokenizer's chat template.
+
+    Messages are a stranger's, and so is the template, which transformers renders in a sandbox.
+    What spells a special token in a message stays text: it is kept away from the template, and is
+    tokenised apart. Where no message does, the ids are those of
+    ``tokenizer.apply_chat_template(messages, tokenize=True)``.
+
+    Args:
+        tokenizer: a BOS token is only where the template writes one.
+        file: of another template than the tokenizer's own; None: its own.
+        arguments: what else the template is given, such as ``{"enable_thinking": False}``.
+
+    Attributes:
+        source: the Jinja, or several by name, of which transformers chooses.
+        special: what spells a special token.
+        stop: the special token that the template writes behind what an assistant says.
+
+    Raises:
+        ConfigError: there is no template, it cannot be used, or nothing ends a turn in it.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        file: str | None,
+        arguments: Mapping[str, object],
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.arguments = dict(arguments)
+        self.name = "the tokenizer's chat template" if file is None else f"the template {file}"
+        self.source = tokenizer.chat_template if file is None else _read(file)
+        if not self.source:
+            raise ConfigError(
+                "prompt is chat, but the tokenizer has no chat template, as of a base model: give "
+                "one by prompt.template=FILE (Jinja), take an instruction-tuned model's tokenizer, "
+                "or use prompt=text"
+            )
+        self.special = _special_tokens(tokenizer)
+        self._special_ids = {*tokenizer.all_special_ids} | {
+            index for index, token in tokenizer.added_tokens_decoder.items() if token.special
+        }
+        self.stop = self._stop()
+
+    @property
+    def stop_id(self) -> int:
+        """The id of :attr:`stop`."""
+        return int(self.tokenizer.convert_tokens_to_ids(self.stop))
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = ()) -> Chat:
+        """A conversation, ready to be rendered in this template."""
+        return Chat(self, messages, tools)
+
+    def render(self, messages: Sequence[Any], tools: Sequence[Any], due: bool) -> str:
+        """The text that the template makes of messages.
+
+        Args:
+            messages: at least one.
+            tools: JSON schemas.
+            due: whether a response comes next: what opens an assistant's turn ends the text.
+
+        Raises:
+            DataError: the template refuses them, fails, or writes more than 16 million characters.
+        """
+        try:
+            text = self.tokenizer.apply_chat_template(
+                list(messages),
+                tools=list(tools) or None,
+                chat_template=self.source if isinstance(self.source, str) else None,
+                add_generation_prompt=due,
+                tokenize=False,
+                **self.arguments,
+            )
+        except Exception as error:  # Jinja of a stranger: anything
+            roles = ", ".join(str(message["role"]) for message in messages)
+            raise DataError(
+                f"{self.name} cannot render the turns {roles:.200} ({in_one_line(error)}): give it "
+                "messages that it takes (some know no system turn, or want users and assistants to "
+                "take turns), set prompt.arguments, or another template, prompt.template=FILE"
+            ) from error
+        if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_TEXT:
+            raise DataError(
+                f"{self.name} makes a text of {len(text)} characters of a conversation: it must be "
+                f"1 to {_LONGEST_TEXT:,}; give another, prompt.template=FILE"
+            )
+        return text
+
+    def special_in(self, text: str) -> list[re.Match[str]]:
+        """Where a text spells a special token."""
+        return list(self.special.finditer(text))
+
+    def ids(self, text: str) -> list[int]:
+        """Token ids of text that the template wrote, special tokens included."""
+        return encode_all(self.tokenizer, [text], split_special_tokens=False)[0]
+
+    def plain_ids(self, text: str) -> list[int]:
+        """Token ids of what a person wrote, none of them special.
+
+        Raises:
+            DataError: the tokenizer can only write it by a special token.
+        """
+        for parts in ([text], [*text]):
+            rows = encode_all(self.tokenizer, parts, split_special_tokens=True)
+            ids = [one for row in rows for one in row]
+            if not self._special_ids & {*ids}:
+                return ids
+        raise DataError(
+            f"the tokenizer cannot write {text!r} but as a special token: take it out of the data"
+        )
+
+    def _stop(self) -> str:
+        turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _PROBE}]
+        try:
+            text = self.render(turns, (), due=False)
+        except DataError as error:
+            raise ConfigError(str(error)) from error
+        behind = self.special_in(text.rpartition(_PROBE)[2]) if _PROBE in text else []
+        if not behind:
+            raise ConfigError(
+                f"{self.name} writes no special token behind an assistant's turn, so that a policy "
+                "would never stop: give a template that ends a turn, prompt.template=FILE"
+            )
+        return behind[0][0]
+
+
+class Chat:
+    """A conversation whose special tokens, spelled by people, are held apart.
+
+    Attributes:
+        messages: with marks in place of what spells a special token.
+    """
+
+    def __init__(
+        self,
+        template: ChatTemplate,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any],
+    ) -> None:
+        self._template = template
+        self._held: list[str] = []
+        written = [messages, tools, template.source]
+        self._mark = _unused(written) if template.special_in(_json(written[:2])) else ""
+        self.messages: list[dict[str, Any]] = [self._hidden(message) for message in messages]
+        self._tools = [self._hidden(tool) for tool in tools]
+        self._place = re.compile(f"{self._mark}([0-9]+){self._mark}")
+
+    def text(self, count: int, *, due: bool) -> str:
+        """The first messages as the template writes them, marks included."""
+        return self._template.render(self.messages[:count], self._tools, due)
+
+    def shown(self, text: str) -> str:
+        """A text of this conversation without marks."""
+        if not self._held:
+            return text
+        return self._place.sub(lambda found: self._held[int(found[1])], text)
+
+    def ids(self, text: str) -> list[int]:
+        """Token ids of a text of this conversation: of what a person wrote none is special.
+
+        Raises:
+            DataError: the template takes what a person wrote apart.
+        """
+        if not self._held:
+            return self._template.ids(text)
+        pieces = self._place.split(text)
+        if any(self._mark in piece for piece in pieces[::2]):
+            raise DataError(
+                f"{self._template.name} cuts a message within a special token that it spells, such "
+                f"as {self._held[0]!r}: take that out of the data"
+            )
+        found = [self._template.ids(piece) if piece else [] for piece in pieces]
+        for place in range(1, len(pieces), 2):
+            found[place] = self._template.plain_ids(self._held[int(pieces[place])])
+        return [one for ids in found for one in ids]
+
+    def _hidden(self, value: Any) -> Any:  # noqa: ANN401
+        if not self._mark:
+            return value
+        if isinstance(value, str):
+            return self._template.special.sub(self._hold, value)
+        if isinstance(value, Mapping):
+            return {self._hidden(key): self._hidden(part) for key, part in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._hidden(part) for part in value]
+        return value
+
+    def _hold(self, found: re.Match[str]) -> str:
+        self._held.append(found[0])
+        return f"{self._mark}{len(self._held) - 1}{self._mark}"
+
+
+def _read(file: str) -> str:
+    try:
+        return bounded(Path(file).expanduser(), _LARGEST_TEMPLATE).decode()
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"prompt.template {file!r} cannot be read ({in_one_line(error)}): name a file of a "
+            "Jinja template, in UTF-8"
+        ) from error
+
+
+def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
+    """What spells a special token; the longest first."""
+    added = [token for token in tokenizer.added_tokens_decoder.values() if token.special]
+    texts = {str(token) for token in added} | {*tokenizer.all_special_tokens}
+    either = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
+    # Those that are sought in the normalised text may be spelled in capitals.
+    loose = any(token.normalized for token in added)
+    return re.compile(either or r"(?!)", re.IGNORECASE if loose else 0)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _unused(value: object) -> str:
+    text = _json(value)
+    free = next((mark for mark in _MARKS if mark not in text), None)
+    if free is None:
+        raise DataError("a conversation holds 256 characters of private use: take them out")
+    return free

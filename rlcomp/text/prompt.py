@@ -1,0 +1,83 @@
+"""Plain text prompts: a text is what the policy continues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import Checked
+from rlcomp.columns import CONVERSATION
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Columns, Demonstration, Prompt
+from rlcomp.text.tokenizer import encode_all, encode_prompts
+
+
+class TextPrompt(metaclass=Checked):
+    """Prompts as they stand (:func:`rlcomp.text.tokenizer.encode_prompts`); EOS ends a response.
+
+    Args:
+        tokenizer: the policy's.
+    """
+
+    continues = True
+
+    def __init__(self, *, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+
+    def check_policy(self, policy: Policy) -> None:
+        """Nothing to refuse: every policy stops at EOS."""
+
+    def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
+        """The texts."""
+        return list(texts)
+
+    def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
+        """Token ids of the texts.
+
+        Raises:
+            ConfigError: an example is a conversation.
+            DataError: a text holds a character the tokenizer cannot write.
+        """
+        for row in columns:
+            _refuse_conversation(row)
+        return encode_prompts(self.tokenizer, texts)
+
+    def demonstrations(
+        self, texts: Sequence[str], responses: Sequence[str], columns: Columns
+    ) -> list[Demonstration]:
+        """Prompt, response and EOS, of which the last two are trained on.
+
+        Prompt and response are tokenised apart, as they are when the response is sampled.
+
+        Raises:
+            ConfigError: an example is a conversation.
+            DataError: a text holds a character the tokenizer cannot write.
+
+        Examples:
+            >>> from rlcomp.text.tokenizer import character_tokenizer
+            >>> text = TextPrompt(tokenizer=character_tokenizer(characters="ab"))
+            >>> text.demonstrations(["a"], ["b"], [{}])
+            [Demonstration(ids=[2, 3, 1], trained=[False, True, True])]
+        """
+        heads, eos = self.encode(texts, columns), int(self.tokenizer.eos_token_id)
+        tails = [[*row, eos] for row in encode_all(self.tokenizer, responses)]
+        return [
+            Demonstration([*a, *b], [False] * len(a) + [True] * len(b))
+            for a, b in zip(heads, tails, strict=True)
+        ]
+
+
+def or_text(prompt: Prompt | None, tokenizer: PreTrainedTokenizerBase) -> Prompt:
+    """The prompt format, or plain text where none is given."""
+    return TextPrompt(tokenizer=tokenizer) if prompt is None else prompt
+
+
+def _refuse_conversation(row: Mapping[str, object]) -> None:
+    held = row.get(CONVERSATION)
+    if isinstance(held, Mapping) and "messages" in held:
+        raise ConfigError(
+            "prompt is text, but the task's rows are conversations (messages of roles): use "
+            "prompt=chat, which renders them by the tokenizer's chat template"
+        )

@@ -1,0 +1,125 @@
+"""A chat policy from the command line: SFT on two turns, GRPO, and asked from its checkpoint."""
+
+import json
+
+import pytest
+from tokenizers import AddedToken
+
+from rlcomp.errors import CheckpointError
+from rlcomp.io.saved import open_checkpoint
+from rlcomp.model.trained import trained_policy
+from rlcomp.model.trained_prompt import trained_prompt
+from rlcomp.text.chat import ChatPrompt
+from rlcomp.text.prompt import TextPrompt
+from rlcomp.text.tokenizer import byte_tokenizer
+from rlcomp.wiring.compose import compose_config
+
+# ChatML.
+TEMPLATE = (
+    "{% for turn in messages %}<|im_start|>{{ turn.role }}\n{{ turn.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+SHORT = (
+    "context_length=128",
+    "task.held_out=0.4",
+    "max_new_tokens=3",
+    "phases.warm_start.steps=2",
+    "phases.rl.steps=2",
+    "prompts.batch_size=4",
+    "rollout.group_size=2",
+    "evaluation.num_prompts=4",
+    "evaluation.samples_per_prompt=1",
+    "demonstrations.batch_size=4",
+    "learner.num_minibatches=1",
+)
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    where = tmp_path_factory.mktemp("chat")
+    tokenizer = byte_tokenizer()
+    marks = [AddedToken(text, normalized=False) for text in ("<|im_start|>", "<|im_end|>")]
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    tokenizer.eos_token = "<|im_end|>"
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(where / "tokenizer")
+    with (where / "chat.jsonl").open("w") as file:
+        for a in range(5):
+            for b in range(5):
+                talk = [("user", f"{a}?"), ("assistant", f"{a}"), ("user", f"plus {b}?")]
+                talk.append(("assistant", f"{a + b}"))
+                messages = [{"role": role, "content": text} for role, text in talk]
+                file.write(json.dumps({"messages": messages}) + "\n")
+    return where
+
+
+@pytest.fixture(scope="module")
+def words(given):
+    return (
+        "recipe=grpo",
+        "task=file",
+        f"task.path={given / 'chat.jsonl'}",
+        "tokenizer=pretrained",
+        f"tokenizer.path={given / 'tokenizer'}",
+        *SHORT,
+    )
+
+
+def test_sft_and_grpo_of_a_chat_policy(rlcomp, words, tmp_path):
+    run = tmp_path / "run"
+
+    code = rlcomp(*words, "prompt=chat", "prompt.system=Add.", f"directory={run}")
+
+    assert code == 0
+    samples = [json.loads(line) for line in (run / "samples.jsonl").read_text().splitlines()]
+    assert len(samples) == 8  # four prompts behind each phase
+    for sample in samples:
+        before, _, after = sample["prompt"].partition("<|im_start|>user\nplus ")
+        a = int(before.removesuffix("<|im_end|>\n")[-1])
+        assert before == (
+            f"<|im_start|>system\nAdd.<|im_end|>\n<|im_start|>user\n{a}?<|im_end|>\n"
+            f"<|im_start|>assistant\n{a}<|im_end|>\n"
+        )
+        assert after == f"{int(sample['answer']) - a}?<|im_end|>\n<|im_start|>assistant\n"
+        assert "<|im" not in sample["response"]
+
+    policy, config = trained_policy(run)
+    file = open_checkpoint(run).path / "config.yaml"
+    prompt = trained_prompt(config, file, policy.tokenizer)
+    asked = "<|im_start|>system\nAdd.<|im_end|>\n<|im_start|>user\n1?<|im_end|>\n"
+    assert prompt.render(["1?"], [{}]) == [f"{asked}<|im_start|>assistant\n"]
+    assert isinstance(prompt, ChatPrompt)
+
+
+def test_a_run_that_says_nothing_of_prompts_was_asked_in_texts(given):
+    from omegaconf import OmegaConf
+
+    tokenizer = byte_tokenizer()
+
+    prompt = trained_prompt(OmegaConf.create({"seed": 0}), given / "config.yaml", tokenizer)
+
+    assert isinstance(prompt, TextPrompt)
+    assert prompt.tokenizer is tokenizer
+
+
+def test_a_prompt_format_that_is_no_part_of_rlcomp_is_not_built_for_a_stranger(given, words):
+    config = compose_config([*words, f"directory={given}"])
+    config.prompt = {"_target_": "builtins.dict"}
+
+    with pytest.raises(CheckpointError, match=r"prompt\._target_ builtins\.dict"):
+        trained_prompt(config, given / "config.yaml", byte_tokenizer())
+    assert trained_prompt(config, given / "config.yaml", byte_tokenizer(), trust=True) == {}
+
+
+def test_conversations_in_a_run_of_texts_end_with_what_takes_them(rlcomp, words, tmp_path, capsys):
+    assert rlcomp(*words, f"directory={tmp_path / 'run'}") != 0
+    assert "use prompt=chat" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_tokenizer_without_a_template_ends_with_the_remedy(rlcomp, words, tmp_path, capsys):
+    changed = [word for word in words if not word.startswith("tokenizer")]
+
+    code = rlcomp(*changed, "prompt=chat", "tokenizer=byte", f"directory={tmp_path / 'run'}")
+
+    assert code != 0
+    assert "prompt.template=FILE" in capsys.readouterr().err.replace("\n", " ")

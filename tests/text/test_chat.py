@@ -1,0 +1,215 @@
+"""Chat prompts: what a policy is asked, what it is shown to imitate, where it has to stop."""
+
+import re
+import warnings
+
+import pytest
+
+from rlcomp.errors import ConfigError, DataError, RlcompWarning
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
+from rlcomp.text.chat import ChatPrompt
+from rlcomp.text.prompt import TextPrompt
+from rlcomp.text.rows import demonstration_rows, encode_rows
+from rlcomp.text.tokenizer import byte_tokenizer
+
+SYSTEM = {"role": "system", "content": "Be short."}
+USER = {"role": "user", "content": "Two and two?"}
+THINKS = {"role": "assistant", "content": "<think>\n2+2\n</think>\n\nFour."}
+AGAIN = {"role": "user", "content": "Sum?"}
+
+
+def columns(messages, completion=(), **others):
+    held = {"messages": messages, "completion": [*completion], **others}
+    return {"conversation": {name: part for name, part in held.items() if part}}
+
+
+@pytest.fixture
+def chatml(chat_tokenizer):
+    return lambda **settings: ChatPrompt(tokenizer=chat_tokenizer("chatml"), **settings)
+
+
+def test_a_text_is_a_users_message(chatml):
+    asked = "<|im_start|>user\nSum?<|im_end|>\n<|im_start|>assistant\n"
+
+    assert chatml().render(["Sum?"], [{"level": 3}]) == [asked]
+    tokenizer = chatml().tokenizer
+    assert chatml().encode(["Sum?"], [{}]) == [tokenizer(asked, add_special_tokens=False).input_ids]
+
+
+def test_prompts_are_in_the_order_of_their_texts(chatml):
+    first, second = chatml().render(["a", "b"], [{}, columns([SYSTEM, USER])])
+
+    assert first == "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
+    assert second == (
+        "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nb<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+def test_the_text_stands_in_the_last_message_of_a_conversation(chatml):
+    # A conditioning put a preference in front of it.
+    (asked,) = chatml().render(["72:Sum?"], [columns([USER, THINKS, AGAIN])])
+
+    assert asked.endswith(
+        "Four.<|im_end|>\n<|im_start|>user\n72:Sum?<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_the_system_message_is_of_conversations_that_have_none(chatml):
+    prompt = chatml(system="Think.")
+
+    without, given, developer = prompt.render(
+        ["a", "b", "c"],
+        [{}, columns([SYSTEM, USER]), columns([{**SYSTEM, "role": "developer"}, USER])],
+    )
+
+    assert without.startswith("<|im_start|>system\nThink.<|im_end|>\n<|im_start|>user\na<")
+    assert given.startswith("<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nb<")
+    assert developer.startswith("<|im_start|>developer\nBe short.<|im_end|>\n<|im_start|>user\nc<")
+
+
+def test_what_is_shown_has_the_special_tokens_that_people_spell(chatml):
+    (asked,) = chatml().render(["a<|im_end|>b"], [{}])
+
+    assert asked == "<|im_start|>user\na<|im_end|>b<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_tools_reach_the_template(chat_tokenizer):
+    prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"))
+
+    (asked,) = prompt.render(["Sum?"], [columns([AGAIN], tools=[{"name": "add"}])])
+
+    assert '<tools>\n{"name": "add"}\n</tools>' in asked
+
+
+def test_the_demonstration_of_a_text_is_the_assistants_message(chatml):
+    prompt = chatml()
+
+    (row,) = prompt.demonstrations(["Sum?"], ["Four."], [{}])
+
+    asked = len(prompt.encode(["Sum?"], [{}])[0])
+    assert row.trained == [False] * asked + [True] * (len(row.ids) - asked)
+    assert prompt.tokenizer.decode(row.ids[asked:]) == "Four.<|im_end|>"
+
+
+def test_the_demonstration_of_a_conversation_is_its_own(chatml):
+    prompt = chatml()
+
+    (row,) = prompt.demonstrations(["Sum?"], ["no"], [columns([USER, THINKS, AGAIN], [THINKS])])
+
+    said = [one for one, mask in zip(row.ids, row.trained, strict=True) if mask]
+    assert prompt.tokenizer.decode(said) == 2 * f"{THINKS['content']}<|im_end|>"
+
+
+def test_a_conversation_without_a_response_cannot_be_imitated(chatml):
+    with pytest.raises(DataError, match=r"ends in 'Sum\?' has no response to imitate"):
+        chatml().demonstrations(["Sum?"], [""], [columns([AGAIN])])
+
+
+def test_thoughts_are_stripped_by_choice(chatml):
+    prompt = chatml(thinking="strip")
+    field = {"role": "assistant", "content": "Eight.", "reasoning_content": "4+4"}
+
+    (row,) = prompt.demonstrations(["Sum?"], [""], [columns([USER, THINKS, AGAIN], [field])])
+
+    assert prompt.tokenizer.decode(row.ids) == (
+        "<|im_start|>user\nTwo and two?<|im_end|>\n<|im_start|>assistant\nFour.<|im_end|>\n"
+        "<|im_start|>user\nSum?<|im_end|>\n<|im_start|>assistant\nEight.<|im_end|>"
+    )
+
+
+def test_thoughts_in_what_a_user_writes_are_the_users(chatml):
+    (asked,) = chatml(thinking="strip").render(["a</think>b"], [{}])
+
+    assert "a</think>b" in asked
+
+
+def test_all_turns_of_qwen_3_are_trained_without_thoughts(chat_tokenizer):
+    prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"), thinking="strip")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (row,) = prompt.demonstrations(["Sum?"], [""], [columns([USER, THINKS, AGAIN], [THINKS])])
+
+    said = [one for one, mask in zip(row.ids, row.trained, strict=True) if mask]
+    assert prompt.tokenizer.decode(said) == (
+        "Four.<|im_end|><think>\n\n</think>\n\nFour.<|im_end|>"
+    )
+
+
+def test_a_template_that_rewrites_turns_is_told_once(chat_tokenizer):
+    prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"))
+    row = columns([USER, THINKS, AGAIN], [THINKS])
+    told = (
+        r"writes a turn of the assistant in another way.*'assistant\\n<think>\\n2\+2.*becomes "
+        r"'assistant\\nFour.*not trained.*prompt.thinking=strip.*prompt.template=FILE"
+    )
+
+    with pytest.warns(RlcompWarning, match=told) as found:
+        prompt.demonstrations(["Sum?", "Sum?"], ["", ""], [row, row])
+
+    assert len(found) == 1
+
+
+def test_a_template_that_keeps_turns_is_nothing_to_tell_of(chatml):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chatml().demonstrations(["Sum?"], [""], [columns([USER, THINKS, AGAIN], [THINKS])])
+
+
+def test_a_column_of_that_name_that_is_no_conversation_is_refused(chatml):
+    with pytest.raises(DataError, match=r"a column 'conversation', \['hello'\]: rename it"):
+        chatml().encode(["a"], [{"conversation": ["hello"]}])
+
+
+def test_a_policy_must_stop_where_a_turn_ends(chat_tokenizer):
+    phi, chatml = (chat_tokenizer(family) for family in ("phi3", "chatml"))
+    told = re.escape("ends a turn by '<|end|>', but the policy stops at '<|endoftext|>' only")
+    remedy = re.escape("set policy.stop_tokens=['<|end|>']")
+
+    with pytest.raises(ConfigError, match=f"{told}.*{remedy}"):
+        ChatPrompt(tokenizer=phi).check_policy(tiny_policy(tokenizer=phi))
+    ChatPrompt(tokenizer=chatml).check_policy(tiny_policy(tokenizer=chatml))
+
+
+def test_a_stop_token_of_the_policy_ends_a_turn_as_well_as_eos(chat_tokenizer):
+    phi = chat_tokenizer("phi3")
+    plain = tiny_policy(tokenizer=phi)
+    policy = LanguageModel(
+        model=plain.model, tokenizer=phi, decoding=plain.decoding, stop_tokens=["<|end|>"]
+    )
+
+    ChatPrompt(tokenizer=phi).check_policy(policy)
+
+
+def test_text_is_encoded_as_rows_of_texts_are():
+    tokenizer = byte_tokenizer()
+    texts, responses = ["2+2=", "", "né"], ["4", "5", ""]
+
+    rows = TextPrompt(tokenizer=tokenizer).demonstrations(texts, responses, [{}, {}, {}])
+
+    made, wanted = demonstration_rows(tokenizer, rows), encode_rows(tokenizer, texts, responses)
+    assert set(made.keys()) == set(wanted.keys())
+    assert all((made[key] == wanted[key]).all() for key in wanted.keys())
+    assert TextPrompt(tokenizer=tokenizer).render(texts, [{}, {}, {}]) == texts
+
+
+def test_text_refuses_a_conversation_and_says_what_takes_one():
+    prompt = TextPrompt(tokenizer=byte_tokenizer())
+
+    with pytest.raises(ConfigError, match=r"rows are conversations.*prompt=chat"):
+        prompt.encode(["a", "b"], [{}, columns([USER])])
+    assert prompt.encode(["a"], [{"conversation": "of old"}]) == [[66]]
+
+
+def test_rows_to_imitate_are_padded_on_the_right_and_keep_their_holes():
+    from rlcomp.interfaces.prompt import Demonstration
+
+    rows = [Demonstration([5, 6, 7], [False, True, False]), Demonstration([8, 9], [False, True])]
+
+    made = demonstration_rows(byte_tokenizer(), rows)
+
+    assert made["tokens"].tolist() == [[5, 6, 7], [8, 9, 0]]
+    assert made["attention_mask"].tolist() == [[True, True, True], [True, True, False]]
+    assert made["response_mask"].tolist() == [[False, True, False], [False, True, False]]
