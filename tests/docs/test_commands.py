@@ -301,7 +301,7 @@ def follow(place, line, page):
     words = [meant(word) for word in words]
     if any(" ".join(line).startswith(each) for each in ALLOWED):
         return
-    if name == "rlcomp" and not {"--help", "--cfg"} & set(words):
+    if name == "rlcomp" and not {"help", "--help", "--cfg"} & set(words):
         place.sweep(words)
     elif name.startswith("rlcomp"):
         module = "run" if name == "rlcomp" else name.removeprefix("rlcomp-")
