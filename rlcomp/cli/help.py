@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -73,6 +73,11 @@ def files_of(directories: Iterable[Path]) -> dict[str, dict[str, Path]]:
     return {group: dict(sorted(groups[group].items())) for group in sorted(groups)}
 
 
+def is_patch(files: Collection[Path]) -> bool:
+    """Whether most options of a group say themselves which places they set."""
+    return sum(read_option(file).patch for file in files) * 2 > len(files)
+
+
 def help_text(directories: Iterable[Path]) -> str:
     """What there is, by name: a line for each group.
 
@@ -113,11 +118,7 @@ def _parts_apart(
     files: Mapping[str, Mapping[str, Path]], lines: Mapping[str, list[str]]
 ) -> list[str]:
     """The lines of groups, those whose options are parts before those whose options are patches."""
-    patches = {
-        group
-        for group, options in files.items()
-        if sum(read_option(file).patch for file in options.values()) * 2 > len(options)
-    }
+    patches = {group for group, options in files.items() if is_patch(options.values())}
     parts = [line for group in lines if group not in patches for line in lines[group]]
     return [
         "",

@@ -220,11 +220,7 @@ def place(jobs, tmp_path, monkeypatch):
     """The files that pages speak of, in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for block in re.findall(r"^```(?:python|yaml)\n(.*?)^```$", readme, re.M | re.S):
-        if name := re.match(r"(?:# @package \S+\n)?# (\S+\.(?:py|yaml))\n", block):
-            Path(name[1]).parent.mkdir(parents=True, exist_ok=True)
-            Path(name[1]).write_text(block)
+    write_files(ROOT / "README.md")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_parts", raising=False)
     sums = [
@@ -265,6 +261,15 @@ def prepare(place, lines):
             place.sweep([*stage, "learner/non_finite=stop", "directory=stopped"])
     if "learned.path=DIR" in said:
         script(["experiments/pareto/reward_model.py", "judge", "32", "1"])
+
+
+def write_files(page):
+    """The files that a page shows: blocks that begin with a name."""
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"^```(?:python|yaml)\n(.*?)^```$", text, re.M | re.S):
+        if name := re.match(r"(?:# @package \S+\n)?# (\S+\.(?:py|yaml))\n", block):
+            Path(name[1]).parent.mkdir(parents=True, exist_ok=True)
+            Path(name[1]).write_text(block)
 
 
 def called(words, run):
@@ -340,6 +345,7 @@ def check_arguments(words):
 def test_every_command_of_a_page_runs(page, commands, request):
     if lines := commands(page):
         place = request.getfixturevalue("place")
+        write_files(page)
         prepare(place, lines)
         failed = []
         for line in lines:
