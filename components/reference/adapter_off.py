@@ -37,7 +37,7 @@ class AdapterOff(Component):
         super().__init__()
         if not has_adapters(policy.model):
             raise ConfigError(
-                "reference: the policy has no adapters to switch off: use model=tiny_lora or "
+                "reference: the policy has no adapters to switch off: use adapter=lora or "
                 "reference=frozen"
             )
         # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.

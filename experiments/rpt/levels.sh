@@ -9,7 +9,7 @@ for arm in base next_token rpt rpt_random rpt_result rpt_entropy rpt_no_thought 
   [ $arm = rlp ] && reward=continuation_match || reward=prefix_match
   place=$runs/levels/$arm/$position/$seed
   [ -d "$place" ] || rlcomp recipe=rpt "experiment=[$experiment]" base="$runs/$arm/$seed" \
-    proxy.runs.base="$runs/base/$seed" position="$position" reward=$reward \
+    proxy.path="$runs/base/$seed" position="$position" reward=$reward \
     evaluation.num_prompts=512 +evaluator@direct=next_token direct.name=direct \
     'direct.suppressed_tokens=["<think>","</think>","\boxed{","}","<eos>"]' \
     'phases.evaluation_only.stages=[evaluation,direct]' seed="$seed" directory="$place"

@@ -9,7 +9,7 @@ arm() { # NAME OVERRIDES...: a run, unless it is there
 }
 
 arm base recipe=pretrain experiment=scratchpad_base
-arm next_token recipe=pretrain experiment=scratchpad_base +base="$base" model=trained tokenizer=trained \
+arm next_token recipe=pretrain experiment=scratchpad_base base="$base" \
   '~tokenizer.vocab_size' '~model.architecture' '~model.num_hidden_layers' '~model.hidden_size' \
   '~model.intermediate_size' phases.pretraining.steps=3000 \
   phases.pretraining.every.evaluation=500 phases.pretraining.every.checkpoint=3000

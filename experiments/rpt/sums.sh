@@ -11,7 +11,7 @@ arm() { # NAME OVERRIDES...: a run for each seed, unless they are there
 
 branch() { # NAME OVERRIDES...: from the warm start; the filter asks the base, as it did before that
   name=$1 && shift
-  arm "$name" recipe=rpt base="$runs/warm/\${seed}" proxy.runs.base="$runs/base/\${seed}" \
+  arm "$name" recipe=rpt base="$runs/warm/\${seed}" proxy.path="$runs/base/\${seed}" \
     evaluation.num_prompts=256 evaluation.samples_per_prompt=4 "$@"
 }
 

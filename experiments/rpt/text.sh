@@ -9,8 +9,8 @@ arm() { # NAME OVERRIDES...: a run, unless it is there
 }
 
 arm base recipe=pretrain
-arm next_token recipe=pretrain +base="$base" model=trained tokenizer=trained \
-  '~model.hidden_size' '~model.intermediate_size' phases.pretraining.steps=700 \
+arm next_token recipe=pretrain base="$base" \
+  phases.pretraining.steps=700 \
   phases.pretraining.every.evaluation=100 phases.pretraining.every.checkpoint=700
 rl="phases.warm_start.steps=100 phases.warm_start.every.evaluation=100 phases.warm_start.every.checkpoint=100
   phases.rl.every.evaluation=100 phases.rl.every.checkpoint=100"

@@ -31,6 +31,7 @@ from rlcomp.io.watch import Watch
 from rlcomp.sweep.job_configs import REFUSED, hidden, sift
 from rlcomp.sweep.jobs import labels
 from rlcomp.sweep.search import offer_search
+from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.resolve import check_used, plan_of
@@ -42,7 +43,12 @@ def main(*, apart: bool = True) -> None:
     Args:
         apart: each run in a process of its own (:mod:`rlcomp.cli.child`).
     """
-    guard(lambda: _app(apart))
+    given = sys.argv
+    sys.argv = with_base(given)  # Hydra reads them there
+    try:
+        guard(lambda: _app(apart))
+    finally:
+        sys.argv = given
 
 
 class Jobs:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.cache import Cache, Memory
-from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
+from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms, is_stop
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.transformer import Transformer, attend
@@ -26,7 +26,7 @@ def decode(
     *,
     group_size: int,
     max_new_tokens: int,
-    eos: int,
+    stops: Sequence[int],
     draw: Draw,
     generator: torch.Generator,
 ) -> Sampled:
@@ -52,9 +52,9 @@ def decode(
     transcript = Transcript(uniforms.rows)
     for some in _passes(groups, max_new_tokens, fused.token_bytes):
         loop = _Loop(fused, some, max_new_tokens)
-        for rows, start, steps in loop.segments(draw, uniforms, eos):
+        for rows, start, steps in loop.segments(draw, uniforms, stops):
             transcript.write(rows, start, steps)
-    return transcript.sampled(eos)
+    return transcript.sampled(stops)
 
 
 Groups = dict[tuple[int, ...], list[int]]
@@ -92,7 +92,7 @@ class _Loop:
         self.positions = torch.tensor([lengths[owner] for owner in owners], device=fused.device)
 
     def segments(
-        self, draw: Draw, uniforms: Uniforms, eos: int
+        self, draw: Draw, uniforms: Uniforms, stops: Sequence[int]
     ) -> Iterator[tuple[list[int], int, list[Drawn]]]:
         """Runs of steps with the same rows: the rows, the first step, the draws."""
         alive = torch.ones(self.real, dtype=torch.bool, device=self.fused.device)
@@ -101,7 +101,7 @@ class _Loop:
             numbers = uniforms.at(step)[self.rows].to(self.fused.device)
             steps.append(draw(self.logits, numbers))
             tokens = steps[-1].tokens
-            alive &= tokens[: self.real] != eos
+            alive &= ~is_stop(tokens[: self.real], stops)
             left = alive.nonzero().flatten().tolist()
             if not left or step + 1 == self.limit:
                 break

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
-from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
+from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms, is_stop
 from rlcomp.engine.probe import ModelSignature
 
 
@@ -21,7 +21,7 @@ def decode(
     *,
     group_size: int,
     max_new_tokens: int,
-    eos: int,
+    stops: Sequence[int],
     draw: Draw,
     generator: torch.Generator,
 ) -> Sampled:
@@ -34,8 +34,8 @@ def decode(
         traits: how the model is spoken to.
         prompts: ``P`` non-empty lists of token ids.
         group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
-        max_new_tokens: the most tokens a row may get, EOS included; at least 1.
-        eos: the id that ends a row.
+        max_new_tokens: the most tokens a row may get, the one that ends it included; at least 1.
+        stops: the ids that end a row.
         draw: from logits and uniform numbers to tokens.
         generator: on the CPU, so that the draws do not depend on the device; gives ``B`` uniform
             numbers a step, finished rows included, in the order of the rows.
@@ -49,13 +49,13 @@ def decode(
     steps: list[Drawn] = []
     for step in range(max_new_tokens):
         steps.append(draw(state.logits, uniforms.at(step).to(model.device)))
-        finished = finished | (steps[-1].tokens == eos)
+        finished = finished | is_stop(steps[-1].tokens, stops)
         if step + 1 == max_new_tokens or bool(finished.all()):
             break
         state.step(steps[-1].tokens)
     transcript = Transcript(uniforms.rows)
     transcript.write(range(uniforms.rows), 0, steps)
-    return transcript.sampled(eos)
+    return transcript.sampled(stops)
 
 
 @dataclass

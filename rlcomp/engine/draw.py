@@ -42,8 +42,8 @@ class Sampled:
     Attributes:
         tokens: shape ``[B, S]``, int64; arbitrary after a row's end.
         log_probs: shape ``[B, S]``, nats; arbitrary after a row's end.
-        lengths: shape ``[B]``, int64: tokens sampled, EOS included.
-        truncated: shape ``[B]``, bool: no EOS within the limit.
+        lengths: shape ``[B]``, int64: tokens sampled, with the one that ended the row.
+        truncated: shape ``[B]``, bool: none ended it within the limit.
         kept: shape ``[B, S, ceil(V / 8)]``, uint8: the tokens each was drawn from; arbitrary after
             a row's end. None if not recorded.
     """
@@ -107,15 +107,15 @@ class Transcript:
         )
         self._pieces.append((list(rows), start, drawn))
 
-    def sampled(self, eos: int) -> Sampled:
+    def sampled(self, stops: Sequence[int]) -> Sampled:
         """All rows; 0 where nothing was written.
 
         Args:
-            eos: the id that ends a row.
+            stops: the ids that end a row.
         """
         length = max(start + drawn.tokens.shape[1] for _, start, drawn in self._pieces)
         tokens = self._whole([drawn.tokens for _, _, drawn in self._pieces], length)
-        ends = tokens == eos
+        ends = is_stop(tokens, stops)
         ended = ends.any(1)
         kept = [drawn.kept for _, _, drawn in self._pieces if drawn.kept is not None]
         return Sampled(
@@ -131,6 +131,27 @@ class Transcript:
         for (rows, start, _), part in zip(self._pieces, parts, strict=True):
             whole[rows, start : start + part.shape[1]] = part
         return whole
+
+
+def is_stop(tokens: Tensor, stops: Sequence[int]) -> Tensor:
+    """Which tokens end a row.
+
+    Args:
+        tokens: any shape, int64.
+        stops: the ids that end a row, at least one.
+
+    Returns:
+        The shape of ``tokens``, bool.
+
+    Examples:
+        >>> is_stop(torch.tensor([3, 5, 4, 5]), [5, 4])
+        tensor([False,  True,  True,  True])
+    """
+    first, *others = stops
+    found = tokens == first
+    for other in others:
+        found = found | (tokens == other)
+    return found
 
 
 def draw_tokens(

@@ -30,6 +30,8 @@ def unknown(model: PreTrainedModel) -> str | None:
         return f"its class is {type(model).__name__}"
     if type(model.get_output_embeddings()) is not nn.Linear:
         return f"its output head is {type(model.get_output_embeddings()).__name__}"
+    if getattr(model, "is_loaded_in_4bit", False):
+        return "its weights are in four bits"
     return _unusual(model.config)
 
 

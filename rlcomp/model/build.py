@@ -6,9 +6,10 @@ import difflib
 from collections.abc import Collection
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -194,20 +195,28 @@ def load_causal_lm(
     path: NonEmptyText,
     tokenizer: PreTrainedTokenizerBase,
     context_length: PositiveInt | None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
 ) -> PreTrainedModel:
-    """Pretrained weights, in float32. The config is checked before any weight is read.
+    """Pretrained weights. The config is checked before any of them is read.
+
+    The row of a pad token is trained like any other: transformers would freeze it, and it may be
+    that of EOS.
 
     Args:
         path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
         tokenizer: the tokenizer that belongs to the model.
         context_length: the most tokens the run will use; null for the model's own limit.
+        dtype: of the weights.
 
     Raises:
         DataError: no model at the path, or none that can be read; the hub cannot be reached, or the
             weights found there do not fill the model.
         ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
     """
-    remedy = "it needs config.json and weights; save one with model.save_pretrained, or go online"
+    remedy = (
+        "it needs config.json and weights; save one with model.save_pretrained, name a run's "
+        "directory, or go online"
+    )
     config = read_config(path, f"no model at '{path}'", remedy)
     with foreign(path, f"no model at '{path}'", remedy):
         vocab_size, limit = int(config.get_text_config().vocab_size), context_limit(config)
@@ -215,35 +224,54 @@ def load_causal_lm(
             raise ValueError(f"it holds {limit} tokens")
     check_vocabulary(f"model at '{path}'", vocab_size, tokenizer)
     _check_own_tokenizer(path, tokenizer)
+    check_context(path, context_length, limit)
+    weights = f"no weights at '{path}'"
+    model, report = read_weights(AutoModelForCausalLM, path, config, weights, remedy, dtype)
+    check_filled(path, report)
+    table = model.get_input_embeddings()
+    if isinstance(table, nn.Embedding):
+        table.padding_idx = None
+    return model
+
+
+def check_context(path: str, context_length: int | None, limit: int | None) -> None:
+    """Refuse a context that a model does not hold.
+
+    Raises:
+        ConfigError: names both.
+    """
     if context_length is not None and limit is not None and context_length > limit:
         raise ConfigError(
             f"context_length is {context_length}, but the model at '{path}' holds {limit} tokens: "
             f"set context_length to {limit} or less"
         )
-    weights = f"no weights at '{path}'"
-    model, report = read_weights(AutoModelForCausalLM, path, config, weights, remedy)
-    check_filled(path, report)
-    return model
 
 
 def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Refuse a tokenizer that numbers tokens otherwise than the one saved beside the weights.
+    """Check the tokenizer against the one saved beside the weights, where there is one."""
+    if Path(path).is_dir() and not (Path(path) / "tokenizer_config.json").is_file():
+        return  # a folder of weights alone
+    try:
+        own = load_tokenizer(path=path)
+    except DataError:
+        if Path(path).is_dir():
+            raise
+        return  # on the hub there is none beside it
+    check_same_tokens(path, own, tokenizer)
+
+
+def check_same_tokens(
+    path: str, own: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Refuse a tokenizer that numbers tokens otherwise than a model's own; it may have more.
 
     With it the model would be read, and trained, on other tokens than its own, in silence.
 
     Raises:
         ConfigError: names a token.
     """
-    if Path(path).is_dir() and not (Path(path) / "tokenizer_config.json").is_file():
-        return  # a folder of weights alone
-    try:
-        own = load_tokenizer(path=path).get_vocab()
-    except DataError:
-        if Path(path).is_dir():
-            raise
-        return  # on the hub there is none beside it
     given = tokenizer.get_vocab()
-    moved = sorted((place, token) for token, place in own.items() if given.get(token) != place)
+    moved = sorted((at, token) for token, at in own.get_vocab().items() if given.get(token) != at)
     if moved:
         place, token = moved[0]
         here = given.get(token, "nothing")

@@ -31,6 +31,7 @@ from rlcomp.engine.transformer import Transformer, has_hooks
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import check_vocabulary
 from rlcomp.model.pretrained import context_limit
+from rlcomp.model.stop_tokens import stop_ids
 from rlcomp.text.rows import check_room, pad_id, rollout_rows
 from rlcomp.text.tokenizer import suppressed_token_mask
 
@@ -45,8 +46,8 @@ class LanguageModel(Component):
     The model stays in eval mode, also while it is trained: with dropout the probability of a token
     would differ between sampling and training, and the ratio of an on-policy step would not be 1.
 
-    Ids for which the tokenizer has no token (padded vocabularies), and the pad token where it is
-    not EOS, have probability 0, in sampling and in scoring alike.
+    Ids for which the tokenizer has no token (padded vocabularies), and the pad token where it ends
+    no response, have probability 0, in sampling and in scoring alike.
 
     Under top-k, top-p or min-p the kept set is that of the model that scores, plus the taken token.
     On-policy that is exactly the set it was sampled from; once the policy has moved, or for a
@@ -68,10 +69,13 @@ class LanguageModel(Component):
             prompts start with BOS.
         decoding: the distribution of :meth:`generate`, and the one under which rows are scored.
         engine: how all of it is computed.
+        stop_tokens: tokens that end a response, beside EOS and those of the model's
+            ``generation_config``: ``["<|im_end|>"]``.
 
     Raises:
         ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
-            causal or has no cache.
+            causal or has no cache; a stop token is no token.
+        DataError: the model's ``generation_config`` names an EOS that is none.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -88,10 +92,12 @@ class LanguageModel(Component):
         tokenizer: PreTrainedTokenizerBase,
         decoding: Decoding,
         engine: Engine = AUTO,
+        stop_tokens: list[str] | None = None,
     ) -> None:
         super().__init__()
         if tokenizer.eos_token_id is None:
             raise ConfigError("policy: the tokenizer has no EOS token: set tokenizer.eos_token")
+        self.stops = stop_ids(model, tokenizer, stop_tokens or ())
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.decoding = decoding
@@ -102,7 +108,8 @@ class LanguageModel(Component):
         check_vocabulary("policy", self._traits.vocabulary, tokenizer)
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         # No buffer: it follows from the tokenizer, and checkpoints need not carry it.
-        self._suppressed = suppressed_token_mask(tokenizer, self._traits.vocabulary)
+        vocabulary = self._traits.vocabulary
+        self._suppressed = suppressed_token_mask(tokenizer, vocabulary, stops=self.stops)
 
     def train(self, mode: bool = True) -> LanguageModel:
         """Switch this module's flag; the model itself stays in eval mode."""
@@ -231,7 +238,7 @@ class LanguageModel(Component):
     ) -> Tensor | None:
         vocabulary = self._traits.vocabulary
         suppressed = (
-            suppressed_token_mask(self.tokenizer, vocabulary, suppressed_tokens)
+            suppressed_token_mask(self.tokenizer, vocabulary, suppressed_tokens, self.stops)
             if suppressed_tokens
             else self._suppressed
         )
@@ -295,7 +302,7 @@ class LanguageModel(Component):
             prompts,
             group_size=group_size,
             max_new_tokens=max_new_tokens,
-            eos=int(self.tokenizer.eos_token_id),
+            stops=self.stops,
             draw=partial(
                 draw_tokens,
                 decoding=self.decoding if decoding is None else decoding,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeFloat
 from rlcomp.errors import ConfigError, ShapeError, nearest, require
-from rlcomp.model.build import check_vocabulary, load_causal_lm
-from rlcomp.text.tokenizer import load_tokenizer
+from rlcomp.model.quantized import dequantized
 
 _ROUNDING = 1e-6
 
@@ -47,7 +45,13 @@ def soup(
         Ramé et al. 2023, arXiv:2306.04488, section 2.2.
     """
     _check_weights(list(runs), weights)
-    models = {name: _trained(path, tokenizer, trust) for name, path in runs.items()}
+    # Late: whoever mixes models by hand needs no configs.
+    from rlcomp.model.trained import pretrained_model
+
+    models = {
+        name: pretrained_model(path=path, tokenizer=tokenizer, trust=trust)
+        for name, path in runs.items()
+    }
     return mixed(models, weights)
 
 
@@ -89,12 +93,24 @@ def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
     _untie(model, layer)
     for name, module in [*model.named_modules()]:
         if isinstance(module, layer):
-            module.merge()
             parent, _, own = name.rpartition(".")
-            setattr(model.get_submodule(parent), own, module.get_base_layer())
+            setattr(model.get_submodule(parent), own, _merged(module))
     # Else save_pretrained would look for adapters to save.
     model._hf_peft_config_loaded = False
+    model.is_loaded_in_4bit = False
     return model
+
+
+def _merged(module: Any) -> Any:  # noqa: ANN401
+    """The base layer of one with adapters, with these in its weights; four bits are left behind."""
+    if not hasattr(module.get_base_layer().weight, "quant_state"):
+        module.merge()
+        return module.get_base_layer()
+    plain = dequantized(module.get_base_layer())
+    with torch.no_grad():
+        for adapter in module.active_adapters:
+            plain.weight += module.get_delta_weight(adapter)
+    return plain
 
 
 def _untie(model: PreTrainedModel, layer: Any) -> None:  # noqa: ANN401
@@ -149,36 +165,6 @@ def _mean(tensors: list[Tensor], shares: list[float]) -> Tensor:
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers; tied ones once."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
-def _trained(path: str, tokenizer: PreTrainedTokenizerBase, trust: bool) -> PreTrainedModel:
-    if (Path(path) / "config.json").is_file():
-        if (Path(path) / "tokenizer.json").is_file():
-            _check_same_tokens(path, load_tokenizer(path=path), tokenizer)
-        return load_causal_lm(path=path, tokenizer=tokenizer, context_length=None)
-    # Late: whoever mixes models by hand needs no configs.
-    from rlcomp.model.trained import trained_policy
-
-    policy, _ = trained_policy(Path(path), trust)
-    model = policy.model
-    embedding = cast("nn.Embedding", model.get_input_embeddings())
-    check_vocabulary(f"model.runs '{path}'", embedding.num_embeddings, tokenizer)
-    _check_same_tokens(path, policy.tokenizer, tokenizer)
-    return model
-
-
-def _check_same_tokens(
-    path: str, known: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    """Refuse a tokenizer that gives the run's tokens other numbers; it may have more of them."""
-    numbers = tokenizer.get_vocab()
-    other = [token for token, index in known.get_vocab().items() if numbers.get(token) != index]
-    if other:
-        raise ConfigError(
-            f"model.runs '{path}': {len(other)} of its tokens, such as {min(other)!r}, are not "
-            "what they are in the tokenizer here, so that the model would read nonsense: use its "
-            "own (tokenizer=trained base=DIR); one trained on a corpus differs with the corpus"
-        )
 
 
 def _check_weights(names: list[str], weights: Mapping[str, float]) -> None:

@@ -98,8 +98,9 @@ def read_weights(
     config: PreTrainedConfig,
     told: str,
     remedy: str,
+    dtype: str = "float32",
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A model with its weights in float32, and what transformers reports of them.
+    """A model with its weights, and what transformers reports of them.
 
     Args:
         kind: of model, a class ``AutoModelFor...``.
@@ -107,6 +108,7 @@ def read_weights(
         config: of :func:`read_config`.
         told: what there is not, where it cannot be read.
         remedy: what to do then.
+        dtype: of the weights, a name of torch's.
 
     Raises:
         DataError: the weights are missing, pickled, not to be read or elsewhere; or the config
@@ -121,7 +123,7 @@ def read_weights(
             local_files_only=local_only(path),
             trust_remote_code=False,
             use_safetensors=True,
-            dtype=torch.float32,
+            dtype=getattr(torch, dtype),
             # Not to use them, but to have them reported under their names.
             ignore_mismatched_sizes=True,
             output_loading_info=True,

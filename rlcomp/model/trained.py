@@ -1,19 +1,31 @@
-"""Loads the trained policy of a run from a checkpoint."""
+"""Models that exist already: of a run, of a folder, or of the Hugging Face hub."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal, cast
 
+import torch
 from omegaconf import DictConfig
-from transformers import PreTrainedTokenizerBase
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rlcomp.arguments import NonEmptyText
-from rlcomp.errors import CheckpointError
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.io.attempt import ACCEPTED
+from rlcomp.io.manifest import MANIFEST
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.saved_config import saved_config
 from rlcomp.io.state import check_tensors, copy_tensors, owned
 from rlcomp.model.allowance import Allowance
+from rlcomp.model.build import (
+    check_context,
+    check_same_tokens,
+    check_vocabulary,
+    load_causal_lm,
+)
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.merge import merge_adapters
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.renamed import of_version_0_1
@@ -58,18 +70,76 @@ def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, Dict
     return policy, config
 
 
-def trained_tokenizer(*, path: NonEmptyText, trust: bool = False) -> PreTrainedTokenizerBase:
-    """The tokenizer that a trained model reads with.
+def pretrained_model(
+    *,
+    path: NonEmptyText | None,
+    tokenizer: PreTrainedTokenizerBase,
+    context_length: PositiveInt | None = None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    trust: bool = False,
+) -> PreTrainedModel:
+    """Pretrained weights. Adapters of a run are merged into its model.
 
     Args:
-        path: a run's directory, one of its checkpoints, or a folder written by ``save_pretrained``.
+        path: a folder written by ``save_pretrained``, a run's directory or one of its checkpoints,
+            or a name on the Hugging Face hub.
+        tokenizer: the tokenizer that belongs to the model.
+        context_length: the most tokens the run will use; null for the model's own limit.
+        dtype: of the weights. In ``bfloat16`` steps of less than 1/256 of a weight are lost: for
+            models that are frozen under adapters.
+        trust: as for :func:`trained_policy`.
+
+    Raises:
+        DataError: no model at the path, or none that can be read; the hub cannot be reached, or the
+            weights found there do not fill the model.
+        ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
+        CheckpointError: as :func:`trained_policy`.
+    """
+    path = _named("model", path)
+    if not _is_run(path):
+        return load_causal_lm(
+            path=path, tokenizer=tokenizer, context_length=context_length, dtype=dtype
+        )
+    policy, _ = trained_policy(Path(path), trust)
+    table = cast("nn.Embedding", policy.model.get_input_embeddings())
+    check_vocabulary(f"model at '{path}'", table.num_embeddings, tokenizer)
+    check_same_tokens(path, policy.tokenizer, tokenizer)
+    check_context(path, context_length, policy.context_length)
+    return merge_adapters(policy.model).requires_grad_(True).to(getattr(torch, dtype))
+
+
+def pretrained_tokenizer(
+    *, path: NonEmptyText | None, trust: bool = False
+) -> PreTrainedTokenizerBase:
+    """The tokenizer that a pretrained model reads with; without a pad token, EOS pads.
+
+    Args:
+        path: as for :func:`pretrained_model`.
         trust: as for :func:`trained_policy`.
 
     Raises:
         CheckpointError: as :func:`trained_policy`.
-        DataError: the folder has no tokenizer.
+        DataError: there is no tokenizer at the path, or none that can be read; or the hub cannot be
+            reached.
     """
-    if (Path(path) / "config.json").is_file():
+    path = _named("tokenizer", path)
+    if not _is_run(path):
         return load_tokenizer(path=path)
     policy, _ = trained_policy(Path(path), trust)
     return policy.tokenizer
+
+
+def _named(node: str, path: str | None) -> str:
+    if path is None:
+        raise ConfigError(
+            f"{node}: there is none to start from; set base=DIR, a folder of save_pretrained, a "
+            "run's directory, or a name on the Hugging Face hub"
+        )
+    return path
+
+
+def _is_run(path: str) -> bool:
+    """Whether a path is a run's, and neither a folder of transformers nor a name on the hub."""
+    place = Path(path)
+    signs = (place / "checkpoints", place / ACCEPTED, place / MANIFEST, *place.glob("step-*"))
+    return any(sign.exists() for sign in signs) and not (place / "config.json").is_file()

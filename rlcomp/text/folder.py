@@ -34,7 +34,7 @@ def local_only(path: str) -> bool:
     """
     if Path(path).is_dir():
         return True
-    if path.startswith(("/", ".", "~")):
+    if path.startswith(("/", ".", "~")) or path.count("/") > 1:
         raise DataError(f"'{path}' is not a folder: write the path of one, or a hub name")
     offline = (os.environ.get(name, "") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
     return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline)

@@ -162,9 +162,12 @@ def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> 
 
 
 def suppressed_token_mask(
-    tokenizer: PreTrainedTokenizerBase, vocabulary: int, suppressed_tokens: Sequence[int] = ()
+    tokenizer: PreTrainedTokenizerBase,
+    vocabulary: int,
+    suppressed_tokens: Sequence[int] = (),
+    stops: Sequence[int] = (),
 ) -> Tensor | None:
-    """Suppressed tokens: ids a policy must never sample (ids without a token; pad unless EOS).
+    """Suppressed tokens: ids a policy must never sample (ids without a token; pad unless a stop).
 
     A padded vocabulary has rows that stand for nothing; a pad token within an answer would vanish
     from its text. Tokens that stand for preferences are read only.
@@ -173,6 +176,7 @@ def suppressed_token_mask(
         tokenizer: says which ids are tokens.
         vocabulary: width ``V`` of the model's logits.
         suppressed_tokens: others that are not to be chosen, EOS included.
+        stops: ids that end a response, beside EOS.
 
     Returns:
         Shape ``[V]``, bool, True where an id is barred; None if none is.
@@ -187,7 +191,7 @@ def suppressed_token_mask(
     suppressed[[*preference_points(tokenizer)]] = True
     if tokenizer.pad_token_id is not None:
         suppressed[tokenizer.pad_token_id] = True
-    suppressed[tokenizer.eos_token_id] = False
+    suppressed[[tokenizer.eos_token_id, *stops]] = False
     suppressed[[*suppressed_tokens]] = True
     return suppressed if bool(suppressed.any()) else None
 

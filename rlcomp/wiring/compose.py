@@ -10,6 +10,7 @@ from hydra.core.utils import setup_globals
 from omegaconf import DictConfig
 
 from rlcomp.errors import ConfigError
+from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.options import config_directory
 
 # Set by the running app; a description stands outside one.
@@ -33,4 +34,4 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
         text for text in _PLACEHOLDERS if not any(o.startswith("directory=") for o in overrides)
     ]
     with initialize_config_dir(str(config_directory()), version_base="1.3", job_name="rlcomp"):
-        return compose("config", overrides=[*placeholders, *overrides, *search])
+        return compose("config", overrides=[*placeholders, *with_base(overrides), *search])

@@ -35,6 +35,11 @@ def explain_composition(
         # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
         return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if part := re.search(r"Could not override '(model|tokenizer|adapter)'\.", text):
+        return (
+            f"this recipe has no {part[1]}: base=DIR, model, tokenizer and adapter are of recipes "
+            "with a language model"
+        )
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing:
         group, _, option = missing.group(1).rpartition("/")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 _PROMPTS = "prompts.batch_size (prompts a step, each answered group_size times)"
-_LORA = "rlcomp.model.adapters.lora around your model, in your own yaml (as model=tiny_lora has it)"
+_LORA = "adapter=lora (adapter.rank, adapter.alpha, adapter.target_modules)"
 _EVALUATED = "nothing to set: evaluations sample as decoding says, and greedily as well"
-_PRETRAINED = "model=pretrained model.path=DIR tokenizer=pretrained tokenizer.path=DIR"
+_PRETRAINED = "base=DIR (a folder, a run, or a name on the Hugging Face hub)"
 _STEPS = "phases.rl.steps (phases.warm_start.steps for the demonstrations)"
 _ATTENTION = "engine=auto, engine=portable or engine=transformers"
 _KL_LOSS = "kl=in_loss (kl=none leaves it out)"
@@ -223,7 +223,7 @@ def option_here(group: str, option: str) -> str | None:
         >>> option_here("advantage", "rloo"), option_here("advantage", "gae")
         ('advantage=leave_one_out', None)
         >>> option_here("model/Qwen", "Qwen3")
-        'model=pretrained model.path=Qwen/Qwen3 tokenizer=pretrained tokenizer.path=Qwen/Qwen3'
+        'base=Qwen/Qwen3 (a folder, a run, or a name on the Hugging Face hub)'
     """
     if group.split("/")[0] == "model" and ("/" in group or "." in option):
         path = f"{group}/{option}".removeprefix("model/")

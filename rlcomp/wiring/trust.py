@@ -28,14 +28,19 @@ _SHIPPED = re.compile(r"^[^#\n]*_target_: *([\w.]+)", re.MULTILINE)
 
 
 # What a policy is made of; a tokenizer is trained on a task's texts.
-POLICY = ("model", "tokenizer", "engine", "decoding", "task")
+POLICY = ("adapter", "model", "tokenizer", "engine", "decoding", "task")
 # What a learner is made of, to repeat a step of it.
 LEARNER = (*POLICY, "kl_controller", "learner", "loss", "optimizer", "pareto", "schedule", "value")
 _POLICY = "rlcomp.model.language_model.LanguageModel"
 # Its data sets come by a name that a stranger chose, in any format that `datasets` reads.
 _OUTSIDE = "components.task.hub.Hub"
 # Read from a folder, or else from the hub.
-_FROM_HUB = ("rlcomp.text.tokenizer.load_tokenizer", "rlcomp.model.build.load_causal_lm")
+_FROM_HUB = (
+    "rlcomp.model.build.load_causal_lm",
+    "rlcomp.model.trained.pretrained_model",
+    "rlcomp.model.trained.pretrained_tokenizer",
+    "rlcomp.text.tokenizer.load_tokenizer",
+)
 
 
 @cache
@@ -44,7 +49,7 @@ def _shipped(groups: tuple[str, ...]) -> frozenset[str]:
     found = {
         target for file in files for target in _SHIPPED.findall(file.read_text(encoding="utf-8"))
     }
-    return frozenset({*found, _POLICY} - {_OUTSIDE})
+    return frozenset({*found, _POLICY, *_FROM_HUB} - {_OUTSIDE})
 
 
 def shipped(target: str, groups: tuple[str, ...] = POLICY) -> bool:
@@ -84,7 +89,7 @@ def check_targets(
     for node in nodes:
         if "trust" in node.arguments:
             node.arguments["trust"] = trust
-        elif node.target in _FROM_HUB and not trust:
+        if node.target in _FROM_HUB and not trust:
             _check_folder(node, file)
     named = [
         f"{node.path}._target_ {node.target}" for node in nodes if not shipped(node.target, groups)

@@ -67,7 +67,7 @@ TABLE = {
     ),
     "estimator of verl": Bad(["advantage=rloo"], "advantage", "rloo", "advantage=leave_one_out"),
     "model of the hub": Bad(
-        ["model=Qwen/Qwen3-0.6B"], "model", "Qwen3-0.6B", "model.path=Qwen/Qwen3-0.6B"
+        ["model=Qwen/Qwen3-0.6B"], "model", "Qwen3-0.6B", "base=Qwen/Qwen3-0.6B"
     ),
     "option without its group": Bad(["dapo"], "dapo", "of what?", "such as recipe=dapo"),
     "added and mistyped": Bad(
@@ -330,7 +330,7 @@ TABLE = {
         ["model=pretrained", "model.path=nobody/nothing"],
         "model",
         "'nobody/nothing'",
-        "save one with model.save_pretrained, or go online",
+        "name a run's directory, or go online",
     ),
     "missing tokenizer": Bad(
         ["tokenizer=pretrained", "tokenizer.path=./nowhere"],

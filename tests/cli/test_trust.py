@@ -16,7 +16,7 @@ from rlcomp.io.saved_config import saved_config
 from rlcomp.model.build import load_causal_lm
 from rlcomp.model.merge import soup
 from rlcomp.model.text_classifier import load_classifier
-from rlcomp.model.trained import trained_policy, trained_tokenizer
+from rlcomp.model.trained import pretrained_tokenizer, trained_policy
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer, load_tokenizer
 from rlcomp.wiring.compose import compose_config
@@ -307,14 +307,16 @@ def test_a_config_cannot_vouch_for_another(forged, files, tmp_path):
     "words",
     [
         ["recipe=grpo"],
-        ["recipe=grpo", "model=tiny_lora", "reference=adapter_off"],
+        ["recipe=grpo", "adapter=lora", "reference=adapter_off"],
         ["recipe=pretrain", "tokenizer=bpe"],
         ["recipe=conditioned", "conditioning=embedding", "tokenizer=character_preference"],
-        ["recipe=rpt", "base=runs/base"],
+        ["recipe=rpt", "base=FOLDER"],
+        ["recipe=grpo", "base=FOLDER"],
+        ["recipe=grpo", "model=soup", "model.runs={a: FOLDER}", "model.weights={a: 1.0}"],
     ],
 )
-def test_policies_of_what_is_shipped_need_no_trust(words):
-    plan = plan_of(compose_config(words))
+def test_policies_of_what_is_shipped_need_no_trust(words, tmp_path):
+    plan = plan_of(compose_config([word.replace("FOLDER", str(tmp_path)) for word in words]))
     policy = plan.nodes["policy"]
 
     check_targets([policy, *below(policy)], Path("config.yaml"), trust=False)
@@ -325,7 +327,7 @@ def test_every_reader_of_a_run_refuses_it(forged, files, run_directory):
     policy, _ = trained_policy(run_directory)
 
     for read in (
-        lambda: trained_tokenizer(path=str(where)),
+        lambda: pretrained_tokenizer(path=str(where)),
         lambda: soup(runs={"a": str(where)}, weights={"a": 1.0}, tokenizer=policy.tokenizer),
     ):
         with pytest.raises(CheckpointError, match=r"os\.system"):
@@ -341,7 +343,7 @@ def test_the_command_lines_refuse_it(forged, files, rlcomp, monkeypatch, capsys,
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    code = rlcomp("model=trained", "tokenizer=trained", f"+base={where}", f"directory={tmp_path}/r")
+    code = rlcomp(f"base={where}", f"directory={tmp_path}/r")
 
     assert code == 2
     told = capsys.readouterr().err.strip().splitlines()

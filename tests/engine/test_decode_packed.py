@@ -104,11 +104,11 @@ def wrapped(model, kernel="torch"):
 PLAIN = Decoding()
 
 
-def arguments(decoding=PLAIN, group_size=3, max_new_tokens=40, eos=EOS, seed=5):
+def arguments(decoding=PLAIN, group_size=3, max_new_tokens=40, stops=(EOS,), seed=5):
     return dict(
         group_size=group_size,
         max_new_tokens=max_new_tokens,
-        eos=eos,
+        stops=stops,
         draw=partial(draw_tokens, decoding=decoding, suppressed=None),
         generator=torch.Generator().manual_seed(seed),
     )
@@ -202,7 +202,7 @@ def test_one_token_is_the_least():
 
 def test_rows_without_end_are_truncated():
     # No token is 99.
-    ours, theirs = both(make_model("llama"), eos=99, max_new_tokens=70)
+    ours, theirs = both(make_model("llama"), stops=(99,), max_new_tokens=70)
 
     assert ours.truncated.all()
     assert ours.lengths.tolist() == [70] * 12
@@ -387,4 +387,4 @@ def test_every_kernel_gives_the_distribution_to_its_precision(monkeypatch, kerne
 def test_a_long_answer_outgrows_its_memory_several_times(monkeypatch):
     monkeypatch.setattr("rlcomp.engine.cache._STEP", 2)
 
-    assert_same(*both(make_model("llama"), eos=99, max_new_tokens=33))
+    assert_same(*both(make_model("llama"), stops=(99,), max_new_tokens=33))

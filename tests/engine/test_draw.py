@@ -53,7 +53,7 @@ def test_pieces_of_a_transcript_come_together():
     transcript.write([0, 1, 2], 0, [step(1, 9, 2)])
     transcript.write([2, 0], 1, [step(3, 4, 7), step(9, 5, 7)])
 
-    sampled = transcript.sampled(eos=9)
+    sampled = transcript.sampled([9])
 
     assert sampled.tokens[0].tolist() == [1, 4, 5]
     assert sampled.tokens[2].tolist() == [2, 3, 9]

@@ -25,7 +25,7 @@ KINDS = {
     "plain": [],
     "critic": ["advantage=gae", "value=critic"],
     "head": ["advantage=gae", "value=head"],
-    "adapters": ["model=tiny_lora", "reference=adapter_off"],
+    "adapters": ["adapter=lora", "reference=adapter_off"],
 }
 
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from rlcomp.errors import ConfigError, RlcompError
-from rlcomp.model.trained import trained_tokenizer
+from rlcomp.model.trained import pretrained_tokenizer
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
@@ -115,7 +115,7 @@ def test_another_text_is_read_in_the_tokens_of_the_base(base, tmp_path):
 
     run = launched(tmp_path / "run", *words)
 
-    known, found = (trained_tokenizer(path=str(path)).get_vocab() for path in (base, run))
+    known, found = (pretrained_tokenizer(path=str(path)).get_vocab() for path in (base, run))
     assert found == known
     with pytest.raises(ConfigError, match="of its tokens, such as"):
         launched(tmp_path / "wrong", *words, "tokenizer=bpe")

@@ -48,7 +48,7 @@ def test_any_recipe_takes_a_third_objective_on_adapters(play, metrics, tmp_path)
     chosen = ["recipe=grpo", "+objective=[brevity,format]", "objectives.parts.format.pattern='1'"]
     chosen += ["advantage=per_objective", "learner=per_objective", "learner.compared=lora_"]
 
-    run = play(tmp_path / "run", *chosen, "model=tiny_lora", "phases.rl.steps=3")
+    run = play(tmp_path / "run", *chosen, "adapter=lora", "phases.rl.steps=3")
 
     last, saved = metrics(run)[-1], open_checkpoint(run).tensors()
     assert last["loss/kl"] >= 0

@@ -159,7 +159,7 @@ def metrics(directory):
     # A half of what was measured: 2.9 and 0.55, in units of beta times nats.
     [
         ("frozen", [*SMALL, "learner.optimizer.lr=1e-2"], 1.4),
-        ("adapter_off", ["model=tiny_lora", "learner.optimizer.lr=1e-2"], 0.27),
+        ("adapter_off", ["adapter=lora", "learner.optimizer.lr=1e-2"], 0.27),
     ],
 )
 def test_it_runs_by_the_command_line_and_the_margin_grows(rlcomp, package, reference, own, least):

@@ -73,5 +73,5 @@ def test_reference_holds_no_tensor():
 
 
 def test_a_policy_without_adapters_is_refused():
-    with pytest.raises(ConfigError, match="model=tiny_lora"):
+    with pytest.raises(ConfigError, match="adapter=lora"):
         AdapterOff(policy=make_policy(adapters=False))

@@ -1,0 +1,50 @@
+"""Tokens that end a response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rlcomp.errors import ConfigError, DataError
+
+
+def stop_ids(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stop_tokens: Sequence[str] = ()
+) -> list[int]:
+    """Ids that end a response: the tokenizer's EOS first, then those a model stops at by itself.
+
+    A chat model has several in its ``generation_config``: the end of a turn and that of a text.
+    Of these only special tokens count: configs that were made without a tokenizer carry an EOS id
+    of another one, which is an ordinary token here.
+
+    Args:
+        model: with its ``generation_config``.
+        tokenizer: has an EOS token.
+        stop_tokens: others, as they are written: ``["<|im_end|>"]``.
+
+    Raises:
+        ConfigError: a stop token is no token of the tokenizer.
+        DataError: the EOS of the ``generation_config`` is no id of the model.
+    """
+    vocabulary = tokenizer.get_vocab()
+    for token in stop_tokens:
+        if token not in vocabulary:
+            raise ConfigError(
+                f"policy.stop_tokens: {token!r:.60} is no token of the tokenizer: write one as it "
+                "stands in its vocabulary"
+            )
+    named = getattr(model.generation_config, "eos_token_id", None)
+    given = named if isinstance(named, (list, tuple)) else [] if named is None else [named]
+    size = int(model.config.get_text_config().vocab_size)
+    for one in given:
+        if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one < size:
+            raise DataError(
+                f"the model's generation_config.json says that eos_token_id is {named!r:.60}, but "
+                f"its tokens are 0 to {size - 1}: take the file that belongs to the model"
+            )
+    special = {*tokenizer.all_special_ids}
+    special |= {one for one, token in tokenizer.added_tokens_decoder.items() if token.special}
+    ends = [one for one in given if one in special]
+    chosen = [vocabulary[token] for token in stop_tokens]
+    return [*dict.fromkeys([int(tokenizer.eos_token_id), *ends, *chosen])]

@@ -1,0 +1,31 @@
+"""``base=DIR`` on a command line: the model and the tokenizer that exist already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# What reads `base`.
+_CHOICES = ("model=pretrained", "tokenizer=pretrained")
+
+
+def with_base(words: Sequence[str]) -> list[str]:
+    """Overrides in which ``base=DIR`` chooses model and tokenizer, unless they are chosen.
+
+    Args:
+        words: overrides, or all words of a command line.
+
+    Examples:
+        >>> with_base(["recipe=rloo", "base=runs/a"])
+        ['recipe=rloo', 'base=runs/a', 'model=pretrained', 'tokenizer=pretrained']
+        >>> with_base(["base=runs/a", "model=soup"])
+        ['base=runs/a', 'model=soup', 'tokenizer=pretrained']
+        >>> with_base(["base=null"])
+        ['base=null']
+    """
+    keys = [word.partition("=")[0].lstrip("+") for word in words]
+    values = [
+        word.partition("=")[2] for word, key in zip(words, keys, strict=True) if key == "base"
+    ]
+    if not values or values[-1] in ("", "null"):
+        return [*words]
+    return [*words, *(choice for choice in _CHOICES if choice.partition("=")[0] not in keys)]
