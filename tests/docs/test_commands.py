@@ -135,9 +135,11 @@ def parts_of(words):
     return overrides, directories, options
 
 
-def meant(word):
+def meant(word, words):
     """A word with a folder or a name in the place of what stands for one."""
     key, _, value = word.partition("=")
+    if word == "base=DIR" and "recipe=gsm8k" in words:
+        return "base=pretrained"  # whose context is as long as that of the recipe
     if value == "DIR":
         return f"{key}={FOLDERS[key]}"
     return re.sub(r"\b(NAME|RUNS|DUMP|DIR_A|DIR_B)\b", lambda found: MEANT[found[1]], word)
@@ -303,7 +305,7 @@ def experiment(words):
 def follow(place, line, page):
     """Run a line of a page; of a script's own head its arguments, because its page runs it."""
     name, *words = line
-    words = [meant(word) for word in words]
+    words = [meant(word, words) for word in words]
     if any(" ".join(line).startswith(each) for each in ALLOWED):
         return
     if name == "rlcomp" and not {"help", "--help", "--cfg"} & set(words):
