@@ -1,11 +1,11 @@
-# make demo | make test | make test-all | make check | make faults | make soak. Each makes the virtual environment it needs.
+# make demo | test | test-all | check | docs | faults | soak. Each makes the virtual environment it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Two threads on a busy machine can be slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-pages faults soak lint format check clean
+.PHONY: demo test test-all test-pages test-pythons docs faults soak lint format check clean
 
 demo: $(VENV)/.run
 	$(BIN)/rlcomp
@@ -20,6 +20,15 @@ test-all: $(VENV)/.dev
 # Every command that a page names, and every benchmark, in its smallest form.
 test-pages: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m pages
+
+# The quick suite on every other Python that is found, in environments that are thrown away.
+test-pythons: $(VENV)/.dev
+	.ci/pythons
+
+# The documentation site, into build/site: opens from the folder, and needs no network.
+docs: $(VENV)/.dev
+	$(BIN)/python docs/make_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Every recipe killed, stopped and without storage, and gone on with; and thousands of steps with
 # faults. They write their tables into docs/faults.md.

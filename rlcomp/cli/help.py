@@ -1,41 +1,193 @@
-"""``rlcomp --help``: every option of every group.
+"""``rlcomp --help`` and ``rlcomp help [GROUP[=OPTION]]``: options, as their yamls describe them.
 
 Hydra's own help composes the config once for each group, which takes seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
+from shutil import get_terminal_size
+from typing import NamedTuple
 
-_HEAD = """\
-rlcomp: reinforcement learning out of named parts.
+from rlcomp.cli.printable import printable
+from rlcomp.errors import ConfigError, UserError, nearest
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.options import chosen_as
+from rlcomp.wiring.other_words import word_here
 
-Parts, chosen by group=option:
-"""
-
+_HEAD = "rlcomp: reinforcement learning out of named parts."
+_PARTS = "Parts, chosen by group=option:"
+_PATCHES = "Patches, chosen by group=option as well; each sets several places of the config:"
 _FOOT = """\
-
 rlcomp recipe=grpo seed=1                        one run
 rlcomp -m recipe=grpo,shuffled_rewards seed=0,1  a sweep
+rlcomp help                                      every option, with what its yaml says
+rlcomp help advantage                            those of a group
+rlcomp help advantage=gdpo                       one: its settings, its formula, its source
 rlcomp-describe recipe=grpo                      what a recipe is made of
 rlcomp-report runs/SWEEP                         tables and curves of finished runs
 
 Any value can be set: learner.optimizer.lr=3e-4. --cfg job prints the config,
--m sweeps, -cd DIR adds your own configs, -sc install=bash completes words.
-"""
+-m sweeps, -cd DIR adds your own configs, -sc install=bash completes words."""
+
+
+class Option(NamedTuple):
+    """A yaml: its first comment, whether it says where it belongs itself, and what it sets."""
+
+    comment: list[str]
+    patch: bool
+    body: str
+
+    @property
+    def told(self) -> list[str]:
+        """Its comment; where there is none, the target."""
+        return self.comment or self.targets[:1]
+
+    @property
+    def targets(self) -> list[str]:
+        """Its ``_target_``, and those within."""
+        return re.findall(r"^ *_target_: *(\S+)$", self.body, re.MULTILINE)
+
+
+def read_option(file: Path) -> Option:
+    """The option that a yaml is."""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    head = list(takewhile(lambda line: line.startswith("#"), lines))
+    words = [line.lstrip("#").strip() for line in head]
+    comment = [line for line in words if not line.startswith("@package")]
+    return Option(comment, "@package _global_" in words, "".join(lines[len(head) :]))
+
+
+def files_of(directories: Iterable[Path]) -> dict[str, dict[str, Path]]:
+    """Group -> option -> yaml; those of a later directory stand in front of an earlier one's."""
+    groups: dict[str, dict[str, Path]] = {}
+    for directory in directories:
+        for file in directory.glob("*/**/*.yaml"):
+            group = file.parent.relative_to(directory).as_posix()
+            groups.setdefault(group, {})[file.stem] = file
+    return {group: dict(sorted(groups[group].items())) for group in sorted(groups)}
+
+
+def is_patch(files: Collection[Path]) -> bool:
+    """Whether most options of a group say themselves which places they set."""
+    return sum(read_option(file).patch for file in files) * 2 > len(files)
 
 
 def help_text(directories: Iterable[Path]) -> str:
-    """The whole text.
+    """What there is, by name: a line for each group.
 
     Args:
         directories: of configs; options of a later one join those of an earlier one.
     """
-    groups: dict[str, set[str]] = {}
-    for directory in directories:
-        for file in directory.glob("*/**/*.yaml"):
-            group = file.parent.relative_to(directory).as_posix()
-            groups.setdefault(group, set()).add(file.stem)
-    lines = [f"{group}: {', '.join(sorted(groups[group]))}" for group in sorted(groups)]
-    return "\n".join([_HEAD, *lines, _FOOT])
+    files = files_of(directories)
+    lines = {group: [f"{group}: {', '.join(options)}"] for group, options in files.items()}
+    return "\n".join([_HEAD, *_parts_apart(files, lines), "", _FOOT])
+
+
+def tell(words: Sequence[str], directories: Iterable[Path]) -> None:
+    """Print the help on words; lines are cut at the terminal's width, and whole in a file."""
+    width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    with suppress(BrokenPipeError):  # of a pager that was closed
+        print(printable(help_on(words, directories, width)), flush=True)
+
+
+def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> str:
+    """Every option with its first comment, those of a group, or one option whole.
+
+    Args:
+        words: groups (``advantage``) and options (``advantage=gdpo``); none for everything.
+        directories: of configs.
+        width: of a line where everything is listed.
+
+    Raises:
+        UserError: there is no such group or option; names the nearest.
+    """
+    files = files_of(directories)
+    if words:
+        return "\n\n".join(_on(word, files) for word in words)
+    lines = {group: ["", f"{group}:", *_table(options, width)] for group, options in files.items()}
+    return "\n".join([_HEAD, *_parts_apart(files, lines), "", _FOOT])
+
+
+def _parts_apart(
+    files: Mapping[str, Mapping[str, Path]], lines: Mapping[str, list[str]]
+) -> list[str]:
+    """The lines of groups, those whose options are parts before those whose options are patches."""
+    patches = {group for group, options in files.items() if is_patch(options.values())}
+    parts = [line for group in lines if group not in patches for line in lines[group]]
+    return [
+        "",
+        _PARTS,
+        *parts,
+        "",
+        _PATCHES,
+        *(line for one in sorted(patches) for line in lines[one]),
+    ]
+
+
+def _table(options: Mapping[str, Path], width: int) -> list[str]:
+    column = max(map(len, options))
+    lines = [
+        f"  {name:{column}}  {' '.join(read_option(file).told)}" for name, file in options.items()
+    ]
+    return [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+
+
+def _on(word: str, files: Mapping[str, Mapping[str, Path]]) -> str:
+    group, _, name = word.partition("=")
+    group = group.lstrip("+").partition("@")[0]
+    if group not in files:
+        raise UserError(f"help {word}: {_unknown(group, files)}")
+    if not name:
+        return "\n".join(_on_group(group, files[group]))
+    if name not in files[group]:
+        raise UserError(f"help {word}: {group} has no option '{name}'{nearest(name, files[group])}")
+    return "\n".join(_on_option(group, name, files[group]))
+
+
+def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
+    """What to ask for instead of a name that no group has."""
+    owners = [group for group, options in files.items() if name in options]
+    if owners:
+        return (
+            f"it is an option: {', '.join(f'rlcomp help {group}={name}' for group in owners[:5])}"
+        )
+    if here := word_here(name):
+        return f"there is no such group; here it is {here}"
+    return f"there is no such group{nearest(name, files)}; rlcomp --cfg job prints the settings"
+
+
+def _on_group(group: str, options: Mapping[str, Path]) -> list[str]:
+    lines = [f"{group}, chosen by {' or '.join(f'{name}=NAME' for name in chosen_as(group))}:"]
+    for name, file in options.items():
+        lines += ["", f"  {name}", *(f"      {line}" for line in read_option(file).told)]
+    return [*lines, "", f"rlcomp help {group}=NAME shows the settings of one."]
+
+
+def _on_option(group: str, name: str, options: Mapping[str, Path]) -> list[str]:
+    """Comment and settings, the same of what it starts from, and the docstring of its target."""
+    option = read_option(options[name])
+    lines = [f"{group}={name}", "", *option.comment, "", option.body.rstrip()]
+    others = {other: file for other, file in options.items() if other != name}
+    for base in re.findall(r"^  - (\w+)$", option.body, re.MULTILINE):
+        if base in others:
+            lines += ["", "which starts from", "", *_on_option(group, base, others)]
+    if option.patch:
+        chosen = f"{chosen_as(group)[0]}={name}"
+        return [*lines, "", f"rlcomp-describe {chosen} shows the stages, and what they read."]
+    for target in option.targets[:1]:
+        lines += ["", *_docstring(target)]
+    return lines
+
+
+def _docstring(target: str) -> list[str]:
+    """What a target says of itself."""
+    try:
+        return [f"{target}:", "", declare(target).doc]
+    except ConfigError as error:
+        return [f"{target}: {error}"]

@@ -20,8 +20,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp.arguments import NonEmptyText, problem
 from rlcomp.cli.child import in_child
+from rlcomp.cli.completion import words_with_line
 from rlcomp.cli.guard import guard, user_directories, verdict
-from rlcomp.cli.help import help_text
+from rlcomp.cli.help import help_text, tell
 from rlcomp.cli.overrides import added, check_options, check_overrides
 from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
@@ -106,11 +107,14 @@ class Jobs:
 
 
 def _app(apart: bool) -> None:
+    sys.argv = words_with_line(sys.argv)
     places = [config_directory(), *map(Path, user_directories())]
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_text(places))
         return
     arguments, unknown = get_args_parser().parse_known_args(sys.argv[1:])
+    if arguments.overrides[:1] == ["help"]:
+        return tell(arguments.overrides[1:], places)
     check_options(sys.argv[1:], unknown, places)
     given = arguments.overrides
     check_overrides(given, places)

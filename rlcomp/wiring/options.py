@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,3 +53,24 @@ def placed(group: str) -> str:
     """A group as the command line names it: ``collector`` is chosen as ``collector@rollout``."""
     recipe = (config_directory() / "recipe" / "grpo.yaml").read_text(encoding="utf-8")
     return f"{group}@{dict(_PACKAGED.findall(recipe))[group]}" if f"/{group}@" in recipe else group
+
+
+def chosen_as(group: str) -> list[str]:
+    """What stands before the = of an option on the command line: the two that configs use most.
+
+    Examples:
+        >>> chosen_as("filter"), chosen_as("optimizer"), chosen_as("objective")
+        (['filter', 'filter@varied'], ['optimizer@learner.optimizer'], ['+objective'])
+    """
+    entry = re.compile(rf"^ *- (?:override )?/{group}(@[\w.]+)?: ", re.MULTILINE)
+    found = Counter({group: "/" in group or f"- {group}: " in _text("config.yaml")})
+    for file in sorted(config_directory().glob("*/**/*.yaml")):
+        text = file.read_text(encoding="utf-8")
+        inside = "" if "# @package _global_" in text else f"{file.parent.name}."
+        places = (f"@{inside}{place[1:]}" if place else "" for place in entry.findall(text))
+        found.update(f"{group}{place}" for place in places)
+    return [name for name, times in found.most_common(2) if times] or [f"+{group}"]
+
+
+def _text(name: str) -> str:
+    return (config_directory() / name).read_text(encoding="utf-8")

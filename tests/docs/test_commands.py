@@ -136,9 +136,11 @@ def parts_of(words):
     return overrides, directories, options
 
 
-def meant(word):
+def meant(word, words):
     """A word with a folder or a name in the place of what stands for one."""
     key, _, value = word.partition("=")
+    if word == "base=DIR" and "recipe=gsm8k" in words:
+        return "base=pretrained"  # whose context is as long as that of the recipe
     if value == "DIR":
         return f"{key}={FOLDERS[key]}"
     return re.sub(r"\b(NAME|RUNS|DUMP|DIR_A|DIR_B)\b", lambda found: MEANT[found[1]], word)
@@ -221,11 +223,7 @@ def place(jobs, tmp_path, monkeypatch):
     """The files that pages speak of, in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for block in re.findall(r"^```(?:python|yaml)\n(.*?)^```$", readme, re.M | re.S):
-        if name := re.match(r"(?:# @package \S+\n)?# (\S+\.(?:py|yaml))\n", block):
-            Path(name[1]).parent.mkdir(parents=True, exist_ok=True)
-            Path(name[1]).write_text(block)
+    write_files(ROOT / "README.md")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_parts", raising=False)
     sums = [
@@ -268,6 +266,15 @@ def prepare(place, lines):
         script(["experiments/pareto/reward_model.py", "judge", "32", "1"])
 
 
+def write_files(page):
+    """The files that a page shows: blocks that begin with a name."""
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"^```(?:python|yaml)\n(.*?)^```$", text, re.M | re.S):
+        if name := re.match(r"(?:# @package \S+\n)?# (\S+\.(?:py|yaml))\n", block):
+            Path(name[1]).parent.mkdir(parents=True, exist_ok=True)
+            Path(name[1]).write_text(block)
+
+
 def called(words, run):
     """``run()`` in this process, under a command line; leaving it with an exit code is an error."""
     with pytest.MonkeyPatch.context() as patch:
@@ -299,10 +306,10 @@ def experiment(words):
 def follow(place, line, page):
     """Run a line of a page; of a script's own head its arguments, because its page runs it."""
     name, *words = line
-    words = [meant(word) for word in words]
+    words = [meant(word, words) for word in words]
     if any(" ".join(line).startswith(each) for each in ALLOWED):
         return
-    if name == "rlcomp" and not {"--help", "--cfg"} & set(words):
+    if name == "rlcomp" and not {"help", "--help", "--cfg"} & set(words):
         place.sweep(words)
     elif name.startswith("rlcomp"):
         module = "run" if name == "rlcomp" else name.removeprefix("rlcomp-")
@@ -341,6 +348,7 @@ def check_arguments(words):
 def test_every_command_of_a_page_runs(page, commands, request):
     if lines := commands(page):
         place = request.getfixturevalue("place")
+        write_files(page)
         prepare(place, lines)
         failed = []
         for line in lines:

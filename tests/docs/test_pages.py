@@ -70,3 +70,9 @@ def test_the_code_shown_in_contributing_is_that_of_the_files():
     assert len(files) == 4
     assert len(shown) == 5
     assert [block for block in shown if block not in code] == []
+
+
+def test_the_version_cited_is_that_of_the_project():
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+
+    assert f'version = "{cited}"' in (ROOT / "pyproject.toml").read_text()

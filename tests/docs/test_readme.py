@@ -68,7 +68,8 @@ def directory(tmp_path_factory):
 
 
 REFUSED = ["rollout.group_size=1"]
-RUNS = [line[1:] for line in command_lines("rlcomp") if line[1:] != REFUSED]
+HELP = [line[1:] for line in command_lines("rlcomp") if line[1:2] == ["help"]]
+RUNS = [line[1:] for line in command_lines("rlcomp") if line[1:] not in (REFUSED, *HELP)]
 DESCRIPTIONS = [line[1:] for line in command_lines("rlcomp-describe")]
 REPORTS = [line[1:] for line in command_lines("rlcomp-report")]
 

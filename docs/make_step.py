@@ -1,0 +1,85 @@
+"""Draws ``images/step.svg``, a step of GRPO, from its config: ``python docs/make_step.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.declare import declare
+from rlcomp.wiring.flow_source import flow_of
+from rlcomp.wiring.plan import read
+from rlcomp.wiring.reader import Node
+
+PICTURE = Path(__file__).parent / "images" / "step.svg"
+LEFT, TOP, ROW, COLUMN = 250, 130, 34, 34
+STYLE = (
+    "text{font:13px system-ui,sans-serif;fill:#1f2933}.part{fill:#62707f;font-size:11px}"
+    ".life{stroke:#9aa8b5;stroke-width:2}.write{fill:#2266aa}"
+    ".read{fill:#fff;stroke:#2266aa;stroke-width:2}.row{fill:#f2f5f8}"
+)
+
+
+def stages() -> list[tuple[str, str, frozenset[str], frozenset[str]]]:
+    """Name, part, what is read and what is written of each stage that does something."""
+    plan, _ = read(compose_config(["recipe=grpo", "seed=0"]))
+    found = []
+    for node in plan.phases["rl"].stages:
+        if isinstance(node, Node) and (part := declare(node.target)).name != "Nothing":
+            flow = flow_of(node)
+            optional = frozenset(part.optional) & {key for row in found for key in row[3]}
+            found.append((node.path, part.name, flow.reads | optional, flow.writes))
+    return found
+
+
+def step_picture() -> str:
+    """Stages from top to bottom, keys from left to right: where each is written and read."""
+    rows = stages()
+    written = [key for *_, writes in rows for key in sorted(writes)]
+    asked = {key for _, _, reads, _ in rows for key in reads}
+    keys = [key for key in dict.fromkeys(written) if key in asked]
+    width, height = LEFT + COLUMN * len(keys) + 70, TOP + ROW * len(rows) + 10
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
+        "<title>A step of GRPO: its stages, and where each key is written and read</title>",
+        f"<style>{STYLE}</style>",
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        *_legend(),
+    ]
+    for number, (name, part, _, _) in enumerate(rows):
+        y = TOP + ROW * number
+        if number % 2 == 0:
+            lines.append(f'<rect class="row" y="{y}" width="{width}" height="{ROW}"/>')
+        lines.append(f'<text x="14" y="{y + 22}">{name}</text>')
+        lines.append(f'<text class="part" x="130" y="{y + 22}">{part}</text>')
+    for column, key in enumerate(keys):
+        lines += _key(key, LEFT + COLUMN * column + COLUMN // 2, rows)
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _legend() -> list[str]:
+    return [
+        '<circle class="write" cx="20" cy="30" r="6"/><text x="34" y="34">written</text>',
+        '<circle class="read" cx="20" cy="54" r="5"/><text x="34" y="58">read</text>',
+    ]
+
+
+def _key(
+    key: str, x: int, rows: list[tuple[str, str, frozenset[str], frozenset[str]]]
+) -> list[str]:
+    """A key's name, and its line from the stage that writes it to the last one that reads it."""
+    used = [n for n, (_, _, reads, writes) in enumerate(rows) if key in reads | writes]
+    at = {n: TOP + ROW * n + ROW // 2 for n in used}
+    marks = [
+        f'<circle class="{"write" if key in rows[n][3] else "read"}" cx="{x}" cy="{y}" '
+        f'r="{6 if key in rows[n][3] else 5}"/>'
+        for n, y in at.items()
+    ]
+    return [
+        f'<text transform="translate({x + 4} {TOP - 8}) rotate(-50)">{key}</text>',
+        f'<line class="life" x1="{x}" x2="{x}" y1="{at[used[0]]}" y2="{at[used[-1]]}"/>',
+        *marks,
+    ]
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(step_picture(), encoding="utf-8")
