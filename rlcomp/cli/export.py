@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from rlcomp.cli.guard import guard
 from rlcomp.cli.printable import printable
@@ -76,38 +77,54 @@ def export(
     clear(draft)
     draft.mkdir()
     try:
-        card = _write(place, draft, merge=merge, critic=critic, dtype=dtype, trust=trust)
+        card = (
+            _write_critic(place, draft, dtype, trust)
+            if critic
+            else _write_policy(place, draft, merge, dtype, trust)
+        )
         (draft / "README.md").write_text(card, encoding="utf-8")
         draft.replace(directory)
     finally:
         clear(draft)
 
 
-def _write(
-    place: Path, draft: Path, *, merge: bool, critic: bool, dtype: str | None, trust: bool
-) -> str:
+def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trust: bool) -> str:
     """Weights, config and tokenizer; returns the model card."""
-    import torch
+    from rlcomp.model.export import export_policy
+    from rlcomp.model.language_model import LanguageModel
+    from rlcomp.model.trained import starting_point, trained_part
+    from rlcomp.model.trained_prompt import trained_prompt
+    from rlcomp.report.model_card import model_card
+    from rlcomp.text.chat import ChatPrompt
 
+    policy, config, saved = trained_part(place, "policy", LanguageModel, trust)
+    asked = trained_prompt(config, saved / "config.yaml", policy.tokenizer, trust)
+    if isinstance(asked, ChatPrompt):  # its template may be a file of the run's own
+        policy.tokenizer.chat_template = asked.template.source
+    base = starting_point(config)
+    export_policy(_as(policy, dtype), draft, merge=merge, adapts=base)
+    return model_card(saved, config, base=base)
+
+
+def _write_critic(place: Path, draft: Path, dtype: str | None, trust: bool) -> str:
+    """Weights, config and the policy's tokenizer; returns the model card."""
     from rlcomp.model.critic import Critic
-    from rlcomp.model.export import export_critic, export_policy
+    from rlcomp.model.export import export_critic
     from rlcomp.model.language_model import LanguageModel
     from rlcomp.model.trained import starting_point, trained_part
     from rlcomp.report.model_card import model_card
 
-    if critic:
-        part, config, saved = trained_part(place, "critic", Critic, trust)
-    else:
-        part, config, saved = trained_part(place, "policy", LanguageModel, trust)
-    if dtype is not None:
-        part.to(getattr(torch, dtype))
+    critic, config, saved = trained_part(place, "critic", Critic, trust)
+    policy, _, _ = trained_part(saved, "policy", LanguageModel, trust)
+    export_critic(_as(critic, dtype), policy.tokenizer, draft)
     base = starting_point(config)
-    if isinstance(part, Critic):
-        policy, _, _ = trained_part(saved, "policy", LanguageModel, trust)
-        export_critic(part, policy.tokenizer, draft)
-        return model_card(saved, config, base=base, pipeline="token-classification")
-    export_policy(part, draft, merge=merge, adapts=base)
-    return model_card(saved, config, base=base)
+    return model_card(saved, config, base=base, pipeline="token-classification")
+
+
+def _as(part: Any, dtype: str | None) -> Any:  # noqa: ANN401
+    import torch
+
+    return part if dtype is None else part.to(getattr(torch, dtype))
 
 
 def _at_step(run: Path, step: int) -> Path:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
+from rlcomp.arguments import PositiveInt, problem
 from rlcomp.cli.guard import guard
 from rlcomp.cli.printable import printable
+from rlcomp.errors import CheckpointError
 
 
 def main() -> None:
@@ -49,7 +52,7 @@ def sample(
     seed: int,
     trust: bool = False,
 ) -> list[list[str]]:
-    """``n`` answers to every prompt.
+    """``n`` answers to every prompt, asked as the run asks: of a chat run it is a user's message.
 
     Raises:
         CheckpointError: the checkpoint was not written by the command line, so it has no config;
@@ -59,33 +62,39 @@ def sample(
 
     import torch
 
-    from rlcomp.arguments import PositiveInt, problem
     from rlcomp.batch import decode_texts
-    from rlcomp.errors import CheckpointError
-    from rlcomp.model.trained import trained_policy
+    from rlcomp.model.language_model import LanguageModel
+    from rlcomp.model.trained import trained_part
+    from rlcomp.model.trained_prompt import trained_prompt
     from rlcomp.seed import named_seed
     from rlcomp.text.answers import answer_prompts
 
-    policy, config = trained_policy(checkpoint, trust)
-    longest = max_new_tokens or config.get("max_new_tokens")
-    if fault := problem(PositiveInt, longest):
-        raise CheckpointError(
-            f"{checkpoint}: max_new_tokens in its config is {longest!r:.60}: {fault}; give "
-            "--max-new-tokens"
-        )
+    policy, config, saved = trained_part(checkpoint, "policy", LanguageModel, trust)
+    asked = trained_prompt(config, saved / "config.yaml", policy.tokenizer, trust)
     decoding = policy.decoding
     if temperature is not None:
         decoding = dataclasses.replace(decoding, temperature=temperature)
     answered = answer_prompts(
         policy,
         prompts,
+        prompt_ids=asked.encode(prompts, [{}] * len(prompts)),
         group_size=n,
-        max_new_tokens=longest,
+        max_new_tokens=max_new_tokens or _limit(checkpoint, config.get("max_new_tokens")),
         decoding=decoding,
         generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
     )
     texts = decode_texts(answered["response"])
     return [texts[start : start + n] for start in range(0, len(texts), n)]
+
+
+def _limit(checkpoint: Path, found: Any) -> int:  # noqa: ANN401
+    """The most new tokens of a run's config, which may say anything."""
+    if fault := problem(PositiveInt, found):
+        raise CheckpointError(
+            f"{checkpoint}: max_new_tokens in its config is {found!r:.60}: {fault}; give "
+            "--max-new-tokens"
+        )
+    return int(found)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,16 @@
 """A chat policy from the command line: SFT on two turns, GRPO, and asked from its checkpoint."""
 
 import json
+import re
 
 import pytest
+import torch
 from tokenizers import AddedToken
+from transformers import AutoTokenizer, GenerationConfig
 
+from rlcomp.cli.export import export
+from rlcomp.cli.sample import sample
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.model.trained import trained_policy
@@ -89,6 +95,37 @@ def test_sft_and_grpo_of_a_chat_policy(rlcomp, words, tmp_path):
     asked = "<|im_start|>system\nAdd.<|im_end|>\n<|im_start|>user\n1?<|im_end|>\n"
     assert prompt.render(["1?"], [{}]) == [f"{asked}<|im_start|>assistant\n"]
     assert isinstance(prompt, ChatPrompt)
+    assert_asked_in_the_same_way_outside(run, policy, f"{asked}<|im_start|>assistant\n", tmp_path)
+
+
+def assert_asked_in_the_same_way_outside(run, policy, asked, place):
+    """By ``rlcomp-sample`` and, with a system message, from the exported folder."""
+    read = []
+    for piece in re.split(r"(<\|im_(?:start|end)\|>)", asked):
+        mark = policy.tokenizer.convert_tokens_to_ids(piece) if piece[:2] == "<|" else None
+        read += [mark] if mark else policy.tokenizer(piece)["input_ids"]
+    rows = policy.generate(
+        [read],
+        group_size=1,
+        max_new_tokens=6,
+        decoding=Decoding(temperature=0),
+        generator=torch.Generator(),
+    )
+    wanted = policy.tokenizer.decode(
+        rows["tokens"][rows["response_mask"]], skip_special_tokens=True
+    )
+    ((ours,),) = sample(
+        checkpoint=run, prompts=["1?"], n=1, temperature=0.0, max_new_tokens=6, seed=0
+    )
+    assert ours == wanted
+
+    export(run=run, directory=place / "out")
+    tokenizer = AutoTokenizer.from_pretrained(place / "out")
+    messages = [{"role": "system", "content": "Add."}, {"role": "user", "content": "1?"}]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert text == asked
+    told = GenerationConfig.from_pretrained(place / "out")
+    assert told.eos_token_id == [tokenizer.convert_tokens_to_ids("<|im_end|>")]
 
 
 def test_a_run_that_says_nothing_of_prompts_was_asked_in_texts(given):
