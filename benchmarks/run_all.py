@@ -35,6 +35,7 @@ COMMANDS = [
     "scaling.py",
     "limit.py",
     "checkpoint.py",
+    "checkpointing.py M",
 ]
 SMALLEST = [
     "rollout.py tiny 1 1",
@@ -46,6 +47,7 @@ SMALLEST = [
     "scaling.py 1 tiny",
     "limit.py 1 tiny",
     "checkpoint.py 1 tiny",
+    "checkpointing.py tiny 1",
 ]
 ORDER = [f"python benchmarks/{command}" for command in COMMANDS]
 PACKAGES = ("torch", "transformers", "tensordict", "trl")

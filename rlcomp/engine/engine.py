@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from rlcomp.component import check_arguments
+from rlcomp.engine.checkpointing import checkpoint_layers
 from rlcomp.engine.families import backbone_layers, layers, unknown
 from rlcomp.engine.linear import Kernel, fastest_kernel, has_onednn, linear
 from rlcomp.engine.packing import pack_prompts
@@ -35,10 +36,14 @@ class Engine:
             factors of every product, three decimal digits, and keeps weights and sums in float32.
             Only the packed forward pass heeds it. Whatever it is, sampling keeps large matrices in
             oneDNN's layout on a CPU, where products with few rows are faster so.
+        checkpointing: gradient checkpointing: of each layer only the input is kept for the backward
+            pass, which computes the rest again. Memory falls by the number of numbers a layer
+            keeps, an update takes a third longer, its numbers are the same.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
     linear: Literal["auto", "torch", "onednn", "bfloat16"] = "auto"
+    checkpointing: bool = False
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
@@ -84,13 +89,14 @@ class Engine:
         theirs: Callable[[Tensor], Tensor],
     ) -> Transformer | None:
         if self.forward == "transformers":
+            self._keep_less(owner)
             return None
         name, why = model.config.model_type, unknown(model)
         if why is None:
             if _agree(Transformer(owner, read, "torch"), theirs, model.device):
                 kernel = self.kernel()
                 _LOG.info("%s: packed forward pass, linear layers by %s", name, kernel)
-                return Transformer(owner, read, kernel)
+                return Transformer(owner, read, kernel, self.checkpointing)
             why = "it gives other numbers than the model's own"
         if self.forward == "packed":
             raise ConfigError(
@@ -101,7 +107,12 @@ class Engine:
         _LOG.warning(
             "%s: the forward pass of transformers, slower than ours: %s%s", name, why, note
         )
+        self._keep_less(owner)
         return None
+
+    def _keep_less(self, owner: nn.Module) -> None:
+        if self.checkpointing:
+            checkpoint_layers(owner)
 
     def kernel(self) -> Kernel:
         """The matmul kernel.

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
+from rlcomp.engine.checkpointing import checkpointed
 from rlcomp.engine.linear import Kernel, linear
 from rlcomp.engine.norm import rms_norm
 from rlcomp.engine.output_head import Head
@@ -103,12 +104,19 @@ class Transformer(nn.Module):
         read: finds its modules, e.g. :func:`rlcomp.engine.families.layers`. They are looked up in
             every pass: adapters may have taken the place of some.
         kernel: how linear layers are multiplied.
+        checkpointing: compute layers again in the backward pass, instead of keeping what they
+            computed.
     """
 
     def __init__(
-        self, model: nn.Module, read: Callable[[nn.Module], Layers], kernel: Kernel
+        self,
+        model: nn.Module,
+        read: Callable[[nn.Module], Layers],
+        kernel: Kernel,
+        checkpointing: bool = False,
     ) -> None:
         super().__init__()
+        self.checkpointing = checkpointing
         self.model = model
         self.read = read
         self.kernel: Kernel = kernel
@@ -126,24 +134,39 @@ class Transformer(nn.Module):
             wanted: which of them have their last states read, shape ``[N]``, int64; None for all.
         """
         x, rotation = self.embed(packed.ids, packed.positions)
-        blocks = self.layers.blocks
-        for number, block in enumerate(blocks):
+        *blocks, last = self.layers.blocks
+        for block in blocks:
+            x = self._through(block, x, rotation, packed, None)
+        # What the last layer makes of tokens that are not wanted nobody reads.
+        return self.final(self._through(last, x, rotation, packed, wanted)), self.head()
+
+    def _through(
+        self,
+        block: Block,
+        x: Tensor,
+        rotation: Tensor | None,
+        packed: Packed,
+        wanted: Tensor | None,
+    ) -> Tensor:
+        """The residual stream behind a layer, of the wanted tokens."""
+
+        def layer(x: Tensor) -> Tensor:
             q, k, v = block.project(x, rotation, self.kernel)
             attended = attend(q, k, v, packed.tiles, block.scale)
-            if wanted is not None and number + 1 == len(blocks):
-                # What the last layer makes of the others nobody reads.
+            if wanted is not None:
                 x, attended = x.index_select(0, wanted), attended.index_select(0, wanted)
-            x = block.finish(x, attended, self.kernel)
-        return self.final(x), self.head()
+            return block.finish(x, attended, self.kernel)
+
+        return checkpointed(layer, x) if self.checkpointing else layer(x)
 
     def with_weights(
         self, packed: Packed, wanted: Tensor | None, weights: Mapping[str, Tensor] | None
     ) -> tuple[Tensor, Head | None]:
         """:meth:`forward` with other weights under the names of the model's parameters."""
         if weights is None:
-            return self(packed, wanted)  # type: ignore[no-any-return]
+            return self(packed, wanted)
         named = {f"model.{name}": value for name, value in weights.items()}
-        return functional_call(self, named, (packed, wanted))  # type: ignore[no-any-return]
+        return functional_call(self, named, (packed, wanted))
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
         """The residual stream before the first layer, ``[N, H]``, and the rotary embeddings."""
@@ -169,7 +192,7 @@ class Transformer(nn.Module):
 def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
     """A linear layer by our kernel; one with adapters or forward hooks runs as it is."""
     if has_hooks(module):
-        return module(x)  # type: ignore[no-any-return]
+        return module(x)
     if type(module) is nn.Linear:
         return linear(x, module.weight, module.bias, kernel)
     if isinstance(module, Conv1D):
@@ -182,7 +205,7 @@ def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
 def normed(module: nn.Module, x: Tensor) -> Tensor:
     """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
-        return module(x)  # type: ignore[no-any-return]
+        return module(x)
     return rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
 
 

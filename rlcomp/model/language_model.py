@@ -232,6 +232,11 @@ class LanguageModel(Component):
         return torch.cat(parts)[torch.cat(order).argsort()]
 
     def _scored(self, columns: TensorDict, weights: Mapping[str, Tensor] | None) -> Scored:
+        if weights is not None and torch.is_grad_enabled() and self.engine.checkpointing:
+            raise ConfigError(
+                "engine.checkpointing computes layers again with the model's own weights: set it "
+                "to false for gradients at other weights"
+            )
         if self._transformer is None:
             return score(self.model, self._traits, columns, weights)
         return score_packed(self._transformer, columns, weights)

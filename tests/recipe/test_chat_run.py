@@ -79,15 +79,15 @@ def test_sft_and_grpo_of_a_chat_policy(rlcomp, words, tmp_path):
     assert code == 0
     samples = [json.loads(line) for line in (run / "samples.jsonl").read_text().splitlines()]
     assert len(samples) == 8  # four prompts behind each phase
-    for sample in samples:
-        before, _, after = sample["prompt"].partition("<|im_start|>user\nplus ")
+    for row in samples:
+        before, _, after = row["prompt"].partition("<|im_start|>user\nplus ")
         a = int(before.removesuffix("<|im_end|>\n")[-1])
         assert before == (
             f"<|im_start|>system\nAdd.<|im_end|>\n<|im_start|>user\n{a}?<|im_end|>\n"
             f"<|im_start|>assistant\n{a}<|im_end|>\n"
         )
-        assert after == f"{int(sample['answer']) - a}?<|im_end|>\n<|im_start|>assistant\n"
-        assert "<|im" not in sample["response"]
+        assert after == f"{int(row['answer']) - a}?<|im_end|>\n<|im_start|>assistant\n"
+        assert "<|im" not in row["response"]
 
     policy, config = trained_policy(run)
     file = open_checkpoint(run).path / "config.yaml"
