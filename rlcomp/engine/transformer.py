@@ -164,9 +164,9 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, Head | None]:
         """:meth:`forward` with other weights under the names of the model's parameters."""
         if weights is None:
-            return self(packed, wanted)
+            return self(packed, wanted)  # type: ignore[no-any-return]
         named = {f"model.{name}": value for name, value in weights.items()}
-        return functional_call(self, named, (packed, wanted))
+        return functional_call(self, named, (packed, wanted))  # type: ignore[no-any-return]
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
         """The residual stream before the first layer, ``[N, H]``, and the rotary embeddings."""
@@ -192,7 +192,7 @@ class Transformer(nn.Module):
 def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
     """A linear layer by our kernel; one with adapters or forward hooks runs as it is."""
     if has_hooks(module):
-        return module(x)
+        return module(x)  # type: ignore[no-any-return]
     if type(module) is nn.Linear:
         return linear(x, module.weight, module.bias, kernel)
     if isinstance(module, Conv1D):
@@ -205,7 +205,7 @@ def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
 def normed(module: nn.Module, x: Tensor) -> Tensor:
     """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
-        return module(x)
+        return module(x)  # type: ignore[no-any-return]
     return rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
 
 
