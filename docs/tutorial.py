@@ -43,7 +43,7 @@ from rlcomp.batch import decode_texts, encode_texts
 # The held-out part is chosen by a hash of the prompt, so it does not depend on any order.
 
 # %%
-from components.task.sorting import Sorting
+from components import Sorting
 
 task = Sorting(length=4, held_out=0.1)
 example = task.example(3142)
@@ -82,7 +82,7 @@ print(sum(weight.numel() for weight in model.parameters()), "weights")
 # padding. The end-of-sequence token is an action like any other.
 
 # %%
-from rlcomp.text.answers import answer_prompts
+from rlcomp import answer_prompts
 
 rollout = answer_prompts(
     policy,
@@ -128,7 +128,7 @@ assert SCHEMA["advantage"].shape == "B T"
 # three texts. An answer that cannot be judged would get `reward_valid` False, not reward 0.
 
 # %%
-from components.reward.exact_match import ExactMatch
+from components import ExactMatch
 
 reward = make("reward", ExactMatch)
 texts = {"prompt": ["3142>"] * 4, "response": ["1234", "1243", "", "1234"], "answer": ["1234"] * 4}
@@ -144,7 +144,7 @@ assert judged["reward"].tolist() == [1.0, 0.0, 0.0, 1.0]
 # number per token, and 0 outside the response.
 
 # %%
-from components.advantage.group_mean import GroupMean
+from components import GroupMean
 
 advantage = make("advantage", GroupMean)
 judged["group_id"] = torch.zeros(4, dtype=torch.int64)
@@ -163,10 +163,10 @@ assert judged["advantage"][3].tolist() == [0.0, 0.5, 0.0]
 # loss is -(1.2 + 1)/2 = -1.1.
 
 # %%
-from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.trust_region.clip import Clip
+from components import PolicyLoss
+from components import TokenRatio
+from components import TokenMean
+from components import Clip
 
 loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(clip_high=0.2), reduction=TokenMean())
 two_tokens = TensorDict(
@@ -189,9 +189,9 @@ assert abs(float(loss(two_tokens)["loss"]) + 1.1) < 1e-6
 # loss.
 
 # %%
-from components.learner.gradient import Learner
-from components.loss.sft import SFTLoss
-from components.sampler.demonstrations import Demonstrations
+from components import Learner
+from components import SFTLoss
+from components import Demonstrations
 
 adamw = partial(AdamW, lr=2e-3, weight_decay=0.0)
 demonstrations = make(
@@ -220,10 +220,10 @@ learner = make(
 # `every` names what runs beside the batch now and then: here the accuracy on held-out prompts.
 
 # %%
-from components.collector.group import GroupCollector
-from components.evaluator.accuracy import Accuracy
-from components.old_log_probs.rollout import FromRollout
-from components.sampler.uniform import Uniform
+from components import GroupCollector
+from components import Accuracy
+from components import FromRollout
+from components import Uniform
 
 evaluation = make(
     "evaluation",
@@ -294,7 +294,7 @@ run_phases(
 
 # %%
 from rlcomp import summarise
-from rlcomp.io.json_lines import read_lines
+from rlcomp import read_lines
 
 print(summarise(directory))
 steps = read_lines(directory / "metrics.jsonl")
@@ -325,7 +325,7 @@ print(directory / "reward.png")
 
 # %%
 from rlcomp import Component
-from rlcomp.interfaces.advantage import broadcast
+from rlcomp import broadcast
 from rlcomp.testing import check_component
 
 

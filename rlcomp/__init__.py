@@ -9,10 +9,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlcomp.batch import decode_texts
+    from rlcomp.batch import decode_texts, encode_texts
     from rlcomp.component import Component
     from rlcomp.engine.decoding import Decoding
+    from rlcomp.interfaces.advantage import broadcast
     from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
+    from rlcomp.io.json_lines import read_lines
     from rlcomp.io.tracking import JsonLines
     from rlcomp.metrics import progress, record
     from rlcomp.model.build import causal_lm
@@ -40,12 +42,15 @@ _HOME = {
     "Schedule": "rlcomp.model.schedule",
     "TokenLoss": "rlcomp.interfaces.loss",
     "answer_prompts": "rlcomp.text.answers",
+    "broadcast": "rlcomp.interfaces.advantage",
     "build": "rlcomp.run.parts",
     "causal_lm": "rlcomp.model.build",
     "character_tokenizer": "rlcomp.text.tokenizer",
     "decode_texts": "rlcomp.batch",
+    "encode_texts": "rlcomp.batch",
     "load": "rlcomp.run.parts",
     "progress": "rlcomp.metrics",
+    "read_lines": "rlcomp.io.json_lines",
     "record": "rlcomp.metrics",
     "run_phases": "rlcomp.run.program",
     "save": "rlcomp.run.parts",
@@ -63,12 +68,15 @@ __all__ = [
     "Schedule",
     "TokenLoss",
     "answer_prompts",
+    "broadcast",
     "build",
     "causal_lm",
     "character_tokenizer",
     "decode_texts",
+    "encode_texts",
     "load",
     "progress",
+    "read_lines",
     "record",
     "run_phases",
     "save",

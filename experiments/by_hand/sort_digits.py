@@ -4,26 +4,10 @@ import sys
 from functools import partial
 from torch.optim import AdamW
 
-from components.advantage.group_mean_std import GroupMeanStd
-from components.collector.group import GroupCollector
-from components.evaluator.accuracy import Accuracy
-from components.kl.observe import KLObserver
-from components.kl_controller.fixed import FixedKL
-from components.learner.gradient import Learner
-from components.loss.kl import KLLoss
-from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.sft import SFTLoss
-from components.loss.trust_region.clip import Clip
-from components.old_log_probs.rollout import FromRollout
-from components.reference.frozen import Frozen
-from components.reward.exact_match import ExactMatch
-from components.reward_check.limit import RewardCheck
-from components.sampler.demonstrations import Demonstrations
-from components.sampler.uniform import Uniform
-from components.task.sorting import Sorting
+from components import GroupMeanStd, GroupCollector, Accuracy, KLObserver, FixedKL
+from components import Learner, KLLoss, PolicyLoss, TokenRatio, SequenceMean, TokenMean
+from components import SFTLoss, Clip, FromRollout, Frozen, ExactMatch
+from components import RewardCheck, Demonstrations, Uniform, Sorting
 from rlcomp import JsonLines, LanguageModel, Make, Phase, Decoding, Schedule
 from rlcomp import causal_lm, character_tokenizer, run_phases, summarise
 
