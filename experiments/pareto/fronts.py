@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcomp.functional.front import hypervolume
-from rlcomp.report.figures import colour_of
+from rlcomp.report.colours import colour_of
 from rlcomp.report.points import reached
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate

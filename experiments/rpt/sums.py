@@ -11,7 +11,7 @@ from statistics import mean
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.report.figures import colour_of
+from rlcomp.report.colours import colour_of
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate, final, paired
 

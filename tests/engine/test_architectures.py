@@ -21,11 +21,14 @@ OWN = {
     "gemma2": {"sliding_window": 4},
     "gemma3_text": {"sliding_window": 4},
     "opt": {"word_embed_proj_dim": 16},
+    "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8},
+    "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
 }
 FROM_SIZES = [
     "biogpt", "cohere", "falcon", "gemma", "gemma2", "gemma3_text", "glm", "gpt2", "gpt_bigcode",
-    "gpt_neo", "gpt_neox", "gptj", "granite", "llama", "mistral", "mixtral", "nemotron", "olmo2",
-    "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "stablelm", "starcoder2", "xglm",
+    "gpt_neo", "gpt_neox", "gptj", "granite", "llama", "mistral", "mixtral", "nemotron", "olmo",
+    "olmo2", "olmoe", "opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3",
+    "stablelm", "starcoder2", "xglm",
     "codegen",
 ]  # fmt: skip
 WIDTH = {"vocab_size": 5, "hidden_size": 16}
