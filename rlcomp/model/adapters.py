@@ -22,7 +22,8 @@ def lora(
 ) -> PreTrainedModel:
     """Freeze a model and add trainable LoRA adapters, which start as the identity.
 
-    There is no adapter dropout: a policy stays in eval mode (see ``LanguageModel``).
+    There is no adapter dropout: a policy stays in eval mode (see ``LanguageModel``). Adapters are
+    in float32, whatever the model's dtype.
 
     Args:
         model: changed in place, and returned.
@@ -60,6 +61,9 @@ def lora(
             f"model: lora cannot adapt target_modules {target_modules!r}: write 'all-linear' or "
             f"names of linear layers ({', '.join(sorted(linear))})"
         ) from error
+    for parameter in model.parameters():
+        if parameter.requires_grad:  # small steps would be lost in bfloat16
+            parameter.data = parameter.data.float()
     return model
 
 

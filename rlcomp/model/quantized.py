@@ -40,12 +40,16 @@ def qlora(
         Dettmers et al. 2023, arXiv:2305.14314, section 3.
     """
     require("bitsandbytes", "qlora")
-    if not torch.cuda.is_available():
+    if not _has_gpu():
         raise ConfigError(
             "adapter: qlora multiplies four-bit weights on a GPU, and torch sees none: use "
             "adapter=lora"
         )
     return lora(model=quantize(model), rank=rank, alpha=alpha, target_modules=target_modules)
+
+
+def _has_gpu() -> bool:
+    return torch.cuda.is_available()
 
 
 def quantize(model: PreTrainedModel) -> PreTrainedModel:
