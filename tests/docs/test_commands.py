@@ -43,7 +43,7 @@ ALLOWED = {
     "python -m rlcomp.sweep.wandb_sweep": "tests/sweep/test_wandb_sweep.py runs it",
     "python tests/faults/": "it takes half an hour; tests/faults/test_faults.py has a few of each",
     "python docs/mechanisms.py": "it reads whole runs; test_mechanisms.py has its functions",
-    "python docs/make_": "test_pages.py and test_recipes.py compare what they write",
+    "python docs/make_": "tests compare the pages that they write, and look for the pictures",
     "python experiments/by_hand/sort_digits.py": "tests/test_by_hand.py runs it",
     "rlcomp rollout.group_size=1": "it is refused; test_readme.py has the message",
 }
@@ -78,6 +78,10 @@ FOLDERS = {
 }
 MEANT = {"NAME": "dapo", "RUNS": "runs/methods", "DIR_A": "expert", "DIR_B": "expert"}
 MEANT["DUMP"] = "stopped/checkpoints/dump-00000002"
+TEMPLATE = (
+    "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
 # Its first step with it is not finite.
 ENDLESS = """
 from rlcomp import Component
@@ -140,8 +144,8 @@ def parts_of(words):
 def meant(word, words):
     """A word with a folder or a name in the place of what stands for one."""
     key, _, value = word.partition("=")
-    if word == "base=DIR" and "recipe=gsm8k" in words:
-        return "base=pretrained"  # whose context is as long as that of the recipe
+    if word == "base=DIR" and {"recipe=gsm8k", "prompt=chat"} & set(words):
+        return "base=pretrained"  # it has a chat template, and a context as long as the recipe's
     if value == "DIR":
         return f"{key}={FOLDERS[key]}"
     return re.sub(r"\b(NAME|RUNS|DUMP|DIR_A|DIR_B)\b", lambda found: MEANT[found[1]], word)
@@ -246,7 +250,11 @@ def place(jobs, tmp_path, monkeypatch):
     causal_lm(tokenizer=tokenizer, architecture="llama", **size, **heads).save_pretrained(
         "pretrained"
     )
+    tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained("pretrained")
+    told = {"role": "assistant", "content": "2"}
+    talks = [{"messages": [{"role": "user", "content": f"{n}+1="}, told]} for n in range(40)]
+    Path("chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in talks))
     offer_search()
     return Place(jobs)
 
@@ -254,6 +262,8 @@ def place(jobs, tmp_path, monkeypatch):
 def prepare(place, lines):
     """The runs and models that a page takes for granted."""
     said = " ".join(word for line in lines for word in line)
+    if "runs/mine" in said and "directory=runs/mine" not in said:
+        place.sweep(["recipe=grpo", "directory=runs/mine"])
     if "base=DIR" in said:
         place.sweep(["recipe=pretrain", "directory=base"])
     if "DIR_A" in said:

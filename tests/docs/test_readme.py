@@ -1,4 +1,4 @@
-"""What the README says is so: code runs, command lines compose, tables are the code's."""
+"""What the README and the guide say is so: code runs, command lines compose, numbers are right."""
 
 import importlib
 import re
@@ -22,18 +22,26 @@ from rlcomp.wiring.resolve import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = README + (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 WIDTH = 98
+# A file's name at the head of a block.
+NAME = re.compile(r"(?:# @package \S+\n)?# (\S+\.(?:py|yaml))\n")
 
 
 def blocks(kind):
-    return re.findall(rf"^```{kind}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{kind}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def shell_lines():
+    """Those of the shell blocks, whole where they are continued."""
+    return [line for block in blocks("sh") for line in block.replace("\\\n", "").splitlines()]
 
 
 def command_lines(program):
     """Those of the shell blocks and those within sentences, as words."""
-    shell = [line for block in blocks("sh") for line in block.splitlines()]
+    shell = shell_lines()
     inline = re.findall(
-        rf"`({program} [^`]+)`", re.sub(r"^```.*?^```$", "", README, flags=re.M | re.S)
+        rf"`({program} [^`]+)`", re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S)
     )
     words = [shlex.split(line, comments=True) for line in (*shell, *inline)]
     return [line for line in words if line[:1] == [program]]
@@ -54,17 +62,17 @@ def without_options(words):
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """A directory with the files that the README shows, importable."""
+    """A directory with the files that are shown, importable."""
     where = tmp_path_factory.mktemp("readme")
     for block in (*blocks("python"), *blocks("yaml")):
-        name = re.match(r"(?:# @package \S+\n)?# (\S+\.(?:py|yaml))\n", block)
-        if name:
+        if name := NAME.match(block):
             (where / name[1]).parent.mkdir(parents=True, exist_ok=True)
             (where / name[1]).write_text(block)
     sys.path.insert(0, str(where))
     yield where
     sys.path.remove(str(where))
-    sys.modules.pop("my_parts", None)
+    for file in where.glob("*.py"):
+        sys.modules.pop(file.stem, None)
 
 
 REFUSED = ["rollout.group_size=1"]
@@ -84,10 +92,12 @@ def test_every_command_line_composes_and_flows(words, jobs, directory, monkeypat
         assert plan_of(compose_config(job, directories)).phases
 
 
-def test_the_sweep_has_the_jobs_it_is_said_to_have(jobs):
-    words = next(line for line in RUNS if line[:1] == ["-m"])
+def test_the_sweeps_have_the_jobs_they_are_said_to_have(jobs):
+    said = [re.search(r"^rlcomp -m (.*)# (\d+) runs$", line) for line in shell_lines()]
+    sweeps = [(shlex.split(found[1]), int(found[2])) for found in said if found]
 
-    assert len(jobs(without_options(words)[0])) == 4
+    assert len(sweeps) == 4
+    assert [len(jobs(without_options(words)[0])) for words, _ in sweeps] == [n for _, n in sweeps]
 
 
 @pytest.mark.parametrize("words", REPORTS, ids=" ".join)
@@ -115,7 +125,7 @@ def test_every_described_recipe_composes_and_flows(words):
 def test_the_equations_shown_are_what_is_printed():
     plan, _ = read(compose_config(["loss=dapo"]))
 
-    assert "\n".join(equations(plan)) in README
+    assert "\n".join(equations(plan)) in TEXT
 
 
 def printed(*renderables):
@@ -155,12 +165,10 @@ def test_the_part_of_ones_own_keeps_the_contract(directory):
     check_component(importlib.import_module("my_parts").BatchMean())
 
 
-@pytest.mark.parametrize(
-    "code", [block for block in blocks("python") if not block.startswith("# my_parts.py")]
-)
+@pytest.mark.parametrize("code", [block for block in blocks("python") if not NAME.match(block)])
 def test_the_code_by_hand_runs(code):
-    ran = {"__name__": "readme"}
-    exec(compile(code, "README.md", "exec"), ran)
+    ran = {"__name__": "guide"}
+    exec(compile(code, "guide.md", "exec"), ran)
 
     modules = [value for value in ran.values() if isinstance(value, torch.nn.Module)]
     assert modules
@@ -175,33 +183,32 @@ def test_the_demos_sizes_are_those_of_the_recipe():
     assert (config.task.length, config.task.held_out) == (6, 0.1)
 
 
-def table_of_parts():
-    """Group -> options, from the README's table."""
-    found = {}
-    for row in re.findall(r"^\| (`\S+`(?:, `\S+`)*) \| [^|]+ \| (.*) \|$", README, re.MULTILINE):
-        groups, options = re.findall(r"`(\S+?)`", row[0]), row[1].split(";")
-        for group, names in zip(groups, options, strict=True):
-            found.setdefault(group, []).extend(re.findall(r"`(\w+)`", names))
-    return found
+def test_the_front_page_is_short():
+    assert len(README) <= 12_000
 
 
-def test_every_option_in_the_table_of_parts_exists():
-    conf = ROOT / "conf"
+def test_the_numbers_beside_trl_are_those_of_the_benchmarks():
+    """The rows of ours against theirs, from the table that the benchmarks write."""
+    table = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 
-    lacking = [
-        f"{group}={name}"
-        for group, names in table_of_parts().items()
-        for name in names
-        if not (conf / group / f"{name}.yaml").is_file()
-    ]
+    def measured(row, digits):
+        cells = re.search(rf"^\| {row} \|(.*)$", table, re.MULTILINE)[1].split(" | ")
+        noisy = ", noisy" if "noisy" in cells[4] else ""
+        return f"{float(cells[2].removesuffix(' x')):.{digits}f}{noisy}"
 
-    assert lacking == []
+    def shown(row):
+        cell = re.search(rf"^\| {row} \| ([^|]*) \|", README, re.MULTILINE)[1]
+        return re.fullmatch(r"(.*?) \(S\), (.*?) \(M\), (.*?) \(L\); (.*?) \(hostile\)", cell)
+
+    times = [measured(f"GRPO step {size}", 1) for size in ("S", "M", "L", "hostile")]
+    memory = [measured(f"step {size}, peak memory", 2) for size in ("S", "M", "L", "hostile")]
+    assert list(shown("a GRPO step, CPU seconds of TRL over ours").groups()) == times
+    assert list(shown("its peak memory, ours over TRL's").groups()) == memory
 
 
-def test_every_group_has_a_row_in_the_table_of_parts():
-    groups = {f.parent.relative_to(ROOT / "conf").as_posix() for f in ROOT.glob("conf/*/**/*.yaml")}
-
-    assert set(table_of_parts()) == groups
+@pytest.mark.parametrize("picture", re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README))
+def test_a_picture_is_small(picture):
+    assert 10_000 < (ROOT / picture).stat().st_size < 300_000
 
 
 def test_the_commands_of_the_makefile_stand_beside_it():
@@ -214,14 +221,14 @@ def test_the_commands_of_the_makefile_stand_beside_it():
 
     for command in plain:
         if "pip install" in command and "--upgrade" not in command:
-            assert command.removeprefix("python -m ") in README
-    assert next(line for line in plain if "not slow" in line) in README
+            assert command.removeprefix("python -m ") in TEXT
+    assert next(line for line in plain if "not slow" in line) in TEXT
 
 
 def test_the_extras_are_those_of_the_project():
     project = (ROOT / "pyproject.toml").read_text()
     section = project.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
-    paragraph = re.search(r"^Extras:.*?\n\n", README, re.MULTILINE | re.DOTALL)[0]
+    paragraph = re.search(r"^Extras:.*?\n\n", TEXT, re.MULTILINE | re.DOTALL)[0]
 
     assert set(re.findall(r"`(\w+)`", paragraph)) == set(
         re.findall(r"^(\w+) = ", section, re.MULTILINE)
