@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlcomp.wiring.plan import Plan
+
 # What reads `base`.
 _CHOICES = ("model=pretrained", "tokenizer=pretrained")
+_READERS = "rlcomp.model.trained.pretrained_"
 
 
 def with_base(words: Sequence[str]) -> list[str]:
@@ -29,3 +32,17 @@ def with_base(words: Sequence[str]) -> list[str]:
     if not values or values[-1] in ("", "null"):
         return [*words]
     return [*words, *(choice for choice in _CHOICES if choice.partition("=")[0] not in keys)]
+
+
+def check_base(plan: Plan) -> list[str]:
+    """One error where models or tokenizers are read from ``base``, and there is none."""
+    lacking = [
+        node.path
+        for node in plan.nodes.values()
+        if node.target.startswith(_READERS) and node.arguments.get("path") is None
+    ]
+    return lacking and [
+        f"base is not set, and {' and '.join(lacking)} "
+        f"{'is' if len(lacking) == 1 else 'are'} read from it: set base=DIR, a folder of "
+        "save_pretrained, a run's directory, or a name on the Hugging Face hub"
+    ]

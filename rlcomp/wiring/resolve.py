@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem
 from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
+from rlcomp.wiring.base_model import check_base
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
@@ -38,6 +39,7 @@ def check_plan(plan: Plan) -> list[str]:
     # What a foreign loss asks for is no news beside that it cannot run.
     return (
         check_settings(plan)
+        + check_base(plan)
         + (refused or check_arguments(plan))
         + check_flow(plan)
         + check_watched(plan)

@@ -78,7 +78,7 @@ def test_the_stored_config_is_that_of_the_run(finished):
     text = (directory / "checkpoints" / "step-00000004" / "config.yaml").read_text()
 
     assert f"directory: {directory.resolve()}" in text
-    assert "model: ${model}" in text, "references stay references"
+    assert "model: ${adapter}" in text, "references stay references"
 
 
 @pytest.fixture(scope="module")

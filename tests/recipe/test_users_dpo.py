@@ -109,6 +109,7 @@ defaults:
   - /task: ascending
   - /tokenizer: character
   - /model: tiny
+  - /adapter: none
   - /decoding: full
   - /engine: auto
   - /sampler@pairs: pairs
@@ -119,7 +120,7 @@ defaults:
 context_length: 16
 policy:
   _target_: rlcomp.model.language_model.LanguageModel
-  model: ${model}
+  model: ${adapter}
   tokenizer: ${tokenizer}
   decoding: ${decoding}
   engine: ${engine}

@@ -43,7 +43,8 @@ def test_every_job_gets_what_the_default_recipe_does_not_know(swept, base, tmp_p
     assert {f"base={base}", "position=random"} <= {*kept}
     # What is the same in all jobs is not varied.
     assert varied(asked(tmp_path / "all")) == ["recipe"]
-    assert attempt_in(tmp_path / "all" / "0").overrides[-1].startswith("base=")
+    given = attempt_in(tmp_path / "all" / "0").overrides
+    assert any(word.startswith("base=") for word in given)
     assert all(run.state == "stopped" for run in find_runs([str(tmp_path / "all")]))
 
 
