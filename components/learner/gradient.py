@@ -33,7 +33,8 @@ from rlcomp.io.check_moments import check_moments, check_shapes
 from rlcomp.io.fields import field
 from rlcomp.io.moments import matched_moments
 from rlcomp.keys import lookup
-from rlcomp.metrics import progress, record, record_total
+from rlcomp.metrics import progress as now
+from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
 
 # What the learner itself looks at; the rest is for the model and the losses to read.
@@ -148,17 +149,28 @@ class Learner(Component):
         """Take an optimiser step along the gradient in ``.grad``, and clear it.
 
         Args:
-            progress: of the phase, for the learning rate; the run's own if not given.
+            progress: of the phase, in (0, 1], for the learning rate; in a run its own if not given.
 
         Returns:
             The norm of the gradient, before it is clipped.
 
         Raises:
-            NumericalError: the gradient is not finite; names the first bad tensor. Nothing has
-                changed.
+            ConfigError: there is no run, and no progress; or it is out of its range.
+            NumericalError: the gradient is not finite; names the first bad tensor. It is cleared,
+                and nothing else has changed.
         """
-        norm = self._norm()
-        self._update(norm, progress)
+        at = now() if progress is None else progress
+        if not 0 < at <= 1:
+            raise ConfigError(
+                f"{self.name}.step: progress is {at}, and the learning rate follows it: give how "
+                "much of the phase is over after this step, above 0 and at most 1"
+            )
+        try:
+            norm = self._norm()
+        except NumericalError:
+            self.optimizer.zero_grad()
+            raise
+        self._update(norm, at)
         self.optimizer.zero_grad()
         if isinstance(self.model, Policy):
             self.model.updated()
@@ -330,7 +342,7 @@ class Learner(Component):
     def _update(self, norm: Tensor, at: float | None = None) -> None:
         limit = self.max_grad_norm or float("inf")
         torch.nn.utils.clip_grads_with_norm_(self.trained, limit, norm)
-        multiplier = self.schedule(progress() if at is None else at)
+        multiplier = self.schedule(now() if at is None else at)
         for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
             group["lr"] = base * multiplier
         self.optimizer.step()

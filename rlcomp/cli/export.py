@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 from rlcomp.cli.guard import guard
@@ -67,32 +72,51 @@ def export(
         CheckpointError: as :func:`rlcomp.model.trained.trained_policy`; or no such step was kept.
         ConfigError: the model cannot be written so.
     """
-    from rlcomp.io.draft import clear
-
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UserError(f"{directory} is there already: name a new folder, or an empty one")
     place = run if checkpoint is None else _at_step(run, checkpoint)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    draft = directory.with_name(f".tmp-{directory.name}")
-    clear(draft)
-    draft.mkdir()
-    try:
+    with _new(directory) as draft:
         card = (
             _write_critic(place, draft, dtype, trust)
             if critic
             else _write_policy(place, draft, merge, dtype, trust)
         )
         (draft / "README.md").write_text(card, encoding="utf-8")
-        draft.replace(directory)
+
+
+@contextmanager
+def _new(directory: Path) -> Iterator[Path]:
+    """Context with a new folder beside ``directory``, which takes its name at the end."""
+    target = directory.resolve()
+    if directory.is_symlink() or (
+        target.exists() and (not target.is_dir() or any(target.iterdir()))
+    ):
+        raise UserError(f"{directory} is there already: name a new folder, or an empty one")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(mkdtemp(prefix=f".tmp-{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise UserError(f"{directory} cannot be written ({error}): name another folder") from error
+    try:
+        yield draft
+        draft.chmod(0o777 & ~_umask())
+        draft.replace(target)
+    except OSError as error:
+        raise UserError(f"{directory} cannot be written ({error}): name another folder") from error
     finally:
-        clear(draft)
+        rmtree(draft, ignore_errors=True)
+
+
+def _umask() -> int:
+    """What a new folder of the user's is not allowed (``mkdtemp`` allows nobody else)."""
+    found = os.umask(0)
+    os.umask(found)
+    return found
 
 
 def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trust: bool) -> str:
     """Weights, config and tokenizer; returns the model card."""
     from rlcomp.model.export import export_policy
     from rlcomp.model.language_model import LanguageModel
-    from rlcomp.model.trained import starting_point, trained_part
+    from rlcomp.model.trained import is_run, starting_point, trained_part
     from rlcomp.model.trained_prompt import trained_prompt
     from rlcomp.report.model_card import model_card
     from rlcomp.text.chat import ChatPrompt
@@ -102,7 +126,8 @@ def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trus
     if isinstance(asked, ChatPrompt):  # its template may be a file of the run's own
         policy.tokenizer.chat_template = asked.template.source
     base = starting_point(config)
-    export_policy(_as(policy, dtype), draft, merge=merge, adapts=base)
+    adapts = None if base is None or is_run(base) else base
+    export_policy(_as(policy, dtype), draft, merge=merge, adapts=adapts)
     return model_card(saved, config, base=base)
 
 

@@ -55,8 +55,9 @@ def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: s
             "the policy is a model with adapters, and nobody else has that model (it is no folder "
             "of save_pretrained and has no name on the hub): write the whole, --merge"
         )
-    if adapted and merge:
-        model = merge_adapters(model)
+    if adapted and merge:  # in float32: bfloat16 rounds what is added to large weights away
+        narrow = model.dtype
+        model = merge_adapters(model.float()).to(narrow)
     generation = generation_config(policy)
     model.generation_config = generation
     if adapted and not merge:
@@ -118,6 +119,7 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
     one = values.reshape(values.shape[0], -1).t()
     settings = {**config.to_dict(), "num_labels": len(one)}
     made = AutoModelForTokenClassification.from_config(type(config).from_dict(settings))
+    made = made.to(next(critic.backbone.parameters()).dtype)
     backbone = getattr(made, made.base_model_prefix)
     backbone.load_state_dict(critic.backbone.state_dict())
     head = cast("nn.Linear", made.score if hasattr(made, "score") else made.classifier)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
 
 from rlcomp.errors import UserError, in_one_line
 
@@ -27,7 +26,7 @@ def upload(folder: Path, name: str, *, private: bool) -> str:
         return str(
             api.upload_folder(repo_id=name, folder_path=folder, commit_message="rlcomp-export")
         )
-    except (HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OSError) as error:
+    except Exception as error:  # its HTTP library has errors of its own
         raise UserError(
             f"{folder} is written, but was not uploaded as '{name}' ({in_one_line(error)}): log in "
             "with `hf auth login`, and check the name"

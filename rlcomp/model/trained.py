@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
@@ -14,7 +17,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io.attempt import ACCEPTED
 from rlcomp.io.manifest import MANIFEST
-from rlcomp.io.saved import open_checkpoint
+from rlcomp.io.saved import Saved, open_checkpoint
 from rlcomp.io.saved_config import saved_config
 from rlcomp.io.state import check_tensors, copy_tensors, owned
 from rlcomp.model.allowance import Allowance
@@ -69,6 +72,36 @@ def trained_part(
         CheckpointError: as :func:`trained_policy`.
     """
     saved = open_checkpoint(path)
+    with _opened(saved.path):
+        return _trained_part(saved, name, kind, trust)
+
+
+# Checkpoints that are being read: each may name another one as its base.
+_OPEN: ContextVar[tuple[Path, ...]] = ContextVar("_OPEN", default=())
+_LONGEST_CHAIN = 16
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[None]:
+    """Context in which a checkpoint is read; refuses one that is read already, and long chains."""
+    chain = (*_OPEN.get(), path.resolve())
+    if path.resolve() in _OPEN.get():
+        raise CheckpointError(f"{path}: its run names itself as its base: name another base")
+    if len(chain) > _LONGEST_CHAIN:
+        raise CheckpointError(
+            f"{path}: more than {_LONGEST_CHAIN} runs, each the base of the next: export one of "
+            "them (rlcomp-export), and name that as the base"
+        )
+    token = _OPEN.set(chain)
+    try:
+        yield
+    finally:
+        _OPEN.reset(token)
+
+
+def _trained_part(
+    saved: Saved, name: str, kind: type[Part], trust: bool
+) -> tuple[Part, DictConfig, Path]:
     none = f"{saved.path}: its run has no {_WORDS[kind]} named '{name}'"
     if not (saved.path / "config.yaml").is_file():
         raise CheckpointError(
@@ -121,7 +154,7 @@ def pretrained_model(
         CheckpointError: as :func:`trained_policy`.
     """
     path = _named("model", path)
-    if not _is_run(path):
+    if not is_run(path):
         return load_causal_lm(
             path=path, tokenizer=tokenizer, context_length=context_length, dtype=dtype
         )
@@ -130,7 +163,9 @@ def pretrained_model(
     check_vocabulary(f"model at '{path}'", table.num_embeddings, tokenizer)
     check_same_tokens(path, policy.tokenizer, tokenizer)
     check_context(path, context_length, policy.context_length)
-    return merge_adapters(policy.model).requires_grad_(True).to(getattr(torch, dtype))
+    # Merged in float32: bfloat16 rounds what adapters add to large weights away.
+    merged = merge_adapters(policy.model.float())
+    return merged.requires_grad_(True).to(getattr(torch, dtype))
 
 
 def pretrained_tokenizer(
@@ -148,23 +183,23 @@ def pretrained_tokenizer(
             reached.
     """
     path = _named("tokenizer", path)
-    if not _is_run(path):
+    if not is_run(path):
         return load_tokenizer(path=path)
     policy, _ = trained_policy(Path(path), trust)
     return policy.tokenizer
 
 
 def starting_point(config: DictConfig) -> str | None:
-    """The folder or hub name that a run's model was trained from; None for a run or random weights.
+    """Where a run's model was read from: a folder, a run or a hub name; None for random weights.
 
     Args:
         config: of the run.
     """
-    path = config.get("base")
-    node = OmegaConf.select(config, "model._target_")
-    if not isinstance(path, str) or node != f"{__name__}.pretrained_model" or _is_run(path):
+    readers = (f"{__name__}.pretrained_model", "rlcomp.model.build.load_causal_lm")
+    if OmegaConf.select(config, "model._target_") not in readers:
         return None
-    return path
+    path = OmegaConf.select(config, "model.path")
+    return path if isinstance(path, str) else None
 
 
 def _named(node: str, path: str | None) -> str:
@@ -176,7 +211,7 @@ def _named(node: str, path: str | None) -> str:
     return path
 
 
-def _is_run(path: str) -> bool:
+def is_run(path: str) -> bool:
     """Whether a path is a run's, and neither a folder of transformers nor a name on the hub."""
     place = Path(path)
     signs = (place / "checkpoints", place / ACCEPTED, place / MANIFEST, *place.glob("step-*"))

@@ -2,103 +2,142 @@
 
 from __future__ import annotations
 
-import json
+import html
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml  # type: ignore[import-untyped]
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.io.attempt import attempt_in
+from rlcomp.arguments import problem
+from rlcomp.errors import CheckpointError
+from rlcomp.io.attempt import ACCEPTED
 from rlcomp.io.json_lines import read_metrics
 from rlcomp.io.manifest import written_in
 from rlcomp.io.place import step_of
+from rlcomp.io.saved_config import saved_config
+from rlcomp.model.trained import is_run
 
-# What an evaluation on held-out prompts is told by.
 _HELD_OUT = "evaluation/"
+_NAME = re.compile(r"[\w@./+-]{1,80}")
+_HUB_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+# Words of a setting's name whose value is nobody's business.
+_SECRET = {"key", "token", "secret", "password", "credentials"}
 
 
 def model_card(
     checkpoint: Path, config: DictConfig, *, base: str | None, pipeline: str = "text-generation"
 ) -> str:
-    """The text of ``README.md``.
+    """The text of ``README.md``; whatever a run says of itself stands in it as plain text.
 
     Args:
-        checkpoint: that was exported; its run's directory is two above it.
-        config: of the run.
-        base: folder or hub name of the model that it was trained from; None for none.
+        checkpoint: that was exported.
+        config: of its run.
+        base: where its model was read from; None for random weights.
         pipeline: of transformers.
+
+    Raises:
+        CheckpointError: the run's ``run.yaml`` is none that rlcomp wrote.
     """
-    run = checkpoint.parent.parent
-    choices, command = _asked(run)
-    step = step_of(checkpoint.name)
+    run, step = _run_of(checkpoint), step_of(checkpoint.name)
+    choices, words = _asked(run) if run else ({}, [])
     head = {
         "library_name": "transformers",
         "pipeline_tag": pipeline,
         "tags": ["rlcomp", "reinforcement-learning"],
-        **({"base_model": base} if base else {}),
+        **({"base_model": base} if base and _on_hub(base) else {}),
     }
     rows = {
-        "recipe": choices.get("recipe", "by hand"),
-        "command": f"`{command}`",
+        "recipe": choices.get("recipe"),
+        "command": " ".join(["rlcomp", *map(_public, words)]) if words else None,
         "seed": config.get("seed"),
         "step": step,
-        "trained from": base or "random weights",
-        **held_out(run, step),
+        "trained from": _origin(config, base),
+        **(held_out(run, step) if run else {}),
         **written_in(checkpoint),
     }
-    table = [f"| {name} | {_cell(value)} |" for name, value in rows.items() if value is not None]
+    parts = ", ".join(f"`{group}={option}`" for group, option in choices.items())
     return "\n".join(
         [
             "---",
             yaml.safe_dump(head, sort_keys=False).strip(),
             "---",
-            f"# {run.resolve().name}",
-            "",
-            "Trained with [rlcomp](https://pypi.org/project/rlcomp/).",
+            "# A model trained with rlcomp",
             "",
             "| | |",
             "|---|---|",
-            *table,
+            *(f"| {_plain(k)} | {_plain(v)} |" for k, v in rows.items() if v is not None),
             "",
-            *_chosen(choices),
+            *([f"Parts: {parts}", ""] if parts else []),
         ]
     )
 
 
-def _asked(run: Path) -> tuple[Mapping[str, str], str]:
-    """The options that a run chose, and its command line."""
-    attempt = attempt_in(run)
-    given = [word for word in attempt.overrides if not word.startswith("directory=")]
-    return attempt.choices, " ".join(["rlcomp", *given])
+def _run_of(checkpoint: Path) -> Path | None:
+    """The run's directory, where the checkpoint is at its place in one: RUN/checkpoints[/best]."""
+    home = checkpoint.resolve().parent
+    home = home.parent if home.name == "best" else home
+    run = home.parent
+    return run if home.name == "checkpoints" and (run / ACCEPTED).is_file() else None
+
+
+def _asked(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
+    """The options that a run chose, empty slots left out, and the words of its command line."""
+    file = run / ACCEPTED
+    # Resolvers are read and not called: nothing here is resolved.
+    kept = OmegaConf.to_container(saved_config(file, trust=True), resolve=False)
+    assert isinstance(kept, dict)
+    words, choices = kept.get("overrides", []), kept.get("choices", {})
+    if problem(list[str], words) or not isinstance(choices, dict):
+        raise CheckpointError(f"{file} is no record that rlcomp wrote: delete it")
+    parts = {
+        str(group): str(option)
+        for group, option in choices.items()
+        if option not in (None, "none") and not str(group).startswith("hydra")
+    }
+    named = {g: o for g, o in parts.items() if _NAME.fullmatch(g) and _NAME.fullmatch(o)}
+    return named, [word for word in words if not word.startswith("directory=")]
+
+
+def _public(word: str) -> str:
+    """An override without secrets, and without the folders above a path."""
+    name, equals, value = word.partition("=")
+    if _SECRET & {*re.split(r"[._]", name.lower())}:
+        return f"{name}=..."
+    if value.startswith(("/", "~")):
+        value = f".../{Path(value).name}"
+    return f"{name}{equals}{value}"
+
+
+def _on_hub(base: str) -> bool:
+    return _HUB_NAME.fullmatch(base) is not None and not Path(base).exists()
+
+
+def _origin(config: DictConfig, base: str | None) -> str:
+    if base is None:
+        made = OmegaConf.select(config, "model._target_")
+        return "random weights" if str(made).endswith(".causal_lm") else f"{made}"
+    if _on_hub(base):
+        return base
+    return f"{'a run' if is_run(base) else 'a folder'}, {Path(base).name}"
 
 
 def held_out(run: Path, step: int | None) -> dict[str, str]:
     """The last results on held-out prompts up to a step, by their names in the metrics."""
     file = run / "metrics.jsonl"
-    rows = read_metrics(file) if file.is_file() else []
-    known = [row for row in rows if step is None or row.get("total", 0) <= step]
     found: dict[str, str] = {}
-    for row in known:
-        found |= {
-            name: f"{value:.4g}"
-            for name, value in row.items()
-            if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
-        }
+    for row in read_metrics(file) if file.is_file() else []:
+        if step is None or row.get("total", 0) <= step:
+            found |= {
+                name: f"{value:.4g}"
+                for name, value in row.items()
+                if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
+            }
     return found
 
 
-def _chosen(choices: Mapping[str, str]) -> Sequence[str]:
-    """The parts of the run that are no empty slots."""
-    parts = {
-        group: option
-        for group, option in choices.items()
-        if option not in (None, "none") and not group.startswith("hydra")
-    }
-    return ["Parts: " + ", ".join(f"`{group}={option}`" for group, option in parts.items()), ""]
-
-
-def _cell(value: Any) -> str:  # noqa: ANN401
-    text = value if isinstance(value, str) else json.dumps(value)
-    return " ".join(text.split()).replace("|", "\\|")
+def _plain(value: object) -> str:
+    """One line of plain text in a cell of Markdown."""
+    text = html.escape(" ".join(str(value).split())[:500], quote=False)
+    return re.sub(r"([\\`*\[\]|~])", r"\\\1", text)

@@ -177,7 +177,7 @@ class Chat:
         """A text of this conversation without marks."""
         if not self._held:
             return text
-        return self._place.sub(lambda found: self._held[int(found[1])], text)
+        return self._place.sub(lambda found: self._held[self._known(found[1])], text)
 
     def ids(self, text: str) -> list[int]:
         """Token ids of a text of this conversation: of what a person wrote none is special.
@@ -189,14 +189,23 @@ class Chat:
             return self._template.ids(text)
         pieces = self._place.split(text)
         if any(self._mark in piece for piece in pieces[::2]):
-            raise DataError(
-                f"{self._template.name} cuts a message within a special token that it spells, such "
-                f"as {self._held[0]!r}: take that out of the data"
-            )
+            raise self._cut()
         found = [self._template.ids(piece) if piece else [] for piece in pieces]
         for place in range(1, len(pieces), 2):
-            found[place] = self._template.plain_ids(self._held[int(pieces[place])])
+            found[place] = self._template.plain_ids(self._held[self._known(pieces[place])])
         return [one for ids in found for one in ids]
+
+    def _known(self, number: str) -> int:
+        """The place of what a mark stands for: a template may have changed its digits."""
+        if int(number) >= len(self._held):
+            raise self._cut()
+        return int(number)
+
+    def _cut(self) -> DataError:
+        return DataError(
+            f"{self._template.name} cuts a message within a special token that it spells, such as "
+            f"{self._held[0]!r}: take that out of the data"
+        )
 
     def _hidden(self, value: Any) -> Any:  # noqa: ANN401
         if not self._mark:

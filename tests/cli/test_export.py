@@ -1,6 +1,8 @@
 """``rlcomp-export``: runs as folders of transformers, with their card."""
 
 import json
+import os
+import shutil
 import sys
 
 import pytest
@@ -17,7 +19,9 @@ from transformers import (
 from rlcomp.cli.export import export, main
 from rlcomp.cli.sample import sample
 from rlcomp.errors import CheckpointError, ConfigError, UserError
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.model import hub
+from rlcomp.report.model_card import model_card
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
@@ -146,7 +150,7 @@ def test_the_card_tells_where_it_comes_from(plain, tmp_path):
         if line.count(" | ") == 1 and line != "| | |"
     )
     assert told["recipe"] == "grpo"
-    assert told["command"] == "`rlcomp recipe=grpo seed=3 a='x\\|y'`"
+    assert told["command"] == "rlcomp recipe=grpo seed=3 a='x\\|y'"
     assert (told["seed"], told["step"]) == ("3", "1")
     assert told["trained from"] == "random weights"
     assert told["torch"] == torch.__version__
@@ -154,11 +158,92 @@ def test_the_card_tells_where_it_comes_from(plain, tmp_path):
     assert "Parts: `recipe=grpo`, `loss=grpo`" in card
 
 
-def test_the_card_names_the_base(adapted, base, tmp_path):
-    export(run=adapted, directory=tmp_path / "out", merge=True)
+def card_of(run, place):
+    export(run=run, directory=place, merge=True)
+    return (place / "README.md").read_text()
 
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert yaml.safe_load(card.split("---")[1])["base_model"] == str(base)
+
+def test_the_card_names_the_base_and_no_folder_above_it(adapted, base, plain, tmp_path):
+    card = card_of(adapted, tmp_path / "out")
+    onto = run(tmp_path / "onto", f"base={plain}", "phases.rl.steps=0")
+
+    assert "base_model" not in yaml.safe_load(card.split("---")[1])
+    assert f"| trained from | a folder, {base.name} |" in card
+    assert str(base.parent) not in card
+    told = card_of(onto, tmp_path / "out2")
+    assert f"| trained from | a run, {plain.name} |" in told
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "gpt2"])
+def test_the_card_names_a_model_of_the_hub(name, plain):
+    checkpoint = open_checkpoint(plain).path
+    config = OmegaConf.create({"seed": 0})
+
+    card = model_card(checkpoint, config, base=name)
+
+    assert yaml.safe_load(card.split("---")[1])["base_model"] == name
+    assert f"| trained from | {name} |" in card
+
+
+def test_what_a_run_says_of_itself_is_plain_text_in_the_card(plain, tmp_path):
+    stranger = tmp_path / "stranger"
+    shutil.copytree(plain, stranger)
+    kept = OmegaConf.load(stranger / "run.yaml")
+    kept.overrides = [
+        "recipe=`x` <img src=x onerror=y> [a](javascript:b)",
+        "tracker.api_key=SECRET123",
+        "task.path=/home/me/data.jsonl",
+        "tokenizer=byte",
+    ]
+    kept.choices = {"recipe": "grpo\n\n# Owned", "loss": "`<script>`", "kl": "in_loss"}
+    OmegaConf.save(kept, stranger / "run.yaml")
+    rows = (stranger / "metrics.jsonl").read_text().splitlines()
+    row = {**json.loads(rows[-1]), "evaluation/<h1>\n\n# Own": 1.0}
+    (stranger / "metrics.jsonl").write_text("\n".join([*rows[:-1], json.dumps(row)]) + "\n")
+
+    card = card_of(stranger, tmp_path / "out")
+
+    body = card.split("---", 2)[2]
+    for hostile in ("<img", "<script", "<h1", "[a]", "SECRET", "/home/me", "\n# Own"):
+        assert hostile not in body, hostile
+    assert "| evaluation/&lt;h1&gt; " in body
+    assert "tracker.api_key=..." in body
+    assert "task.path=.../data.jsonl tokenizer=byte" in body
+    assert "Parts: `kl=in_loss`" in body
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- 1",
+        "overrides: 1",
+        "choices: [1]",
+        "overrides: [1]",
+        "a: [",
+        "\udcff",
+        "a: &a [1, 1]\nb: [*a, *a]",
+    ],
+)
+def test_a_record_that_rlcomp_did_not_write_is_one_error(text, plain, tmp_path):
+    stranger = tmp_path / "stranger"
+    shutil.copytree(plain, stranger)
+    (stranger / "run.yaml").write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    with pytest.raises(CheckpointError, match=r"run\.yaml is no (config|record) that rlcomp wrote"):
+        export(run=stranger, directory=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_outside_of_a_run_tells_of_no_run(plain, tmp_path):
+    # Beside another run's record.
+    shutil.copytree(open_checkpoint(plain).path, tmp_path / "other" / "mine" / "step-00000002")
+    shutil.copy(plain / "run.yaml", tmp_path / "other" / "run.yaml")
+
+    card = card_of(tmp_path / "other" / "mine", tmp_path / "out")
+
+    assert "| recipe |" not in card
+    assert "evaluation" not in card
+    assert "| step | 2 |" in card
 
 
 def test_weights_may_be_written_in_bfloat16(plain, tmp_path):
@@ -176,6 +261,9 @@ def test_a_critic_is_written_when_asked(tmp_path):
 
     model = AutoModelForTokenClassification.from_pretrained(tmp_path / "out")
     assert model.config.num_labels == 1
+    export(run=finished, directory=tmp_path / "narrow", critic=True, dtype="bfloat16")
+    narrow = AutoModelForTokenClassification.from_pretrained(tmp_path / "narrow")
+    assert {value.dtype for value in narrow.parameters()} == {torch.bfloat16}
     assert "pipeline_tag: token-classification" in (tmp_path / "out" / "README.md").read_text()
 
 
@@ -184,13 +272,32 @@ def test_what_cannot_be_written_leaves_nothing(plain, adapted, tmp_path):
     (tmp_path / "full" / "mine").touch()
     with pytest.raises(UserError, match="is there already"):
         export(run=plain, directory=tmp_path / "full")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="is there already"):
+        export(run=plain, directory=tmp_path / "link")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        export(run=plain, directory=tmp_path / "file" / "out")
     with pytest.raises(CheckpointError, match="has no critic named 'critic'"):
         export(run=plain, directory=tmp_path / "out", critic=True)
     own = run(tmp_path / "own", *TINY, "adapter=lora", "phases.rl.steps=0")
     with pytest.raises(ConfigError, match=r"nobody else has that model .*--merge"):
         export(run=own, directory=tmp_path / "out")
 
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["full", "own"]
+    left = sorted(file.name for file in tmp_path.iterdir())
+    assert left == ["file", "full", "link", "own"]
+
+
+def test_a_folder_of_the_users_beside_it_stays(plain, tmp_path):
+    (tmp_path / ".tmp-out").mkdir()
+    (tmp_path / "out").mkdir(mode=0o700)
+
+    export(run=plain, directory=tmp_path / "out")
+
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".tmp-out", "out"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o777 & ~umask
 
 
 class Hub:
@@ -201,7 +308,7 @@ class Hub:
 
     def create_repo(self, name, **more):
         if self.refuses:
-            raise OSError("401 Unauthorized")
+            raise RuntimeError("401 Unauthorized")  # its HTTP library's own
         self.asked.append((name, more))
 
     def upload_folder(self, **more):

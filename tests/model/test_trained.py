@@ -147,3 +147,26 @@ def test_what_there_is_not_is_told(tmp_path, read):
     (tmp_path / "run.yaml").touch()
     with pytest.raises(CheckpointError, match="no whole checkpoint there"):
         reading(str(tmp_path))
+
+
+def test_a_run_that_is_its_own_base_is_refused(run, tmp_path):
+    import shutil
+
+    from rlcomp.io.manifest import write_manifest
+    from rlcomp.io.saved import open_checkpoint
+
+    place = tmp_path / "step-00000002"
+    shutil.copytree(open_checkpoint(run).path, place)
+    text = (place / "config.yaml").read_text()
+    text = text.replace("characters: 0123456789+-*/=()>: ,?", "")
+    head, _, rest = text.partition("tokenizer:\n")
+    after = rest[rest.index("model:\n") :]
+    own = (
+        f"  _target_: rlcomp.model.trained.pretrained_tokenizer\n  path: {place}\n  trust: false\n"
+    )
+    (place / "config.yaml").write_text(f"{head}tokenizer:\n{own}{after}")
+    (place / "manifest.json").unlink()
+    write_manifest(place)
+
+    with pytest.raises(CheckpointError, match="its run names itself as its base"):
+        pretrained_tokenizer(path=str(place))

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 
 import rlcomp
-from rlcomp.errors import CheckpointError, NumericalError
+from rlcomp.errors import CheckpointError, ConfigError, NumericalError
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.run.parts import build, load, save
@@ -109,10 +109,20 @@ def test_a_gradient_that_is_not_finite_changes_nothing():
     before = weights(parts)
 
     with pytest.raises(NumericalError, match="gradient"):
-        learner.step()
+        learner.step(progress=0.5)
 
     assert all(torch.equal(before[name], value) for name, value in weights(parts).items())
     assert parts["policy"].version == 0
+    learner.accumulate(one(parts))
+    assert learner.step(progress=0.5) > 0, "the gradient that was refused is gone"
+
+
+@pytest.mark.parametrize("progress", [None, 0.0, -0.1, 1.01, float("nan")])
+def test_a_step_without_its_place_in_the_phase_is_refused(progress):
+    parts = build(*RECIPE, *SMALL)
+
+    with pytest.raises(ConfigError, match="above 0 and at most 1"):
+        parts["learner"].step(progress=progress)
 
 
 def test_the_learning_rate_is_that_of_the_progress():
