@@ -54,6 +54,8 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
     key, _, value = word.lstrip("-").partition("=")
     after = [*words[words.index(word) + 1 :], "-"][0]
     here = word_here(key) or (key if _is_ours(key, places) else None)
+    if key in ("model", "tokenizer") and "/" in (value or after):
+        here = "base"
     if here is None:
         raise UserError(
             f"{word}: there is no such setting, and none is written with dashes: key=value; "

@@ -124,7 +124,8 @@ class ChatPrompt(metaclass=Checked):
         if not completion:
             raise DataError(
                 f"the conversation that ends in {text[-60:]!r} has no response to imitate: let "
-                "'messages' end in a turn of the assistant, or add a column 'completion'"
+                "'messages' end in a turn of the assistant, add a column 'completion', or imitate "
+                "nothing: '~phases.warm_start' '~demonstrations'"
             )
         chat = self._chat([*self._prompt(text, held), *completion], held)
         spans = assistant_spans(self.template, chat, as_new=self.thinking == "keep")

@@ -78,6 +78,12 @@ def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> s
     given = whole[1] if whole and key.split(".")[0] not in own else key
     if here := _word_here(given, own):
         return f"{given} is not in the config; here it is {here}"
+    group = key.split(".")[0]
+    if parent and not beside and (config_directory() / group).is_dir():
+        return (
+            f"{key} is not in the config: as {group} is chosen, it has no settings; choose another "
+            f"{group}=OPTION (rlcomp help {group})"
+        )
     return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
 
 

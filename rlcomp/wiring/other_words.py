@@ -148,7 +148,7 @@ _HERE = {
     "model_name": _PRETRAINED,
     "pretrain": _PRETRAINED,
     "attn_implementation": _ATTENTION,
-    "torch_dtype": "model.dtype=bfloat16 (weights; with base=DIR) or engine=bfloat16 (products)",
+    "torch_dtype": "engine=bfloat16 (products), or model=pretrained model.dtype=bfloat16 (weights)",
     "bf16": "engine=bfloat16",
     "fp16": "engine=bfloat16",
     "gradient_checkpointing": "engine.checkpointing (true or false)",

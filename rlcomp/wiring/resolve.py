@@ -39,11 +39,20 @@ def check_plan(plan: Plan) -> list[str]:
     # What a foreign loss asks for is no news beside that it cannot run.
     return (
         check_settings(plan)
+        + _check_tracker(plan)
         + check_base(plan)
         + (refused or check_arguments(plan))
         + check_flow(plan)
         + check_watched(plan)
     )
+
+
+def _check_tracker(plan: Plan) -> list[str]:
+    """Settings of a tracker that was not chosen: nothing would be logged."""
+    tracker = plan.tree.get("tracker")
+    if not isinstance(tracker, Mapping) or "_target_" in tracker:
+        return []
+    return ["tracker has settings, but none is chosen: add tracker=wandb (or tracker=tensorboard)"]
 
 
 def check_used(config: DictConfig, added: Iterable[str], words: Iterable[str]) -> list[str]:

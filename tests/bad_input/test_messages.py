@@ -27,6 +27,13 @@ class Bad:
 
 TABLE = {
     # Unknown names.
+    "settings of a tracker that is not chosen": Bad(
+        ["tracker.project=foo"], "tracker.project", "tracker", "choose another tracker=OPTION"
+    ),
+    "settings of no tracker": Bad(
+        ["+tracker.project=foo"], "tracker has settings", "tracker", "add tracker=wandb"
+    ),
+    "no base": Bad(["model=pretrained"], "base is not set", "model", "set base=DIR"),
     "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
     "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
     "nested option": Bad(["loss/ratio=tokn"], "loss/ratio", "tokn", "did you mean 'token'?"),

@@ -13,6 +13,9 @@ CONF = [Path(__file__).resolve().parents[2] / "conf"]
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["--model", "runs/base"], "here it is base=runs/base$"),
+        (["--tokenizer=a/b"], "here it is base=a/b$"),
+        (["--model", "tiny"], "here it is model=tiny$"),
         (["--lr", "3"], "--lr: settings are written without dashes; here it is .*optimizer.lr=3$"),
         (["--lr=3", "4"], "--lr=3: .* here it is learner.optimizer.lr=3$"),
         (["--lr", "--beta"], "here it is learner.optimizer.lr=VALUE$"),
