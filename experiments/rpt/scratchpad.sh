@@ -10,8 +10,8 @@ arm() { # NAME OVERRIDES...: a run, unless it is there
 
 arm base recipe=pretrain experiment=scratchpad_base
 arm next_token recipe=pretrain experiment=scratchpad_base base="$base" \
-  '~tokenizer.vocab_size' '~model.architecture' '~model.num_hidden_layers' '~model.hidden_size' \
-  '~model.intermediate_size' phases.pretraining.steps=3000 \
+  '~tokenizer.vocab_size' '~model.architecture' '~model.num_hidden_layers' \
+  phases.pretraining.steps=3000 \
   phases.pretraining.every.evaluation=500 phases.pretraining.every.checkpoint=3000
 arm rpt_result recipe=rpt dynamic_sampling=none experiment=scratchpad base="$base"
 arm rpt_entropy recipe=rpt dynamic_sampling=none experiment=scratchpad base="$base" position=entropy position.min_context=1

@@ -102,7 +102,7 @@ SHRUNK |= {"hidden_size": 16, "intermediate_size": 16, "max_new_tokens": 12, "si
 PLACES = {
     "directory",
     "base",
-    "proxy.runs.base",
+    "proxy.path",
     "seed",
     "hydra/launcher",
     "hydra.launcher.n_jobs",
@@ -146,6 +146,8 @@ def meant(word, words):
     key, _, value = word.partition("=")
     if word == "base=DIR" and {"recipe=gsm8k", "prompt=chat"} & set(words):
         return "base=pretrained"  # it has a chat template, and a context as long as the recipe's
+    if word == "directory=DIR" and (own := [w for w in words if w.startswith("experiment=")]):
+        return f"directory={own[0].partition('=')[2]}"  # another run than the base of the page
     if value == "DIR":
         return f"{key}={FOLDERS[key]}"
     return re.sub(r"\b(NAME|RUNS|DUMP|DIR_A|DIR_B)\b", lambda found: MEANT[found[1]], word)
