@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -23,7 +24,7 @@ def lora(
     """Freeze a model and add trainable LoRA adapters, which start as the identity.
 
     There is no adapter dropout: a policy stays in eval mode (see ``LanguageModel``). Adapters are
-    in float32, whatever the model's dtype.
+    in float32 where the model has fewer bits.
 
     Args:
         model: changed in place, and returned.
@@ -62,8 +63,8 @@ def lora(
             f"names of linear layers ({', '.join(sorted(linear))})"
         ) from error
     for parameter in model.parameters():
-        if parameter.requires_grad:  # small steps would be lost in bfloat16
-            parameter.data = parameter.data.float()
+        if parameter.requires_grad and torch.finfo(parameter.dtype).bits < 32:
+            parameter.data = parameter.data.float()  # small steps would be lost
     return model
 
 
