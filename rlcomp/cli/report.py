@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlcomp.cli.guard import guard
 from rlcomp.cli.printable import printable
-from rlcomp.errors import DataError, require
+from rlcomp.errors import DataError, UserError, require
 from rlcomp.report.groups import baseline_of, grouped
 from rlcomp.report.runs import Run, find_runs
 
@@ -57,6 +57,8 @@ def report(
     Returns:
         What to tell the user.
     """
+    if out is not None and out.suffix in (".html", ".csv") and not out.is_dir():
+        raise UserError(f"--out {out}: it names the folder that is written into, not a file")
     for module in _NEEDED:
         require(module, "report")
     from rlcomp.report.fronts import fronts_of, write_fronts

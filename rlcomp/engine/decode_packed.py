@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from rlcomp.engine.attention import attend
 from rlcomp.engine.cache import Cache, Memory
 from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms, is_stop
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.packing import pack_prompts
-from rlcomp.engine.transformer import Transformer, attend
+from rlcomp.engine.transformer import Transformer
 
 # Prompt tokens read in one go: what the layers make of them on the way is not kept.
 _READ_TOKENS = 2**14

@@ -21,6 +21,16 @@ class Demonstration(NamedTuple):
     ids: list[int]
     trained: list[bool]
 
+    @classmethod
+    def of(cls, head: Sequence[int], tail: Sequence[int]) -> Demonstration:
+        """Ids that a policy reads, and behind them those that it wrote.
+
+        Examples:
+            >>> Demonstration.of([5, 6], [7])
+            Demonstration(ids=[5, 6, 7], trained=[False, False, True])
+        """
+        return cls([*head, *tail], [False] * len(head) + [True] * len(tail))
+
 
 class Prompt(Protocol):
     """What samplers, collectors and evaluators ask a policy with, all in the same way.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.special_tokens import special_ids
 
 
 def stop_ids(
@@ -43,8 +44,6 @@ def stop_ids(
                 f"the model's generation_config.json says that eos_token_id is {named!r:.60}, but "
                 f"its tokens are 0 to {size - 1}: take the file that belongs to the model"
             )
-    special = {*tokenizer.all_special_ids}
-    special |= {one for one, token in tokenizer.added_tokens_decoder.items() if token.special}
-    ends = [one for one in given if one in special]
+    ends = [one for one in given if one in special_ids(tokenizer)]
     chosen = [vocabulary[token] for token in stop_tokens]
     return [*dict.fromkeys([int(tokenizer.eos_token_id), *ends, *chosen])]

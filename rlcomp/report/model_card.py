@@ -50,7 +50,7 @@ def model_card(
     }
     rows = {
         "recipe": choices.get("recipe"),
-        "command": " ".join(["rlcomp", *map(_public, words)]) if words else None,
+        "command": " ".join(["rlcomp", *map(_public, words)]) if run else None,
         "seed": config.get("seed"),
         "step": step,
         "trained from": _origin(config, base),
@@ -124,7 +124,10 @@ def _origin(config: DictConfig, base: str | None) -> str:
 
 
 def held_out(run: Path, step: int | None) -> dict[str, str]:
-    """The last results on held-out prompts up to a step, by their names in the metrics."""
+    """The last results on held-out prompts up to a step, by their names in the metrics.
+
+    Where there is a 95 % interval it stands behind the value.
+    """
     file = run / "metrics.jsonl"
     found: dict[str, str] = {}
     for row in read_metrics(file) if file.is_file() else []:
@@ -134,7 +137,14 @@ def held_out(run: Path, step: int | None) -> dict[str, str]:
                 for name, value in row.items()
                 if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
             }
-    return found
+    ends = {f"{name}_{end}" for name in found for end in ("low", "high")}
+    return {
+        name: f"{value} ({found[f'{name}_low']} to {found[f'{name}_high']})"
+        if f"{name}_low" in found and f"{name}_high" in found
+        else value
+        for name, value in found.items()
+        if name not in ends
+    }
 
 
 def _plain(value: object) -> str:

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.errors import ConfigError, DataError, in_one_line
 from rlcomp.io.strict_json import bounded
+from rlcomp.text.special_tokens import special_ids, special_tokens
 from rlcomp.text.tokenizer import encode_all
 
 # Bytes of a template; the largest that models come with have some 20,000.
@@ -61,10 +62,8 @@ class ChatTemplate:
                 "one by prompt.template=FILE (Jinja), take an instruction-tuned model's tokenizer, "
                 "or use prompt=text"
             )
-        self.special = _special_tokens(tokenizer)
-        self._special_ids = {*tokenizer.all_special_ids} | {
-            index for index, token in tokenizer.added_tokens_decoder.items() if token.special
-        }
+        self.special = special_tokens(tokenizer)
+        self._special_ids = special_ids(tokenizer)
         self.stop = self._stop()
 
     @property
@@ -231,16 +230,6 @@ def _read(file: str) -> str:
             f"prompt.template {file!r} cannot be read ({in_one_line(error)}): name a file of a "
             "Jinja template, in UTF-8"
         ) from error
-
-
-def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
-    """What spells a special token; the longest first."""
-    added = [token for token in tokenizer.added_tokens_decoder.values() if token.special]
-    texts = {str(token) for token in added} | {*tokenizer.all_special_tokens}
-    either = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
-    # Those that are sought in the normalised text may be spelled in capitals.
-    loose = any(token.normalized for token in added)
-    return re.compile(either or r"(?!)", re.IGNORECASE if loose else 0)
 
 
 def _json(value: object) -> str:

@@ -63,10 +63,7 @@ class TextPrompt(metaclass=Checked):
         """
         heads, eos = self.encode(texts, columns), int(self.tokenizer.eos_token_id)
         tails = [[*row, eos] for row in encode_all(self.tokenizer, responses)]
-        return [
-            Demonstration([*a, *b], [False] * len(a) + [True] * len(b))
-            for a, b in zip(heads, tails, strict=True)
-        ]
+        return [Demonstration.of(*both) for both in zip(heads, tails, strict=True)]
 
 
 def or_text(prompt: Prompt | None, tokenizer: PreTrainedTokenizerBase) -> Prompt:

@@ -12,7 +12,7 @@ from rlcomp.engine.draw import Sampled
 from rlcomp.errors import DataError, NumericalError
 from rlcomp.interfaces.prompt import Demonstration
 from rlcomp.text.padding import padded, response_columns
-from rlcomp.text.tokenizer import encode_all, encode_prompts
+from rlcomp.text.prompt import TextPrompt
 
 
 def encode_rows(
@@ -39,9 +39,10 @@ def encode_rows(
         >>> encode_rows(character_tokenizer(characters="ab"), ["aa"], ["b"])["tokens"]
         tensor([[2, 2, 3, 1]])
     """
-    eos = int(tokenizer.eos_token_id)
-    tails = [[*row, eos] for row in encode_all(tokenizer, responses)]
-    return rows_from_ids(tokenizer, encode_prompts(tokenizer, prompts), tails)
+    text = TextPrompt(tokenizer=tokenizer)
+    return demonstration_rows(
+        tokenizer, text.demonstrations(prompts, responses, [{}] * len(prompts))
+    )
 
 
 def rows_from_ids(
@@ -66,12 +67,8 @@ def rows_from_ids(
         tensor([[False, False,  True],
                 [False,  True, False]])
     """
-    joined = [[*a, *b] for a, b in zip(heads, tails, strict=True)]
-    tokens, filled = padded(joined, pad_id(tokenizer))
-    starts = torch.tensor([len(head) for head in heads])[:, None]
-    answers = filled & (torch.arange(tokens.shape[1]) >= starts)
-    columns = {"tokens": tokens, "attention_mask": filled, "response_mask": answers}
-    return TensorDict(columns, batch_size=[len(heads)])
+    rows = [Demonstration.of(*both) for both in zip(heads, tails, strict=True)]
+    return demonstration_rows(tokenizer, rows)
 
 
 def demonstration_rows(

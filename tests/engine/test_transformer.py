@@ -14,10 +14,10 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from rlcomp.component import asking
 from rlcomp.engine import packing
+from rlcomp.engine.attention import attend
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.packing import Tile
-from rlcomp.engine.transformer import attend
 from rlcomp.errors import DataError
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import adapters_off
