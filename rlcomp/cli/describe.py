@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import lookup
 from rlcomp.wiring.compare import changed
@@ -33,12 +33,12 @@ def main() -> None:
 
 
 def _app() -> None:
-    parser = argparse.ArgumentParser(prog="rlcomp-describe", description=main.__doc__)
+    parser = Parser(prog="rlcomp-describe", description=main.__doc__)
     parser.add_argument("overrides", nargs="*", help="as for rlcomp, e.g. recipe=grpo")
     parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="a second recipe")
     parser.add_argument("--equation", action="store_true", help="the losses, as equations")
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
-    given = parser.parse_args()
+    given = parser.parse()
     # No markup: a config may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
     config = compose_config(given.overrides, given.config_dir)

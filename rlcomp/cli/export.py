@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.parsed import Parser
 from rlcomp.cli.printable import printable
 from rlcomp.errors import CheckpointError, UserError
 
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def _app() -> None:
-    parser = argparse.ArgumentParser(prog="rlcomp-export", description=main.__doc__)
+    parser = Parser(prog="rlcomp-export", description=main.__doc__)
     parser.add_argument("run", type=Path, help="a run's directory, or one of its checkpoints")
     parser.add_argument("directory", type=Path, help="the folder to write; must be new or empty")
     parser.add_argument("--checkpoint", type=int, metavar="N", help="the step (default: the last)")
@@ -36,7 +36,7 @@ def _app() -> None:
         action="store_true",
         help="run code that the checkpoint's config names and rlcomp does not ship",
     )
-    given = vars(parser.parse_args())
+    given = vars(parser.parse())
     name, private = given.pop("push_to_hub"), given.pop("private")
     export(**given)
     print(printable(f"written: {given['directory']}"))

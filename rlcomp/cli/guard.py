@@ -19,8 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.cli.printable import printable
 from rlcomp.cli.stack import stack_of
 from rlcomp.errors import Died, RlcompError, RlcompWarning, RunFailed, UserError, exit_code
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.explain import explain_composition, keys_below
+from rlcomp.wiring.composed import explained
 
 # Errors whose message says all; of any other the lines of code count as well.
 FORESEEN = (RlcompError, HydraException, OmegaConfBaseException)
@@ -91,7 +90,7 @@ def explain(error: BaseException) -> str:
         # A mistake that only shows while a stage runs carries a note that says which.
         remedy = [error.remedy] if isinstance(error, RlcompError) and error.remedy else []
         return "\n".join([str(error), *getattr(error, "__notes__", []), *remedy])
-    return explain_composition(error, user_directories(), _keys)
+    return explained(error, sys.argv[1:], user_directories())
 
 
 def _die_of(number: int) -> None:
@@ -106,21 +105,6 @@ def user_directories() -> list[str]:
     """The config directories the command line adds (``-cd``)."""
     given = [word for text in sys.argv[1:] for word in re.split("(?<=^--config-dir)=", text)]
     return [given[i + 1] for i, text in enumerate(given[:-1]) if text in ("-cd", "--config-dir")]
-
-
-def _keys(parent: str) -> list[str]:
-    """The keys beside a mistyped one, in the config that the rest of the command line gives."""
-    sound = [text for text in sys.argv[1:] if "=" in text and not text.startswith("-")]
-    choices = [text for text in sound if "." not in text.split("=")[0] and "," not in text]
-    while choices:
-        try:
-            config = compose_config(choices, user_directories())
-            break
-        except (HydraException, OmegaConfBaseException):
-            choices.pop()
-    else:
-        config = compose_config([], user_directories())
-    return keys_below(config, parent)
 
 
 def check_packages() -> None:

@@ -16,12 +16,13 @@ from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.resolve import SETTINGS
 
 
-def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
+def check_overrides(words: Sequence[str], places: Sequence[Path], *, sweep: bool) -> None:
     """Refuse overrides that cannot mean what they say.
 
     Args:
         words: the overrides of a command line.
         places: the directories of configs: ours and the user's own.
+        sweep: whether it is one (``-m``).
 
     Raises:
         UserError: names the override and the remedy.
@@ -33,6 +34,11 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
         value = override.value()
         if override.key_or_group == "directory" and isinstance(value, str):
             check_links(Path(value))  # before Hydra writes into it
+        if override.is_sweep_override() and not sweep:
+            raise UserError(
+                f"{override.input_line}: several values are a sweep: rlcomp -m ...; a list has "
+                f"brackets, {override.get_key_element()}=[...]"
+            )
         if fault := _fault(override, places):
             raise UserError(f"{override.input_line}: {fault}")
 

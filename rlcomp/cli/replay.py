@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.parsed import Parser
 from rlcomp.cli.printable import printable
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ def main() -> None:
 
 
 def _app() -> None:
-    parser = argparse.ArgumentParser(prog="rlcomp-replay", description=main.__doc__)
+    parser = Parser(prog="rlcomp-replay", description=main.__doc__)
     parser.add_argument("dump", type=Path, help="the folder that the run named")
     parser.add_argument(
         "--trust",
         action="store_true",
         help="run code that the dump's config names and rlcomp does not ship",
     )
-    given = parser.parse_args()
+    given = parser.parse()
     found = replay(given.dump, given.trust)
     for stage, bad in found.items():
         print(printable(f"{stage:<10}  {bad or 'finite'}"))

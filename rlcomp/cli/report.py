@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.parsed import Parser
 from rlcomp.cli.printable import printable
 from rlcomp.errors import DataError, UserError, require
-from rlcomp.report.groups import baseline_of, grouped
+from rlcomp.report.groups import Group, baseline_of, grouped
 from rlcomp.report.runs import Run, find_runs
 
+if TYPE_CHECKING:
+    from rlcomp.report.tables import Result
+
 _NEEDED = ("scipy", "jinja2")
+# Sentences on the terminal; the page has all.
+_SAID = 10
 
 
 def main() -> None:
@@ -21,7 +27,7 @@ def main() -> None:
 
 
 def _app() -> None:
-    parser = argparse.ArgumentParser(prog="rlcomp-report", description=main.__doc__)
+    parser = Parser(prog="rlcomp-report", description=main.__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUNS", help="runs, sweeps, or folders of them")
     parser.add_argument("--out", type=Path, help="where to write (default: the first of RUNS)")
     parser.add_argument("--baseline", help="the group to compare with, e.g. recipe=grpo")
@@ -32,7 +38,7 @@ def _app() -> None:
         metavar="SETTING",
         help="groups that differ in it alone make one front, e.g. objectives.aggregator.weights",
     )
-    given = parser.parse_args()
+    given = parser.parse()
     wanted = [name.strip() for name in given.metrics.split(",") if name.strip()]
     for line in report(given.runs, given.out, given.baseline, wanted, given.along):
         print(printable(line))
@@ -84,7 +90,22 @@ def report(
         raise DataError(
             f"the report cannot be written: {error}; choose a directory with --out"
         ) from error
-    return [_counted(runs, len(groups)), *_faults(runs), f"report: {place / 'report.html'}"]
+    said = _said(groups, rows, against) if against else []
+    told = [_counted(runs, len(groups)), *_faults(runs), *said]
+    return [*told, f"report: {place / 'report.html'}"]
+
+
+def _said(groups: list[Group], rows: list[Result], against: Group) -> list[str]:
+    """The page's first sentences: what came out, by its headline metric."""
+    from rlcomp.report.verdicts import headline, verdicts
+
+    metric = headline(rows)
+    if metric is None:
+        return []
+    said = [one.sentence for one in verdicts(groups, rows, against, metric)]
+    above = [f"{metric}, last value, paired by seed:"] if len(groups) > 1 else []
+    more = [f"… and {len(said) - _SAID} more"] if len(said) > _SAID else []
+    return [*above, *said[:_SAID], *more]
 
 
 def left_by(directory: Path) -> list[Path]:

@@ -117,7 +117,7 @@ def _app(apart: bool) -> None:
         return tell(arguments.overrides[1:], places)
     check_options(sys.argv[1:], unknown, places)
     given = arguments.overrides
-    check_overrides(given, places)
+    check_overrides(given, places, sweep=arguments.multirun or "hydra.mode=MULTIRUN" in given)
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")

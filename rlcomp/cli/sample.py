@@ -8,6 +8,7 @@ from typing import Any
 
 from rlcomp.arguments import PositiveInt, problem
 from rlcomp.cli.guard import guard
+from rlcomp.cli.parsed import Parser
 from rlcomp.cli.printable import printable
 from rlcomp.errors import CheckpointError
 
@@ -18,7 +19,7 @@ def main() -> None:
 
 
 def _app() -> None:
-    parser = argparse.ArgumentParser(prog="rlcomp-sample", description=main.__doc__)
+    parser = Parser(prog="rlcomp-sample", description=main.__doc__)
     parser.add_argument("checkpoint", type=Path, help="a checkpoint, or a run's directory")
     parser.add_argument("prompts", nargs="+", metavar="PROMPT")
     parser.add_argument("-n", type=_positive, default=1, help="answers per prompt (default 1)")
@@ -30,7 +31,7 @@ def _app() -> None:
         action="store_true",
         help="run code that the checkpoint's config names and rlcomp does not ship",
     )
-    given = parser.parse_args()
+    given = parser.parse()
     for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
         for answer in answers:
             print(printable(f"{prompt}{answer}"))

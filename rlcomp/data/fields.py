@@ -20,6 +20,13 @@ from rlcomp.data.template import field_names
 from rlcomp.errors import ConfigError, DataError, RlcompWarning, nearest
 from rlcomp.interfaces.task import Example
 
+# What data sets call these columns.
+_USUAL = {
+    "prompt_field": ("prompt", "problem", "instruction", "question", "query", "input"),
+    "answer_field": ("answer", "completion", "solution", "response", "output", "target"),
+    "demonstration_field": ("completion", "solution", "response", "output"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
@@ -79,12 +86,26 @@ class Fields:
         conversation = conversation_of(row, self.prompt_field)
         if conversation is not None:
             return self._asked(row, conversation)
+        self._check(row, "prompt_field", "answer_field", "demonstration_field")
         answer = self._matched(row, _text(row, self.answer_field))
         demonstration = answer
         if self.demonstration_field is not None:
             demonstration = _text(row, self.demonstration_field)
         others = self._others(row, (self.prompt_field,))
         return Example(self._prompt(row), answer, demonstration, columns=others)
+
+    def _check(self, row: Row, *settings: str) -> None:
+        """Refuse a row without the columns that settings name."""
+        named = {setting: getattr(self, setting) for setting in settings}
+        lacking = {s: name for s, name in named.items() if name not in (None, *row.columns)}
+        if lacking:
+            usual = {s: next((n for n in _USUAL[s] if n in row.columns), "COLUMN") for s in lacking}
+            told = " and no column ".join(map(repr, lacking.values()))
+            raise DataError(
+                f"{row.place}: the row has no column {told}"
+                f"{nearest(next(iter(lacking.values())), row.columns)}; set "
+                + " ".join(f"task.{setting}={name}" for setting, name in usual.items())
+            )
 
     def _asked(self, row: Row, found: Conversation) -> Example:
         """The example of a conversation: the prompt is its last message, all of it a column."""
@@ -94,6 +115,7 @@ class Fields:
                 f"{found.used[0]!r}: leave it at '{{prompt}}', or word the messages in the file; "
                 "prompt.system puts a system message in front"
             )
+        self._check(row, "demonstration_field")
         if self.demonstration_field is not None:
             text = _text(row, self.demonstration_field)
             found = found._replace(completion=[{"role": "assistant", "content": text}])
@@ -187,10 +209,6 @@ def _template_names(template: str) -> set[str]:
 
 
 def _text(row: Row, column: str) -> str:
-    if column not in row.columns:
-        raise DataError(
-            f"{row.place}: the row has no column {column!r}{nearest(column, row.columns)}"
-        )
     value = row.columns[column]
     if isinstance(value, (float, Decimal)) and math.isfinite(value):
         return _positional(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import gzip
 import json
+import re
 import warnings
 import zlib
 from codecs import BOM_UTF8
@@ -71,12 +72,14 @@ def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
 
 def _near(file: Path) -> str:
     """Suggestion for a file that does not exist."""
-    folder = file.parent
+    name, folder = str(file), file.parent
     while not folder.is_dir():
         file, folder = folder, folder.parent
     close = difflib.get_close_matches(file.name, [entry.name for entry in folder.iterdir()], n=1)
     if close:
         return f"; did you mean {str(folder / close[0])!r}?"
+    if re.fullmatch(r"[\w-]+/[\w.-]+", name) and not name.endswith(_SUFFIXES):
+        return f"; a data set of the Hugging Face hub is task=hub task.name={name}"
     return f": the folder {str(folder)!r} has nothing of a similar name; set another path"
 
 

@@ -11,7 +11,7 @@ from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import device, place_on
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.composed import compose_checked
 from rlcomp.wiring.resolve import plan_of
 
 
@@ -35,7 +35,7 @@ def build(*overrides: str, config_dirs: Sequence[str] = ()) -> Parts:
     Raises:
         ConfigErrors: what ``rlcomp`` would refuse.
     """
-    config = compose_config(overrides, config_dirs)
+    config = compose_checked(overrides, config_dirs)
     builder = Builder(plan_of(config), int(config.seed))
     parts = Parts(builder.all())
     parts.config = OmegaConf.to_yaml(config)

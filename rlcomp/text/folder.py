@@ -10,6 +10,7 @@ from typing import Any
 
 from rlcomp.errors import DataError, RlcompError, in_one_line
 from rlcomp.io.strict_json import bounded, parse_json
+from rlcomp.wiring.base_model import is_folder_name
 
 # What transformers reads in a folder, beside weights and templates.
 _JSON = (
@@ -34,7 +35,7 @@ def local_only(path: str) -> bool:
     """
     if Path(path).is_dir():
         return True
-    if path.startswith(("/", ".", "~")) or path.count("/") > 1:
+    if is_folder_name(path):
         raise DataError(f"'{path}' is not a folder: write the path of one, or a hub name")
     offline = (os.environ.get(name, "") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
     return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rlcomp.wiring.plan import Plan
 
 # What reads `base`.
 _CHOICES = ("model=pretrained", "tokenizer=pretrained")
 _READERS = "rlcomp.model.trained.pretrained_"
+_BASES = "a folder of save_pretrained, a run's directory, or a name on the Hugging Face hub"
 
 
 def with_base(words: Sequence[str]) -> list[str]:
@@ -34,15 +36,26 @@ def with_base(words: Sequence[str]) -> list[str]:
     return [*words, *(choice for choice in _CHOICES if choice.partition("=")[0] not in keys)]
 
 
+def is_folder_name(path: str) -> bool:
+    """Whether a path can only be that of a folder, and is no name on the Hugging Face hub.
+
+    Examples:
+        >>> is_folder_name("/models/a"), is_folder_name("runs/today/a"), is_folder_name("gpt2")
+        (True, True, False)
+    """
+    return path.startswith(("/", ".", "~")) or path.count("/") > 1
+
+
 def check_base(plan: Plan) -> list[str]:
-    """One error where models or tokenizers are read from ``base``, and there is none."""
-    lacking = [
-        node.path
-        for node in plan.nodes.values()
-        if node.target.startswith(_READERS) and node.arguments.get("path") is None
-    ]
+    """One error where models or tokenizers are read from ``base``, and nothing is there."""
+    nodes = [node for node in plan.nodes.values() if node.target.startswith(_READERS)]
+    lacking = [node.path for node in nodes if node.arguments.get("path") is None]
+    named = {str(path): node.path for node in nodes if (path := node.arguments.get("path"))}
+    for path, reader in named.items():
+        if is_folder_name(path) and not Path(path).is_dir():
+            what = "base" if plan.tree.get("base") == path else f"{reader}.path"
+            return [f"{what} is {path!r}: there is no such folder; set {what}=DIR, {_BASES}"]
     return lacking and [
         f"base is not set, and {' and '.join(lacking)} "
-        f"{'is' if len(lacking) == 1 else 'are'} read from it: set base=DIR, a folder of "
-        "save_pretrained, a run's directory, or a name on the Hugging Face hub"
+        f"{'is' if len(lacking) == 1 else 'are'} read from it: set base=DIR, {_BASES}"
     ]

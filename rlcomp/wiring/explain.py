@@ -16,6 +16,9 @@ from rlcomp.wiring.other_words import option_here, word_here
 from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.renamed import new_name
 
+# Options in a message.
+_SHOWN = 5
+
 
 def explain_composition(
     error: Exception, directories: Sequence[str], keys: Callable[[str], Iterable[str]]
@@ -60,6 +63,11 @@ def _unread(error: OverrideParseException, directories: Sequence[str]) -> str:
     if groups and re.fullmatch(r"\w+", word):
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
+    if word.endswith((".yaml", ".yml")):
+        return (
+            f"{word}: a file is no setting; put it into FOLDER/experiment/ and write "
+            f"-cd FOLDER experiment={Path(word).stem}"
+        )
     return f"{word}: cannot be read ({told}); quote the value: 'key=\"value\"'"
 
 
@@ -68,23 +76,31 @@ def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> s
     new = new_name(name)
     if new is not None:
         return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
+    if here := _as_elsewhere(key, text, keys("")):
+        return here
     if name in (beside := [*keys(parent)]):
         return (
             f"{key} is a choice of parts whose settings stand elsewhere; "
             f"rlcomp ... {key}=OPTION --cfg job shows where"
         )
-    own = [*keys("")]
-    whole = re.search(r"Could not override '([^']+)'", text)
-    given = whole[1] if whole and key.split(".")[0] not in own else key
-    if here := _word_here(given, own):
-        return f"{given} is not in the config; here it is {here}"
     group = key.split(".")[0]
+    if having := _options_with(key):
+        more = ", …" if len(having) > _SHOWN else ""
+        return f"{key} is not in the config; it is a setting of {', '.join(having[:_SHOWN])}{more}"
     if parent and not beside and (config_directory() / group).is_dir():
         return (
             f"{key} is not in the config: as {group} is chosen, it has no settings; choose another "
             f"{group}=OPTION (rlcomp help {group})"
         )
     return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
+
+
+def _options_with(key: str) -> list[str]:
+    """The options of a group, ``task=file``, whose yaml sets this key."""
+    group, _, name = key.rpartition(".")
+    files = sorted((config_directory() / group).glob("*.yaml")) if group else []
+    options = {file.stem: OmegaConf.load(file) for file in files}
+    return [f"{group}={option}" for option, own in options.items() if {"_target_", name} <= {*own}]
 
 
 def _no_language_model(text: str) -> str | None:
@@ -95,10 +111,16 @@ def _no_language_model(text: str) -> str | None:
     )
 
 
-def _word_here(key: str, own: Iterable[str]) -> str | None:
+def _as_elsewhere(key: str, text: str, own: Iterable[str]) -> str | None:
     """What another library's option is called here; below a key of ours only what is below it."""
-    here, root = word_here(key), key.split(".")[0]
-    return here if here and (root not in own or here.startswith(f"{root}.")) else None
+    whole = re.search(r"Could not override '([^']+)'.*\n.*use \+\S+?=(.*)", text)
+    root = key.split(".")[0]
+    given = whole[1] if whole and (root not in own or root == key) else key
+    here = word_here(given)
+    if not here or (root in own and not here.startswith(f"{root}.") and not here.endswith(given)):
+        return None
+    value = f"={whole[2]}" if whole and re.fullmatch(r"[\w.]+", here) else ""
+    return f"{given} is not in the config; here it is {here}{value}"
 
 
 def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:

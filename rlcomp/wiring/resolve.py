@@ -94,11 +94,13 @@ SETTINGS = {
     "overwrite": bool,
 }
 
+_CHOICES = {"resume": "auto, must, never, or the path of a run or of one of its checkpoints"}
+
 
 def check_settings(plan: Plan) -> list[str]:
     """The plain values that every run has."""
     return [
-        f"{name} is {plan.tree[name]!r}: {fault}; set {name}=..."
+        f"{name} is {plan.tree[name]!r}: {fault}; set {name}={_CHOICES.get(name, '...')}"
         for name, kind in SETTINGS.items()
         if name in plan.tree
         and plan.tree[name] is not BROKEN

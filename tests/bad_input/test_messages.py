@@ -28,12 +28,39 @@ class Bad:
 TABLE = {
     # Unknown names.
     "settings of a tracker that is not chosen": Bad(
-        ["tracker.project=foo"], "tracker.project", "tracker", "choose another tracker=OPTION"
+        ["tracker.project=foo"], "tracker.project", "tracker", "a setting of tracker=wandb"
     ),
     "settings of no tracker": Bad(
         ["+tracker.project=foo"], "tracker has settings", "tracker", "add tracker=wandb"
     ),
     "no base": Bad(["model=pretrained"], "base is not set", "model", "set base=DIR"),
+    "base that is no folder": Bad(
+        ["base=/nowhere/model"], "base is", "'/nowhere/model'", "set base=DIR, a folder of save_pr"
+    ),
+    "base that is no name of the hub either": Bad(
+        ["base=runs/today/model"], "base is", "'runs/today/model'", "set base=DIR"
+    ),
+    "model that is no folder": Bad(
+        ["model=pretrained", "model.path=./nowhere"],
+        "model.path is",
+        "'./nowhere'",
+        "set model.path=",
+    ),
+    "file": Bad(
+        ["mine/sft.yaml"], "mine/sft.yaml", "a file is no setting", "-cd FOLDER experiment=sft"
+    ),
+    "setting of another option": Bad(
+        ["task.path=a/b"], "task.path", "a setting of", "task=file, task=gsm8k, task=text"
+    ),
+    "another library's word": Bad(
+        ["learning_rate=1e-6"], "learning_rate", "not in", "here it is learner.optimizer.lr=1e-6"
+    ),
+    "end of our word": Bad(
+        ["optimizer.lr=1"], "optimizer.lr is", "not in", "learner.optimizer.lr=1"
+    ),
+    "name of the hub for a file": Bad(
+        ["task=file", "task.path=openai/gsm8k"], "task", "'openai/gsm8k'", "task=hub task.name=open"
+    ),
     "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
     "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
     "nested option": Bad(["loss/ratio=tokn"], "loss/ratio", "tokn", "did you mean 'token'?"),
@@ -192,7 +219,7 @@ TABLE = {
         ["advantage=3"], "advantage=3", "int", "choose an option by name"
     ),
     "value that cannot be read": Bad(["loss=a=b"], "loss=a=b", "a=b", "quote the value"),
-    "sweep without -m": Bad(["seed=1,2"], "'seed=1,2'", "1,2", "add --multirun"),
+    "sweep without -m": Bad(["seed=1,2"], "seed=1,2", "are a sweep", "rlcomp -m"),
     # How parts stand together.
     "cycle": Bad(
         ["policy.model=${policy}"],
@@ -330,9 +357,6 @@ TABLE = {
         "4096",
         "set context_length to 64 or less",
     ),
-    "missing model": Bad(
-        ["model=pretrained", "model.path=/nowhere"], "model", "'/nowhere'", "write the path of one"
-    ),
     "model of the hub, offline": Bad(
         ["model=pretrained", "model.path=nobody/nothing"],
         "model",
@@ -341,9 +365,9 @@ TABLE = {
     ),
     "missing tokenizer": Bad(
         ["tokenizer=pretrained", "tokenizer.path=./nowhere"],
-        "tokenizer",
+        "tokenizer.path is",
         "'./nowhere'",
-        "write the path of one",
+        "set tokenizer.path=DIR",
     ),
     "folder without a tokenizer": Bad(
         ["tokenizer=pretrained", "tokenizer.path=misfit"],
@@ -358,6 +382,9 @@ TABLE = {
     "overwrite that is no truth": Bad(["overwrite=maybe"], "overwrite", "'maybe'", "true or false"),
     "overwrite of what must go on": Bad(
         ["overwrite=true", "resume=must"], "overwrite is true", "must", "leave one of them out"
+    ),
+    "resume that is no word": Bad(
+        ["resume=true"], "resume is True", "True", "set resume=auto, must, never, or the path"
     ),
     "nothing to go on from": Bad(
         ["resume=must"], "resume is must", "checkpoints", "or start one with resume=auto"

@@ -253,3 +253,43 @@ def test_a_column_holds_json_and_nothing_where_that_cannot_be():
         "calls": [{"arguments": [1, None]}],
         "easy": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("columns", "changes", "told"),
+    [
+        (
+            {"answer": "2", "problem": "1+1"},
+            {},
+            r"no column 'question' .* task.prompt_field=problem$",
+        ),
+        (
+            {"question": "?", "target": "2"},
+            {},
+            r"no column 'answer' .*; set task.answer_field=target$",
+        ),
+        (
+            {"prompt": "?", "completion": "2"},
+            {},
+            r"^f:1: the row has no column 'question' and no column 'answer' \(known: completion, "
+            r"prompt\); set task.prompt_field=prompt task.answer_field=completion$",
+        ),
+        (
+            {"question": "?", "answer": "2", "z": ""},
+            {"demonstration_field": "y"},
+            r"no column 'y' .*; set task.demonstration_field=COLUMN$",
+        ),
+    ],
+)
+def test_columns_that_are_not_there_are_told_with_what_to_set(columns, changes, told):
+    with pytest.raises(DataError, match=told):
+        fields(**changes).examples([Row("f:1", columns)])
+
+
+def test_a_demonstration_of_a_conversation_has_to_be_there_too():
+    chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
+
+    with pytest.raises(
+        DataError, match=r"no column 'y' .*; set task.demonstration_field=solution$"
+    ):
+        fields(demonstration_field="y").examples([Row("f:1", {"messages": chat, "solution": "!"})])

@@ -1,7 +1,7 @@
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.io.json_lines import read_lines, read_metrics
+from rlcomp.io.json_lines import is_count, read_lines, read_metrics
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,8 @@ def test_only_the_last_line_may_be_cut_off(tmp_path):
     file.write_text('{"a": 1}\n{"a"\n{"a": 3}\n')
     with pytest.raises(DataError, match=r"lines\.jsonl, line 2: "):
         read_lines(file)
+
+
+def test_what_counts_is_a_whole_number_that_a_float_holds_exactly():
+    assert [is_count(one) for one in (1, 2**53 - 1)] == [True, True]
+    assert [is_count(one) for one in (0, 2**53, True, 1.0, "1")] == [False] * 5

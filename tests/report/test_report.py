@@ -250,6 +250,9 @@ def test_the_command_line_writes_where_it_is_told(compared, tmp_path, monkeypatc
 
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "4 runs in 2 groups, 4 finished"
+    assert told[-3].endswith(", last value, paired by seed:")
+    # -.4 and -.3, 12.7 standard errors of .05 to each side.
+    assert told[-2] == "1 − 2 = −0.4, 95 % −1.0 to 0.3, n = 2: no difference seen"
     assert told[-1] == f"report: {tmp_path / 'new' / 'report.html'}"
     assert {file.name for file in (tmp_path / "new").iterdir()} == {
         "report.html",

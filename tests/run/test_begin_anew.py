@@ -195,7 +195,7 @@ def test_a_link_where_a_run_writes_is_refused(tmp_path, name, job):
     with pytest.raises(ConfigError, match=rf"{name} is a link: .*; delete the link"):
         check_links(tmp_path)
     with pytest.raises(ConfigError, match="is a link"):
-        check_overrides([f"directory={tmp_path}"], [])
+        check_overrides([f"directory={tmp_path}"], [], sweep=False)
 
 
 def test_a_link_among_the_files_of_hydra_is_refused_by_a_run_too(tmp_path):
@@ -299,6 +299,12 @@ def test_an_older_checkpoint_of_another_config_does_not_stand_in(run):
     assert [path.name for path in resumed(run, lr=3).older] == []
 
 
+def test_nor_does_one_whose_config_cannot_be_read(run):
+    (run / "checkpoints" / "step-00000001" / "config.yaml").write_text("a: [")
+
+    assert [path.name for path in resumed(run).older] == ["step-00000002"]
+
+
 def test_a_line_longer_than_a_block_is_checked_whole(tmp_path):
     lines = JsonLines(directory=str(tmp_path))
     lines.start({"one": 2}, 0)
@@ -391,6 +397,11 @@ def test_overwriting_moves_the_old_run_aside_and_begins(play, tmp_path, capsys):
     with pytest.raises(CheckpointError, match="seed was 1, is 0"):
         play(tmp_path / "run", *SHORT)
     play(tmp_path / "run", *SHORT, "seed=1")  # overwrite is no part of what was run
+
+    without = ["~checkpoint", "~phases.warm_start.every.checkpoint"]
+    config = compose_config([*without, *SHORT, "overwrite=true", f"directory={first}"])
+    launch(config, plan_of(config))
+    assert (first / "overwritten" / "2" / "checkpoints").is_dir()
 
 
 def test_a_record_is_cut_to_what_was_told_and_elsewhere_begins_empty(run, tmp_path):

@@ -75,6 +75,7 @@ def test_what_is_saved_goes_on_to_the_bit(tmp_path):
     norm, after = another(parts)
     fresh = build(*RECIPE, *SMALL)
     assert load(fresh, place) == load(fresh, tmp_path / "saved") == 1
+    assert open_checkpoint(place).restore(fresh)["phase"] == 0  # the first, as there is no other
     again, same = another(fresh)
 
     assert norm == again > 0
@@ -149,3 +150,20 @@ def test_scores_are_log_probs_without_a_graph():
     assert not scored.requires_grad
     torch.testing.assert_close(scored, rows["rollout_log_probs"], atol=1e-5, rtol=0)
     assert rlcomp.build is build
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("recipe=gppo", r"^recipe=gppo: there is no such option; did you mean 'ppo'\? \(known"),
+        (
+            "learning_rate=3",
+            r"^learning_rate is not in the config; here it is learner.optimizer.lr=3$",
+        ),
+        ("learner.epoch=3", r"^learner.epoch is not in the config; did you mean 'epochs'\?"),
+        ("rlcomp", "^rlcomp: cannot be read"),
+    ],
+)
+def test_what_cannot_be_composed_is_told_in_our_words(word, told):
+    with pytest.raises(ConfigError, match=told):
+        build("recipe=grpo", "seed=1", word)

@@ -130,6 +130,15 @@ def test_every_phase_runs_all_its_steps_in_order():
     assert tracker.calls == [("start", {"one": 2, "two": 1}, 0), ("finish", None)]
 
 
+def test_a_list_of_stages_begins_at_its_own_step():
+    ran = []
+    early, late = (Do(lambda _, name=name: ran.append(name)) for name in ("early", "late"))
+
+    run({"one": Phase(4, [early], later={3: [late]})})
+
+    assert ran == ["early", "early", "late", "late"]
+
+
 def test_the_first_stage_receives_an_empty_batch():
     seen = []
 

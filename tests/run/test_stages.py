@@ -247,6 +247,13 @@ def test_refill_records_how_many_rounds_it_took():
     assert ledger.means() == {"refill/tries": 2.0, "refill/kept_fraction": 1.0}
 
 
+def test_a_single_row_that_is_kept_is_all_of_them():
+    with recording() as ledger:
+        Refill(rows=1, stages=[Rows(1)])(empty_batch())
+
+    assert ledger.means() == {"refill/tries": 1.0, "refill/kept_fraction": 1.0}
+
+
 class Judged(Component):
     """A new batch of groups of two answers, right or wrong as listed, one list per call."""
 

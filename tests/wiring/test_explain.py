@@ -110,7 +110,12 @@ def overriding(whole, key):
         (unknown("num_generations"), "num_generations is not in the config; here it is group_size"),
         (
             overriding("algorithm.kl_ctrl.kl_coef", "algorithm"),
-            "algorithm.kl_ctrl.kl_coef is not in the config; here it is kl_controller.kl_coef",
+            "algorithm.kl_ctrl.kl_coef is not in the config; here it is kl_controller.kl_coef=3",
+        ),
+        (
+            overriding("optim.lr_scheduler_type", "optim"),
+            "optim.lr_scheduler_type is not in the config; here it is "
+            "schedule@learner.schedule=linear (or constant, cosine)",
         ),
         (
             unknown("learner.weight_decay"),

@@ -44,6 +44,20 @@ def test_caps_are_separate():
     assert result["returns"][0].tolist() == pytest.approx([0, 1.75, 0])
 
 
+def test_without_a_word_traces_are_cut_at_one():
+    rows = batch()
+    rows["old_log_probs"], rows["rollout_log_probs"] = (
+        rows["old_log_probs"].flip(1).roll(1, 1),
+        rows["rollout_log_probs"].flip(1).roll(1, 1),
+    )
+
+    # Ratios 2 and 0.5. d1 = 0.5 x (1 - 2), vs1 = 1.5; d0 = 0.5 x 2 - 3, c0 = 1:
+    # vs0 = 3 - 2 + 0.5 x (1.5 - 2) = 0.75.
+    result = VTrace(gamma=0.5)(rows)
+
+    assert result["returns"][0].tolist() == pytest.approx([0, 0.75, 1.5])
+
+
 def test_an_invalid_reward_pulls_at_neither_policy_nor_critic():
     result = VTrace()(batch())
 

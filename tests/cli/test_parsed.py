@@ -1,0 +1,46 @@
+"""Words of the command lines that are not Hydra's."""
+
+import pytest
+
+from rlcomp.cli.parsed import Parser
+from rlcomp.errors import UserError
+
+
+@pytest.fixture
+def parser():
+    found = Parser(prog="it")
+    found.add_argument("run")
+    found.add_argument("--new-tokens", type=int)
+    found.add_argument("--merge", action="store_true")
+    return found
+
+
+@pytest.mark.parametrize("words", [["--new_tokens", "3"], ["--new_tokens=3"], ["--new-tokens=3"]])
+def test_underscores_and_dashes_are_one(parser, words):
+    given = parser.parse(["a_b", *words])
+
+    assert (given.run, given.new_tokens, given.merge) == ("a_b", 3, False)
+
+
+def test_values_keep_their_underscores(parser):
+    assert parser.parse(["--merge", "--", "--new_tokens"]).run == "--new_tokens"
+    assert parser.parse(["a_b=c_d"]).run == "a_b=c_d"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["a", "--merged"], r"^--merged: there is no such option; did you mean '--merge'\?"),
+        (["a", "--depth=3"], r"^--depth=3: there is no such option \(known: .*--merge"),
+        (
+            ["a", "new_tokens=3"],
+            r"^new_tokens=3: settings belong to rlcomp; it has .*--new-tokens, ",
+        ),
+        (["a", "b"], r"^b: one word too many; usage: it \[-h\] .* run$"),
+        ([], r"^the following arguments are required: run; it --help tells what it takes$"),
+        (["a", "--new-tokens", "x"], r"^argument --new-tokens: invalid int value: 'x'; it --help"),
+    ],
+)
+def test_refusals_are_one_line_with_a_remedy(parser, words, told):
+    with pytest.raises(UserError, match=told):
+        parser.parse(words)
