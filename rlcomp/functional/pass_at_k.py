@@ -35,6 +35,17 @@ def pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
         >>> pass_at_k(torch.tensor([10, 10]), torch.tensor([3, 0]), 2)
         tensor([0.5333, 0.0000], dtype=torch.float64)
     """
+    pairs = check_counts(n, c, k)
+    known = {pair: _exact(*pair, k) for pair in set(pairs)}
+    return torch.tensor([known[pair] for pair in pairs], dtype=torch.float64)
+
+
+def check_counts(n: Tensor, c: Tensor, k: int) -> list[tuple[int, int]]:
+    """Answers and right ones of every problem, from which k can be drawn.
+
+    Raises:
+        ConfigError: not 1 <= k <= n for every problem, or not 0 <= c <= n.
+    """
     pairs = list(zip(n.tolist(), c.tolist(), strict=True))
     for answers, right in pairs:
         if not 1 <= k <= answers:
@@ -46,8 +57,7 @@ def pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
             raise ConfigError(
                 f"{right} right answers of {answers}: must be between 0 and {answers}"
             )
-    known = {pair: _exact(*pair, k) for pair in set(pairs)}
-    return torch.tensor([known[pair] for pair in pairs], dtype=torch.float64)
+    return pairs
 
 
 def _exact(answers: int, right: int, k: int) -> float:
