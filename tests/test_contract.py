@@ -126,6 +126,7 @@ GIVEN = {
     "reward/judged_segment": ["tokenizer=byte"],
     "reward/length": ["probe.target=4"],
     "reward/learned": ["probe.path=FOLDER/classifier"],
+    "reward/majority_vote": ["probe.reward=${reward}"],
     "reward/regex": ["probe.pattern='5'"],
     "reward/shuffled": ["probe.reward=${reward}"],
     "reward/steps": ["probe.step.function={_target_: contract_parts.brevity, _partial_: true}"],

@@ -167,3 +167,8 @@ def test_scores_are_log_probs_without_a_graph():
 def test_what_cannot_be_composed_is_told_in_our_words(word, told):
     with pytest.raises(ConfigError, match=told):
         build("recipe=grpo", "seed=1", word)
+
+
+def test_names_are_those_of_the_recipe_that_was_chosen():
+    with pytest.raises(ConfigError, match=r"^value_learner.epoch is .*did you mean 'epochs'\?"):
+        build("recipe=ppo", "value_learner.epoch=3")

@@ -1,0 +1,134 @@
+"""TTRL's majority-vote reward."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import RegularExpression
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.component import Component
+from rlcomp.interfaces.reward import write_reward
+from rlcomp.metrics import record, recording
+
+
+def found(text: str, *, pattern: RegularExpression) -> str | None:
+    """What a pattern finds in a text: its last match, the first group of it if there is one.
+
+    Examples:
+        >>> found("so 3+4=7", pattern="=([0-9]+)"), found("I give up", pattern="[0-9]+")
+        ('7', None)
+    """
+    last = None
+    for match in re.finditer(pattern, text):
+        last = match
+    return last and last[min(1, last.re.groups)]
+
+
+class MajorityVote(Component):
+    r"""Majority-vote reward of test-time reinforcement learning (TTRL): no gold answers.
+
+    ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with the
+    answer that it gives; two answers are equal if the verifier takes one for the other as the
+    gold answer. Of two largest classes that met first in the group counts; responses without an
+    answer do not vote and get 0. So the mean reward is the majority ratio. It rises in success
+    and in collapse alike: it is no sign of health.
+
+    Runs the verifier, whose entries stay inside: on the true responses and on the votes with the
+    gold answers, for metrics alone.
+
+    Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``group_id`` ``[B]`` and
+    what the verifier reads. Writes ``reward``, float32 ``[B]``, ``rewards``
+    (``{majority_vote: [B]}``), ``correct`` (the vote is that of the majority) and
+    ``reward_valid``, all of them. Records ``reward/majority_ratio`` (mean over groups),
+    ``reward/label_correct`` (share of groups whose majority is right by the gold answer),
+    ``reward/agreement`` (share of rows whose reward is that of the gold answer), ``reward/unread``
+    (share of rows without an answer) and what
+    :func:`rlcomp.interfaces.reward.write_reward` does.
+
+    Args:
+        reward: the verifier.
+        vote: the answer of a response, or None, such as a partial of :func:`found`.
+
+    Source:
+        Zuo et al. 2025 (TTRL), arXiv:2504.16084, section 2.
+    """
+
+    reads = ("prompt", "response", "answer", "group_id")
+    writes = ("reward", "rewards", "correct", "reward_valid")
+    runs = ("reward",)
+    contained = True
+    min_group_size = 2
+
+    def __init__(self, *, reward: Component, vote: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self.reward = reward
+        self.vote = vote
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Vote in each group, and write the reward entries."""
+        votes = [self.vote(response) for response in decode_texts(batch["response"])]
+        groups: dict[int, list[int]] = {}
+        for row, group in enumerate(batch["group_id"].tolist()):
+            groups.setdefault(group, []).append(row)
+        equal = self._equal(batch, votes, groups.values())
+        reward, labels = torch.zeros(len(votes)), dict[int, str]()
+        for rows in groups.values():
+            winners = _largest(rows, votes, equal)
+            reward[winners] = 1.0
+            record("reward/majority_ratio", torch.tensor(len(winners) / len(rows)))
+            if winners:
+                labels[rows[0]] = str(votes[winners[0]])
+        reward = reward.to(batch["response"].device)
+        record("reward/unread", torch.tensor([float(vote is None) for vote in votes]))
+        self._hold_against_gold(batch, reward, labels, len(groups))
+        right = reward > 0
+        valid = torch.ones_like(right)
+        return write_reward(batch, reward, {"majority_vote": reward}, right, valid)
+
+    def _equal(
+        self, batch: TensorDict, votes: Sequence[str | None], groups: Iterable[Sequence[int]]
+    ) -> set[tuple[int, str, str]]:
+        """Pairs of different votes that mean the same, each with the first row of its group."""
+        pairs: list[tuple[int, str, str]] = []
+        for rows in groups:
+            given = dict.fromkeys(vote for row in rows if (vote := votes[row]) is not None)
+            pairs += [(rows[0], first, other) for first, other in combinations(given, 2)]
+        if not pairs:
+            return set()
+        of, gold, given_as = zip(*pairs, strict=True)
+        judged = self._judged(batch[[*of]], response=given_as, answer=gold)
+        return {pair for pair, same in zip(pairs, judged, strict=True) if same}
+
+    def _hold_against_gold(
+        self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
+    ) -> None:
+        true = torch.tensor(self._judged(batch), device=reward.device)
+        record("reward/agreement", (true == (reward > 0)).float())
+        labelled = self._judged(batch[[*labels]], response=[*labels.values()]) if labels else []
+        record("reward/label_correct", torch.tensor(sum(labelled) / groups))
+
+    def _judged(self, rows: TensorDict, **texts: Sequence[str]) -> list[bool]:
+        """Whether the verifier takes rows as right, with other texts in them."""
+        rows = rows.copy()
+        for key, told in texts.items():
+            rows[key] = encode_texts(told).to(rows.device or rows["prompt"].device)
+        with recording():  # what it records of them would be said of the training reward
+            right: list[bool] = self.reward(rows)["correct"].tolist()
+        return right
+
+
+def _largest(
+    rows: Sequence[int], votes: Sequence[str | None], equal: set[tuple[int, str, str]]
+) -> list[int]:
+    """The rows of the largest class of equal votes; of two that met first."""
+    classes: dict[str, list[int]] = {}
+    for row in rows:
+        if (vote := votes[row]) is not None:
+            same = (first for first in classes if (rows[0], first, vote) in equal)
+            classes.setdefault(vote if vote in classes else next(same, vote), []).append(row)
+    return max(classes.values(), key=len, default=[])

@@ -1,0 +1,113 @@
+from functools import partial
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.reward.exact_match import ExactMatch
+from components.reward.last_number import LastNumber
+from components.reward.majority_vote import MajorityVote, found
+from rlcomp.batch import encode_texts
+from rlcomp.metrics import recording
+
+NUMBERS = partial(found, pattern=r"\A[0-9.]+\Z")
+
+
+def batch(*rows):
+    """(group, response, gold answer) a row."""
+    groups, responses, answers = zip(*rows, strict=True)
+    entries = {
+        "prompt": encode_texts(["?"] * len(rows)),
+        "response": encode_texts(responses),
+        "answer": encode_texts(answers),
+        "group_id": torch.tensor(groups),
+    }
+    return TensorDict(entries, batch_size=[len(rows)])
+
+
+def voted(verifier, *rows):
+    with recording() as ledger:
+        result = MajorityVote(reward=verifier, vote=NUMBERS)(batch(*rows))
+    return result, ledger.means()
+
+
+def test_the_last_match_votes_and_its_group_if_it_has_one():
+    assert found("a1 b2", pattern="[a-z]([0-9])") == "2"
+    assert found("a1 b2", pattern="[0-9]") == "2"
+    assert found("a1 b2", pattern="([a-z])([0-9])") == "b"
+    assert found("", pattern="x") is None
+
+
+# Group 7: 4, 4, 5 and an answer that is none, gold 5. Group 3: 6 and 6, gold 6.
+ROWS = [(7, "4", "5"), (3, "6", "6"), (7, "5", "5"), (7, "4", "5"), (3, "6", "6"), (7, "4x", "5")]
+
+
+def test_the_majority_of_each_group_is_rewarded():
+    result, told = voted(ExactMatch(), *ROWS)
+
+    assert result["reward"].tolist() == [1, 1, 0, 1, 1, 0]
+    assert result["rewards", "majority_vote"].tolist() == result["reward"].tolist()
+    assert result["correct"].tolist() == [True, True, False, True, True, False]
+    assert result["reward_valid"].all()
+    assert told == pytest.approx(
+        {
+            "reward/majority_ratio": (2 / 4 + 2 / 2) / 2,
+            "reward/label_correct": 1 / 2,  # 6 is right, 4 is not
+            "reward/agreement": 3 / 6,  # both of group 3, and the answer that is none
+            "reward/unread": 1 / 6,
+            "reward/mean": 4 / 6,
+            "reward/correct": 4 / 6,
+            "reward/invalid_fraction": 0,
+        }
+    )
+
+
+def test_answers_that_mean_the_same_vote_together():
+    rows = [(0, "7", "7"), (0, "5", "7"), (0, "7.0", "7"), (0, "5", "7"), (0, "7.00", "7")]
+
+    by_text, of_text = voted(ExactMatch(), *rows)
+    by_value, of_value = voted(LastNumber(), *rows)
+
+    assert by_text["reward"].tolist() == [0, 1, 0, 1, 0]
+    assert by_value["reward"].tolist() == [1, 0, 1, 0, 1]
+    assert of_text["reward/majority_ratio"] == pytest.approx(0.4)
+    assert of_value["reward/majority_ratio"] == pytest.approx(0.6)
+    assert (of_text["reward/label_correct"], of_value["reward/label_correct"]) == (0, 1)
+
+
+def test_of_two_majorities_that_met_first_counts():
+    result, _ = voted(ExactMatch(), (0, "2", "1"), (0, "1", "1"), (0, "1", "1"), (0, "2", "1"))
+
+    assert result["reward"].tolist() == [1, 0, 0, 1]
+
+
+def test_without_an_answer_there_is_nothing_to_learn():
+    rows = [(0, "x", "1"), (0, "", "1"), (1, "x", "x"), (1, "3", "x")]
+
+    result, told = voted(ExactMatch(), *rows)
+
+    assert result["reward"].tolist() == [0, 0, 0, 1]
+    assert told["reward/majority_ratio"] == 0.25
+    assert told["reward/label_correct"] == 0.0
+
+
+def test_gold_answers_change_no_reward():
+    one, _ = voted(ExactMatch(), *ROWS)
+    other, _ = voted(ExactMatch(), *[(group, text, "9") for group, text, _ in ROWS])
+
+    assert torch.equal(one["reward"], other["reward"])
+
+
+def test_columns_reach_the_verifier():
+    rows = batch(*ROWS)
+    rows["columns"] = TensorDict({"unit": encode_texts(['"m"'] * len(ROWS))}, [len(ROWS)])
+    seen = []
+
+    class Noting(ExactMatch):
+        def score_row(self, row):
+            seen.append(row["unit"])
+            return super().score_row(row)
+
+    MajorityVote(reward=Noting(), vote=NUMBERS)(rows)
+
+    assert set(seen) == {"m"}
