@@ -67,8 +67,8 @@ class RewardCheck(Component):
         raise DataError(
             f"{number} of {rows} rewards are invalid, reward_check.max_invalid_fraction is "
             f"{self.max_invalid_fraction:g}; the first is row {first} ({', '.join(texts)}): the "
-            "reward returned None or NaN for it, mend it there; "
-            "reward_check.max_invalid_fraction=1 goes on"
+            "reward returned None or NaN for it, which says that it cannot be judged; return 0.0 "
+            "where it is wrong, or go on with reward_check.max_invalid_fraction=1"
         )
 
 

@@ -15,9 +15,9 @@ from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import lookup
 from rlcomp.wiring.compare import changed
-from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.equation import equations
+from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.flow_source import flow_of, ran
 from rlcomp.wiring.plan import PhasePlan, Plan, read
 from rlcomp.wiring.reader import Node
@@ -41,9 +41,9 @@ def _app() -> None:
     given = parser.parse()
     # No markup: a config may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
-    config = compose_config(given.overrides, given.config_dir)
+    config = compose_or_explain(given.overrides, given.config_dir)
     if given.against:
-        other = compose_config(given.against, given.config_dir)
+        other = compose_or_explain(given.against, given.config_dir)
         names = " ".join(given.overrides) or "default", " ".join(given.against)
         console.print(difference(config, other, names))
         return

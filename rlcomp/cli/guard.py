@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.cli.printable import printable
 from rlcomp.cli.stack import stack_of
 from rlcomp.errors import Died, RlcompError, RlcompWarning, RunFailed, UserError, exit_code
-from rlcomp.wiring.composed import explained
+from rlcomp.wiring.explain import explained
 
 # Errors whose message says all; of any other the lines of code count as well.
 FORESEEN = (RlcompError, HydraException, OmegaConfBaseException)

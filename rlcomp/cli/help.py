@@ -157,6 +157,8 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
         return (
             f"it is an option: {', '.join(f'rlcomp help {group}={name}' for group in owners[:5])}"
         )
+    if name == "phases":
+        return "phases are no group; rlcomp-describe recipe=NAME shows those of a recipe"
     if here := word_here(name):
         return f"there is no such group; here it is {here}"
     return f"there is no such group{nearest(name, files)}; rlcomp --cfg job prints the settings"

@@ -16,13 +16,12 @@ from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.resolve import SETTINGS
 
 
-def check_overrides(words: Sequence[str], places: Sequence[Path], *, sweep: bool) -> None:
+def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
     """Refuse overrides that cannot mean what they say.
 
     Args:
         words: the overrides of a command line.
         places: the directories of configs: ours and the user's own.
-        sweep: whether it is one (``-m``).
 
     Raises:
         UserError: names the override and the remedy.
@@ -34,11 +33,6 @@ def check_overrides(words: Sequence[str], places: Sequence[Path], *, sweep: bool
         value = override.value()
         if override.key_or_group == "directory" and isinstance(value, str):
             check_links(Path(value))  # before Hydra writes into it
-        if override.is_sweep_override() and not sweep:
-            raise UserError(
-                f"{override.input_line}: several values are a sweep: rlcomp -m ...; a list has "
-                f"brackets, {override.get_key_element()}=[...]"
-            )
         if fault := _fault(override, places):
             raise UserError(f"{override.input_line}: {fault}")
 
@@ -75,12 +69,6 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
 def _is_ours(key: str, places: Sequence[Path]) -> bool:
     """Whether it is a setting of every run, or a group of options."""
     return key in SETTINGS or any((place / key.partition("@")[0]).is_dir() for place in places)
-
-
-def added(words: Sequence[str]) -> list[str]:
-    """The names that overrides add at the root of the config: ``+name=1``, ``++name.of.it=1``."""
-    found = (re.match(r"\+{1,2}(\w+)(?=[.=])", word) for word in words)
-    return list(dict.fromkeys(one[1] for one in found if one))
 
 
 def _fault(override: Override, places: Sequence[Path]) -> str | None:

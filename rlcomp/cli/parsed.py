@@ -19,12 +19,18 @@ class Parser(argparse.ArgumentParser):
         UserError: words that it does not take.
     """
 
+    def __init__(self, *, prog: str, description: str | None = None) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """What a command line says; of this process if no words are given."""
         given = [*(sys.argv[1:] if words is None else words)]
         options = given.index("--") if "--" in given else len(given)
-        found, unknown = self.parse_known_args(
-            [*map(self._spelled, given[:options]), *given[options:]]
+        words = [*map(self._spelled, given[:options]), *given[options:]]
+        # Words on both sides of an option, unless a -- says where the options end.
+        mixed = "--" not in given
+        found, unknown = (
+            self.parse_known_intermixed_args(words) if mixed else self.parse_known_args(words)
         )
         if unknown:
             raise UserError(self._refused(unknown[0]))
@@ -41,19 +47,11 @@ class Parser(argparse.ArgumentParser):
         return f"{own}{is_set}{value}" if own in self._option_string_actions else word
 
     def _refused(self, word: str) -> str:
-        if word.startswith("--"):
-            name = word.partition("=")[0]
-            return f"{word}: there is no such option{nearest(name, self._named())}"
-        if "=" in word and not word.startswith("-"):
+        if word.startswith("-"):
             return (
-                f"{word}: settings belong to rlcomp; {self.prog} has options of its own "
-                f"({', '.join(self._named())})"
+                f"{word}: there is no such option{nearest(word.partition('=')[0], self._named())}"
             )
-        return f"{word}: one word too many; {self.usage_line()}"
+        return f"{word}: one word too many; {self.prog} --help tells what it takes"
 
     def _named(self) -> list[str]:
         return [name for name in self._option_string_actions if name.startswith("--")]
-
-    def usage_line(self) -> str:
-        """The usage in one line."""
-        return " ".join(self.format_usage().split())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlcomp.report.tables import Result
 
 _NEEDED = ("scipy", "jinja2")
-# Sentences on the terminal; the page has all.
+# Sentences on the terminal; the page has more.
 _SAID = 10
 
 
@@ -63,7 +63,7 @@ def report(
     Returns:
         What to tell the user.
     """
-    if out is not None and out.suffix in (".html", ".csv") and not out.is_dir():
+    if out is not None and out.suffix.lower() in (".html", ".csv") and not out.is_dir():
         raise UserError(f"--out {out}: it names the folder that is written into, not a file")
     for module in _NEEDED:
         require(module, "report")
@@ -102,8 +102,9 @@ def _said(groups: list[Group], rows: list[Result], against: Group) -> list[str]:
     metric = headline(rows)
     if metric is None:
         return []
-    said = [one.sentence for one in verdicts(groups, rows, against, metric)]
-    above = [f"{metric}, last value, paired by seed:"] if len(groups) > 1 else []
+    said = [" ".join(one.sentence.split()) for one in verdicts(groups, rows, against, metric)]
+    named = " ".join(metric.split())  # it may hold line ends, and lines are read
+    above = [f"{named}, last value, paired by seed:"] if len(groups) > 1 else []
     more = [f"… and {len(said) - _SAID} more"] if len(said) > _SAID else []
     return [*above, *said[:_SAID], *more]
 

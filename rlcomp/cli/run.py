@@ -23,7 +23,7 @@ from rlcomp.cli.child import in_child
 from rlcomp.cli.completion import words_with_line
 from rlcomp.cli.guard import guard, user_directories, verdict
 from rlcomp.cli.help import help_text, tell
-from rlcomp.cli.overrides import added, check_options, check_overrides
+from rlcomp.cli.overrides import check_options, check_overrides
 from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.outcome import failure_kept
@@ -34,7 +34,7 @@ from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import check_used, plan_of
+from rlcomp.wiring.resolve import added, check_used, plan_of
 
 
 def main(*, apart: bool = True) -> None:
@@ -117,7 +117,7 @@ def _app(apart: bool) -> None:
         return tell(arguments.overrides[1:], places)
     check_options(sys.argv[1:], unknown, places)
     given = arguments.overrides
-    check_overrides(given, places, sweep=arguments.multirun or "hydra.mode=MULTIRUN" in given)
+    check_overrides(given, places)
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ def _app() -> None:
     parser = Parser(prog="rlcomp-sample", description=main.__doc__)
     parser.add_argument("checkpoint", type=Path, help="a checkpoint, or a run's directory")
     parser.add_argument("prompts", nargs="+", metavar="PROMPT")
-    parser.add_argument("-n", type=_positive, default=1, help="answers per prompt (default 1)")
+    parser.add_argument(
+        "-n", "--num-samples", dest="n", type=_positive, default=1, help="answers per prompt (1)"
+    )
     parser.add_argument("--temperature", type=float, help="0 for greedy (default: the run's own)")
     parser.add_argument("--max-new-tokens", type=_positive, help="default: the run's own")
     parser.add_argument("--seed", type=int, default=0)
@@ -38,7 +41,7 @@ def _app() -> None:
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text):
         raise argparse.ArgumentTypeError(f"{text!r} must be an integer greater than 0")
     return int(text)
 

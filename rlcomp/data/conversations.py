@@ -6,6 +6,7 @@ No torch here, so that a bad file is found before anything heavy is imported.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -80,6 +81,7 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
     names = (prompt_field,) if prompt_field in row.columns else ("messages", "prompt")
     name = next((name for name in names if _of_messages(row.columns.get(name))), None)
     if name is None:
+        _check_other_formats(row, prompt_field)
         return None
     if CONVERSATION in row.columns and name != CONVERSATION:
         raise DataError(
@@ -98,6 +100,23 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
     _check_due(row.place, name, messages)
     used = (name, "completion") if given is not None else (name,)
     return Conversation(used, messages, completion, _tools(row))
+
+
+def _check_other_formats(row: Row, prompt_field: str) -> None:
+    """Refuse conversations that are written in another way, which would be taken for texts."""
+    for name in dict.fromkeys((prompt_field, "messages", "prompt")):
+        text = row.columns.get(name)
+        if isinstance(text, str) and re.match(r'\s*\[\s*\{\s*"(role|content)"\s*:', text):
+            raise DataError(
+                f"{row.place}: {name!r} is a text that holds messages as JSON: write the list "
+                "itself into the file (json.loads)"
+            )
+    turns = row.columns.get("conversations")
+    if _of_messages(turns) and "from" in turns[0]:  # type: ignore[index]
+        raise DataError(
+            f"{row.place}: 'conversations' with 'from' and 'value' is ShareGPT's format: write "
+            "'messages' with 'role' (human is user, gpt is assistant) and 'content'"
+        )
 
 
 def _listed(value: object) -> bool:

@@ -5,6 +5,7 @@ No torch here, so that a bad file is found before anything heavy is imported.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import warnings
@@ -23,7 +24,15 @@ from rlcomp.interfaces.task import Example
 # What data sets call these columns.
 _USUAL = {
     "prompt_field": ("prompt", "problem", "instruction", "question", "query", "input"),
-    "answer_field": ("answer", "completion", "solution", "response", "output", "target"),
+    "answer_field": (
+        "answer",
+        "completion",
+        "solution",
+        "response",
+        "output",
+        "target",
+        "reward_model.ground_truth",
+    ),
     "demonstration_field": ("completion", "solution", "response", "output"),
 }
 
@@ -83,6 +92,7 @@ class Fields:
         return used | (_template_names(self.prompt_template) - {"prompt"})
 
     def _example(self, row: Row) -> Example:
+        row = self._with_inner(row)
         conversation = conversation_of(row, self.prompt_field)
         if conversation is not None:
             return self._asked(row, conversation)
@@ -94,17 +104,28 @@ class Fields:
         others = self._others(row, (self.prompt_field,))
         return Example(self._prompt(row), answer, demonstration, columns=others)
 
+    def _with_inner(self, row: Row) -> Row:
+        """The row with what dotted names find: ``reward_model.ground_truth``, as verl has it."""
+        inner = {
+            name: value
+            for name in (self.prompt_field, self.answer_field, self.demonstration_field)
+            if name and name not in row.columns
+            if (value := _inner(row.columns, name)) is not None
+        }
+        return row._replace(columns={**row.columns, **inner}) if inner else row
+
     def _check(self, row: Row, *settings: str) -> None:
         """Refuse a row without the columns that settings name."""
         named = {setting: getattr(self, setting) for setting in settings}
         lacking = {s: name for s, name in named.items() if name not in (None, *row.columns)}
         if lacking:
-            usual = {s: next((n for n in _USUAL[s] if n in row.columns), "COLUMN") for s in lacking}
-            told = " and no column ".join(map(repr, lacking.values()))
+            names = [*dict.fromkeys(lacking.values())]
+            found = {setting: _meant(setting, name, row) for setting, name in lacking.items()}
+            told = " ".join(f"task.{s}={meant or 'COLUMN'}" for s, meant in found.items())
             raise DataError(
-                f"{row.place}: the row has no column {told}"
-                f"{nearest(next(iter(lacking.values())), row.columns)}; set "
-                + " ".join(f"task.{setting}={name}" for setting, name in usual.items())
+                f"{row.place}: the row has no column {' and no column '.join(map(repr, names))}"
+                f"{nearest(names[0], row.columns)}; set {told}"
+                + ("" if any(found.values()) else ", or mend the row")
             )
 
     def _asked(self, row: Row, found: Conversation) -> Example:
@@ -134,10 +155,11 @@ class Fields:
         if self.answer_field in row.columns:
             return _text(row, self.answer_field)
         if not found.completion:
+            meant = _meant("answer_field", self.answer_field, row) or "COLUMN"
             raise DataError(
                 f"{row.place}: there is no column {self.answer_field!r} and no final turn of the "
-                f"assistant: name the column of the answer by task.answer_field"
-                f"{nearest(self.answer_field, row.columns)}"
+                f"assistant{nearest(self.answer_field, row.columns)}; set "
+                f"task.answer_field={meant}, or end the messages with the assistant's"
             )
         return found.outcome
 
@@ -166,6 +188,21 @@ class Fields:
                 )
             values[name] = _text(row, name)
         return self.prompt_template.format_map(values)
+
+
+def _inner(columns: Mapping[str, object], name: str) -> object:
+    """The value at a dotted name; None if there is none."""
+    value: object = columns
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _meant(setting: str, name: str, row: Row) -> str | None:
+    """The column that is likely meant: one of almost that name, or of a usual one."""
+    close = difflib.get_close_matches(name, [*row.columns], n=1)
+    usual = (one for one in _USUAL[setting] if _inner(row.columns, one) is not None)
+    return next((one for one in [*close, *usual]), None)
 
 
 def _has_half_character(value: object) -> bool:

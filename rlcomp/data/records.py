@@ -28,6 +28,11 @@ _LARGEST_SHARE, _UNASKED = 200, 1 << 30
 _ROWS_AT_ONCE, _LARGEST_GROUP = 1024, 1 << 32
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
+# No data set of the hub is called so.
+_FILE_NAME = re.compile(
+    r"\.(arrow|bz2|csv|gz|jsonl?|parquet|tsv|txt|xz|ya?ml|zip|zst)$", re.IGNORECASE
+)
+
 
 class Row(NamedTuple):
     """One row of a data set.
@@ -72,14 +77,16 @@ def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
 
 def _near(file: Path) -> str:
     """Suggestion for a file that does not exist."""
-    name, folder = str(file), file.parent
+    path, folder = file, file.parent
     while not folder.is_dir():
         file, folder = folder, folder.parent
     close = difflib.get_close_matches(file.name, [entry.name for entry in folder.iterdir()], n=1)
     if close:
         return f"; did you mean {str(folder / close[0])!r}?"
-    if re.fullmatch(r"[\w-]+/[\w.-]+", name) and not name.endswith(_SUFFIXES):
-        return f"; a data set of the Hugging Face hub is task=hub task.name={name}"
+    if re.fullmatch(r"\w[\w-]*/\w[\w.-]*", str(path)) and not (
+        path.parent.exists() or _FILE_NAME.search(path.name)
+    ):
+        return f"; a data set of the Hugging Face hub is task=hub task.name={path}"
     return f": the folder {str(folder)!r} has nothing of a similar name; set another path"
 
 

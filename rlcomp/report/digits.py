@@ -35,7 +35,7 @@ def rounded(value: float, half: float, *, sign: bool = False) -> str:
         ('0.002', '+0.002', '51,200')
     """
     plus = "+" if sign else ""
-    if not half > 0:
+    if not half > 1e-12 * abs(value):  # what float64 makes of equal numbers is no width
         return ("+" if sign and value > 0 else "") + number(value)
     places = -math.floor(math.log10(half / 2))
     if places > 6:

@@ -132,19 +132,25 @@ def held_out(run: Path, step: int | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in read_metrics(file) if file.is_file() else []:
         if step is None or row.get("total", 0) <= step:
-            found |= {
-                name: f"{value:.4g}"
-                for name, value in row.items()
-                if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
-            }
-    ends = {f"{name}_{end}" for name in found for end in ("low", "high")}
-    return {
-        name: f"{value} ({found[f'{name}_low']} to {found[f'{name}_high']})"
-        if f"{name}_low" in found and f"{name}_high" in found
-        else value
-        for name, value in found.items()
-        if name not in ends
+            found |= _with_intervals(
+                {
+                    name: f"{value:.4g}"
+                    for name, value in row.items()
+                    if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
+                }
+            )
+    return found
+
+
+def _with_intervals(values: dict[str, str]) -> dict[str, str]:
+    """Numbers of one row by name; ``_low`` and ``_high`` of a number stand behind it."""
+    whole = [name for name in values if {f"{name}_low", f"{name}_high"} <= {*values}]
+    ends = {f"{name}_{end}": "" for name in whole for end in ("low", "high")}
+    told = {
+        name: f"{values[name]} ({values[f'{name}_low']} to {values[f'{name}_high']})"
+        for name in whole
     }
+    return {name: text for name, text in (values | told).items() if name not in ends}
 
 
 def _plain(value: object) -> str:

@@ -71,6 +71,8 @@ def verdicts(
     control = names[list(groups).index(baseline)]
     return [
         _held_against(name, control, found.get(group.name), better(metric))
+        if baseline.name in found
+        else Verdict(f"{name} − {control}: no finished run of {control} has it", "unknown")
         for name, group in zip(names, groups, strict=True)
         if group is not baseline
     ]

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import device, place_on
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.composed import compose_checked
-from rlcomp.wiring.resolve import plan_of
+from rlcomp.wiring.explain import compose_or_explain
+from rlcomp.wiring.resolve import added, check_used, plan_of
 
 
 class Parts(dict[str, object]):
@@ -25,17 +26,26 @@ class Parts(dict[str, object]):
     config: str | None = None
 
 
-def build(*overrides: str, config_dirs: Sequence[str] = ()) -> Parts:
+def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) -> Parts:
     """The parts of a recipe, checked and built as the command line does it.
 
     Args:
         overrides: as on the command line: ``"recipe=rloo"``, ``"seed=1"``.
         config_dirs: directories of your own configs.
+        settings: none; names of settings hold dots, so that they are written as texts.
 
     Raises:
         ConfigErrors: what ``rlcomp`` would refuse.
     """
-    config = compose_checked(overrides, config_dirs)
+    told = "overrides are texts, as on the command line: build('recipe=grpo', 'seed=1')"
+    for name, value in settings.items():
+        raise ConfigError(f"build({name}={value!r:.60}): {told}")
+    for word in overrides:
+        if not isinstance(word, str):
+            raise ConfigError(f"build({word!r:.60}): {told}")
+    config = compose_or_explain(overrides, config_dirs)
+    if faults := check_used(config, added(overrides), overrides):
+        raise ConfigErrors(faults)
     builder = Builder(plan_of(config), int(config.seed))
     parts = Parts(builder.all())
     parts.config = OmegaConf.to_yaml(config)

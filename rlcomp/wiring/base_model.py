@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from rlcomp.wiring.plan import Plan
 
@@ -46,15 +47,37 @@ def is_folder_name(path: str) -> bool:
     return path.startswith(("/", ".", "~")) or path.count("/") > 1
 
 
+def _checkpoint_of_trainer(path: str) -> str | None:
+    """The newest ``checkpoint-N`` in a folder of transformers' Trainer that is no model itself."""
+    if not os.path.isdir(path) or os.path.exists(os.path.join(path, "config.json")):
+        return None
+    numbers = [
+        int(name[11:]) for name in os.listdir(path) if re.fullmatch(r"checkpoint-\d{1,12}", name)
+    ]
+    return f"checkpoint-{max(numbers)}" if numbers else None
+
+
 def check_base(plan: Plan) -> list[str]:
-    """One error where models or tokenizers are read from ``base``, and nothing is there."""
+    """Errors where models or tokenizers are read from ``base`` or a path, and none is there."""
     nodes = [node for node in plan.nodes.values() if node.target.startswith(_READERS)]
     lacking = [node.path for node in nodes if node.arguments.get("path") is None]
     named = {str(path): node.path for node in nodes if (path := node.arguments.get("path"))}
-    for path, reader in named.items():
-        if is_folder_name(path) and not Path(path).is_dir():
-            what = "base" if plan.tree.get("base") == path else f"{reader}.path"
-            return [f"{what} is {path!r}: there is no such folder; set {what}=DIR, {_BASES}"]
+    missing = {
+        "base" if plan.tree.get("base") == path else f"{reader}.path": path
+        for path, reader in named.items()
+        if is_folder_name(path) and not os.path.isdir(path)  # of any length, readable or not
+    }
+    if missing:
+        return [
+            f"{what} is {path!r}: there is no such folder; set {what}=DIR, {_BASES}"
+            for what, path in missing.items()
+        ]
+    inside = {path: _checkpoint_of_trainer(path) for path in named}
+    if found := {path: name for path, name in inside.items() if name}:
+        return [
+            f"base is {path!r}: no model, but it holds {name}; set base={path}/{name}"
+            for path, name in found.items()
+        ]
     return lacking and [
         f"base is not set, and {' and '.join(lacking)} "
         f"{'is' if len(lacking) == 1 else 'are'} read from it: set base=DIR, {_BASES}"

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
-from hydra.errors import OverrideParseException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.errors import nearest
+from rlcomp.errors import ConfigError, in_one_line, nearest
+from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import option_here, word_here
 from rlcomp.wiring.reader import unset_variable
@@ -18,6 +20,56 @@ from rlcomp.wiring.renamed import new_name
 
 # Options in a message.
 _SHOWN = 5
+
+
+def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
+    """The config of overrides.
+
+    Args:
+        overrides: as on the command line.
+        config_dirs: directories of the user's own configs.
+
+    Raises:
+        ConfigError: what Hydra refuses: what, where and the nearest name.
+
+    Examples:
+        >>> compose_or_explain(["learning_rate=1e-5"])
+        Traceback (most recent call last):
+            ...
+        rlcomp.errors.ConfigError: learning_rate is not in the config; here it is \
+learner.optimizer.lr=1e-5
+    """
+    try:
+        return compose_config(overrides, config_dirs)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explained(error, overrides, config_dirs)) from None  # it says all
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(unreadable_yaml(error, config_dirs)) from None
+    except ValueError as error:  # Hydra's own, of overrides that cannot mean anything
+        raise ConfigError(f"{' '.join(overrides)}: {in_one_line(error)}") from None
+
+
+def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
+    """One message for an error of Hydra or OmegaConf.
+
+    Args:
+        error: what composing ended with.
+        words: of the command line.
+        config_dirs: directories of the user's own configs.
+    """
+    return explain_composition(error, config_dirs, lambda parent: _keys(parent, words, config_dirs))
+
+
+def _keys(parent: str, words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
+    """The keys beside a mistyped one, in the config that the rest of the words give."""
+    sound = [text for text in words if "=" in text and not text.startswith("-")]
+    choices = [text for text in sound if "." not in text.split("=")[0] and "," not in text]
+    while choices:
+        try:
+            return keys_below(compose_config(choices, config_dirs), parent)
+        except (HydraException, OmegaConfBaseException):
+            choices.pop()
+    return keys_below(compose_config([], config_dirs), parent)
 
 
 def explain_composition(
@@ -37,6 +89,14 @@ def explain_composition(
     if unset := unset_variable(text):
         # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
         return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
+    if sweep := re.search(
+        r"(?:argument|Sweep parameters) '(.*)'(?: requires|$)", text, re.MULTILINE
+    ):
+        key = sweep[1].partition("=")[0]
+        return (
+            f"{sweep[1]}: several values are a sweep, rlcomp -m ...; a list has brackets, "
+            f"{key}=[...]; a text has quotes, '{key}=\"...\"'"
+        )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lacks := _no_language_model(text):
         return lacks
@@ -65,8 +125,8 @@ def _unread(error: OverrideParseException, directories: Sequence[str]) -> str:
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
     if word.endswith((".yaml", ".yml")):
         return (
-            f"{word}: a file is no setting; put it into FOLDER/experiment/ and write "
-            f"-cd FOLDER experiment={Path(word).stem}"
+            f"{word}: a file is no setting; put it into FOLDER/experiment/, with the first line "
+            f"'# @package _global_', and write -cd FOLDER experiment={Path(word).stem}"
         )
     return f"{word}: cannot be read ({told}); quote the value: 'key=\"value\"'"
 
@@ -98,6 +158,7 @@ def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> s
 def _options_with(key: str) -> list[str]:
     """The options of a group, ``task=file``, whose yaml sets this key."""
     group, _, name = key.rpartition(".")
+    group = group.replace(".", "/")
     files = sorted((config_directory() / group).glob("*.yaml")) if group else []
     options = {file.stem: OmegaConf.load(file) for file in files}
     return [f"{group}={option}" for option, own in options.items() if {"_target_", name} <= {*own}]
@@ -119,8 +180,10 @@ def _as_elsewhere(key: str, text: str, own: Iterable[str]) -> str | None:
     here = word_here(given)
     if not here or (root in own and not here.startswith(f"{root}.") and not here.endswith(given)):
         return None
-    value = f"={whole[2]}" if whole and re.fullmatch(r"[\w.]+", here) else ""
-    return f"{given} is not in the config; here it is {here}{value}"
+    # Other words, and what is below 0, may mean something else here.
+    value = f"={whole[2]}" if whole and re.fullmatch(r"[\d.]+(e-?\d+)?", whole[2], re.I) else ""
+    plain = re.fullmatch(r"[\w.]+", here)
+    return f"{given} is not in the config; here it is {here}{value if plain else ''}"
 
 
 def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:

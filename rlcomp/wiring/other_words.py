@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 _PROMPTS = "prompts.batch_size (prompts a step, each answered group_size times)"
+_PREFERENCES = (
+    "no recipe, for none trains on preferences; a loss of your own can (docs/how_to), and a reward "
+    "model that exists already is reward=learned"
+)
 _LORA = "adapter=lora (adapter.rank, adapter.alpha, adapter.target_modules)"
 _EVALUATED = "nothing to set: evaluations sample as decoding says, and greedily as well"
 _PRETRAINED = "base=DIR (a folder, a run, or a name on the Hugging Face hub)"
@@ -154,10 +158,11 @@ _HERE = {
     "gradient_checkpointing": "engine.checkpointing (true or false)",
     "enable_gradient_checkpointing": "engine.checkpointing (true or false)",
     "use_peft": _LORA,
-    "lora_r": _LORA,
-    "lora_rank": _LORA,
-    "lora_alpha": _LORA,
-    "lora_target_modules": _LORA,
+    "lora_r": "adapter.rank (with adapter=lora)",
+    "adapter.r": "adapter.rank (with adapter=lora)",
+    "lora_rank": "adapter.rank (with adapter=lora)",
+    "lora_alpha": "adapter.alpha (with adapter=lora)",
+    "lora_target_modules": "adapter.target_modules (with adapter=lora)",
     "dataset_name": _DATA,
     "train_files": _DATA,
     "apply_chat_template": _CHAT,
@@ -206,6 +211,10 @@ _WHOLE = dict.fromkeys(
 # Options of groups, as the literature or other configs name them.
 _OPTIONS = {
     ("advantage", "grpo"): "advantage=group_mean_std",
+    ("advantage", "reinforce"): "recipe=reinforce_pp",
+    ("advantage", "reinforce_baseline"): "recipe=reinforce_pp_baseline",
+    ("advantage", "reinforce_plus_plus_baseline"): "recipe=reinforce_pp_baseline",
+    ("advantage", "grpo_passk"): "recipe=pass_at_k_training",
     ("advantage", "dr_grpo"): "advantage=group_mean",
     ("advantage", "rloo"): "advantage=leave_one_out",
     ("advantage", "loo"): "advantage=leave_one_out",
@@ -214,6 +223,12 @@ _OPTIONS = {
     ("advantage", "reinforce_plus_plus"): "recipe=reinforce_pp",
     ("recipe", "reinforce_plus_plus"): "recipe=reinforce_pp",
     ("recipe", "reinforce++"): "recipe=reinforce_pp",
+    ("recipe", "reinforce_baseline"): "recipe=reinforce_pp_baseline",
+    **{
+        ("recipe", name): _PREFERENCES
+        for name in ("dpo", "kto", "orpo", "simpo", "ipo", "online_dpo")
+    },
+    **{("recipe", name): _PREFERENCES for name in ("rm", "reward", "reward_model", "prm")},
     ("kl", "k1"): "kl.estimator=k1",
     ("kl", "k2"): "kl=in_loss_k2",
     ("kl", "k3"): "kl.estimator=k3",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -40,11 +40,34 @@ def check_plan(plan: Plan) -> list[str]:
     return (
         check_settings(plan)
         + _check_tracker(plan)
+        + _check_patches(plan)
+        + _check_rates(plan)
         + check_base(plan)
         + (refused or check_arguments(plan))
         + check_flow(plan)
         + check_watched(plan)
     )
+
+
+def _check_patches(plan: Plan) -> list[str]:
+    """Yamls of one's own that would change nothing: their settings stand below their group."""
+    return [
+        f"{name} is a node of its own, which nothing reads: the first line of its yaml must be "
+        "'# @package _global_'"
+        for name in ("recipe", "experiment")
+        if plan.tree.get(name)
+    ]
+
+
+def _check_rates(plan: Plan) -> list[str]:
+    """Learning rates of torch's optimisers, which would compare a list only once they are made."""
+    return [
+        f"{node.path}.lr is {rate!r}: must be a number; a sweep has no brackets, "
+        f"rlcomp -m {node.path}.lr=1e-4,1e-3"
+        for node in plan.nodes.values()
+        if node.target.startswith("torch.optim.")
+        and isinstance(rate := node.arguments.get("lr"), (str, bool, list))
+    ]
 
 
 def _check_tracker(plan: Plan) -> list[str]:
@@ -53,6 +76,12 @@ def _check_tracker(plan: Plan) -> list[str]:
     if not isinstance(tracker, Mapping) or "_target_" in tracker:
         return []
     return ["tracker has settings, but none is chosen: add tracker=wandb (or tracker=tensorboard)"]
+
+
+def added(words: Sequence[str]) -> list[str]:
+    """The names that overrides add at the root of the config: ``+name=1``, ``++name.of.it=1``."""
+    found = (re.match(r"\+{1,2}(\w+)(?=[.=])", word) for word in words)
+    return list(dict.fromkeys(one[1] for one in found if one))
 
 
 def check_used(config: DictConfig, added: Iterable[str], words: Iterable[str]) -> list[str]:

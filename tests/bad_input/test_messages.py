@@ -46,6 +46,19 @@ TABLE = {
         "'./nowhere'",
         "set model.path=",
     ),
+    "rate that is a list": Bad(
+        ["learner.optimizer.lr=[1e-4,1e-3]"],
+        "learner.optimizer.lr is",
+        "[0.0001, 0.001]: must be a number",
+        "rlcomp -m learner.optimizer.lr=1e-4,1e-3",
+    ),
+    "text with a comma": Bad(
+        ["prompt=chat", "prompt.system=Hello, you"], "prompt.system", "a sweep", "a text has quotes"
+    ),
+    "preferences": Bad(["recipe=dpo"], "recipe=dpo", "no such option", "none trains on prefer"),
+    "baseline of another house": Bad(
+        ["advantage=reinforce_baseline"], "advantage", "no such", "recipe=reinforce_pp_baseline"
+    ),
     "file": Bad(
         ["mine/sft.yaml"], "mine/sft.yaml", "a file is no setting", "-cd FOLDER experiment=sft"
     ),
@@ -200,9 +213,12 @@ TABLE = {
         "Invalid learning rate: -1; change one of",
     ),
     "learning rate that is no number": Bad(
-        ["learner.optimizer.lr=fast"],
+        ["learner.optimizer.lr=fast"], "learner.optimizer.lr", "'fast'", "must be a number"
+    ),
+    "setting that torch refuses": Bad(
+        ["learner.optimizer.betas=[0.9,2.0]"],
         "learner.optimizer",
-        "learner.optimizer.lr='fast'",
+        "learner.optimizer.betas=[0.9, 2.0]",
         "change one",
     ),
     "missing value": Bad(["recipe=gsm8k"], "task.path", "???", "set it with task.path=..."),

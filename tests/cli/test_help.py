@@ -144,6 +144,7 @@ def test_several_words_are_told_one_after_the_other(mine):
     [
         ("advantage=gpdo", "advantage has no option 'gpdo'; did you mean 'gdpo'?"),
         ("advantages", "there is no such group; did you mean 'advantage'?"),
+        ("phases", "phases are no group; rlcomp-describe recipe=NAME shows those of a recipe"),
         ("gdpo", "it is an option: rlcomp help advantage=gdpo"),
         ("learning_rate", "here it is learner.optimizer.lr"),
     ],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.cli.overrides import added, check_options, check_overrides
+from rlcomp.cli.overrides import check_options, check_overrides
 from rlcomp.errors import ConfigError, UserError
 
 CONF = [Path(__file__).resolve().parents[2] / "conf"]
@@ -38,24 +38,9 @@ def test_a_command_line_without_such_options_is_taken():
 
 def test_sweeps_with_values_are_taken_and_without_are_refused():
     assert (
-        check_overrides(
-            ["seed=range(0,2)", "loss=dapo,grpo", "seed=interval(0,1)"], CONF, sweep=True
-        )
-        is None
+        check_overrides(["seed=range(0,2)", "loss=dapo,grpo", "seed=interval(0,1)"], CONF) is None
     )
     with pytest.raises(UserError, match=r"^seed=range\(2,2\): the sweep has no values$"):
-        check_overrides(["seed=range(2,2)"], CONF, sweep=True)
+        check_overrides(["seed=range(2,2)"], CONF)
     with pytest.raises(ConfigError, match="the sweep has 1,000,000 jobs"):
-        check_overrides(["seed=shuffle(range(0,1000000))"], CONF, sweep=True)
-
-
-def test_several_values_are_a_sweep_and_nothing_else():
-    with pytest.raises(UserError, match=r"^\+a.b=1,2: .*rlcomp -m .*; .* \+a.b=\[\.\.\.\]$"):
-        check_overrides(["+a.b=1,2"], CONF, sweep=False)
-    assert check_overrides(["+a.b=[1,2]"], CONF, sweep=False) is None
-
-
-def test_what_is_added_at_the_root_is_found_however_it_is_written():
-    words = ["+a=1", "++b=1", "+c.d=1", "+a=2", "e=1", "~f", "+g@h=1", "+i/j=1"]
-
-    assert added(words) == ["a", "b", "c"]
+        check_overrides(["seed=shuffle(range(0,1000000))"], CONF)

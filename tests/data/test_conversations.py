@@ -220,3 +220,23 @@ def test_a_question_without_an_answer_is_refused_with_the_setting_that_names_its
 def test_a_wording_of_the_prompt_does_not_go_with_messages():
     with pytest.raises(ConfigError, match=r"prompt_template is 'Q: {prompt}', but a\.jsonl:7"):
         example({"prompt_template": "Q: {prompt}"}, messages=[USER, FOUR])
+
+
+@pytest.mark.parametrize("column", ["messages", "prompt", "question"])
+def test_messages_as_a_text_of_json_are_refused(column):
+    text = '[{"role": "user", "content": "?"}]'
+
+    with pytest.raises(DataError, match=rf"'{column}' is a text that holds messages as JSON: wri"):
+        conversation_of(Row("f:1", {column: text}), "question")
+
+
+def test_a_text_that_begins_with_a_bracket_is_a_text():
+    assert conversation_of(Row("f:1", {"prompt": "[1, 2] sorted is"}), "prompt") is None
+
+
+def test_the_format_of_others_is_told_with_what_to_write():
+    turns = [{"from": "human", "value": "?"}, {"from": "gpt", "value": "!"}]
+
+    with pytest.raises(DataError, match=r"ShareGPT's format: write 'messages' with 'role' \(human"):
+        conversation_of(Row("f:1", {"conversations": turns}), "question")
+    assert conversation_of(Row("f:1", {"conversations": "x"}), "question") is None

@@ -258,32 +258,50 @@ def test_a_column_holds_json_and_nothing_where_that_cannot_be():
 @pytest.mark.parametrize(
     ("columns", "changes", "told"),
     [
+        (["answer", "problem"], {}, r"no column 'question' .*; set task.prompt_field=problem$"),
+        (["question", "target"], {}, r"no column 'answer' .*; set task.answer_field=target$"),
         (
-            {"answer": "2", "problem": "1+1"},
-            {},
-            r"no column 'question' .* task.prompt_field=problem$",
-        ),
-        (
-            {"question": "?", "target": "2"},
-            {},
-            r"no column 'answer' .*; set task.answer_field=target$",
-        ),
-        (
-            {"prompt": "?", "completion": "2"},
+            ["prompt", "completion"],
             {},
             r"^f:1: the row has no column 'question' and no column 'answer' \(known: completion, "
             r"prompt\); set task.prompt_field=prompt task.answer_field=completion$",
         ),
         (
-            {"question": "?", "answer": "2", "z": ""},
+            ["question", "answer", "z"],
             {"demonstration_field": "y"},
-            r"no column 'y' .*; set task.demonstration_field=COLUMN$",
+            r"no column 'y' .*; set task.demonstration_field=COLUMN, or mend the row$",
+        ),
+        # The nearest name comes before the usual ones.
+        (
+            ["my_prompt", "prompt", "answer"],
+            {"prompt_field": "my_promt"},
+            r"; set task.prompt_field=my_prompt$",
+        ),
+        (
+            ["question", "solution"],
+            {"demonstration_field": "answer"},
+            r"no column 'answer' \(known: question, solution\); set task.answer_field=solution "
+            r"task.demonstration_field=solution$",
         ),
     ],
 )
 def test_columns_that_are_not_there_are_told_with_what_to_set(columns, changes, told):
     with pytest.raises(DataError, match=told):
-        fields(**changes).examples([Row("f:1", columns)])
+        fields(**changes).examples([Row("f:1", dict.fromkeys(columns, "2"))])
+
+
+def test_dotted_names_reach_into_a_column():
+    columns = {"prompt": "1+1", "reward_model": {"ground_truth": "2", "style": "rule"}}
+    dotted = fields(prompt_field="prompt", answer_field="reward_model.ground_truth")
+
+    (example,) = dotted.examples([Row("f:1", columns)])
+
+    assert (example.prompt, example.answer) == ("1+1", "2")
+    assert example.columns == {"reward_model": {"ground_truth": "2", "style": "rule"}}
+    with pytest.raises(DataError, match=r"set task.answer_field=reward_model.ground_truth$"):
+        fields(prompt_field="prompt").examples([Row("f:1", columns)])
+    with pytest.raises(DataError, match=r"no column 'prompt.x'; did"):
+        fields(prompt_field="prompt.x").examples([Row("f:1", {**columns, "answer": "2"})])
 
 
 def test_a_demonstration_of_a_conversation_has_to_be_there_too():

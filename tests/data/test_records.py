@@ -125,6 +125,24 @@ def test_a_missing_file_names_the_nearest_one_there(tmp_path):
         rows_of(tmp_path / "gsm8k_trian.jsonl")
 
 
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("openai/gsm8k", "; a data set of the Hugging Face hub is task=hub task.name=openai/gsm8k"),
+        ("data/train.csv", "has nothing of a similar name"),
+        ("here/gsm8k", "has nothing of a similar name"),
+        ("gsm8k", "has nothing of a similar name"),
+        ("a/b/c", "has nothing of a similar name"),
+    ],
+)
+def test_a_name_of_the_hub_is_told_where_to_go(tmp_path, monkeypatch, path, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+
+    with pytest.raises(DataError, match=re.escape(told)):
+        rows_of(path)
+
+
 def test_a_missing_folder_names_the_nearest_one_there(tmp_path):
     (tmp_path / "math").mkdir()
 

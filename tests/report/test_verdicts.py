@@ -167,3 +167,21 @@ def test_names_are_short_where_one_setting_differs():
     assert short_names(["a=1", "b=2"]) == ["a=1", "b=2"]
     assert short_names(["a=1 b=1", "a=2 b=1"]) == ["a=1 b=1", "a=2 b=1"]
     assert short_names(["a=1"]) == ["a=1"]
+
+
+def test_a_control_arm_without_the_metric_is_named(arms, make_run):
+    folder = arms(b={0: 0.5}, c={0: 0.75})
+    make_run("a0", [{"loss": 1.0}], seed=0, overrides=["p=a"], p="a")
+    groups = grouped(find_runs([str(folder)]))
+    names = [group.name for group in groups]
+    control = next(index for index, name in enumerate(names) if name.endswith("a"))
+
+    assert said(folder, control=control) == [
+        ("b − a: no finished run of a has it", "unknown"),
+        ("c − a: no finished run of a has it", "unknown"),
+    ]
+
+
+def test_the_noise_of_equal_numbers_is_no_width():
+    assert rounded(0.4, 4e-16) == "0.4"
+    assert rounded(0.4, 4e-10) == "4.000000000e−01"

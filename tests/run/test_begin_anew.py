@@ -195,7 +195,7 @@ def test_a_link_where_a_run_writes_is_refused(tmp_path, name, job):
     with pytest.raises(ConfigError, match=rf"{name} is a link: .*; delete the link"):
         check_links(tmp_path)
     with pytest.raises(ConfigError, match="is a link"):
-        check_overrides([f"directory={tmp_path}"], [], sweep=False)
+        check_overrides([f"directory={tmp_path}"], [])
 
 
 def test_a_link_among_the_files_of_hydra_is_refused_by_a_run_too(tmp_path):

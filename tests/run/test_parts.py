@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 
 import rlcomp
-from rlcomp.errors import CheckpointError, ConfigError, NumericalError
+from rlcomp.errors import CheckpointError, ConfigError, ConfigErrors, NumericalError
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.run.parts import build, load, save
@@ -162,6 +162,11 @@ def test_scores_are_log_probs_without_a_graph():
         ),
         ("learner.epoch=3", r"^learner.epoch is not in the config; did you mean 'epochs'\?"),
         ("rlcomp", "^rlcomp: cannot be read"),
+        ("seed=1,2", r"^seed=1,2: several values are a sweep, .* seed=\[\.\.\.\]; a text has qu"),
+        ("recipe=null", r"^recipe=grpo seed=1 recipe=null: ValueError: Config group override"),
+        ("++learning_rate=3", "^learning_rate is added, but nothing in this config refers to it"),
+        (3, r"^build\(3\): overrides are texts, as on the command line: build\('recipe=grpo'"),
+        ({"seed": 1}, r"^build\(\{'seed': 1\}\): overrides are texts"),
     ],
 )
 def test_what_cannot_be_composed_is_told_in_our_words(word, told):
@@ -172,3 +177,26 @@ def test_what_cannot_be_composed_is_told_in_our_words(word, told):
 def test_names_are_those_of_the_recipe_that_was_chosen():
     with pytest.raises(ConfigError, match=r"^value_learner.epoch is .*did you mean 'epochs'\?"):
         build("recipe=ppo", "value_learner.epoch=3")
+
+
+def test_settings_are_no_keywords():
+    with pytest.raises(ConfigError, match=r"^build\(recipe='grpo'\): overrides are texts, as on"):
+        build(recipe="grpo")
+
+
+def test_a_yaml_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "bad.yaml").write_text("a: [")
+
+    with pytest.raises(ConfigError, match=r"experiment/bad\.yaml: while parsing"):
+        build("experiment=bad", config_dirs=[str(tmp_path)])
+
+
+def test_a_yaml_without_its_first_line_is_refused(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "plain.yaml").write_text("seed: 3")
+
+    with pytest.raises(
+        ConfigErrors, match=r"experiment is a node .* must be '# @package _global_'"
+    ):
+        build("experiment=plain", config_dirs=[str(tmp_path)])

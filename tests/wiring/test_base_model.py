@@ -3,7 +3,7 @@
 import pytest
 from hydra.errors import HydraException
 
-from rlcomp.wiring.base_model import with_base
+from rlcomp.wiring.base_model import check_base, with_base
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.explain import explain_composition
 from rlcomp.wiring.options import config_directory
@@ -53,3 +53,21 @@ def test_recipes_without_a_language_model_say_so():
 )
 def test_what_is_chosen_stays(words, more):
     assert with_base(words) == [*words, *more]
+
+
+def test_a_folder_of_checkpoints_names_the_newest(tmp_path):
+    for name in ("checkpoint-500", "checkpoint-1500", "checkpoint-x", "other"):
+        (tmp_path / name).mkdir()
+    plan, _ = read(compose_config(["recipe=grpo", f"base={tmp_path}"]))
+
+    (told,) = check_base(plan)
+    assert told.endswith(f"it holds checkpoint-1500; set base={tmp_path}/checkpoint-1500")
+    (tmp_path / "config.json").touch()
+    assert check_base(plan) == []
+
+
+def test_every_path_without_a_folder_is_told(tmp_path):
+    words = ["recipe=grpo", "model=pretrained", "tokenizer=pretrained"]
+    plan, _ = read(compose_config([*words, "model.path=/x", f"tokenizer.path=/{'y' * 300}"]))
+
+    assert sorted(one[:12] for one in check_base(plan)) == ["model.path i", "tokenizer.pa"]
