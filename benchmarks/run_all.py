@@ -36,6 +36,7 @@ COMMANDS = [
     "limit.py",
     "checkpoint.py",
     "checkpointing.py M",
+    "reward_pool.py",
 ]
 SMALLEST = [
     "rollout.py tiny 1 1",
@@ -48,6 +49,7 @@ SMALLEST = [
     "limit.py 1 tiny",
     "checkpoint.py 1 tiny",
     "checkpointing.py tiny 1",
+    "reward_pool.py 16 0.5",
 ]
 ORDER = [f"python benchmarks/{command}" for command in COMMANDS]
 PACKAGES = ("torch", "transformers", "tensordict", "trl")

@@ -13,6 +13,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union
 
@@ -31,6 +32,21 @@ NonEmptyText = Annotated[str, MinLen(1)]
 
 class Compiles:
     """Limit of a text: a regular expression."""
+
+
+@dataclass(frozen=True)
+class Unbuilt:
+    """A node that is handed over as it stands, instead of the object it describes.
+
+    A parameter of this type says so; whoever gets it makes the object elsewhere.
+
+    Attributes:
+        target: dotted path of the class.
+        arguments: of its constructor.
+    """
+
+    target: str
+    arguments: Mapping[str, object]
 
 
 RegularExpression = Annotated[str, Compiles()]
@@ -156,6 +172,8 @@ def _problem_part(kind: type, value: object) -> str | None:
     plain = (bool, int, float, type(None), *((str, list, dict) if part else ()))
     if kind is object or not isinstance(value, plain):
         return None
+    if kind is Unbuilt:
+        return "must be a _target_ with its arguments"
     return (
         f"must be a {kind.__name__}; an option is chosen with slashes, group/part=option, and "
         "another node of the config is written ${name}"

@@ -13,6 +13,7 @@
     ├── NumericalError                a loss or gradient is not finite; exit code 3
     │   └── NonFiniteSteps            several optimiser steps in a row were not (holds the last one)
     ├── StorageError                  the run's record or checkpoint cannot be written; exit code 74
+    ├── Temporary                     a reward of one's own raises it: the call is tried again
     ├── ProcessEnded                  code of a stage ends the process (``sys.exit``, ``os._exit``)
     │   └── Died                      the process of a run died, by a signal perhaps
     ├── RunFailed                     a run in a process of its own failed; it said how
@@ -92,6 +93,14 @@ class StorageError(RlcompError):
     """The record or a checkpoint of a run cannot be written."""
 
     exit_code = 74  # EX_IOERR
+
+
+class Temporary(RlcompError):
+    """A reward could not be computed now, but may be later: it is called again after a while.
+
+    For functions of one's own, to raise or to derive from; ConnectionError and TimeoutError count
+    as temporary too.
+    """
 
 
 class ProcessEnded(RlcompError):

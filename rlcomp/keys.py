@@ -169,6 +169,7 @@ SCHEMA: dict[Key, Spec] = {
     "truncated": Spec("B", _M, "length limit hit before EOS"),
     "correct": Spec("B", _M, "the verifier accepts the response"),
     "reward_valid": Spec("B", _M, "the reward could be computed"),
+    "invalid_reason": Spec("B W", _U, "why the reward could not be computed; empty where it could"),
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),

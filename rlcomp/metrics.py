@@ -15,14 +15,15 @@ from rlcomp.errors import ConfigError, ShapeError
 
 
 class Ledger:
-    """Metric ledger: sums and counts by name, samples, and the progress of the phase."""
+    """Metric ledger: sums and counts by name, samples; progress of the phase, steps of the run."""
 
-    def __init__(self, progress: float = 0.0) -> None:
+    def __init__(self, progress: float = 0.0, step: int = 0) -> None:
         self.sums: dict[str, float] = {}
         self.counts: dict[str, float] = {}
         self.totals: set[str] = set()
         self.samples: list[dict[str, object]] = []
         self.progress = progress
+        self.step = step
         self.best: dict[str, object] | None = None
         self.ended: str | None = None
 
@@ -75,7 +76,7 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """A ledger that holds the same."""
-        copied = Ledger(self.progress)
+        copied = Ledger(self.progress, self.step)
         copied.sums, copied.counts = dict(self.sums), dict(self.counts)
         copied.totals, copied.samples = set(self.totals), list(self.samples)
         copied.best, copied.ended = self.best, self.ended
@@ -227,26 +228,34 @@ def progress() -> float:
     return ledger.progress if ledger is not None else 0.0
 
 
+def step() -> int:
+    """How many steps the run has taken before this one; 0 outside a run."""
+    ledger = _ledger.get()
+    return ledger.step if ledger is not None else 0
+
+
 @contextlib.contextmanager
-def recording(prefix: str = "", progress: float | None = None) -> Iterator[Ledger]:
+def recording(
+    prefix: str = "", progress: float | None = None, step: int | None = None
+) -> Iterator[Ledger]:
     """Context that captures metrics; with a prefix they are also recorded in the outer ledger."""
-    outer = _ledger.get()
-    if progress is None:
-        progress = outer.progress if outer is not None else 0.0
-    inner = Ledger(progress)
+    outer = _ledger.get() or Ledger()
+    inner = Ledger(
+        outer.progress if progress is None else progress, outer.step if step is None else step
+    )
     token = _ledger.set(inner)
     try:
         yield inner
     finally:
         _ledger.reset(token)
-    if outer is not None and prefix:
+    if prefix:
         outer.merge(inner, prefix)
 
 
 @contextlib.contextmanager
 def recorded() -> Iterator[Ledger]:
     """Context that shows what was recorded inside it; the outer ledger records it as well."""
-    inside = Ledger(progress())
+    inside = Ledger(progress(), step())
     token = _ledger.set(inside)
     try:
         yield inside
@@ -267,5 +276,6 @@ __all__ = [
     "record_total",
     "recorded",
     "recording",
+    "step",
     "take_back",
 ]

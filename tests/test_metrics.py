@@ -16,6 +16,7 @@ from rlcomp.metrics import (
     record_total,
     recorded,
     recording,
+    step,
 )
 
 
@@ -225,3 +226,12 @@ def test_a_best_step_that_nobody_could_read_is_refused(changed, told):
 def test_an_end_without_a_reason_is_refused(reason):
     with pytest.raises(ConfigError, match="end_phase: reason is"):
         end_phase(reason)
+
+
+def test_the_steps_of_the_run_are_those_of_the_context_and_of_those_inside():
+    assert step() == 0
+    with recording(step=7, progress=0.5):
+        with recording(), recorded():
+            assert (step(), progress()) == (7, 0.5)
+        with recording(step=0):
+            assert step() == 0

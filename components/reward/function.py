@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import ClassVar
 
-from rlcomp.arguments import NonEmptyText
-from rlcomp.errors import ConfigError, nearest
-from rlcomp.interfaces.reward import TextReward
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Unbuilt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.pooled_reward import PooledReward
+from rlcomp.interfaces.reward import TextReward, row_named
+from rlcomp.interfaces.scores import Score
+from rlcomp.interfaces.whole_batch import OWN, batch_arguments, lacking, row_outcomes
+from rlcomp.keys import Key
+from rlcomp.metrics import step
+from rlcomp.seed import named_seed
+from rlcomp.workers.calls import Calls, Outcome, Scored
+from rlcomp.workers.signature import read_signature
+
+Row = Mapping[str, object]
 
 
-class Function(TextReward):
-    """Reward from a user function of any of prompt, response, answer and the task's columns.
+class Function(PooledReward):
+    """Reward from a user function, which is called by name with what it names.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`.
+    Of one row, ``(prompt, response, answer, **columns) -> float | dict | None``; or, where it names
+    ``prompts`` or ``completions``, of the whole batch with a list for each column, as TRL calls its
+    reward functions: ``(prompts, completions, **columns) -> list``. A parameter with a default
+    keeps it where the task has no such column; ``**columns`` gets all that are not named. A dict
+    holds named parts, ``R = sum_k w_k R_k``; None or NaN means "cannot be judged". ``seed`` is a
+    number of its own for each step and row.
+
+    A function by its path, or an object by its class, runs in the reward pool, where an exception
+    makes its row invalid. A function that is handed over itself (``_partial_``, or by hand) runs in
+    the process, where an exception stops the run.
+
+    Reads and writes: see :class:`rlcomp.interfaces.pooled_reward.PooledReward`; for
+    ``completion_ids`` also ``tokens`` and ``response_mask`` ``[B, T]``.
 
     Args:
-        function: such as ``def passed(response, unit_tests): ...``, called by name with what it
-            names of ``prompt``, ``response``, ``answer`` and the columns of the example; a
-            parameter with a default keeps it where the example lacks that column, ``**columns``
-            gets all that are not named. None or NaN means "cannot be judged", an exception stops
-            the run. In yaml: ``{_target_: my_module.passed, _partial_: true}``.
-        name: of the part.
+        function: dotted path, such as ``my_module.passed``; ``{_target_: my_module.Judge,
+        threshold:
+            3}`` for an object that can be called; or a function.
+        name: of the part, where there is but one.
+        weights: of named parts, 1 for those that are not among them.
+        correct_by: the part that decides ``correct`` (1 or more); null: the reward does.
+        timeout: limit of a call, in seconds.
+        concurrency: calls of an ``async`` function that run at a time in one worker.
+        calls: the reward pool.
 
     Raises:
-        ConfigError: the function cannot be called by name, its parameters cannot be seen, or it is
-            async; when called: it needs a column that the example lacks, or returns no number.
-        DataError: it returns what float32 holds as infinite.
+        ConfigError: the function cannot be imported or called by name, its parameters cannot be
+            seen; when called: it needs a column that the example lacks, or returns no number.
+        DataError: a function in the process returns what float32 holds as infinite.
 
     Examples:
         >>> passed = Function(function=lambda response, longest: float(len(response) <= longest))
@@ -35,70 +63,100 @@ class Function(TextReward):
         0.0
     """
 
+    optional: ClassVar[tuple[Key, ...]] = (*TextReward.optional, "tokens", "response_mask")
+
     def __init__(
-        self, *, function: Callable[..., float | None], name: NonEmptyText = "function"
+        self,
+        *,
+        function: Callable[..., object] | NonEmptyText | Unbuilt,
+        name: NonEmptyText = "function",
+        weights: dict[str, float] | None = None,
+        correct_by: NonEmptyText | None = None,
+        timeout: PositiveFloat = 10.0,
+        concurrency: PositiveInt = 32,
+        calls: Calls | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(timeout=timeout, calls=calls)
         self.function = function
         self.name = name
-        self._named, self._needed = _parameters(function)
-        kinds = [one.kind for one in inspect.signature(function).parameters.values()]
-        self._takes_all = inspect.Parameter.VAR_KEYWORD in kinds
-
-    def score_row(self, row: Mapping[str, object]) -> float | None:
-        """The value of the function."""
-        for name in self._needed:
-            if name not in row:
-                raise ConfigError(
-                    f"Function: the function needs {name!r}, which this example does not have"
-                    f"{nearest(name, row)}; a reward is called with prompt, response, answer and "
-                    "the columns of its task: rename the parameter, or give it a default"
-                )
-        return self.function(**{name: row[name] for name in row if self._takes(name)})
-
-    def _takes(self, name: str) -> bool:
-        own = name in TextReward.reads or name in _fixed(self.function)
-        return name in self._named or (self._takes_all and not own)
-
-
-def _parameters(function: Callable[..., object]) -> tuple[list[str], list[str]]:
-    """The parameters of a function that are filled in by name, and those of them without default.
-
-    What a partial fixed is the user's own, even if a column is called the same.
-    """
-    if not callable(function):
-        raise ConfigError(f"Function: function is {function!r}: must be callable")
-    if _is_async(function):
-        raise ConfigError(
-            f"Function: function is {function!r:.100}, an async function, which nobody awaits: "
-            "make it a plain def that returns the score"
-        )
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"Function: function is {function!r:.100}, whose parameters cannot be seen ({error}), "
-            "but a reward is called by name: wrap it, as in def score(response): return ..."
-        ) from error
-    for one in parameters:
-        if one.kind is one.POSITIONAL_ONLY and one.default is one.empty:
+        self.weights = dict(weights or {})
+        self.correct_by = correct_by
+        self.concurrency = concurrency
+        try:
+            self.signature = read_signature(function)
+        except ConfigError as error:
+            raise ConfigError(f"Function: {error}") from error
+        if self.called_directly and self.signature.is_async:
             raise ConfigError(
-                f"Function: {one.name!r} is positional-only, but a reward is called by name"
+                f"Function: function is {function!r:.100}, an async function, which nobody awaits: "
+                "make it a plain def that returns the score, or name it by its dotted path"
             )
-    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    free = [one for one in parameters if one.kind in by_name and one.name not in _fixed(function)]
-    return [one.name for one in free], [one.name for one in free if one.default is one.empty]
+        # Random numbers of a function's own, the same after a resume and in any order of workers.
+        self.seed = torch.initial_seed()
 
+    @property
+    def called_directly(self) -> bool:
+        """Whether it was given the function itself."""
+        return not isinstance(self.function, (str, Unbuilt))
 
-def _fixed(function: Callable[..., object]) -> Iterable[str]:
-    # A config's partial comes in a wrapper that names its node in errors.
-    inner = inspect.unwrap(function)
-    return inner.keywords if isinstance(inner, functools.partial) else ()
+    @property
+    def needed_columns(self) -> frozenset[str]:
+        """The columns of the task without which it cannot be called."""
+        given = (*OWN, "answer") if self.signature.whole_batch else TextReward.reads
+        return frozenset(self.signature.needed) - {*given, "seed"}
 
+    def score_row(self, row: Row) -> Score:
+        """The value of the function for one row."""
+        if not self.called_directly:
+            return super().score_row(row)
+        return self.function(**self.arguments(row))  # type: ignore[operator, return-value]
 
-def _is_async(function: Callable[..., object]) -> bool:
-    inner = inspect.unwrap(function)
-    while isinstance(inner, functools.partial):
-        inner = inspect.unwrap(inner.func)
-    asked = (inner, getattr(type(inner), "__call__", None))  # noqa: B004 - of an object's class
-    return any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in asked)
+    def arguments(self, row: Row) -> dict[str, object]:
+        """What the function takes of a row.
+
+        Raises:
+            ConfigError: it needs a column that the row lacks.
+        """
+        for name in sorted(self.signature.needed):
+            if name not in row:
+                raise ConfigError(f"Function: {lacking(name, row)}")
+        own = {*TextReward.reads} - {*self.signature.named}
+        return {name: row[name] for name in row if name not in own and self.signature.takes(name)}
+
+    def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[Outcome]:
+        """What came of each row."""
+        if self.signature.whole_batch:
+            seed = named_seed(self.seed, f"{step()}")
+            arguments = batch_arguments(self.signature, batch, rows, seed)
+            return row_outcomes(self._of_batch(arguments), len(rows))
+        if "seed" in self.signature.named:
+            rows = [{"seed": self._seed(number), **row} for number, row in enumerate(rows)]
+        if self.called_directly:
+            return [Scored(self._named(number, row), 0.0) for number, row in enumerate(rows)]
+        return self._map([self.arguments(row) for row in rows])
+
+    def _seed(self, row: int) -> int:
+        return named_seed(self.seed, f"{step()}/{row}")
+
+    def _named(self, number: int, row: Row) -> object:
+        with row_named(number, row):
+            return self.score_row(row)
+
+    def _of_batch(self, arguments: dict[str, object]) -> Outcome:
+        if not self.called_directly:
+            return self._map([arguments])[0]
+        if "trainer_state" in arguments:
+            arguments["trainer_state"] = SimpleNamespace(global_step=step())
+        logged: list[tuple[str, float]] = []
+        if "log_metric" in arguments:
+            arguments["log_metric"] = lambda name, value: logged.append((name, value))
+        return Scored(self.function(**arguments), 0.0, metrics=logged)  # type: ignore[operator]
+
+    def _map(self, arguments: Sequence[Mapping[str, object]]) -> list[Outcome]:
+        return self.calls.map(
+            self.function,  # type: ignore[arg-type]
+            arguments,
+            timeout=self.timeout,
+            concurrency=self.concurrency if self.signature.is_async else 1,
+            whole_batch=self.signature.whole_batch,
+        )

@@ -14,7 +14,7 @@ class Shuffled(Component):
 
     ``reward``, ``rewards`` and ``correct`` are permuted together, among valid rows, so that none of
     them carries a signal; give evaluators the inner reward. Runs the reward inside,
-    writes the same four keys.
+    writes the same four keys, and ``invalid_reason`` where that does.
 
     Args:
         reward: the reward whose values are dealt out.
@@ -22,6 +22,7 @@ class Shuffled(Component):
 
     reads = ()
     writes = ("reward", "rewards", "correct", "reward_valid")
+    may_write = ("invalid_reason",)
     runs = ("reward",)
     contained = True
 
@@ -40,4 +41,6 @@ class Shuffled(Component):
         for key in ("reward", "rewards", "correct"):
             batch[key] = result[key][source]
         batch["reward_valid"] = result["reward_valid"]
+        if "invalid_reason" in result.keys():
+            batch["invalid_reason"] = result["invalid_reason"]
         return batch

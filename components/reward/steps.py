@@ -13,7 +13,8 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
-from rlcomp.interfaces.reward import TextReward, checked_score, row_named, text_rows, write_reward
+from rlcomp.interfaces.reward import TextReward, text_rows, write_reward
+from rlcomp.interfaces.scores import checked_score
 from rlcomp.metrics import record, recording
 from rlcomp.text.tokenizer import decode_rows
 
@@ -75,17 +76,22 @@ class Steps(Component):
         """Run the outcome's reward, and score every step."""
         mask = batch["response_mask"].cpu()
         reward, count = torch.zeros(mask.shape), torch.zeros(mask.shape)
-        for row, asked in enumerate(text_rows(batch, ("prompt", "answer"))):
+        asked = text_rows(batch, ("prompt", "answer"))
+        judged, numbers, places = [], [], []
+        for row in range(len(asked)):
             ids = batch["tokens"][row].cpu()[mask[row]].tolist()
-            places = mask[row].nonzero()[:, 0]
+            written = mask[row].nonzero()[:, 0]
             for text, tokens in self._steps(ids):
-                judged = {**asked, "response": text}
-                with row_named(row, judged):
-                    score = self.step.score_row(judged)
-                score = checked_score(type(self.step).__name__, f"the step {text[-60:]!r}", score)
-                if score is not None:
-                    reward[row, places[tokens - 1]] += score
-                    count[row, places[tokens - 1]] += 1
+                judged.append({**asked[row], "response": text})
+                numbers.append(row)
+                places.append(written[tokens - 1])
+        scores = self.step.score_rows(judged, numbers)
+        for row, place, step, found in zip(numbers, places, judged, scores, strict=True):
+            what = f"the step {str(step['response'])[-60:]!r}"
+            score = checked_score(type(self.step).__name__, what, found)
+            if score is not None:
+                reward[row, place] += score
+                count[row, place] += 1
         device = batch["tokens"].device
         return self._put(batch, reward.to(device), count.to(device))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDict
-from torch import nn
+from torch import Tensor, nn
 
 from rlcomp.arguments import NonEmptyText
+from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
+from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record, recording
 
@@ -20,7 +22,8 @@ class WeightedSum(Component):
 
     A row is valid only where every part is. Runs its parts, each on a copy of the batch. Writes
     ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and
-    ``reward_valid`` (``[B]`` bool). Records ``reward/<part>`` beside the metrics of the sum.
+    ``reward_valid`` (``[B]`` bool), and ``invalid_reason`` (``[B, W]``) where a part does. Records
+    ``reward/<part>`` beside the metrics of the sum.
 
     Args:
         parts: rewards by name.
@@ -34,6 +37,7 @@ class WeightedSum(Component):
 
     reads = ()
     writes = ("reward", "rewards", "correct", "reward_valid")
+    may_write = ("invalid_reason",)
     runs = ("parts",)
     contained = True
 
@@ -52,15 +56,29 @@ class WeightedSum(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run every part and add up."""
-        with recording():
+        with recording() as told:
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
+        record_calls_of(told)
         rewards = {name: result["reward"] for name, result in results.items()}
         for name, result in results.items():
             record(f"reward/{name}", rewards[name], where=result["reward_valid"])
         total = sum(self.weights[name] * reward for name, reward in rewards.items())
         correct = results[self.correct_by or next(iter(results))]["correct"]
         valid = torch.stack([result["reward_valid"] for result in results.values()]).all(0)
+        reasons = [result["invalid_reason"] for result in results.values() if _told(result)]
+        if reasons:
+            batch["invalid_reason"] = _first(reasons)
         return write_reward(batch, total, rewards, correct, valid)
+
+
+def _told(result: TensorDict) -> bool:
+    return "invalid_reason" in result.keys()
+
+
+def _first(reasons: list[Tensor]) -> Tensor:
+    """Of each row, the first reason there is."""
+    rows = zip(*(decode_texts(each) for each in reasons), strict=True)
+    return encode_texts([next(filter(None, row), "") for row in rows]).to(reasons[0].device)
 
 
 def _check_names(parts: list[str], weights: list[str], correct_by: str | None) -> None:

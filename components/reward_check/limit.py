@@ -22,7 +22,7 @@ class RewardCheck(Component):
     ``groups/all_truncated``, the share of groups whose responses all hit the length limit.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and where they are there ``truncated``
-    ``[B]``, ``prompt`` and ``response`` ``[B, W]``. Writes nothing.
+    ``[B]``, ``prompt``, ``response`` and ``invalid_reason`` ``[B, W]``. Writes nothing.
 
     Args:
         max_invalid_fraction: a larger share of invalid rewards stops the run; 1: none does.
@@ -33,7 +33,7 @@ class RewardCheck(Component):
     """
 
     reads = ("reward", "reward_valid", "group_id")
-    optional = ("truncated", "prompt", "response")
+    optional = ("truncated", "prompt", "response", "invalid_reason")
 
     def __init__(self, *, max_invalid_fraction: Probability = 0.2) -> None:
         super().__init__()
@@ -64,11 +64,17 @@ class RewardCheck(Component):
             for key in ("prompt", "response")
             if key in batch.keys()
         ]
+        why = ""
+        if "invalid_reason" in batch.keys():
+            why = decode_texts(batch["invalid_reason"][first : first + 1])[0]
+        why = why or (
+            "the reward returned None or NaN for it, as for what cannot be judged (0.0: it is wrong)"
+        )
         raise DataError(
             f"{number} of {rows} rewards are invalid, reward_check.max_invalid_fraction is "
-            f"{self.max_invalid_fraction:g}; the first is row {first} ({', '.join(texts)}): the "
-            "reward returned None or NaN for it, which says that it cannot be judged; return 0.0 "
-            "where it is wrong, or go on with reward_check.max_invalid_fraction=1"
+            f"{self.max_invalid_fraction:g}; the first is row {first} ({', '.join(texts)}): "
+            f"{why}; mend it there; "
+            "reward_check.max_invalid_fraction=1 goes on"
         )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
 
 import torch
 from tensordict import TensorDict
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, DataError, ShapeError, add_note
+from rlcomp.errors import ShapeError, add_note
+from rlcomp.interfaces.scores import Score, Scores
 from rlcomp.keys import Key
 from rlcomp.metrics import record
 
@@ -25,32 +27,48 @@ class TextReward(Component):
     columns of the example (:class:`rlcomp.interfaces.task.Example`): unit tests, a rubric. A
     response that cannot be judged (``None`` or NaN) gets reward 0 and ``reward_valid`` False,
     so that it is not trained on; an exception stops the run, and so does a score that is no number
-    or infinite in float32, because a broken verifier must never train a model.
+    or infinite in float32, because a broken verifier must never train a model. A score may be a
+    mapping of named parts, ``R = sum_k w_k R_k``: a row that lacks a part of the others is invalid.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and where they are
     there ``columns`` (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``,
     ``rewards`` (``{name: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records
-    ``reward/mean``, ``reward/correct`` (both over valid rows) and ``reward/invalid_fraction``.
+    ``reward/mean``, ``reward/correct`` (both over valid rows) and ``reward/invalid_fraction``; of
+    named parts each ``reward/<part>``, over the rows that have it.
 
     Attributes:
-        name: under which the part stands in ``rewards``.
+        name: under which the part stands in ``rewards``, where it has no other name.
+        weights: of named parts; 1 for those that are not among them.
+        correct_by: the part that says whether a response is right; None: the reward does.
     """
 
     reads = ("prompt", "response", "answer")
-    optional = ("columns",)
-    writes = ("reward", "rewards", "correct", "reward_valid")
+    optional: ClassVar[tuple[Key, ...]] = ("columns",)
+    writes: ClassVar[tuple[Key, ...]] = ("reward", "rewards", "correct", "reward_valid")
 
     name: str
+    weights: Mapping[str, float] = MappingProxyType({})
+    correct_by: str | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: dict[str, None] = {}  # every part so far: a batch may lack one
+
+    @property
+    def needed_columns(self) -> frozenset[str]:
+        """The columns of the task without which it cannot score: asked for when a run starts."""
+        return frozenset()
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
         """The reward of one response, or None where it cannot be judged."""
         raise NotImplementedError
 
-    def score_row(self, row: Mapping[str, object]) -> float | None:
-        """The reward of one row: ``prompt``, ``response``, ``answer`` and each column by name.
+    def score_row(self, row: Mapping[str, object]) -> Score:
+        """The reward of one row, or its named parts.
 
-        A column that the example lacks, or that is null there, is not in the row; neither is one
-        that is called as one of the three texts.
+        The row holds ``prompt``, ``response``, ``answer`` and each column by name. A column that
+        the example lacks, or that is null there, is not in the row; neither is one that is called
+        as one of the three texts.
         """
         return self.score(*(str(row[key]) for key in TextReward.reads))
 
@@ -61,19 +79,55 @@ class TextReward(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row; write the reward entries."""
         rows = text_rows(batch, TextReward.reads)
-        scores = [self._checked(number, row) for number, row in enumerate(rows)]
-        device = batch["response"].device
-        values = [0.0 if s is None else s for s in scores]
-        reward = torch.tensor(values, dtype=torch.float32, device=device)
-        valid = torch.tensor([s is not None for s in scores], dtype=torch.bool, device=device)
-        correct = [s is not None and self.is_correct(s) for s in scores]
-        right = torch.tensor(correct, dtype=torch.bool, device=device)
-        return write_reward(batch, reward, {self.name: reward}, right, valid)
+        return self.write_scores(batch, rows, self.score_rows(rows, range(len(rows))))
 
-    def _checked(self, number: int, row: Mapping[str, object]) -> float | None:
-        with row_named(number, row):
-            score = self.score_row(row)
-        return checked_score(type(self).__name__, f"{row['response']!r:.62}", score)
+    def score_rows(
+        self, rows: Sequence[Mapping[str, object]], numbers: Sequence[int]
+    ) -> Sequence[object]:
+        """The score of each row, unchecked.
+
+        Args:
+            rows: as for :meth:`score_row`.
+            numbers: of each in its batch, for messages.
+        """
+        scores = []
+        for number, row in zip(numbers, rows, strict=True):
+            with row_named(number, row):
+                scores.append(self.score_row(row))
+        return scores
+
+    def write_scores(
+        self, batch: TensorDict, rows: Sequence[Mapping[str, object]], scores: Sequence[object]
+    ) -> TensorDict:
+        """Write the reward entries of scores: a number, named parts or None for each row.
+
+        Raises:
+            ConfigError: a score is no number, or ``weights`` or ``correct_by`` names no part.
+            DataError: a score is infinite in float32.
+        """
+        responses = [str(row["response"]) for row in rows]
+        parts = Scores(type(self).__name__, self.name, responses, scores, before=self._parts)
+        self._parts |= parts.found
+        parts.check_named([*self.weights, *([self.correct_by] if self.correct_by else [])])
+        totals = parts.totals(self.weights)
+        valid = [total is not None for total in totals]
+        deciding = totals if self.correct_by is None else parts.of(self.correct_by)
+        correct = [ok and self.is_correct(s or 0.0) for ok, s in zip(valid, deciding, strict=True)]
+        device = batch["response"].device
+
+        def tensor(values: Sequence[float | None], missing: float) -> Tensor:
+            plain = [missing if value is None else value for value in values]
+            return torch.tensor(plain, dtype=torch.float32, device=device)
+
+        missing = math.nan if parts.several else 0.0
+        rewards = {name: tensor(parts.of(name), missing) for name in parts.names}
+        for name in parts.names if parts.several else ():
+            seen = [value is not None for value in parts.of(name)]
+            where = torch.tensor(seen, dtype=torch.bool, device=device)
+            record(f"reward/{name}", rewards[name], where=where)
+        right = torch.tensor(correct, dtype=torch.bool, device=device)
+        judged = torch.tensor(valid, dtype=torch.bool, device=device)
+        return write_reward(batch, tensor(totals, 0.0), rewards, right, judged)
 
 
 @contextlib.contextmanager
@@ -90,59 +144,6 @@ def row_named(number: int, row: Mapping[str, object]) -> Iterator[None]:
         shown = ", ".join(f"{key} {row[key]!r:.122}" for key in ("prompt", "response"))
         add_note(error, f"row {number}: {shown}")
         raise
-
-
-def checked_score(owner: str, what: str, score: object) -> float | None:
-    """A score as float32 holds it; None where it cannot be judged (None, NaN).
-
-    Args:
-        owner: the reward, for messages.
-        what: it scored, for messages.
-        score: what it returned.
-
-    Raises:
-        ConfigError: the score is no number.
-        DataError: it is infinite, or becomes so in float32 (beyond 3.4e38).
-
-    Examples:
-        >>> checked_score("Mine", "'4'", True), checked_score("Mine", "''", float("nan"))
-        (1.0, None)
-    """
-    if score is None:
-        return None
-    number = _number(score)
-    if number is None:
-        if inspect.iscoroutine(score):
-            score.close()  # else Python warns that nobody awaited it
-        raise ConfigError(
-            f"{owner} scored {what} with {_shown(score)}, a {type(score).__name__}: must be "
-            "a number, or None where it cannot be judged"
-        )
-    if math.isinf(torch.tensor(number, dtype=torch.float32).item()):
-        raise DataError(
-            f"{owner} scored {what} with {_shown(score)}, which is infinite in float32: "
-            "return a finite number, or None where it cannot be judged"
-        )
-    return None if math.isnan(number) else number
-
-
-def _number(score: object) -> float | None:
-    """A score as a float; None for what is no number, and for texts, which float() would read."""
-    if isinstance(score, (str, bytes, bytearray)):
-        return None
-    try:
-        return float(score)  # type: ignore[arg-type]
-    except OverflowError:
-        return math.inf
-    except (TypeError, ValueError, RuntimeError):  # of a tensor of several numbers
-        return None
-
-
-def _shown(score: object) -> str:
-    try:
-        return repr(score)[:60]
-    except ValueError:  # an integer of thousands of digits
-        return "a number of thousands of digits"
 
 
 def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]:

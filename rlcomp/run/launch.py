@@ -27,6 +27,7 @@ from rlcomp.io.storing import storing
 from rlcomp.io.tracking import JsonLines, Tracker
 from rlcomp.io.wandb_run import WandB
 from rlcomp.io.watch import Watch
+from rlcomp.run.check_columns import check_columns
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
@@ -64,6 +65,7 @@ def _launch(
     builder = Builder(plan, int(config.seed))
     where = device(str(config.get("device", "auto")))
     cheap = builder.without_models().values()
+    check_columns(plan, builder.built)
     checkpoint = next((node for node in cheap if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)

@@ -40,6 +40,7 @@ from rlcomp.run.resume import restored
 from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import Nothing, empty_batch
 from rlcomp.seed import named_seed
+from rlcomp.workers.pool import closing
 
 
 class Program:
@@ -104,7 +105,11 @@ class Program:
                 with storing("the checkpoints", self.watch):
                     self.checkpoint.tidy(saved.path)
         plan = {name: phase.steps for name, phase in self.phases.items()}
-        with self.stop.listening(), tracked(self.trackers, plan, self.total, self.watch):
+        with (
+            closing(self.nodes.values()),
+            self.stop.listening(),
+            tracked(self.trackers, plan, self.total, self.watch),
+        ):
             for index, (name, phase) in enumerate(self.phases.items()):
                 if index >= self.phase:
                     self._run_phase(name, phase)
@@ -147,7 +152,7 @@ class Program:
 
     def _one_step(self, name: str, phase: Phase) -> None:
         progress = (self.step + 1) / (phase.steps + 1)
-        with recording(progress=progress) as ledger, torch.no_grad():
+        with recording(progress=progress, step=self.total) as ledger, torch.no_grad():
             batch = self._stages(name, phase, ledger)
             due = phase.due(self.step + 1)
             self._beside(name, due, batch, ledger)

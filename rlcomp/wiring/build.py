@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import traceback
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ import torch
 from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
 
+from rlcomp.arguments import Unbuilt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, RlcompError, exit_refused
 from rlcomp.seed import seeded
 from rlcomp.wiring.declare import declare
-from rlcomp.wiring.plan import Plan, children
+from rlcomp.wiring.plan import Plan, below, children
 from rlcomp.wiring.reader import Node
 
 
@@ -38,7 +40,7 @@ class Builder:
 
     def without_models(self) -> dict[str, object]:
         """Build the nodes that need no model: cheap checks before expensive construction."""
-        for node in self.plan.nodes.values():
+        for node in self._own():
             if not builds_model(node):
                 self.build(node)
         return self.built
@@ -46,9 +48,16 @@ class Builder:
     def all(self) -> dict[str, object]:
         """Every node, models last."""
         self.without_models()
-        for node in self.plan.nodes.values():
+        for node in self._own():
             self.build(node)
         return self.built
+
+    def _own(self) -> list[Node]:
+        """The nodes that are built here: not those that are handed over as they stand."""
+        nodes = self.plan.nodes.values()
+        handed = [n.arguments[name] for n in nodes for name in n.arguments if _is_unbuilt(n, name)]
+        within = {inner.path for node in handed for inner in (node, *below(node))}
+        return [node for node in nodes if node.path not in within]
 
     def build(self, node: Node) -> object:
         """The object of one node.
@@ -57,9 +66,16 @@ class Builder:
             ConfigError: the constructor refused its arguments; names the node.
         """
         if node.path not in self.built:
-            arguments = {name: self.value(value) for name, value in node.arguments.items()}
+            arguments = {
+                name: self._unbuilt(value) if _is_unbuilt(node, name) else self.value(value)
+                for name, value in node.arguments.items()
+            }
             self.built[node.path] = make(node, arguments, self.seed)
         return self.built[node.path]
+
+    def _unbuilt(self, node: Node) -> Unbuilt:
+        arguments = {name: self.value(value) for name, value in node.arguments.items()}
+        return Unbuilt(node.target, arguments)
 
     def value(self, value: Any) -> Any:  # noqa: ANN401
         """A finished argument: nodes become objects, containers stay plain Python."""
@@ -70,6 +86,15 @@ class Builder:
         if isinstance(value, list):
             return [self.value(item) for item in value]
         return value
+
+
+def _is_unbuilt(node: Node, name: str) -> bool:
+    """Whether an argument is a node whose description is asked for, not its object."""
+    value = node.arguments[name]
+    if not isinstance(value, Node) or value.partial:
+        return False
+    parameter = declare(node.target).parameters.get(name)
+    return parameter is not None and Unbuilt in typing.get_args(parameter.annotation)
 
 
 # A factory says so by the type it is annotated to return.

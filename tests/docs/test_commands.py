@@ -60,6 +60,7 @@ SMALLEST = {
     "limit.py": "1 tiny",
     "checkpoint.py": "1 tiny",
     "checkpointing.py": "tiny 1",
+    "reward_pool.py": "16 0.5",
     "gemm.py": "1",
     "overhead.py": "1 1",
 }

@@ -38,6 +38,8 @@ GAIN += "test_a_row_that_the_context_cannot_hold_is_not_valid"
 CURRICULUM = TESTS + "reward/test_mask_game_reward.py::test_the_curriculum_is_recorded"
 PREFIX = TESTS + "reward/test_prefix_match.py::"
 PREFIX += "test_it_records_how_many_answered_and_how_far_they_saw"
+POOLED = TESTS + "reward/test_function_in_pool.py::"
+OVERRUN = POOLED + "test_an_overrun_is_invalid_and_counted"
 PLATEAU = TESTS + "early_stop/test_plateau.py::"
 PLATEAU += "test_it_ends_after_so_many_evaluations_without_a_better_one"
 BAND = TESTS + "sampler/test_curriculum.py::"
@@ -193,6 +195,13 @@ BESIDE = {
         "test_it_ends_when_the_mean_of_the_window_is_above_the_budget",
     },
     "components/early_stop/plateau.py": {"early_stop/waited": PLATEAU},
+    "rlcomp/interfaces/pooled_reward.py": {
+        "reward/*": POOLED + "test_it_can_log_and_see_the_step",
+        "reward/failed/*": POOLED + "test_none_is_invalid_and_a_mistake_is_counted_and_told",
+        "reward/retried": OVERRUN,
+        "time/reward_call": OVERRUN,
+        "time/reward_call_max": OVERRUN,
+    },
     "rlcomp/interfaces/early_stop.py": {"early_stop/best": PLATEAU},
     "components/value/per_objective.py": {
         "value/mean/*": "tests/pareto/test_objective_critic.py::"

@@ -1,9 +1,12 @@
+import pytest
 import torch
 from tensordict import TensorDict
 
 from components.reward.function import Function
 from components.reward.shuffled import Shuffled
-from rlcomp.batch import encode_texts
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.errors import RlcompWarning
+from rlcomp.workers.calls import Failed, Scored
 
 
 def number(response: str) -> float | None:
@@ -70,3 +73,16 @@ def test_the_deal_does_not_touch_the_global_generator():
     deal(batch("0", "1", "2"))
 
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_why_a_row_is_invalid_stays_with_the_row():
+    class Calls:
+        def map(self, function, arguments, **_):
+            return [Failed("error", "why"), *(Scored(float(n), 0.0) for n in range(1, 9))]
+
+    inner = Function(function="platform.node", calls=Calls())
+    with pytest.warns(RlcompWarning, match="why"):
+        result = Shuffled(reward=inner)(batch(*"abcdefghi"))
+
+    assert decode_texts(result["invalid_reason"]) == ["why", *[""] * 8]
+    assert not result["reward_valid"][0]

@@ -7,9 +7,10 @@ from tensordict import TensorDict
 from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
 from components.reward.weighted_sum import WeightedSum
-from rlcomp.batch import encode_texts
-from rlcomp.errors import ConfigError
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording
+from rlcomp.workers.calls import Failed, Scored
 
 
 def length(response: str) -> float | None:
@@ -106,3 +107,46 @@ def test_a_sum_of_sums_is_a_sum():
 def test_names_that_do_not_fit_are_refused(changes, words):
     with pytest.raises(ConfigError, match=words):
         both(**changes)
+
+
+class Calls:
+    """Calls of which the last failed, at the second try."""
+
+    def map(self, function, arguments, *, timeout, concurrency, whole_batch):
+        failed = Failed("died", "its process died", 2)
+        return [*(Scored(1.0, 0.5) for _ in arguments[1:]), failed]
+
+
+def test_failures_of_a_part_are_recorded_and_their_reasons_kept():
+    called = Function(function="platform.node", calls=Calls())
+    summed = both(parts={"right": ExactMatch(), "length": called})
+    with pytest.warns(RlcompWarning, match="its process died"), recording() as ledger:
+        result = summed(batch())
+
+    assert decode_texts(result["invalid_reason"]) == ["", "", "its process died"]
+    means = ledger.means()
+    assert (means["reward/failed/died"], means["reward/retried"]) == (1, 1)
+    assert (means["time/reward_call"], means["time/reward_call_max"]) == (0.5, 0.5)
+    assert ledger.counts["time/reward_call"] == 2
+    assert means["reward/length"] == 1.0
+
+
+def test_of_two_parts_that_fail_the_first_says_why():
+    def failing(message):
+        class Always:
+            def map(self, function, arguments, **_):
+                return [Failed("error", message) for _ in arguments]
+
+        return Function(function="platform.node", calls=Always())
+
+    summed = both(parts={"right": failing("one"), "length": failing("two")})
+    with pytest.warns(RlcompWarning):
+        result = summed(batch())
+
+    assert decode_texts(result["invalid_reason"]) == ["one"] * 3
+
+
+def test_without_such_a_part_nothing_says_why():
+    plain = both(parts={"right": ExactMatch(), "length": ExactMatch()})
+
+    assert "invalid_reason" not in plain(batch()).keys()

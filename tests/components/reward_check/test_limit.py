@@ -84,3 +84,17 @@ def test_no_rows_are_no_groups():
         RewardCheck()(empty)
 
     assert ledger.means() == {}
+
+
+def test_the_first_cause_is_told_where_the_reward_says_it():
+    rows = batch([True, False, False], invalid_reason=encode_texts(["", "it hung", "it died"]))
+
+    with pytest.raises(DataError, match=r"the first is row 1 \(\): it hung; mend it there"):
+        RewardCheck(max_invalid_fraction=0.5)(rows)
+
+
+def test_a_reward_without_a_cause_returned_none():
+    rows = batch([False], invalid_reason=encode_texts([""]))
+
+    with pytest.raises(DataError, match="the reward returned None or NaN for it; mend"):
+        RewardCheck(max_invalid_fraction=0.5)(rows)

@@ -1,0 +1,156 @@
+"""Scores of rewards: a number, named parts or None for each row, checked and added up."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+
+from rlcomp.errors import ConfigError, DataError, nearest
+
+Score = float | Mapping[str, float | None] | None
+
+# Metrics of every reward, reward/<name>: a part must not be called the same.
+_TAKEN = ("mean", "correct", "invalid_fraction", "retried")
+
+
+class Scores:
+    """The parts of each row's score.
+
+    Args:
+        owner: the reward, for messages.
+        name: of the only part, where scores are numbers.
+        responses: what was scored, for messages.
+        scores: one a row.
+        before: names of parts that earlier batches had.
+
+    Raises:
+        ConfigError: a score is no number, some are numbers and some parts, or the name of a part is
+            that of a metric.
+        DataError: a score is infinite in float32.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        name: str,
+        responses: Sequence[str],
+        scores: Sequence[object],
+        *,
+        before: Iterable[str] = (),
+    ) -> None:
+        self.owner = owner
+        self.rows = [
+            self._parts(name, f"{response!r:.62}", score)
+            for response, score in zip(responses, scores, strict=True)
+        ]
+        self.found = dict.fromkeys(part for row in self.rows for part in row)
+        self.names = [*dict.fromkeys([*before, *self.found])] or [name]
+        self.several = self.names != [name]
+        numbers = not all(score is None or isinstance(score, Mapping) for score in scores)
+        if self.several and (numbers or (name in before and name not in self.found)):
+            others = ", ".join(part for part in self.names if part != name)
+            raise ConfigError(
+                f"{owner} scored some rows with a number and others with parts ({others}): return "
+                "the same parts for every row, None for one that cannot be judged"
+            )
+
+    def _parts(self, name: str, what: str, score: object) -> dict[str, float | None]:
+        if not isinstance(score, Mapping):
+            checked = checked_score(self.owner, what, score)
+            return {} if checked is None else {name: checked}
+        for part in score:
+            if part in _TAKEN:
+                raise ConfigError(
+                    f"{self.owner} returned a part {part!r}, but reward/{part} is a metric of its "
+                    "own: rename the part"
+                )
+        return {
+            str(part): checked_score(self.owner, f"{what}, part {part!r},", value)
+            for part, value in score.items()
+        }
+
+    def check_named(self, names: Iterable[str]) -> None:
+        """Refuse names of parts that no row has.
+
+        Raises:
+            ConfigError: there is one, and a row that could be judged.
+        """
+        for name in names if self.found else ():
+            if name not in self.names:
+                raise ConfigError(
+                    f"{self.owner}: weights or correct_by names {name!r}, which is no part of its "
+                    f"scores{nearest(name, self.names)}"
+                )
+
+    def of(self, name: str) -> list[float | None]:
+        """The part of each row; None where it is missing."""
+        return [row.get(name) for row in self.rows]
+
+    def totals(self, weights: Mapping[str, float]) -> list[float | None]:
+        """The weighted sum of each row, weights 1 by default; None where a part is missing."""
+        return [self._total(row, weights) for row in self.rows]
+
+    def _total(self, row: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
+        parts = {name: row.get(name) for name in self.names}
+        total = 0.0
+        for name, part in parts.items():
+            if part is None:
+                return None
+            total += weights.get(name, 1.0) * part
+        return checked_score(self.owner, f"parts {parts}", total)
+
+
+def checked_score(owner: str, what: str, score: object) -> float | None:
+    """A score as float32 holds it; None where it cannot be judged (None, NaN).
+
+    Args:
+        owner: the reward, for messages.
+        what: it scored, for messages.
+        score: what it returned.
+
+    Raises:
+        ConfigError: the score is no number.
+        DataError: it is infinite, or becomes so in float32 (beyond 3.4e38).
+
+    Examples:
+        >>> checked_score("Mine", "'4'", True), checked_score("Mine", "''", float("nan"))
+        (1.0, None)
+    """
+    if score is None:
+        return None
+    number = _number(score)
+    if number is None:
+        if inspect.iscoroutine(score):
+            score.close()  # else Python warns that nobody awaited it
+        raise ConfigError(
+            f"{owner} scored {what} with {_shown(score)}, a {type(score).__name__}: must be "
+            "a number, or None where it cannot be judged"
+        )
+    if math.isinf(torch.tensor(number, dtype=torch.float32).item()):
+        raise DataError(
+            f"{owner} scored {what} with {_shown(score)}, which is infinite in float32: "
+            "return a finite number, or None where it cannot be judged"
+        )
+    return None if math.isnan(number) else number
+
+
+def _number(score: object) -> float | None:
+    """A score as a float; None for what is no number, and for texts, which float() would read."""
+    if isinstance(score, (str, bytes, bytearray)):
+        return None
+    try:
+        return float(score)  # type: ignore[arg-type]
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError, RuntimeError):  # of a tensor of several numbers
+        return None
+
+
+def _shown(score: object) -> str:
+    try:
+        return repr(score)[:60]
+    except ValueError:  # an integer of thousands of digits
+        return "a number of thousands of digits"

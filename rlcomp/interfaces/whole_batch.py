@@ -1,0 +1,122 @@
+"""Reward functions of a whole batch, as TRL calls them: what they get, and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tensordict import TensorDict
+
+from rlcomp.columns import CONVERSATION
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.metrics import step
+from rlcomp.workers.calls import Failed, Outcome, Scored
+from rlcomp.workers.signature import Signature
+
+Row = Mapping[str, object]
+
+# What such a function can name beside the columns of the task.
+OWN = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric")
+
+
+def batch_arguments(
+    signature: Signature, batch: TensorDict, rows: Sequence[Row], seed: int
+) -> dict[str, object]:
+    """What a function of the whole batch takes: a list for each column, None where a row lacks it.
+
+    Where the prompt of a row is a conversation, its prompt and its completion are lists of
+    messages.
+
+    Args:
+        signature: of the function.
+        batch: ``[B]`` rows, with ``tokens`` and ``response_mask`` ``[B, T]`` for
+            ``completion_ids``.
+        rows: their texts and columns.
+        seed: for a function that names ``seed``, where that is no column.
+
+    Raises:
+        ConfigError: it needs a column that no row has, or token ids that the batch lacks.
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {
+        name: [row.get(name) for row in rows]
+        for name in names
+        if name not in ("prompt", "response")
+    }
+    given: dict[str, object] = {
+        "seed": seed,
+        **{name: values for name, values in columns.items() if signature.takes(name)},
+        "prompts": [_messages(row) or row["prompt"] for row in rows],
+        "completions": [_completion(row) for row in rows],
+    }
+    if "trainer_state" in signature.named:
+        given["trainer_state"] = {"global_step": step()}
+    if "log_metric" in signature.named:
+        given["log_metric"] = None
+    if "completion_ids" in signature.named:
+        given["completion_ids"] = _token_ids(batch)
+    for name in signature.needed:
+        if name not in given:
+            raise ConfigError(lacking(name, {**columns, **given}))
+    if "seed" not in {*columns, *signature.named}:
+        del given["seed"]
+    return {name: value for name, value in given.items() if signature.takes(name)}
+
+
+def lacking(name: str, known: Mapping[str, object]) -> str:
+    """Message: a reward function needs a column that is not there."""
+    return (
+        f"the function needs {name!r}, which this example does not have{nearest(name, known)}; a "
+        "reward is called with prompt, response, answer and the columns of its task: rename the "
+        "parameter, or give it a default"
+    )
+
+
+def _messages(row: Row) -> object:
+    conversation = row.get(CONVERSATION)
+    return conversation.get("messages") if isinstance(conversation, Mapping) else None
+
+
+def _completion(row: Row) -> object:
+    if _messages(row) is None:
+        return row["response"]
+    return [{"role": "assistant", "content": row["response"]}]
+
+
+def _token_ids(batch: TensorDict) -> list[list[int]]:
+    if not {"tokens", "response_mask"} <= {*batch.keys()}:
+        raise ConfigError(
+            "the function names completion_ids, but this batch holds no tokens of responses: give "
+            "the parameter a default, or work on completions"
+        )
+    tokens, mask = batch["tokens"].cpu(), batch["response_mask"].cpu()
+    return [row[written].tolist() for row, written in zip(tokens, mask, strict=True)]
+
+
+def row_outcomes(outcome: Outcome, count: int) -> list[Outcome]:
+    """The outcome of each row of a call for the whole batch.
+
+    Args:
+        outcome: of the call, whose value is a list.
+        count: of the rows.
+
+    Raises:
+        ConfigError: the value is no list, or has another length.
+    """
+    if isinstance(outcome, Failed):
+        return [outcome] * count
+    values = outcome.value
+    if not isinstance(values, list):
+        raise ConfigError(
+            f"a function of the whole batch returned {str(values)[:60]!r}, a "
+            f"{type(values).__name__}: must be a list with the score of each of {count} rows"
+        )
+    if len(values) != count:
+        raise ConfigError(
+            f"a function of the whole batch returned {len(values)} scores for {count} rows: must "
+            "be one a row, None where it cannot be judged"
+        )
+    logged = [outcome.metrics] + [()] * count
+    return [
+        Scored(value, outcome.seconds, outcome.tries, metrics)
+        for value, metrics in zip(values, logged, strict=False)
+    ]

@@ -1,0 +1,84 @@
+"""Before anything expensive: do a phase's tasks have the columns that its rewards need?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from torch import nn
+
+from rlcomp.errors import ConfigErrors, nearest
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.wiring.plan import Plan, below
+from rlcomp.wiring.reader import Node
+
+# Examples of a task that are looked at.
+_LOOKED_AT = 100
+
+
+def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
+    """Ask of every reward in a plan whether the task it judges has the columns that it needs.
+
+    An evaluator has a task and a reward of its own; the rewards among the stages of a phase judge
+    the tasks that these stages ask.
+
+    Args:
+        plan: of the run.
+        built: nodes by path; what is not built yet is left out.
+
+    Raises:
+        ConfigErrors: one has not; names the reward, the column and those there are.
+    """
+    errors: list[str] = []
+    for tasks, rewards in _pairs(plan):
+        known = _columns(built[task.path] for task in tasks if task.path in built)
+        for reward in rewards:
+            errors += _lacking(reward.path, built.get(reward.path), known)
+    if errors:
+        raise ConfigErrors(errors)
+
+
+def _pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
+    """Tasks, and the rewards that judge answers to them."""
+    for phase in plan.phases.values():
+        beside = [node for _, node in phase.every.values() if isinstance(node, Node)]
+        evaluators = [node for node in beside if {"task", "reward"} <= {*node.arguments}]
+        for node in evaluators:
+            yield _nodes(node.arguments["task"]), _nodes(node.arguments["reward"])
+        stages = [node for node in phase.all_stages() if isinstance(node, Node)]
+        tasks = [
+            task
+            for stage in stages
+            for node in (stage, *below(stage))
+            for task in _nodes(node.arguments.get("task"))
+        ]
+        if tasks:
+            yield tasks, stages
+
+
+def _nodes(value: object) -> list[Node]:
+    return [value] if isinstance(value, Node) else []
+
+
+def _columns(tasks: Iterable[object]) -> set[str] | None:
+    """The columns of the first examples; None where there is no task to look into."""
+    found: set[str] = set()
+    looked = False
+    for task in tasks:
+        for index in range(min(len(task), _LOOKED_AT)):  # type: ignore[arg-type]
+            looked = True
+            columns = task.example(index).columns  # type: ignore[attr-defined]
+            found |= {name for name, value in columns.items() if value is not None}
+    return found if looked else None
+
+
+def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]:
+    if known is None or not isinstance(reward, nn.Module):
+        return
+    for part in reward.modules():
+        for name in sorted(part.needed_columns - known) if isinstance(part, TextReward) else ():
+            yield (
+                f"{path}: {type(part).__name__} ({part.name!r}): the function needs {name!r}, a "
+                "column that none of the first examples of the task has"
+                f"{nearest(name, known | {*TextReward.reads})}; rename the parameter, or give it "
+                "a default"
+            )

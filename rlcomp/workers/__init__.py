@@ -1,0 +1,1 @@
+"""Worker processes that call functions under limits: for mistakes, not for malice."""

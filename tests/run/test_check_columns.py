@@ -1,0 +1,117 @@
+import json
+
+import pytest
+
+from rlcomp.errors import ConfigErrors
+from rlcomp.run.check_columns import check_columns
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+
+@pytest.fixture
+def checked(monkeypatch, tmp_path):
+    (tmp_path / "my_scores.py").write_text(
+        "def plain(response, answer): return 1.0\n"
+        "def tested(response, unit_tests): return 1.0\n"
+        "def perhaps(response, unit_tests=None): return 1.0\n"
+    )
+    rows = [{"question": f"p{n}", "answer": "1", **extra} for n, extra in enumerate(ROWS)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def check(*overrides):
+        config = compose_config(("reward=function", *overrides))
+        plan = plan_of(config)
+        builder = Builder(plan, 0)
+        builder.without_models()
+        assert "policy" not in builder.built
+        check_columns(plan, builder.built)
+
+    return check
+
+
+# A column that is null is as good as missing.
+ROWS = [{"unit_tests": None, "unit_test": 1}, {"unit_tests": ["x"]}, *({} for _ in range(250))]
+FILE = ["task=file", "tokenizer=byte", "prompts.batch_size=2", "demonstrations.batch_size=2"]
+
+
+def test_a_column_that_the_task_lacks_is_named_before_a_model_is_built(checked):
+    with pytest.raises(ConfigErrors) as told:
+        checked("reward.function=my_scores.tested")
+
+    (message,) = told.value.messages  # of training and of the evaluator, once
+    assert message.startswith(
+        "reward: Function ('function'): the function needs 'unit_tests', a column"
+    )
+    assert "(known: answer, prompt, response)" in message
+
+
+def test_a_column_that_it_can_do_without_may_be_missing(checked):
+    checked("reward.function=my_scores.perhaps")
+
+
+def test_a_column_that_some_examples_have_is_there(checked, tmp_path):
+    checked("reward.function=my_scores.tested", *FILE, f"task.path={tmp_path}/rows.jsonl")
+
+
+def test_a_column_that_no_example_has_is_told_with_the_nearest(checked, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text(file.read_text().replace('"unit_tests": ["x"]', '"unit": 1'))
+
+    with pytest.raises(ConfigErrors, match="did you mean 'unit_test'"):
+        checked("reward.function=my_scores.tested", *FILE, f"task.path={file}")
+
+
+def test_a_reward_inside_another_is_asked_too(checked):
+    inner = "{_target_: components.reward.function.Function, function: my_scores.tested}"
+    with pytest.raises(ConfigErrors, match=r"reward: Function .* needs 'unit_tests'"):
+        checked(
+            "reward=weighted_sum", f"reward.parts={{own: {inner}}}", "reward.weights={own: 1.0}"
+        )
+
+
+def test_an_evaluator_is_asked_of_its_own_task(checked, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(f'{{"question": "p{n}", "answer": "1"}}\n' for n in range(4)))
+    own = f"{{_target_: components.task.file.File, path: {other}, held_out: 0.5}}"
+
+    with pytest.raises(ConfigErrors, match="needs 'unit_tests'"):
+        checked(
+            "reward.function=my_scores.tested",
+            *FILE,
+            f"task.path={tmp_path}/rows.jsonl",
+            f"evaluation.task={own}",
+        )
+
+
+def test_a_run_without_rewards_is_let_through(checked, tmp_path):
+    checked(
+        "reward.function=my_scores.tested", "~phases.rl", "phases.warm_start.every.evaluation=null"
+    )
+
+
+def test_the_pool_is_one_node(checked):
+    plan = plan_of(compose_config(("reward=function", "reward.function=my_scores.plain")))
+    builder = Builder(plan, 0)
+    built = builder.without_models()
+
+    assert built["reward"].calls is built["reward_pool"]
+    assert plan.nodes["evaluation"].arguments["reward"] is plan.nodes["reward"]
+
+
+def test_a_class_is_handed_over_as_it_stands(monkeypatch, tmp_path):
+    (tmp_path / "my_judge.py").write_text(
+        "class Judge:\n"
+        "    def __init__(self, *, threshold):\n"
+        "        raise AssertionError('made in the trainer')\n"
+        "    def __call__(self, response): return 1.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    given = "reward.function={_target_: my_judge.Judge, threshold: 3}"
+    builder = Builder(plan_of(compose_config(("reward=function", given))), 0)
+
+    function = builder.without_models()["reward"].function
+
+    assert (function.target, function.arguments) == ("my_judge.Judge", {"threshold": 3})
+    assert "reward.function" not in builder.built
