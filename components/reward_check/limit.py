@@ -68,7 +68,7 @@ class RewardCheck(Component):
         if "invalid_reason" in batch.keys():
             why = decode_texts(batch["invalid_reason"][first : first + 1])[0]
         why = why or (
-            "the reward returned None or NaN for it, as for what cannot be judged (0.0: it is wrong)"
+            "the reward returned None or NaN for it, as if it could not be judged (0.0 is wrong)"
         )
         raise DataError(
             f"{number} of {rows} rewards are invalid, reward_check.max_invalid_fraction is "
