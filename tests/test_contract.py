@@ -21,7 +21,7 @@ from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 
 import components
-from rlcomp.batch import encode_texts
+from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import MissingExtra
 from rlcomp.interfaces.loss import Loss
@@ -177,6 +177,20 @@ AT_HOME = {
 # What the run itself hands over: the composed config.
 FILLED_IN = {"config"}
 
+IFEVAL = {
+    "prompt": ["Say no comma.", "Say no comma.", "Say five words."],
+    "response": ["a, b", "a b", ""],
+    "answer": ["", "", ""],
+    "columns": [
+        {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+        {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+        {
+            "instruction_id_list": ["length_constraints:number_words"],
+            "kwargs": [{"num_words": 5, "relation": "at least"}],
+        },
+    ],
+}
+
 # Texts for what cannot read those of an example batch (sums of two digits).
 TEXTS = {
     "reward/countdown": {
@@ -184,6 +198,7 @@ TEXTS = {
         "response": ["3*2+7", "3+7+2", ""],
         "answer": ["7+3*2", "7+3*2", "1+2"],
     },
+    **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose"), IFEVAL),
 }
 
 
@@ -368,7 +383,11 @@ def speaks_the_schema(part):
 def texts(option):
     if option not in TEXTS:
         return None
-    entries = {key: encode_texts(column) for key, column in TEXTS[option].items()}
+    given = dict(TEXTS[option])
+    columns = given.pop("columns", None)
+    entries = {key: encode_texts(column) for key, column in given.items()}
+    if columns is not None:
+        entries["columns"] = encode_columns(columns)
     return TensorDict(entries, batch_size=[len(TEXTS[option]["prompt"])])
 
 

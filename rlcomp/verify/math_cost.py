@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 # Sizes of an answer that are allowed whatever the gold answer is.
 _LENGTH, _DIGITS, _DEPTH, _BRACKETS, _FUNCTIONS = 512, 200, 10, 24, 16
@@ -121,9 +122,9 @@ def _terms(expression: object) -> int:
     parts = [_terms(part) for part in getattr(expression, "args", ())]
     if type(expression).__name__ == "Mul":
         return math.prod(parts)
-    exponent = getattr(expression, "exp", None)
+    exponent: Any = getattr(expression, "exp", None)
     if type(expression).__name__ == "Pow" and getattr(exponent, "is_Integer", False):
-        power = min(abs(int(exponent)), _EXPONENT_OF_NUMBER)  # type: ignore[call-overload]
+        power = min(abs(int(exponent)), _EXPONENT_OF_NUMBER)
         return math.comb(parts[0] + power - 1, power)
     return max(1, sum(parts))
 
