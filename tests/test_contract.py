@@ -191,6 +191,25 @@ IFEVAL = {
     ],
 }
 
+CALLS = {
+    "prompt": ["Add 1 and 2.", "Add 1 and 2.", "Be quiet."],
+    "response": ["add(a=1, b=2)", "add(a=1)", ""],
+    "answer": ["", "", ""],
+    "columns": [{"ground_truth": [{"add": {"a": [1], "b": [2]}}]}] * 2 + [{"ground_truth": []}],
+}
+
+
+def tagged(*answers, **columns):
+    """Rows with the same columns and these answers in tags."""
+    responses = [f"<answer>{text}</answer>" for text in answers]
+    empty = [""] * len(answers)
+    columns = [columns] * len(answers)
+    return {"prompt": empty, "response": responses, "answer": empty, "columns": columns}
+
+
+BOX = tagged("[0, 0, 2, 2]", "[0, 0, 1, 2]", "no", true_box=[0, 0, 2, 2])
+DETECTED = '[{"box": [0, 0, 2, 2], "label": "cat"}]'
+
 # Texts for what cannot read those of an example batch (sums of two digits).
 TEXTS = {
     "reward/countdown": {
@@ -199,6 +218,18 @@ TEXTS = {
         "answer": ["7+3*2", "7+3*2", "1+2"],
     },
     **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose"), IFEVAL),
+    **dict.fromkeys(("reward/box_overlap", "reward/box_giou"), BOX),
+    "reward/tool_calls": CALLS,
+    "reward/constraints": tagged(
+        '{"a": 1, "b": 2}', "{}", variables={"a": [1, 2], "b": [1, 2]}, constraints=["a < b"]
+    ),
+    "reward/gui_action": tagged(
+        '{"action": "click", "point": [1, 1]}',
+        '{"action": "type"}',
+        true_action={"action": "click", "box": [0, 0, 2, 2]},
+    ),
+    "reward/detections": tagged(DETECTED, "[]", true_boxes=json.loads(DETECTED)),
+    "reward/key_frames": tagged("[1, 5]", "[1]", true_frames=[1, 5]),
 }
 
 

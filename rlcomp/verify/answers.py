@@ -1,14 +1,16 @@
-r"""Answer extraction: what a response says its answer is, in a box or in tags."""
+r"""Answer extraction: what a response says its answer is, in a box, in tags or as JSON."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Literal
 
 from rlcomp.functional.prefix_match import commands
 
-Where = Literal["boxed", "tagged"]
+Where = Literal["whole", "boxed", "tagged"]
 
+_LONGEST = 20_000
 _TAGGED = re.compile(r"(?s)<answer>((?:(?!</?answer>).)*)</answer>")
 
 
@@ -20,8 +22,8 @@ def extract(response: str, where: Where, *, think_end: str = "</think>") -> str 
 
     Args:
         response: what the policy wrote.
-        where: ``boxed``: ``\boxed{...}`` with balanced braces; ``tagged``:
-            ``<answer>...</answer>``.
+        where: ``whole``: all of it is the answer; ``boxed``: ``\boxed{...}`` with balanced braces;
+            ``tagged``: ``<answer>...</answer>``.
         think_end: ends the thoughts; without one nothing is cut off.
 
     Returns:
@@ -39,7 +41,25 @@ def extract(response: str, where: Where, *, think_end: str = "</think>") -> str 
 
 
 def _candidates(text: str, where: Where) -> list[str]:
+    if where == "whole":
+        return [text]
     if where == "tagged":
         return _TAGGED.findall(text)
     encoded = text.encode("utf-8", "surrogatepass")
     return [box.decode("utf-8", "surrogatepass") for box in commands(encoded, b"boxed")]
+
+
+def read_json(text: str | None) -> object:
+    """The JSON value that an answer of at most 20,000 characters is; None if it is none.
+
+    Examples:
+        >>> read_json('{"a": [1]}'), read_json("a = 1"), read_json(None)
+        ({'a': [1]}, None, None)
+    """
+    if text is None or len(text) > _LONGEST:
+        return None
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value
