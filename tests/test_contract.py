@@ -122,6 +122,7 @@ GIVEN = {
     "reward/conditional_match": ["probe.think_start='='"],
     "reward/dense_match": ["probe.think_start='='"],
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
+    "reward/gibberish": ["probe.below=-3"],
     "reward/information_gain": ["base=FOLDER/bytes", "tokenizer=byte", "probe.think_start='='"],
     "reward/judged_segment": ["tokenizer=byte"],
     "reward/length": ["probe.target=4"],
