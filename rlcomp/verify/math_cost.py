@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 # Sizes of an answer that are allowed whatever the gold answer is.
-_LENGTH, _DIGITS, _DEPTH, _BRACKETS, _FUNCTIONS = 512, 200, 10, 24, 16
+_LENGTH, _DIGITS, _DEPTH, _BRACKETS, _FUNCTIONS = 512, 200, 6, 24, 16
 _LARGEST_FACTORIAL = 200
 # Of a plain number, and of anything else.
 _EXPONENT_OF_NUMBER, _EXPONENT = 1000, 10
@@ -24,8 +24,6 @@ _COSTLY = re.compile(
 )
 _FACTORIAL = re.compile(r"(?:(?<![0-9A-Za-z])([0-9]{1,9}|[A-Za-z]))?\s*!(\s*[!^(\[{])?")
 _POWER = re.compile(r"\^|\*\*")
-_BASE = re.compile(r"[0-9]{0,20}\s*\Z")
-_SINGLE = re.compile(r"[-+]?[0-9]*.?")
 
 
 def costs(answer: str, gold: str) -> bool:
@@ -83,10 +81,10 @@ def _power(answer: str, gold: str) -> bool:
 def _powers(text: str) -> Iterator[tuple[str, str]]:
     """Each base as far as it is a number, and its exponent, in braces as it is written."""
     for sign in _POWER.finditer(text):
-        base = _BASE.search(text[max(0, sign.start() - 20) : sign.start()])
-        rest = text[sign.end() :].lstrip()
-        single = _SINGLE.match(rest)
-        yield base[0].strip() if base else "", _group(rest) or (single[0] if single else "")
+        head, rest = text[: sign.start()].rstrip(), text[sign.end() :].lstrip()
+        bare = re.match(r"[-+]?[0-9]*.?", rest, re.DOTALL)
+        base = head[len(head.rstrip("0123456789")) :]
+        yield base, _group(rest) or (bare[0] if bare else "")
 
 
 def _group(text: str) -> str:

@@ -12,7 +12,6 @@ Call = tuple[str, dict[str, object]]
 _TAGGED = re.compile(r"(?s)<tool_call>((?:(?!</?tool_call>).)*)</tool_call>")
 # Longer ones are refused: nobody calls a tool with that much, and parsers are slow on it.
 _LONGEST = 10_000
-_DEEPEST = 32
 # White space and these do not count in texts, as BFCL compares them.
 _IGNORED = re.compile(r"[ ,./\-_*^()]")
 
@@ -102,8 +101,6 @@ def _json_call(entry: object) -> Call | None:
 
 
 def _python_calls(text: str) -> list[Call] | None:
-    if _depth(text) > _DEEPEST:
-        return None
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         entries = tree.elts if isinstance(tree, (ast.List, ast.Tuple)) else [tree]
@@ -122,14 +119,6 @@ def _python_call(entry: ast.expr) -> Call:
             raise ValueError
         arguments[keyword.arg] = ast.literal_eval(keyword.value)
     return ast.unparse(entry.func), arguments
-
-
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _gold(

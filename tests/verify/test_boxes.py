@@ -72,6 +72,7 @@ def test_the_laws_of_overlap(one, other):
 def test_what_is_no_box(value):
     assert not is_box(value)
     assert is_box([0, 0, 1, 0.5])
+    assert is_box([-9e6, 0, 9e6, 1])
 
 
 def test_average_precision_by_hand():
@@ -120,6 +121,8 @@ def test_the_mean_over_classes_and_thresholds():
         ([1, 5], [5, 1], 1.0),
         ([1.5, 9], [1, 5], 0.5),
         ([1.6], [1], 0.0),
+        ([1, 5], [5], 2 / 3),
+        ([5], [1, 5], 2 / 3),
         ([1, 1.2, 1.4], [1.2], 0.5),  # one of three is matched: 2 * 1 / 4
         ([0.6, 1.4], [1, 1.9], 1.0),
         ([], [1], 0.0),

@@ -11,6 +11,7 @@ DIGITS = {name: [1, 2, 3] for name in "abc"}
     ("constraint", "holds"),
     [
         ("a + b == c", True),
+        ("a * 1000000 * 1000000 + a > c", True),
         ("a - b == -1", True),
         ("-a + 2 * b == c", True),
         ("c % b == a", True),

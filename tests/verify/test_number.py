@@ -57,6 +57,8 @@ READ = [
     ("2 Thousand", 2),
     ("12k", 12_000),
     ("3 hundred", 300),
+    ("5 thousand", 5000),
+    ("ratio\uff1a 5", 5),
     ("1.5 billion", 1_500_000_000),
     ("6 or \\boxed{5}</think> it is 4", 4),
 ]
@@ -112,6 +114,7 @@ HEDGED = [
     "6 or 7",
     "six or 7",
     "7 or six",
+    "it is 7 apples, 7 or even six",
     "either 6, or 7",
     "6 and 7",
     "6, 7",
@@ -303,4 +306,4 @@ def test_hostile_text_of_100_000_characters_is_read_at_once(piece):
 
     committed_number(text, where="last")
 
-    assert time.process_time() - start < 0.25  # 0.02 s on an idle core
+    assert time.process_time() - start < 1.0  # 0.05 s; in quadratic time it is minutes

@@ -13,6 +13,7 @@ from rlcomp.verify.patch import patch_similarity
         ("ab", "abcd", 2 / 3),  # 2 * 2 / 6
         ("abxcd", "abcd", 8 / 9),  # ab and cd match: 2 * 4 / 9
         ("xyz", "abcd", 0.0),
+        ("x" + "ab" * 150, "ab" * 150, 600 / 601),
         ("ab  \ncd\n", "\nab\ncd", 1.0),
         ("", "abcd", -1.0),
         (" \n", "abcd", -1.0),

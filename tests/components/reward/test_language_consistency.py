@@ -31,6 +31,14 @@ def test_the_share_is_that_of_the_letters():
     assert language_share(mixed, "fr") == 0.0
 
 
+def test_a_line_of_twenty_letters_counts():
+    line = "Das Wetter ist nicht gut"
+
+    assert letters(line) == 20
+    assert language_share(f"{ENGLISH}\n{line}", "de") == pytest.approx(20 / (20 + letters(ENGLISH)))
+    assert language_share(f"{ENGLISH}\n{line[:-1]}", "de") == 0.0
+
+
 def test_chinese_is_one_language():
     assert detect_language(CHINESE) in ("zh-cn", "zh-tw")
     assert language_share(CHINESE, "zh") == 1.0
