@@ -53,10 +53,10 @@ class BoxOverlap(TextReward):
     def score_row(self, row: Mapping[str, object]) -> float:
         """The metric of both boxes."""
         truth = column(row, "true_box", "reward=box_overlap")
-        if not isinstance(truth, list) or not is_box(truth):
+        if not is_box(truth):
             raise DataError(f"the column 'true_box' is {truth!r:.80}: must be [x1, y1, x2, y2]")
         given = read_json(extract(str(row["response"]), self.where))
-        if not isinstance(given, list) or not is_box(given):
+        if not is_box(given):
             return -1.0 if self.metric == "giou" else 0.0
         return _METRICS[self.metric](given, truth)
 

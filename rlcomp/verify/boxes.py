@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 Box = Sequence[float]
 
 
-def is_box(value: object) -> bool:
+def is_box(value: object) -> TypeGuard[Box]:
     """Whether a value is a box: four finite numbers ``[x1, y1, x2, y2]``, ``x1 < x2, y1 < y2``.
 
     Examples:

@@ -2,7 +2,6 @@ import time
 
 import pytest
 
-from components.reward.exact_match import ExactMatch
 from rlcomp.verify.answers import extract
 
 
@@ -57,17 +56,3 @@ def test_hostile_text_of_100_000_characters_is_read_in_linear_time(piece):
     extract(text, "tagged")
 
     assert time.process_time() - start < 1.0  # 0.1 s; quadratic copies took minutes
-
-
-@pytest.mark.parametrize(
-    ("where", "response", "score"),
-    [
-        ("boxed", r"\boxed{ 42}", 1.0),
-        ("boxed", "42", 0.0),
-        ("boxed", r"\boxed{43}", 0.0),
-        ("tagged", "<answer>42 </answer>", 1.0),
-        ("tagged", r"\boxed{42}", 0.0),
-    ],
-)
-def test_exact_match_reads_the_agreed_place(where, response, score):
-    assert ExactMatch(where=where).score("", response, " 42") == score

@@ -222,7 +222,8 @@ CAT, DOG = {"box": [0, 0, 1, 1], "label": "cat"}, {"box": [5, 0, 6, 1], "label":
         ([CAT, DOG, 5], 0.0),
         ([CAT, DOG | {"label": 5}], 0.0),
         ([CAT, DOG | {"score": "high"}], 0.0),
-        ([CAT, DOG] * 151, 0.0),
+        ([CAT] * 300, 0.5),
+        ([CAT] * 301, 0.0),
         (None, 0.0),
     ],
 )

@@ -1,4 +1,5 @@
 import json
+import sys
 import time
 
 import pytest
@@ -293,3 +294,22 @@ def test_the_answers_of_math_500_are_equal_to_themselves(shared_data):
 
 def read(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def test_the_arguments_of_the_reward_reach_the_verifier():
+    assert Symbolic().score("", r"\boxed{14/2}", "7") == 1.0
+    assert Symbolic().score("", "<answer>7</answer>", "7") == 0.0
+    assert Symbolic(where="tagged").score("", "<answer>7</answer>", "7") == 1.0
+    assert Symbolic().score("", r"\boxed{0.33333}", r"\frac13") == 0.0
+    assert Symbolic().score("", r"\boxed{0.333333}", r"\frac13") == 1.0
+    assert Symbolic(decimals=2).score("", r"\boxed{0.33}", r"\frac13") == 1.0
+    assert Symbolic().score("", r"\boxed{7}", "") is None
+
+
+def test_without_math_verify_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "math_verify", None)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'rlcomp\[verify\]'"):
+        Symbolic()
+    with pytest.raises(MissingExtra, match=r"pip install 'rlcomp\[verify\]'"):
+        symbolic(r"\boxed{7}", "7")

@@ -29,6 +29,11 @@ def test_the_share_of_n_grams_that_were_there_before():
     assert result["reward_valid"].all()
 
 
+def test_the_defaults():
+    # Of the four threes 123 231 312 123 one was there before.
+    assert scored(Repetition(), [1, 2, 3, 1, 2, 3])["reward"].tolist() == [-0.25]
+
+
 def test_single_tokens():
     assert repetition([1, 1, 2, 1], 1) == 0.5
     assert repetition("abab", 4) == 0.0
