@@ -116,6 +116,16 @@ def test_the_mean_over_classes_and_thresholds():
 
 
 @pytest.mark.parametrize(
+    ("bottom", "right"),
+    [(1, 10), (1.25, 7), (2, 1), (2.1, 0)],  # IoU 1, .8, .5 and .48, of .5, .55, ... .95
+)
+def test_the_thresholds_are_those_of_coco(bottom, right):
+    value = mean_average_precision([[0, 0, 1, bottom]], [1.0], ["a"], [[0, 0, 1, 1]], ["a"])
+
+    assert value == pytest.approx(right / 10)
+
+
+@pytest.mark.parametrize(
     ("frames", "truth", "score"),
     [
         ([1, 5], [5, 1], 1.0),

@@ -38,6 +38,8 @@ def test_a_call_is_read_in_several_forms(response):
         "[m.add(a=1, b=2)] and that is it",
         "[add(a=1, b=2)]",
         "[m.add(a=1)]",
+        "```[m.add(a=1, b=2)]",
+        "[m.add(a=1, b=2)]```",
         "[m.add(1, 2)]",
         "[m.add(a=1, b=4)]",
         "[m.add(a=1, b=2, c=1)]",
