@@ -62,6 +62,7 @@ def test_the_laws_of_overlap(one, other):
         [0, 0, 1],
         [0, 0, 1, 1, 1],
         [0, 0, 0, 1],
+        [2, 0, 1, 1],
         [0, 1, 1, 0],
         [0, 0, True, 1],
         [0, 0, float("nan"), 1],
