@@ -21,7 +21,7 @@ from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 
 import components
-from rlcomp.batch import encode_texts
+from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import MissingExtra
 from rlcomp.interfaces.loss import Loss
@@ -122,6 +122,7 @@ GIVEN = {
     "reward/conditional_match": ["probe.think_start='='"],
     "reward/dense_match": ["probe.think_start='='"],
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
+    "reward/gibberish": ["probe.below=-3"],
     "reward/information_gain": ["base=FOLDER/bytes", "tokenizer=byte", "probe.think_start='='"],
     "reward/judged_segment": ["tokenizer=byte"],
     "reward/length": ["probe.target=4"],
@@ -178,6 +179,39 @@ AT_HOME = {
 # What the run itself hands over: the composed config.
 FILLED_IN = {"config"}
 
+IFEVAL = {
+    "prompt": ["Say no comma.", "Say no comma.", "Say five words."],
+    "response": ["a, b", "a b", ""],
+    "answer": ["", "", ""],
+    "columns": [
+        {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+        {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+        {
+            "instruction_id_list": ["length_constraints:number_words"],
+            "kwargs": [{"num_words": 5, "relation": "at least"}],
+        },
+    ],
+}
+
+CALLS = {
+    "prompt": ["Add 1 and 2.", "Add 1 and 2.", "Be quiet."],
+    "response": ["add(a=1, b=2)", "add(a=1)", ""],
+    "answer": ["", "", ""],
+    "columns": [{"ground_truth": [{"add": {"a": [1], "b": [2]}}]}] * 2 + [{"ground_truth": []}],
+}
+
+
+def tagged(*answers, **columns):
+    """Rows with the same columns and these answers in tags."""
+    responses = [f"<answer>{text}</answer>" for text in answers]
+    empty = [""] * len(answers)
+    columns = [columns] * len(answers)
+    return {"prompt": empty, "response": responses, "answer": empty, "columns": columns}
+
+
+BOX = tagged("[0, 0, 2, 2]", "[0, 0, 1, 2]", "no", true_box=[0, 0, 2, 2])
+DETECTED = '[{"box": [0, 0, 2, 2], "label": "cat"}]'
+
 # Texts for what cannot read those of an example batch (sums of two digits).
 TEXTS = {
     "reward/countdown": {
@@ -185,6 +219,19 @@ TEXTS = {
         "response": ["3*2+7", "3+7+2", ""],
         "answer": ["7+3*2", "7+3*2", "1+2"],
     },
+    **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose"), IFEVAL),
+    **dict.fromkeys(("reward/box_overlap", "reward/box_giou"), BOX),
+    "reward/tool_calls": CALLS,
+    "reward/constraints": tagged(
+        '{"a": 1, "b": 2}', "{}", variables={"a": [1, 2], "b": [1, 2]}, constraints=["a < b"]
+    ),
+    "reward/gui_action": tagged(
+        '{"action": "click", "point": [1, 1]}',
+        '{"action": "type"}',
+        true_action={"action": "click", "box": [0, 0, 2, 2]},
+    ),
+    "reward/detections": tagged(DETECTED, "[]", true_boxes=json.loads(DETECTED)),
+    "reward/key_frames": tagged("[1, 5]", "[1]", true_frames=[1, 5]),
 }
 
 
@@ -369,7 +416,11 @@ def speaks_the_schema(part):
 def texts(option):
     if option not in TEXTS:
         return None
-    entries = {key: encode_texts(column) for key, column in TEXTS[option].items()}
+    given = dict(TEXTS[option])
+    columns = given.pop("columns", None)
+    entries = {key: encode_texts(column) for key, column in given.items()}
+    if columns is not None:
+        entries["columns"] = encode_columns(columns)
     return TensorDict(entries, batch_size=[len(TEXTS[option]["prompt"])])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -116,6 +118,45 @@ def l1_max(
     """
     kept = (alpha * (target - length) + delta).clamp(0.0, 1.0)
     return torch.where(correct.bool(), kept, torch.zeros_like(kept))
+
+
+def cosine_length(
+    length: Tensor,
+    correct: Tensor,
+    max_length: float,
+    *,
+    right: tuple[float, float],
+    wrong: tuple[float, float],
+    exceeded: float,
+) -> Tensor:
+    """Cosine length reward: shorter right answers and longer wrong ones get more.
+
+    ``R = r_L + (r_0 - r_L) (1 + cos(pi L / L_max)) / 2``, from ``r_0`` at length 0 to ``r_L`` at
+    ``L_max``, apart for right and for wrong answers; ``exceeded`` from ``L_max`` on.
+
+    Args:
+        length: shape ``[B]``, tokens.
+        correct: shape ``[B]``, bool.
+        max_length: L_max, tokens.
+        right: ``r_0`` and ``r_L`` of correct responses, in reward units.
+        wrong: the same of wrong ones.
+        exceeded: of responses of ``max_length`` tokens and more, right or wrong.
+
+    Returns:
+        Shape ``[B]``, in reward units.
+
+    Source:
+        Yeo et al. 2025, arXiv:2502.03373, eq. 1 and 2.
+
+    Examples:
+        >>> length, correct = torch.tensor([0.0, 5, 5, 10]), torch.tensor([True, True, False, True])
+        >>> cosine_length(length, correct, 10, right=(2, 1), wrong=(-10, 0), exceeded=-10)
+        tensor([  2.0000,   1.5000,  -5.0000, -10.0000])
+    """
+    falling = (1 + torch.cos(math.pi * length / max_length)) / 2
+    start = torch.where(correct, right[0], wrong[0])
+    end = torch.where(correct, right[1], wrong[1])
+    return torch.where(length < max_length, end + (start - end) * falling, exceeded)
 
 
 def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:

@@ -73,18 +73,36 @@ def last_command(text: bytes, name: bytes) -> bytes | None:
         >>> last_command(b"\\mask{Ada} or \\mask{King{s}}, not \\mask{Lo", b"mask")
         b'King{s}'
     """
+    found = commands(text, name)
+    return found[-1] if found else None
+
+
+def commands(text: bytes, name: bytes) -> list[bytes]:
+    r"""The contents of the complete ``\name{...}`` of a text that stand in no other one, in order.
+
+    Args:
+        text: what was written, UTF-8 bytes.
+        name: of the command, of letters, without backslash.
+
+    Examples:
+        >>> commands(b"\\boxed{6} or \\boxed{\\boxed{7}}", b"boxed")
+        [b'6', b'\\boxed{7}']
+    """
     # A backslash takes the next byte with it, so that \{ and \} are text and \\ is no escape.
     marks = re.compile(rb"\\" + name + rb"\{|\\.|[{}]", re.DOTALL)
     # Where the content of each open brace starts; None: it opened no command of this name.
     opened: list[int | None] = []
-    found = None
+    found: list[tuple[int, int]] = []
     for mark in marks.finditer(text):
         if mark[0] == b"}":
             start = opened.pop() if opened else None
-            found = found if start is None else text[start : mark.start()]
+            if start is not None:
+                while found and found[-1][0] > start:
+                    found.pop()
+                found.append((start, mark.start()))
         elif mark[0].endswith(b"{") and mark[0] != b"\\{":
             opened.append(mark.end() if len(mark[0]) > 1 else None)
-    return found
+    return [text[start:end] for start, end in found]
 
 
 def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> int:

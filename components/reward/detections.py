@@ -1,0 +1,77 @@
+"""Detection reward: mean average precision of boxes with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from rlcomp.arguments import Probability
+from rlcomp.errors import DataError
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.verify.answers import extract, read_json
+from rlcomp.verify.boxes import is_box, mean_average_precision
+from rlcomp.verify.columns import column
+
+# Boxes of an answer: matching takes time in the product of both numbers.
+_MOST = 300
+
+
+class Detections(TextReward):
+    """mAP of the boxes that the response gives, over classes and IoU thresholds .5, .55, ... .95.
+
+    The answer is JSON, a list of ``{"box": [x1, y1, x2, y2], "label": text, "score": number}``, at
+    most 300; without a score the boxes count in their order. What is no such list scores 0. Needs
+    the column ``true_boxes``, the same without scores.
+
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``detections``.
+
+    Args:
+        correct_from: the mAP from which on an answer counts as correct.
+        where: the answer is the ``whole`` response behind the thought, or ``tagged``.
+
+    Raises:
+        DataError: an example has no ``true_boxes``, or they are none.
+
+    Source:
+        Lin et al. 2014 (COCO), arXiv:1405.0312.
+    """
+
+    name = "detections"
+
+    def __init__(
+        self, *, correct_from: Probability = 0.5, where: Literal["whole", "tagged"] = "tagged"
+    ) -> None:
+        super().__init__()
+        self.correct_from = correct_from
+        self.where = where
+
+    def score_row(self, row: Mapping[str, object]) -> float:
+        """The mean average precision."""
+        truth = _read(column(row, "true_boxes", "reward=detections"))
+        if truth is None:
+            raise DataError(
+                f"the column 'true_boxes' is {row['true_boxes']!r:.80}: must be a list of "
+                '{"box": [x1, y1, x2, y2], "label": text}'
+            )
+        given = _read(read_json(extract(str(row["response"]), self.where)))
+        return 0.0 if given is None else mean_average_precision(*given, truth[0], truth[2])
+
+    def is_correct(self, score: float) -> bool:
+        """Whether the boxes are near enough."""
+        return score >= self.correct_from
+
+
+def _read(entries: object) -> tuple[list[Any], list[float], list[str]] | None:
+    """Boxes, scores and labels of a list of detections; None if it is none."""
+    if not isinstance(entries, list) or len(entries) > _MOST:
+        return None
+    boxes, scores, labels = [], [], []
+    for place, entry in enumerate(entries):
+        given = entry if isinstance(entry, dict) else {}
+        box, label, score = given.get("box"), given.get("label"), given.get("score", -place)
+        if not is_box(box) or not isinstance(label, str) or not isinstance(score, (int, float)):
+            return None
+        boxes.append(box)
+        scores.append(float(score))
+        labels.append(label)
+    return boxes, scores, labels

@@ -1,0 +1,48 @@
+"""IFEval reward: verifiable instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.verify.columns import column
+from rlcomp.verify.ifeval import ifeval
+
+
+class IFEval(TextReward):
+    """1 if the response follows all its instructions, else 0; or the share that it follows.
+
+    Needs the columns ``instruction_id_list`` and ``kwargs`` of the IFEval data set. The 25
+    instructions are told at :mod:`rlcomp.verify.ifeval_rules`. An unknown one stops the run.
+
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``ifeval``.
+
+    Args:
+        loose: an instruction is followed if it is so without the first line, the last line or the
+            asterisks of the response.
+        partial: the share of the instructions that are followed, instead of all or nothing.
+
+    Raises:
+        DataError: an example lacks a column, or has an unknown instruction.
+        MissingExtra: an instruction asks for a language, and langdetect is not installed (extra
+            ``verify``).
+
+    Source:
+        Zhou et al. 2023, arXiv:2311.07911.
+    """
+
+    name = "ifeval"
+
+    def __init__(self, *, loose: bool = False, partial: bool = False) -> None:
+        super().__init__()
+        self.loose = loose
+        self.partial = partial
+
+    def score_row(self, row: Mapping[str, object]) -> float:
+        """How many of the instructions of the row are followed."""
+        names: Any = column(row, "instruction_id_list", "reward=ifeval")
+        arguments: Any = column(row, "kwargs", "reward=ifeval")
+        return ifeval(
+            str(row["response"]), names, arguments, loose=self.loose, partial=self.partial
+        )

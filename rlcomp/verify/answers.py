@@ -1,0 +1,65 @@
+r"""Answer extraction: what a response says its answer is, in a box, in tags or as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Literal
+
+from rlcomp.functional.prefix_match import commands
+
+Where = Literal["whole", "boxed", "tagged"]
+
+_LONGEST = 20_000
+_TAGGED = re.compile(r"(?s)<answer>((?:(?!</?answer>).)*)</answer>")
+
+
+def extract(response: str, where: Where, *, think_end: str = "</think>") -> str | None:
+    r"""The answer that a response gives in the agreed place, without white space around it.
+
+    Thoughts do not count: what stands up to the last ``think_end`` is not looked at. A response
+    with two different answers in that place gives none, because it does not commit itself.
+
+    Args:
+        response: what the policy wrote.
+        where: ``whole``: all of it is the answer; ``boxed``: ``\boxed{...}`` with balanced braces;
+            ``tagged``: ``<answer>...</answer>``.
+        think_end: ends the thoughts; without one nothing is cut off.
+
+    Returns:
+        The answer, which may be empty; None if there is none, or more than one.
+
+    Examples:
+        >>> extract(r"\boxed{6}?</think>It is \boxed{\frac{1}{2}}.", "boxed")
+        '\\frac{1}{2}'
+        >>> extract(r"\boxed{6} or \boxed{7}", "boxed") is None
+        True
+    """
+    said = response.rpartition(think_end)[2]
+    found = {answer.strip() for answer in _candidates(said, where)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _candidates(text: str, where: Where) -> list[str]:
+    if where == "whole":
+        return [text]
+    if where == "tagged":
+        return _TAGGED.findall(text)
+    encoded = text.encode("utf-8", "surrogatepass")
+    return [box.decode("utf-8", "surrogatepass") for box in commands(encoded, b"boxed")]
+
+
+def read_json(text: str | None) -> object:
+    """The JSON value that an answer of at most 20,000 characters is; None if it is none.
+
+    Examples:
+        >>> read_json('{"a": [1]}'), read_json("a = 1"), read_json(None)
+        ({'a': [1]}, None, None)
+    """
+    if text is None or len(text) > _LONGEST:
+        return None
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value

@@ -1,0 +1,172 @@
+"""Boxes, masks and key frames: overlap measures of vision answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+Box = Sequence[float]
+
+
+def is_box(value: object) -> TypeGuard[Box]:
+    """Whether a value is a box: four finite numbers ``[x1, y1, x2, y2]``, ``x1 < x2, y1 < y2``.
+
+    Examples:
+        >>> is_box([0, 0, 2, 1]), is_box([2, 0, 0, 1]), is_box([0, 0, float("inf"), 1])
+        (True, False, False)
+    """
+    if not isinstance(value, (list, tuple)) or len(value) != 4:
+        return False
+    numeric = all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in value)
+    return (
+        numeric
+        and all(abs(n) < _LARGEST for n in value)
+        and value[0] < value[2]
+        and value[1] < value[3]
+    )
+
+
+# Beyond this the area is not exact in a float.
+_LARGEST = 10**7
+
+
+def area(box: Box) -> float:
+    """The area of a box, 0 where its sides are the wrong way round."""
+    return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+
+
+def _intersection(one: Box, other: Box) -> float:
+    low, high = map(max, one[:2], other[:2]), map(min, one[2:], other[2:])
+    return area([*low, *high])
+
+
+def iou(one: Box, other: Box) -> float:
+    """Intersection over union, ``|A n B| / |A u B|`` in [0, 1].
+
+    Examples:
+        >>> iou([0, 0, 2, 2], [1, 0, 3, 2])
+        0.3333333333333333
+    """
+    shared = _intersection(one, other)
+    return shared / (area(one) + area(other) - shared)
+
+
+def giou(one: Box, other: Box) -> float:
+    """Generalised IoU, ``IoU - (|C| - |A u B|) / |C|`` in (-1, 1], ``C`` the box around both.
+
+    Source:
+        Rezatofighi et al. 2019, arXiv:1902.09630.
+
+    Examples:
+        >>> giou([0, 0, 1, 1], [2, 0, 3, 1])
+        -0.3333333333333333
+    """
+    around = area([*map(min, one[:2], other[:2]), *map(max, one[2:], other[2:])])
+    union = area(one) + area(other) - _intersection(one, other)
+    return iou(one, other) - (around - union) / around
+
+
+def dice(one: Box, other: Box) -> float:
+    """Dice coefficient, ``2 |A n B| / (|A| + |B|)`` in [0, 1].
+
+    Examples:
+        >>> dice([0, 0, 2, 2], [1, 0, 3, 2])
+        0.5
+    """
+    return 2 * _intersection(one, other) / (area(one) + area(other))
+
+
+def average_precision(
+    boxes: Sequence[Box], scores: Sequence[float], truth: Sequence[Box], threshold: float
+) -> float:
+    """Average precision of boxes of one class: the area under precision over recall.
+
+    Boxes are taken by falling score; each true box is found at most once, by the first box that
+    overlaps it best and by at least the threshold. Precision at a recall is the best one at that
+    recall or a higher one (all points, COCO's limit).
+
+    Args:
+        boxes: that were predicted.
+        scores: of each.
+        truth: true boxes.
+        threshold: of IoU, above 0.
+
+    Returns:
+        In [0, 1]; of no true boxes 1 if none is predicted, else 0.
+
+    Examples:
+        >>> truth = [[0, 0, 1, 1], [5, 0, 6, 1]]
+        >>> average_precision([[9, 0, 10, 1], *truth], [0.9, 0.8, 0.7], truth, 0.5)
+        0.6666666666666666
+    """
+    if not truth:
+        return float(not boxes)
+    hits, found = [], set()
+    for n in sorted(range(len(boxes)), key=lambda n: -scores[n]):
+        overlaps = [-1.0 if m in found else iou(boxes[n], gold) for m, gold in enumerate(truth)]
+        best = max(range(len(truth)), key=overlaps.__getitem__)
+        hits.append(overlaps[best] >= threshold)
+        found |= {best} if hits[-1] else set()
+    precision = [sum(hits[: n + 1]) / (n + 1) for n in range(len(hits))]
+    return sum(max(precision[n:]) for n, hit in enumerate(hits) if hit) / len(truth)
+
+
+def mean_average_precision(
+    boxes: Sequence[Box],
+    scores: Sequence[float],
+    labels: Sequence[str],
+    truth: Sequence[Box],
+    truth_labels: Sequence[str],
+    thresholds: Sequence[float] = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
+) -> float:
+    """mAP: average precision, averaged over the true classes and COCO's thresholds of IoU.
+
+    A class that is predicted but not true counts with 0.
+
+    Source:
+        Lin et al. 2014, arXiv:1405.0312.
+
+    Examples:
+        >>> mean_average_precision([[0, 0, 1, 1]], [1.0], ["cat"], [[0, 0, 1, 1]], ["cat"])
+        1.0
+    """
+    classes = sorted({*labels, *truth_labels})
+    total = 0.0
+    for name in classes:
+        mine = [n for n, label in enumerate(labels) if label == name]
+        true = [box for box, label in zip(truth, truth_labels, strict=True) if label == name]
+        mine_boxes, mine_scores = [boxes[n] for n in mine], [scores[n] for n in mine]
+        for threshold in thresholds:
+            total += average_precision(mine_boxes, mine_scores, true, threshold)
+    return total / (len(classes) * len(thresholds)) if classes else 1.0
+
+
+def keyframe_f1(frames: Sequence[float], truth: Sequence[float], tolerance: float) -> float:
+    """F1 of key frames: a frame is right within the tolerance of a true one, each matched once.
+
+    Frames and true ones are paired in order of time, as many as possible.
+
+    Args:
+        frames: times or indices that were given.
+        truth: the true ones, in the same unit.
+        tolerance: in that unit.
+
+    Returns:
+        In [0, 1]; 1 where there are neither.
+
+    Examples:
+        >>> keyframe_f1([1, 1.2, 9], [1, 5], tolerance=0.5)
+        0.4
+    """
+    given, true = sorted(frames), sorted(truth)
+    if not given and not true:
+        return 1.0
+    matched = i = j = 0
+    while i < len(given) and j < len(true):
+        if abs(given[i] - true[j]) <= tolerance:
+            matched, i, j = matched + 1, i + 1, j + 1
+        elif given[i] < true[j]:
+            i += 1
+        else:
+            j += 1
+    return 2 * matched / (len(given) + len(true))

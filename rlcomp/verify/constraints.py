@@ -1,0 +1,142 @@
+"""Constraint satisfaction: an assignment checked against constraints, exactly."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from rlcomp.errors import DataError
+
+Value = int | str | bool
+
+_OPERATORS: dict[type[ast.AST], Callable[..., object]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.USub: operator.neg,
+    ast.Not: operator.not_,
+}
+_FUNCTIONS: dict[str, Callable[..., object]] = {
+    "abs": abs,
+    "sum": lambda *values: sum(values),
+    "different": lambda *values: len(set(values)) == len(values),
+    "implies": lambda one, other: bool(other) or not one,
+}
+# That is computed with.
+_LARGEST = 10**12
+
+
+def satisfied(
+    assignment: object,
+    variables: Mapping[str, Sequence[Value]],
+    constraints: Sequence[str],
+) -> float:
+    """The share of constraints that an assignment satisfies; 0 if it is none.
+
+    It is none unless it gives each variable, and nothing else, a value of its domain.
+
+    Args:
+        assignment: a value for each variable, as JSON has it.
+        variables: the domain of each.
+        constraints: expressions such as ``a + b == 10``, ``different(a, b, c)``,
+            ``implies(a == 1, b > 2)``, ``(ann == "knight") == (bob == "knave")``: variables,
+            integers and texts, ``+ - * %``, comparisons, ``and``, ``or``, ``not``, ``abs``,
+            ``sum``, ``different``, ``implies``.
+
+    Raises:
+        DataError: a constraint is no such expression, or there is none.
+
+    Examples:
+        >>> domains = {"a": [1, 2, 3], "b": [1, 2, 3]}
+        >>> satisfied({"a": 1, "b": 3}, domains, ["a + b == 4", "a > b"])
+        0.5
+    """
+    if not constraints:
+        raise DataError("there are no constraints, so that every assignment would satisfy them")
+    compiled = [_compiled(text) for text in constraints]
+    if not isinstance(assignment, dict) or assignment.keys() != variables.keys():
+        return 0.0
+    if not all(_is_among(value, variables[name]) for name, value in assignment.items()):
+        return 0.0
+    return sum(_is_met(tree, assignment, text) for tree, text in compiled) / len(compiled)
+
+
+def _is_among(value: object, domain: Sequence[Value]) -> bool:
+    """Whether a value is in a domain, where 1 is not True and not 1.0."""
+    return any(type(value) is type(one) and value == one for one in domain)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> tuple[ast.expr, str]:
+    try:
+        return ast.parse(text, mode="eval").body, text
+    except (SyntaxError, ValueError) as error:
+        raise DataError(f"the constraint {text!r:.200} is no expression: {error}") from error
+
+
+def _is_met(tree: ast.expr, values: Mapping[str, Value], text: str) -> bool:
+    try:
+        return bool(_value(tree, values, text))
+    except ZeroDivisionError:  # of %
+        return False
+    except TypeError as error:
+        raise DataError(f"the constraint {text!r:.200} cannot be computed: {error}") from error
+
+
+def _value(tree: ast.expr, values: Mapping[str, Value], text: str) -> object:
+    """The value of an expression that is on the list above."""
+    match tree:
+        case ast.Constant(value=int() | str() as value):
+            return value
+        case ast.Name(id=name) if name in values:
+            return values[name]
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_value(part, values, text) for part in parts))
+        case ast.BoolOp(op=op, values=parts):
+            every = all if isinstance(op, ast.And) else any
+            return every(_value(part, values, text) for part in parts)
+        case ast.UnaryOp() | ast.BinOp() | ast.Compare():
+            return _computed(tree, values, text)
+    raise DataError(
+        f"the constraint {text!r:.200} has {ast.unparse(tree)!r:.60}, which is neither a variable "
+        f"nor known: use + - * %, comparisons, and, or, not, {', '.join(_FUNCTIONS)}"
+    )
+
+
+def _computed(
+    tree: ast.UnaryOp | ast.BinOp | ast.Compare, values: Mapping[str, Value], text: str
+) -> object:
+    ops = tree.ops if isinstance(tree, ast.Compare) else [tree.op]
+    for op in ops:
+        if type(op) not in _OPERATORS:
+            raise DataError(f"the constraint {text!r:.200} has the operator {type(op).__name__}")
+    functions = [_OPERATORS[type(op)] for op in ops]
+    match tree:
+        case ast.UnaryOp(operand=operand):
+            return functions[0](_value(operand, values, text))
+        case ast.BinOp(left=left, right=right):
+            sides = [_number(_value(side, values, text), text) for side in (left, right)]
+            return functions[0](*sides)
+        case ast.Compare(left=left, comparators=others):
+            terms = [_value(side, values, text) for side in (left, *others)]
+            return all(same(*pair) for same, pair in zip(functions, pairwise(terms), strict=True))
+    raise AssertionError(tree)
+
+
+def _number(value: object, text: str) -> int:
+    if isinstance(value, int) and abs(value) <= _LARGEST:
+        return value
+    raise DataError(
+        f"the constraint {text!r:.200} computes with {value!r:.40}, which is no whole number of at "
+        f"most {_LARGEST}"
+    )

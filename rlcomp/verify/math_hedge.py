@@ -1,0 +1,63 @@
+"""Guards of symbolic answers: several values where one is asked for."""
+
+from __future__ import annotations
+
+import re
+
+# Between the parts of an answer that has several: x = 1, y = 2.
+_PARTS = re.compile(
+    r",|;|\\q?quad|\\text\s*\{[^{}]*\}|\b(?:and|or)\b|\\(?:lor|land|vee|cup)\b|\\\\|\n"
+)
+_EQUALS = re.compile(
+    r"(?<![<>!\\])=|\\approx|≈|\\equiv|\\(?:long)?[rR]ightarrow|\\to\b|\\implies|\\iff"
+)
+# Words and commands have letters, but are no variables.
+_TEXT = re.compile(r"\\(?:text|mathrm|textbf|mbox)\s*\{[^{}]*\}|\\[A-Za-z]+")
+_MOST_CLAIMS = 3
+# Of which math-verify reads one: of alternatives, of lines, and of what ends in an operator.
+_EITHER = re.compile(
+    r"\\(?:lor|vee|wedge|land)\b|\bor\b|\S\s*(?:\n|\\\\)\s*\S|%\s*[0-9]|\|\||\.\.\.|…"
+    r"|(?:[-+*/^=_]|\\(?:cdot|times|div|pm|frac))\s*\Z"
+)
+
+
+def is_hedge(answer: str, gold: str) -> bool:
+    r"""Whether an answer leaves open which of several values it gives.
+
+    Alternatives, several lines, an operator at the end, and equations in a list that have more than
+    one value each. What the gold answer has itself is allowed.
+
+    Args:
+        answer: as it was written.
+        gold: the answer that it is compared with.
+
+    Examples:
+        >>> is_hedge(r"6 \lor 7", "7"), is_hedge("x=6=7, y=1", "7"), is_hedge("x=7", "7")
+        (True, True, False)
+    """
+    parts = _PARTS.split(answer)
+    most = max(len(_constants(part)) for part in parts)
+    chained = most > (_MOST_CLAIMS if len(parts) == 1 else 1)
+    return chained or (bool(_EITHER.search(answer)) and not _EITHER.search(gold))
+
+
+def claims(answer: str) -> list[str]:
+    r"""The values that an answer gives one after the other, joined by ``=``: each must be right.
+
+    Examples:
+        >>> claims("x=6=7"), claims(r"\frac{10}{4}=2.5"), claims("x=7")
+        (['6', '7'], ['\\frac{10}{4}', '2.5'], ['x=7'])
+    """
+    found = _constants(answer)
+    return found if len(found) > 1 else [answer]
+
+
+def _constants(part: str) -> list[str]:
+    """The sides of an equation that have no variable."""
+    sides = _EQUALS.split(part)
+    return [side for side in sides if len(sides) > 1 and _is_constant(side)]
+
+
+def _is_constant(side: str) -> bool:
+    has_value = re.search(r"[0-9]|\\pi", side)
+    return has_value is not None and not re.search(r"[A-Za-z]", _TEXT.sub("", side))

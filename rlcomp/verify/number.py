@@ -1,0 +1,179 @@
+r"""Numeric answers: the one number that a response commits itself to (GSM8K)."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from itertools import zip_longest
+from typing import Literal, NamedTuple
+
+from rlcomp.verify.answers import Where, extract
+from rlcomp.verify.plain_math import plain_math
+
+_PLACES: dict[str, Where] = {"<answer>": "tagged", r"\boxed{": "boxed"}
+# Behind the last of these the answer stands: the greedy dot looks from the end, in one pass.
+_MARKED = re.compile(r"(?s:.*)(?:####|(?<!\w)A:|(?i:answer(?: is|:)))")
+# A minus counts only where it is not a subtraction; commas only between groups of three digits.
+# No two ways to match the same text: time stays linear in hostile input.
+_WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3}(?![0-9]))+|[0-9]+)"
+_NUMBER = re.compile(
+    r"(?P<minus>(?<![\w)\]])-)?(?:(?P<mixed>[0-9]{1,9}) +(?=[0-9]{1,9}/[0-9]))?"
+    rf"(?P<top>{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)"
+    r"(?:[eE](?P<power>[+-]?[0-9]+)(?!\w))?(?: ?/ ?(?P<bottom>[0-9]+)(?!\.?[0-9]))?"
+    r"(?P<scale>[kK]\b| hundred\b| thousand\b| million\b| billion\b)?"
+)
+_SCALE = {
+    "one": 1,
+    "k": 10**3,
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+}
+# Longer ones are refused: no answer needs them, and exact arithmetic on them is slow.
+_MOST_DIGITS = 1000
+# Characters of an answer, and of the end of a text in which the last number is looked for.
+_LONGEST = 4000
+
+# Between two numbers: an operator, perhaps behind a unit; behind them, the end of a calculation.
+_UNIT = r"[ )%]*(?:[A-Za-z]+ ?){0,2}"
+_OPERATOR = re.compile(rf"{_UNIT}[-+*/x][ (]*")
+_EQUALS = re.compile(rf"{_UNIT}[=≈]")
+_LIST = re.compile(r"(?:[\s,;:/|&~()\[\]=≈-]|\b(?:or|and|to|maybe|perhaps|either|vs)\b)*")
+_LONGEST_GAP = 40
+# In front of a number: it is not the answer, or only its bound.
+_DENIED = re.compile(r"(?:[<>≤≥≠±^_]|!=|\bnot|n't)\s*\Z")
+# Behind a number: it is a base or has one.
+_RAISED = re.compile(r" ?[\^_⁰¹²³⁴-⁹]")
+_OR = re.compile(r"\b(?:or|either)\b", re.IGNORECASE)
+
+
+class _Term(NamedTuple):
+    start: int
+    end: int
+    value: Fraction | None
+
+
+def numeric(
+    response: str,
+    answer: str,
+    *,
+    where: Literal["marked", "last"] = "marked",
+    absolute: float = 1e-6,
+    relative: float = 0.0,
+) -> float | None:
+    r"""1 if the number a response commits itself to is the answer's, else 0.
+
+    ``|given - gold| <= max(absolute, relative * |gold|)``, exactly, in rational numbers.
+
+    Args:
+        response: what the policy wrote.
+        answer: the gold answer, or a worked solution that ends in it; ``\frac12`` is a half.
+        where: of the response, see :func:`committed_number`.
+        absolute: largest difference that still counts as equal.
+        relative: the same, as a share of the gold number.
+
+    Returns:
+        1 or 0; None if the answer holds no single number.
+
+    Source:
+        The task: Cobbe et al. 2021, arXiv:2110.14168.
+
+    Examples:
+        >>> numeric("#### 0.5", r"\frac12"), numeric("A: 6 or 7", "7"), numeric("7", "seven")
+        (1.0, 0.0, None)
+    """
+    gold = committed_number(answer, where="last")
+    if gold is None:
+        return None
+    given = committed_number(response, where=where)
+    within = max(Fraction(absolute), Fraction(relative) * abs(gold))
+    return float(given is not None and abs(given - gold) <= within)
+
+
+def committed_number(text: str, *, where: Literal["marked", "last"]) -> Fraction | None:
+    r"""The one number that a text gives as its answer, exactly; None if there is none or several.
+
+    The answer is the content of ``<answer>`` or ``\boxed{}``, else all that follows the last
+    ``####``, ``A:``, ``answer is`` or ``answer:``. It must hold one number only, as often as it
+    likes; the terms of a calculation that ends in ``=`` do not count (``6*7 = 42``), the links of
+    a chain do (``x=6=7``).
+
+    ``$``, units, a full stop and thousands commas do not matter, and neither does ``%``: 50% is 50.
+    ``5.0`` is 5, ``1 1/2`` and ``1\frac12`` are 3/2, ``1.5e-3`` is 0.0015, ``5 million`` is
+    5000000. A relation (``x < 5``), a denial, ``±``, powers, other bases and a decimal comma make
+    no number, and neither do more than 4,000 characters.
+
+    Args:
+        text: a response or a worked solution; what stands before ``</think>`` is not looked at.
+        where: ``marked``: in such a place only; ``last``: without one the last number of the text
+            counts, unless another one is listed with it (``6 or 7``).
+
+    Examples:
+        >>> committed_number("18 - 5 = 13, so the answer is $1,234.50.", where="marked")
+        Fraction(2469, 2)
+        >>> committed_number("6 or 7", where="last") is None
+        True
+    """
+    said = text.rpartition("</think>")[2]
+    for sign, place in _PLACES.items():
+        if sign in said:
+            inner = extract(said, place)
+            return None if inner is None else _only(inner)
+    marked = _MARKED.match(said)
+    if marked is not None:
+        return _only(said[marked.end() :])
+    return _last(said) if where == "last" else None
+
+
+def _only(text: str) -> Fraction | None:
+    """The value that all numbers of a text share."""
+    if len(text) > _LONGEST:
+        return None
+    text = plain_math(text)
+    values = {term.value for term in _terms(text)}
+    return None if len(values) != 1 or _OR.search(text) else values.pop()
+
+
+def _last(text: str) -> Fraction | None:
+    """The last number of a text, if none that is listed with it differs."""
+    text = plain_math(text[-_LONGEST:])
+    terms = _terms(text)
+    if not terms:
+        return None
+    last = terms[-1]
+    listed = {last.value}
+    for before, after in zip(terms[-2::-1], terms[:0:-1], strict=True):
+        gap = text[before.end : after.start]
+        if len(gap) > _LONGEST_GAP or not _LIST.fullmatch(gap):
+            break
+        listed.add(before.value)
+    around = text[max(0, last.start - 4) : last.start] + " " + text[last.end : last.end + 5]
+    return last.value if len(listed) == 1 and not _OR.search(around) else None
+
+
+def _terms(text: str) -> list[_Term]:
+    """The numbers of a text, without the terms of calculations that end in ``=``."""
+    numbers = list(_NUMBER.finditer(text))
+    terms: list[_Term] = []
+    run: list[_Term] = []
+    for match, after in zip_longest(numbers, numbers[1:]):
+        run.append(_Term(match.start(), match.end(), _value(text, match)))
+        gap = text[match.end() : after.start() if after else None][:_LONGEST_GAP]
+        if after and (_OPERATOR.fullmatch(gap) or (after["minus"] and not gap.strip(" ("))):
+            continue
+        terms += [] if len(run) > 1 and _EQUALS.match(gap) else run
+        run = []
+    return terms
+
+
+def _value(text: str, match: re.Match[str]) -> Fraction | None:
+    bounded = _DENIED.search(text[max(0, match.start() - 5) : match.start()])
+    if bounded or _RAISED.match(text, match.end()) or len(match[0]) > _MOST_DIGITS:
+        return None
+    power, bottom = int(match["power"] or 0), int(match["bottom"] or 1)
+    if bottom == 0 or abs(power) > _MOST_DIGITS:
+        return None
+    size = Fraction(match["top"].replace(",", "")) * Fraction(10) ** power / bottom
+    size = (size + int(match["mixed"] or 0)) * _SCALE[(match["scale"] or "one").strip().lower()]
+    return -size if match["minus"] else size

@@ -1,0 +1,73 @@
+"""Short answers of search and reading: exact match, F1 of words, and words that are contained."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
+
+
+def short_answer(
+    given: str,
+    answers: Sequence[str],
+    *,
+    metric: Literal["exact", "f1", "contains"] = "exact",
+) -> float:
+    """How well an answer agrees with the best of several gold ones, after SQuAD's normalisation.
+
+    ``exact``: 1 if they are equal; ``f1``: ``2 p r / (p + r)`` of the words they share, ``p`` of
+    those given and ``r`` of the gold ones; ``contains``: 1 if the gold words stand in the answer in
+    one piece, as whole words (``art`` is not in ``start``).
+
+    Two answers without a word left are equal only if both texts are the same.
+
+    Args:
+        given: what the response answers.
+        answers: gold, at least one.
+        metric: what is compared.
+
+    Source:
+        Rajpurkar et al. 2016, arXiv:1606.05250; as a search reward Jin et al. 2025 (Search-R1),
+        arXiv:2503.09516.
+
+    Examples:
+        >>> short_answer("The Eiffel Tower!", ["eiffel tower"])
+        1.0
+        >>> short_answer("tower of Paris", ["Eiffel tower"], metric="f1")
+        0.4
+    """
+    return max(_METRICS[metric](given, gold) for gold in answers)
+
+
+def normalized_words(text: str) -> list[str]:
+    """The words of a text in small letters, without punctuation and English articles.
+
+    Examples:
+        >>> normalized_words("The U.S. and a well-known art")
+        ['us', 'and', 'wellknown', 'art']
+    """
+    return _ARTICLES.sub(" ", _PUNCTUATION.sub("", text.lower())).split()
+
+
+def _exact(given: str, gold: str) -> float:
+    words = normalized_words(gold)
+    return float(normalized_words(given) == words if words else given.strip() == gold.strip())
+
+
+def _f1(given: str, gold: str) -> float:
+    one, other = Counter(normalized_words(given)), Counter(normalized_words(gold))
+    if not one or not other:
+        return _exact(given, gold)
+    return 2 * (one & other).total() / (one.total() + other.total())
+
+
+def _contains(given: str, gold: str) -> float:
+    wanted = " ".join(normalized_words(gold))
+    return float(bool(wanted) and f" {wanted} " in f" {' '.join(normalized_words(given))} ")
+
+
+_METRICS = {"exact": _exact, "f1": _f1, "contains": _contains}

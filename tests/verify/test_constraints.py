@@ -1,0 +1,107 @@
+import pytest
+
+from components.reward.constraints import Constraints
+from rlcomp.errors import DataError
+from rlcomp.verify.constraints import satisfied
+
+DIGITS = {name: [1, 2, 3] for name in "abc"}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "holds"),
+    [
+        ("a + b == c", True),
+        ("a * 1000000 * 1000000 + a > c", True),
+        ("a - b == -1", True),
+        ("-a + 2 * b == c", True),
+        ("c % b == a", True),
+        ("a < b < c", True),
+        ("a < c < b", False),
+        ("a <= 1 and b >= 2 and c != 2", True),
+        ("a > 1 or b > 2", False),
+        ("not a > 1", True),
+        ("different(a, b, c)", True),
+        ("different(a, b, c - 1)", False),
+        ("abs(a - c) == 2", True),
+        ("sum(a, b, c) == 6", True),
+        ("implies(a == 2, b == 9)", True),
+        ("implies(a == 1, b == 9)", False),
+        ("c % (a - 1) == 0", False),
+    ],
+)
+def test_a_constraint_holds_or_not(constraint, holds):
+    assert satisfied({"a": 1, "b": 2, "c": 3}, DIGITS, [constraint]) == float(holds)
+
+
+def test_texts_are_values_and_the_share_is_that_of_the_constraints():
+    # Ann: "Bob is a knave." Bob: "We are both knaves." Only ann = knight, bob = knave fits.
+    kinds = {name: ["knight", "knave"] for name in ("ann", "bob")}
+    said = [
+        '(ann == "knight") == (bob == "knave")',
+        '(bob == "knight") == (ann == "knave" and bob == "knave")',
+        "ann != bob",
+    ]
+
+    assert satisfied({"ann": "knight", "bob": "knave"}, kinds, said) == 1.0
+    assert satisfied({"ann": "knave", "bob": "knight"}, kinds, said) == pytest.approx(2 / 3)
+    assert satisfied({"ann": "knave", "bob": "knave"}, kinds, said) == 0.0
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        {"a": 1, "b": 2},
+        {"a": 1, "b": 2, "c": 3, "d": 1},
+        {"a": 1, "b": 2, "c": 4},
+        {"a": True, "b": 2, "c": 3},
+        {"a": 1.0, "b": 2, "c": 3},
+        {"a": [1], "b": 2, "c": 3},
+        [1, 2, 3],
+        None,
+    ],
+)
+def test_what_is_no_assignment_satisfies_nothing(assignment):
+    assert satisfied(assignment, DIGITS, ["1 == 1"]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("constraint", "message"),
+    [
+        ("a +", "is no expression"),
+        ("a ** b", "has the operator Pow"),
+        ("a @ b", "has the operator MatMult"),
+        ("a is b", "has the operator Is"),
+        ("d == 1", "has 'd', which is neither a variable nor known"),
+        ("__import__('os')", "neither a variable nor known"),
+        ("a.real == 1", "neither a variable nor known"),
+        ("max(a, b) == 1", "neither a variable nor known"),
+        ("abs(a, x=1) == 1", "neither a variable nor known"),
+        ("a == 1.5", "has '1.5', which is neither"),
+        ("'x' * 1000000000000 == a", "computes with 'x', which is no whole number"),
+        ("999999999999999 * a == 1", "computes with 999999999999999"),
+        ("a < 'x'", "cannot be computed"),
+    ],
+)
+def test_a_constraint_that_cannot_be_read_is_told(constraint, message):
+    with pytest.raises(DataError, match=message):
+        satisfied({"a": 1, "b": 2, "c": 3}, DIGITS, [constraint])
+
+
+def test_no_constraints_are_a_mistake():
+    with pytest.raises(DataError, match="every assignment would satisfy"):
+        satisfied({}, {}, [])
+
+
+def test_the_reward_reads_an_assignment_in_tags():
+    row = {"prompt": "", "answer": "", "variables": {"a": [1, 2], "b": [1, 2]}}
+    row |= {"constraints": ["a != b", "a == 1"]}
+    right, half = '<answer>{"a": 1, "b": 2}</answer>', '<answer>{"a": 2, "b": 1}</answer>'
+
+    assert Constraints().score_row(row | {"response": right}) == 1.0
+    assert Constraints().score_row(row | {"response": half}) == 0.0
+    assert Constraints(partial=True).score_row(row | {"response": half}) == 0.5
+    assert Constraints().score_row(row | {"response": '{"a": 1, "b": 2}'}) == 0.0
+    assert Constraints(where="whole").score_row(row | {"response": '{"a": 1, "b": 2}'}) == 1.0
+    del row["constraints"]
+    with pytest.raises(DataError, match="reward=constraints needs the column 'constraints'"):
+        Constraints().score_row(row | {"response": right})

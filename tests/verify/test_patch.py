@@ -1,0 +1,42 @@
+import time
+
+import pytest
+
+from components.reward.patch_similarity import PatchSimilarity
+from rlcomp.verify.patch import patch_similarity
+
+
+@pytest.mark.parametrize(
+    ("patch", "truth", "score"),
+    [
+        ("abc", "abc", 1.0),
+        ("ab", "abcd", 2 / 3),  # 2 * 2 / 6
+        ("abxcd", "abcd", 8 / 9),  # ab and cd match: 2 * 4 / 9
+        ("xyz", "abcd", 0.0),
+        ("x" + "ab" * 150, "ab" * 150, 600 / 601),
+        ("ab  \ncd\n", "\nab\ncd", 1.0),
+        ("", "abcd", -1.0),
+        (" \n", "abcd", -1.0),
+        (None, "abcd", -1.0),
+    ],
+)
+def test_the_similarity(patch, truth, score):
+    assert patch_similarity(patch, truth) == pytest.approx(score, abs=1e-12)
+
+
+def test_long_texts_are_compared_line_by_line_and_at_once():
+    # 4,000 x 1,000 equal pairs: two of three lines match, 2 * 2 / (3 + 3).
+    start = time.process_time()
+
+    score = patch_similarity("b\n" + "a" * 4000 + "\nc", "b\n" + "a" * 1000 + "\nc")
+
+    assert score == pytest.approx(2 / 3)
+    assert patch_similarity("a" * 100_000, "a" * 100) == 0.0
+    assert time.process_time() - start < 1.0
+
+
+def test_the_reward_reads_tags():
+    assert PatchSimilarity().score("", "<answer>ab</answer>", "ab") == 1.0
+    assert PatchSimilarity().score("", "ab", "ab") == -1.0
+    assert PatchSimilarity(where="whole").score("", "so</think>ab", "ab") == 1.0
+    assert PatchSimilarity().score("", "<answer>ab</answer>", " ") is None

@@ -1,0 +1,154 @@
+import gzip
+import json
+import time
+
+import pytest
+
+from components.reward.tool_calls import ToolCalls
+from rlcomp.errors import DataError
+from rlcomp.verify.tool_calls import read_calls, tool_match
+
+GOLD = [{"m.add": {"a": [1], "b": [2, 3], "c": ["", 0]}}]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "[m.add(a=1, b=2)]",
+        "m.add(b=3, a=1)",
+        "m.add(a=1.0, b=2, c=0)",
+        "```python\n[m.add(a=1, b=2)]\n```",
+        '{"name": "m.add", "arguments": {"a": 1, "b": 2}}',
+        '```json\n[{"name": "m.add", "parameters": {"a": 1, "b": 2}}]\n```',
+        '{"type": "function", "function": {"name": "m.add", "arguments": {"a": 1, "b": 2}}}',
+        'I call it: <tool_call>\n{"name": "m.add", "arguments": {"a": 1, "b": 2}}\n</tool_call>',
+        "<tool_call>m.add(a=1, b=2)</tool_call>",
+        "<think>[f()]</think> [m.add(a=1, b=2)]",
+    ],
+)
+def test_a_call_is_read_in_several_forms(response):
+    assert tool_match(response, GOLD) == 1.0
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "",
+        "I would add 1 and 2.",
+        "[m.add(a=1, b=2)] and that is it",
+        "[add(a=1, b=2)]",
+        "[m.add(a=1)]",
+        "```[m.add(a=1, b=2)]",
+        "[m.add(a=1, b=2)]```",
+        "[m.add(1, 2)]",
+        "[m.add(a=1, b=4)]",
+        "[m.add(a=1, b=2, c=1)]",
+        "[m.add(a=1, b=2, d=1)]",
+        "[m.add(a=True, b=2)]",
+        "[m.add(a='1', b=2)]",
+        "[m.add(a=1, b=1+1)]",
+        "[m.add(**{'a': 1, 'b': 2})]",
+        "[m.add(a=1, b=2), m.add(a=1, b=2)]",
+        "[m.add(a=1, b=2), 5]",
+        "[]",
+        '{"name": "m.add"}',
+        '{"name": ["m.add"], "arguments": {"a": 1, "b": 2}}',
+        '{"name": "m.add", "arguments": [1, 2]}',
+        "<tool_call>m.add(a=1, b=2)</tool_call><tool_call>no</tool_call>",
+        "[m.add(a=1, b=2)" + " " * 10_000 + "]",
+    ],
+)
+def test_any_other_call_is_wrong(response):
+    assert tool_match(response, GOLD) == 0.0
+
+
+def test_texts_are_compared_without_case_and_punctuation():
+    gold = [{"find": {"place": ["Paris, France"]}}]
+
+    assert tool_match("find(place='paris france')", gold) == 1.0
+    assert tool_match("find(place='Paris')", gold) == 0.0
+    assert tool_match("find(place='')", [{"find": {"place": ["", "x"]}}]) == 1.0
+    assert tool_match("find(place='')", [{"find": {"place": ["x"]}}]) == 0.0
+
+
+def test_lists_and_mappings_with_alternatives():
+    gold = [{"f": {"xs": [[1, 2], [3]], "box": [{"w": [1, 2], "h": ["", 5]}], "on": [True]}}]
+
+    assert tool_match("f(xs=[3], box={'w': 2}, on=True)", gold) == 1.0
+    assert tool_match("f(xs=(1, 2), box={'w': 1, 'h': 5}, on=True)", gold) == 1.0
+    assert tool_match("f(xs=[2, 1], box={'w': 2}, on=True)", gold) == 0.0
+    assert tool_match("f(xs=[3], box={'h': 5}, on=True)", gold) == 0.0
+    assert tool_match("f(xs=[3], box={'w': 2, 'd': 1}, on=True)", gold) == 0.0
+    assert tool_match("f(xs=[3], box={'w': 2, 'h': 4}, on=True)", gold) == 0.0
+    assert tool_match("f(xs=[3], box=[2], on=True)", gold) == 0.0
+    assert tool_match("f(xs=3, box={'w': 2}, on=True)", gold) == 0.0
+    assert tool_match("f(xs=[3], box={'w': 2}, on=1)", gold) == 0.0
+
+
+def test_parallel_calls_are_a_set_and_each_gold_call_counts_once():
+    # The first call fits both gold calls, the second only the first: one of each is needed.
+    gold = [{"f": {"a": [1, 2]}}, {"f": {"a": [1]}}]
+
+    assert tool_match("[f(a=1), f(a=2)]", gold) == 1.0
+    assert tool_match("[f(a=2), f(a=1)]", gold) == 1.0
+    assert tool_match("[f(a=2), f(a=2)]", gold) == 0.0
+    assert tool_match("[f(a=1)]", gold) == 0.0
+
+
+def test_where_no_tool_fits_none_may_be_called():
+    assert tool_match("None of the tools can do that.", []) == 1.0
+    assert tool_match("", []) == 1.0
+    assert tool_match("[f(a=1)]", []) == 0.0
+    assert tool_match("<tool_call>f()</tool_call>", []) == 0.0
+
+
+def test_calls_are_read():
+    assert read_calls('[{"name": "f", "arguments": {}}, 5]') is None
+    assert read_calls("f(a={'b': [1, None]})") == [("f", {"a": {"b": [1, None]}})]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 9_000, "-" * 9_000 + "1", "a" + ".b" * 4_900, "1" + "+1" * 4_900, "f(" * 4_900]
+)
+def test_hostile_text_is_read_at_once(text):
+    start = time.process_time()
+
+    assert read_calls(text) is None
+    assert read_calls(f"f(a={text})") is None
+    assert time.process_time() - start < 1.0
+
+
+def test_the_reward_needs_the_column():
+    row = {"prompt": "", "response": "f(a=1)", "answer": ""}
+
+    assert ToolCalls().score_row(row | {"ground_truth": [{"f": {"a": [1]}}]}) == 1.0
+    assert ToolCalls().score_row(row | {"ground_truth": []}) == 0.0
+    with pytest.raises(DataError, match="reward=tool_calls needs the column 'ground_truth'"):
+        ToolCalls().score_row(row)
+
+
+def concrete(option):
+    """The first alternatives of a gold argument, as a model would write them."""
+    if isinstance(option, dict):
+        first = {key: value[0] for key, value in option.items()}
+        return {key: concrete(value) for key, value in first.items() if value != ""}
+    return [concrete(one) for one in option] if isinstance(option, list) else option
+
+
+@pytest.mark.parametrize("name", ["simple_python", "multiple", "parallel", "parallel_multiple"])
+def test_the_gold_calls_of_bfcl_match_themselves_and_no_mutant(shared_data, name):
+    with gzip.open(shared_data / "tools" / f"bfcl_{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+
+    assert rows
+    for row in rows:
+        calls = [
+            {"name": tool, "arguments": concrete({k: v for k, v in given.items() if v[0] != ""})}
+            for entry in row["ground_truth"]
+            for tool, given in entry.items()
+        ]
+        lone = [calls[0] | {"name": "other"}, *calls[1:]]
+        more = [calls[0] | {"arguments": calls[0]["arguments"] | {"another": 1}}, *calls[1:]]
+        assert tool_match(json.dumps(calls[::-1]), row["ground_truth"]) == 1.0, row["id"]
+        for mutant in (lone, more, calls[1:], [*calls, calls[0]]):
+            assert tool_match(json.dumps(mutant), row["ground_truth"]) == 0.0, row["id"]
