@@ -36,6 +36,7 @@ COMMANDS = [
     "limit.py",
     "checkpoint.py",
     "checkpointing.py M",
+    "sandbox.py",
 ]
 SMALLEST = [
     "rollout.py tiny 1 1",
@@ -48,6 +49,7 @@ SMALLEST = [
     "limit.py 1 tiny",
     "checkpoint.py 1 tiny",
     "checkpointing.py tiny 1",
+    "sandbox.py 4 1",
 ]
 ORDER = [f"python benchmarks/{command}" for command in COMMANDS]
 PACKAGES = ("torch", "transformers", "tensordict", "trl")
