@@ -37,6 +37,7 @@ COMMANDS = [
     "checkpoint.py",
     "checkpointing.py M",
     "reward_pool.py",
+    "sandbox.py",
 ]
 SMALLEST = [
     "rollout.py tiny 1 1",
@@ -50,6 +51,7 @@ SMALLEST = [
     "checkpoint.py 1 tiny",
     "checkpointing.py tiny 1",
     "reward_pool.py 16 0.5",
+    "sandbox.py 4 1",
 ]
 ORDER = [f"python benchmarks/{command}" for command in COMMANDS]
 PACKAGES = ("torch", "transformers", "tensordict", "trl")

@@ -61,6 +61,7 @@ SMALLEST = {
     "checkpoint.py": "1 tiny",
     "checkpointing.py": "tiny 1",
     "reward_pool.py": "16 0.5",
+    "sandbox.py": "4 1",
     "gemm.py": "1",
     "overhead.py": "1 1",
 }

@@ -5,8 +5,8 @@ import torch
 from tensordict import TensorDict
 
 from components.reward.exact_match import ExactMatch
-from components.reward.last_number import LastNumber
 from components.reward.majority_vote import MajorityVote, found
+from components.reward.numeric import Numeric
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 
@@ -66,7 +66,7 @@ def test_answers_that_mean_the_same_vote_together():
     rows = [(0, "7", "7"), (0, "5", "7"), (0, "7.0", "7"), (0, "5", "7"), (0, "7.00", "7")]
 
     by_text, of_text = voted(ExactMatch(), *rows)
-    by_value, of_value = voted(LastNumber(), *rows)
+    by_value, of_value = voted(Numeric(where="last"), *rows)
 
     assert by_text["reward"].tolist() == [0, 1, 0, 1, 0]
     assert by_value["reward"].tolist() == [1, 0, 1, 0, 1]

@@ -1,0 +1,133 @@
+"""A jail of namespaces: own users, processes, files, network, queues and host name.
+
+Its root is an empty file system of 1 MiB, read-only, with the system's libraries and Python's in
+it; no /proc, no /sys, no /etc, no device but /dev/null, nothing of what was mounted before.
+
+Source:
+    ``namespaces(7)``, ``user_namespaces(7)``, ``pivot_root(2)``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Sequence
+
+from rlcomp.sandbox import linux
+
+_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin")
+_PLACE = "/tmp"  # where the new root is put together; seen by nobody else
+_ALL = (
+    linux.NEWNS
+    | linux.NEWCGROUP
+    | linux.NEWUTS
+    | linux.NEWIPC
+    | linux.NEWUSER
+    | linux.NEWPID
+    | linux.NEWNET
+)
+# Started as root: a user that owns nothing and runs nothing else, so that the limit on processes,
+# which does not bind root, binds it.
+_FIRST_USER, _USERS = 64000, 1000
+_INSIDE = 1000  # its number inside
+
+
+@functools.cache
+def readable_paths() -> list[str]:
+    """What a program may read: the system's libraries and Python's own."""
+    base = {"platbase": sys.base_exec_prefix}  # not that of a virtual environment
+    names = ("stdlib", "platstdlib")
+    libraries = [os.path.realpath(sysconfig.get_path(name, vars=base)) for name in names]
+    shared = sysconfig.get_config_var("LIBDIR")
+    paths = [*_SYSTEM, *libraries, *([os.path.realpath(shared)] if shared else [])]
+    existing = [path for path in dict.fromkeys(paths) if os.path.isdir(path)]
+    return [path for path in existing if not _within_another(path, existing)]
+
+
+def _within_another(path: str, others: Sequence[str]) -> bool:
+    return any(path.startswith(other + "/") for other in others)
+
+
+def enter() -> None:
+    """Move this process into the jail; the next process it forks is the first one inside.
+
+    Raises:
+        OSError: the kernel, or who rules this machine, does not allow it.
+    """
+    paths = readable_paths()
+    own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
+    # Root makes the mounts as root, which may read a Python that lies in its home.
+    as_root = os.geteuid() == 0
+    if as_root:
+        linux.unshare(linux.NEWNS)
+        _change_root(paths)
+        _leave_root()
+    outside = os.geteuid(), os.getegid()
+    linux.unshare(_ALL)
+    _map_ids(own, *outside)
+    os.close(own)
+    if not as_root:
+        _change_root(paths)
+
+
+def _leave_root() -> None:
+    user = _FIRST_USER + os.getpid() % _USERS
+    try:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    except OSError as error:
+        raise OSError(error.errno, f"change to user {user}: {error.strerror}") from error
+    linux.set_dumpable()
+
+
+def _map_ids(own: int, user: int, group: int) -> None:
+    lines = {
+        "setgroups": "deny",
+        "uid_map": f"{_INSIDE} {user} 1",
+        "gid_map": f"{_INSIDE} {group} 1",
+    }
+    for name, line in lines.items():
+        file = os.open(name, os.O_WRONLY, dir_fd=own)
+        try:
+            os.write(file, line.encode())
+        finally:
+            os.close(file)
+
+
+def _change_root(paths: Sequence[str]) -> None:
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+    # Opened first: the new root may be mounted over some of them.
+    held = {path: os.open(path, os.O_PATH) for path in [*paths, "/dev/null"]}
+    links = {path: os.readlink(path) for path in paths if os.path.islink(path)}
+    os.umask(0o022)
+    flags = linux.MS_NOSUID | linux.MS_NODEV
+    linux.mount("tmpfs", _PLACE, "tmpfs", flags, "size=1m,nr_inodes=256,mode=755")
+    for path, file in held.items():
+        if path in links:
+            os.symlink(links[path], _PLACE + path)
+        else:
+            _bind(file, path)
+        os.close(file)
+    os.mkdir(_PLACE + "/tmp")
+    os.mkdir(_PLACE + "/old")
+    linux.system_call("pivot_root", os.fsencode(_PLACE), os.fsencode(_PLACE + "/old"))
+    os.chdir("/")
+    linux.detach("/old")
+    os.rmdir("/old")
+    for path in held.keys() - links.keys() - {"/dev/null"}:
+        linux.make_read_only(path, below=True)
+    linux.make_read_only("/dev/null", devices=True)
+    linux.make_read_only("/")
+
+
+def _bind(file: int, path: str) -> None:
+    target = _PLACE + path
+    if path == "/dev/null":
+        os.mkdir(os.path.dirname(target), 0o755)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    else:
+        os.makedirs(target, 0o755)
+    linux.mount(f"/proc/self/fd/{file}", target, flags=linux.MS_BIND | linux.MS_REC)

@@ -1,0 +1,182 @@
+"""What became of a job, in words of the judge, from what the kernel and the reports say."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rlcomp.sandbox.job import Limits
+from rlcomp.sandbox.plain_data import NotPlain, decode
+
+Status = Literal["passed", "failed", "timeout", "memory", "output", "died", "unsupported"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a candidate: a value, or why there is none.
+
+    Attributes:
+        returned: whether it returned a value.
+        value: plain data.
+        error: name and message of what it raised; empty if it returned.
+    """
+
+    returned: bool
+    value: Any = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job.
+
+    Attributes:
+        status: ``passed``: the program ended normally, all calls were answered, all tests passed.
+            ``failed``: an exception, an exit code, a test. ``timeout``: wall clock or CPU.
+            ``memory``, ``output``: the limit was hit. ``died``: killed by a signal.
+            ``unsupported``: it returned, or was given, something other than plain data. All but
+            ``passed`` are the program's doing, and none of them makes a reward invalid: else a
+            program could choose to be.
+        message: of the failure, in a line; a program's own words.
+        wall: seconds, of the slower of two programs.
+        cpu: seconds of the CPU, of both programs.
+        peak_memory: bytes, of the larger program.
+        stdout: of a program (``StdioJob``).
+        calls: of a ``CallsJob``, in order; fewer than asked for if it ended before.
+        tests: which tests passed, of a ``CheckJob``; fewer if it ended before.
+    """
+
+    status: Status
+    message: str = ""
+    wall: float = 0.0
+    cpu: float = 0.0
+    peak_memory: int = 0
+    stdout: str = ""
+    calls: tuple[Call, ...] = ()
+    tests: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one program ended.
+
+    Attributes:
+        facts: of the kernel: ``code``, ``cpu``, ``peak``, ``wall``, ``ended_by``.
+        stdout: bytes that it wrote.
+        stderr: likewise.
+        report: likewise; anybody's.
+    """
+
+    facts: Mapping[str, Any]
+    stdout: bytes
+    stderr: bytes
+    report: bytes
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The report, as far as it is one."""
+        found = []
+        for line in self.report.splitlines():
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                break
+            if not isinstance(entry, dict):
+                break
+            found.append(entry)
+        return found
+
+    def word(self, key: str) -> str:
+        """The last word of the report on something; empty if there is none."""
+        words = [str(line[key]) for line in self.lines() if line.get(key)]
+        return words[-1] if words else ""
+
+
+def failure(ended: Ended, limits: Limits) -> tuple[Status, str] | None:
+    """Why a program did not come to its end; None if it did."""
+    facts, code = ended.facts, ended.facts["code"]
+    error = ended.word("error")
+    if facts["ended_by"] == "wall":
+        return "timeout", f"not done after {limits.wall:g} s"
+    if code == -signal.SIGKILL and facts["cpu"] >= 0.9 * limits.cpu:
+        return "timeout", f"{limits.cpu:g} s of the CPU were not enough"
+    if max(len(ended.stdout), len(ended.stderr), len(ended.report)) >= limits.output:
+        return "output", f"more than {limits.output} bytes"
+    if code and error.startswith("MemoryError"):
+        return "memory", f"more than {limits.memory} bytes"
+    if code < 0:
+        return "died", f"killed by {_signal(-code)}"
+    if ended.word("unsupported"):
+        return "unsupported", ended.word("unsupported")
+    if code:
+        return "failed", error or f"exit code {code}"
+    return None
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def of_stdio(ended: Ended, limits: Limits) -> Outcome:
+    """Of a program."""
+    status, message = failure(ended, limits) or ("passed", "")
+    return Outcome(status, message, **_used(ended), stdout=ended.stdout.decode(errors="replace"))
+
+
+def of_calls(ended: Ended, limits: Limits, asked: int) -> Outcome:
+    """Of calls."""
+    ready, *lines = [*ended.lines(), {}] if ended.lines() else [{}]
+    calls = tuple(_call(line) for line in lines[:asked] if line) if "ready" in ready else ()
+    status, message = failure(ended, limits) or ("passed", "")
+    if status == "passed" and len(calls) < asked:
+        status, message = "failed", f"it ended after {len(calls)} of {asked} calls"
+    return Outcome(status, message, **_used(ended), calls=calls)
+
+
+def _call(line: Mapping[str, Any]) -> Call:
+    if "value" not in line:
+        return Call(False, error=str(line.get("error") or line.get("unsupported") or "no value"))
+    try:
+        return Call(True, decode(str(line["value"])))
+    except NotPlain as error:
+        return Call(False, error=str(error))
+
+
+def of_check(candidate: Ended, tests: Ended, *, limits: Limits, asked: int) -> Outcome:
+    """Of tests: their word counts; the candidate's end tells why there is none."""
+    passed = tuple(line["passed"] for line in tests.lines() if "passed" in line)
+    used = _used(candidate, tests)
+    if passed and len(passed) >= asked and all(passed) and tests.facts["code"] == 0:
+        return Outcome("passed", "", **used, tests=passed)
+    status, message = _why(candidate, tests, limits)
+    return Outcome(status, message, **used, tests=passed)
+
+
+def _why(candidate: Ended, tests: Ended, limits: Limits) -> tuple[Status, str]:
+    lost = tests.word("error").startswith("CandidateEnded")
+    first = failure(candidate, limits) if candidate.facts["ended_by"] != "asker" else None
+    of_tests = failure(tests, limits)
+    if first and (lost or (of_tests and of_tests[0] == "timeout")):
+        return first
+    if word := tests.word("unsupported"):
+        return "unsupported", word
+    if lost:
+        return "failed", "the candidate ended before its tests"
+    error = tests.word("error")
+    if error.startswith("MemoryError"):
+        return "memory", error
+    return of_tests or ("failed", error or "it ended before all tests")
+
+
+def _used(*programs: Ended) -> dict[str, Any]:
+    facts = [each.facts for each in programs]
+    return {
+        "wall": max(each["wall"] for each in facts),
+        "cpu": sum(each["cpu"] for each in facts),
+        "peak_memory": max(each["peak"] for each in facts),
+    }

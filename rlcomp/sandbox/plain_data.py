@@ -1,0 +1,167 @@
+"""Plain data as text: what may cross between a program and whoever judges it.
+
+None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict, nested at most
+30 deep. A value arrives as exactly these types: a subclass loses its methods on the way, so no
+``__eq__`` of a program's own decides whether its answer is right.
+
+The text is JSON without line breaks. Numbers that JSON may lose, and all containers, are tagged:
+``["int", "-ff"]``, ``["float", "nan"]``, ``["tuple", 1, 2]``, ``["dict", [key, value], ...]``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+MAX_DEPTH = 30
+MAX_BYTES = 1 << 20
+# Members of one set or dict: equal hashes can be made on purpose, and cost the square of it.
+MAX_HASHED = 2000
+_EXACT_IN_JSON = 1 << 53
+
+
+class NotPlain(ValueError):
+    """A value, or a text that should be one, is not plain data within the limits."""
+
+
+def encode(value: object) -> str:
+    """The text of a value.
+
+    Raises:
+        NotPlain: it is something else, or too deep or too long.
+
+    Examples:
+        >>> encode({"a": (1, 2.5)})
+        '["dict",["a",["tuple",1,2.5]]]'
+        >>> encode(iter([]))
+        Traceback (most recent call last):
+        ...
+        rlcomp.sandbox.plain_data.NotPlain: list_iterator is not plain data
+    """
+    text = json.dumps(_tagged(value, 0), separators=(",", ":"))
+    if len(text) > MAX_BYTES:
+        raise NotPlain(f"a value of {len(text)} bytes, more than {MAX_BYTES}")
+    return text
+
+
+def decode(text: str | bytes) -> Any:  # noqa: ANN401
+    """The value of a text; the text may be anybody's.
+
+    Raises:
+        NotPlain: it is not the text of a value, or too long.
+
+    Examples:
+        >>> decode('["set",1,["int","-ff"]]') == {1, -255}
+        True
+    """
+    if len(text) > MAX_BYTES:
+        raise NotPlain(f"a value of {len(text)} bytes, more than {MAX_BYTES}")
+    try:
+        return _value(json.loads(text, parse_constant=_refuse), 0)
+    except NotPlain:
+        raise
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise NotPlain(f"not a value: {type(error).__name__}") from error
+
+
+# A subclass is what its base is; the base's own methods read it, not those that it overrides.
+_SEQUENCES: tuple[tuple[type[Any], str], ...] = (
+    (list, "list"),
+    (tuple, "tuple"),
+    (set, "set"),
+    (frozenset, "frozenset"),
+)
+
+
+def _tagged(value: Any, depth: int) -> Any:  # noqa: ANN401
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    for base, write in _SCALARS:
+        if issubclass(kind, base):
+            return write(value)
+    if depth >= MAX_DEPTH:
+        raise NotPlain(f"nested more than {MAX_DEPTH} deep")
+    for base, tag in _SEQUENCES:
+        if issubclass(kind, base):
+            return [tag, *(_tagged(each, depth + 1) for each in base.__iter__(value))]
+    if issubclass(kind, dict):
+        pairs = dict.items(value)
+        return ["dict", *([_tagged(k, depth + 1), _tagged(v, depth + 1)] for k, v in pairs)]
+    raise NotPlain(f"{kind.__name__} is not plain data")
+
+
+def _write_int(value: int) -> Any:  # noqa: ANN401
+    number = int.__index__(value)
+    return number if abs(number) < _EXACT_IN_JSON else ["int", format(number, "x")]
+
+
+def _write_float(value: float) -> Any:  # noqa: ANN401
+    number = float.__float__(value)
+    return number if math.isfinite(number) else ["float", float.__repr__(number)]
+
+
+def _write_complex(value: complex) -> Any:  # noqa: ANN401
+    number = complex.__pos__(value)
+    return ["complex", _write_float(number.real), _write_float(number.imag)]
+
+
+_SCALARS: tuple[tuple[type[Any], Callable[[Any], Any]], ...] = (
+    (int, _write_int),
+    (float, _write_float),
+    (str, lambda value: str.__str__(value)),
+    (bytes, lambda value: ["bytes", bytes.hex(value)]),
+    (complex, _write_complex),
+)
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def _value(item: Any, depth: int) -> Any:  # noqa: ANN401
+    if not isinstance(item, list):
+        if isinstance(item, dict):
+            raise NotPlain("an object is no value")
+        return item
+    tag, *rest = item
+    if tag in _ATOMS:
+        return _ATOMS[tag](rest)
+    if depth >= MAX_DEPTH:
+        raise NotPlain(f"nested more than {MAX_DEPTH} deep")
+    if len(rest) > MAX_HASHED and tag in ("set", "frozenset", "dict"):
+        raise NotPlain(f"a {tag} of more than {MAX_HASHED} members")
+    if tag == "dict":
+        return {_value(k, depth + 1): _value(v, depth + 1) for k, v in rest}
+    return _CONTAINERS[tag](_value(each, depth + 1) for each in rest)
+
+
+def _read_int(rest: list[Any]) -> int:
+    (digits,) = rest
+    return int(digits, 16)
+
+
+def _read_float(rest: list[Any]) -> float:
+    (word,) = rest
+    return float({"nan": "nan", "inf": "inf", "-inf": "-inf"}[word])
+
+
+def _read_complex(rest: list[Any]) -> complex:
+    real, imaginary = (_value(each, MAX_DEPTH) for each in rest)
+    return complex(float(real), float(imaginary))
+
+
+_ATOMS: dict[str, Callable[[list[Any]], Any]] = {
+    "int": _read_int,
+    "float": _read_float,
+    "complex": _read_complex,
+    "bytes": lambda rest: bytes.fromhex(*rest),
+}
+_CONTAINERS: dict[str, Callable[[Any], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+}

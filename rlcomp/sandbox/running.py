@@ -1,0 +1,116 @@
+"""A job under way: one program, or a candidate and its tests in two fork servers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rlcomp.sandbox.fork_server import ForkServer
+from rlcomp.sandbox.job import CallsJob, CheckJob, Job, StdioJob
+from rlcomp.sandbox.outcome import Outcome, of_calls, of_check, of_stdio
+from rlcomp.sandbox.started import Started
+
+# Seconds beyond the wall limit after which the fork servers are taken for dead.
+_GRACE = 20.0
+
+
+class Worker:
+    """Two fork servers: programs and candidates run in one, tests in the other, never together."""
+
+    def __init__(self, tier: str) -> None:
+        self.servers = []
+        try:
+            for _ in ("candidates", "tests"):
+                self.servers.append(ForkServer(tier))
+        except BaseException:
+            self.close()
+            raise
+
+    def refusal(self) -> str:
+        """Why it cannot start; empty if it has."""
+        return next(filter(None, [server.refusal() for server in self.servers]), "")
+
+    def close(self) -> None:
+        """End both."""
+        for server in self.servers:
+            server.close()
+
+
+class Running:
+    """A job under way.
+
+    Args:
+        job: what runs.
+        worker: where.
+    """
+
+    def __init__(self, job: Job, worker: Worker) -> None:
+        self.job = job
+        self.worker = worker
+        self.deadline = time.monotonic() + job.limits.wall + _GRACE
+        self.programs: list[Started] = []
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        programs, tests = self.worker.servers
+        job = self.job
+        if not isinstance(job, CheckJob):
+            stdin = job.stdin if isinstance(job, StdioJob) else ""
+            self.programs.append(Started(programs, _request(job), job.limits, stdin))
+            return
+        with contextlib.ExitStack() as ends:
+            asked, ask = _pipe(ends)
+            answered, answer = _pipe(ends)
+            request = {"entry_point": job.entry_point}
+            candidate = request | {"kind": "candidate", "source": job.candidate_source}
+            check = request | {"kind": "tests", "tests": job.test_sources}
+            self.programs.append(Started(programs, candidate, job.limits, pipe=(asked, answer)))
+            self.programs.append(Started(tests, check, job.limits, pipe=(answered, ask)))
+
+    def waiting(self) -> dict[socket.socket, Started]:
+        """What to wait for."""
+        return {each.socket: each for each in self.programs if each.facts is None}
+
+    def done(self, program: Started) -> bool:
+        """Take the end of one of its programs; whether that was the last one."""
+        program.receive()
+        candidate = self.programs[0]
+        if program is not candidate and candidate.facts is None:
+            candidate.stop()  # its tests are done
+        return not self.waiting()
+
+    def outcome(self) -> Outcome:
+        """What became of it."""
+        job, (first, *rest) = self.job, [program.ended() for program in self.programs]
+        if isinstance(job, StdioJob):
+            return of_stdio(first, job.limits)
+        if isinstance(job, CallsJob):
+            return of_calls(first, job.limits, len(job.inputs))
+        return of_check(first, *rest, limits=job.limits, asked=len(job.test_sources))
+
+    def close(self) -> None:
+        """Let go of it."""
+        for program in self.programs:
+            program.close()
+
+
+def _request(job: StdioJob | CallsJob) -> Mapping[str, Any]:
+    if isinstance(job, StdioJob):
+        return {"kind": "stdio", "source": job.source}
+    named = {"entry_point": job.entry_point, "names": job.names}
+    return {"kind": "calls", "source": job.source, "inputs": job.inputs, **named}
+
+
+def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:
+    reader, writer = os.pipe()
+    ends.callback(os.close, reader)
+    ends.callback(os.close, writer)
+    return reader, writer

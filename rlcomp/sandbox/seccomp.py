@@ -1,0 +1,115 @@
+"""System call filter (seccomp): a BPF program that allows a list and refuses the rest.
+
+Refused calls fail with EPERM; numbers of calls newer than the list with ENOSYS, so that the C
+library takes its older way. A call of another architecture's table (x32, 32 bit) kills.
+
+Source:
+    ``seccomp(2)``; ``linux/filter.h``, ``linux/seccomp.h``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Sequence
+
+from rlcomp.sandbox.linux import prctl
+from rlcomp.sandbox.syscalls import allowed, audit_arch, changing, conditional, machine
+
+# Opcodes of classic BPF: load a word of seccomp_data, jump, return.
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+ALLOW, KILL, REFUSE, ABSENT = 0x7FFF0000, 0x80000000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in seccomp_data
+_X32_BIT = 0x40000000
+_FIRST_NEW = 424  # from here on the numbers are the same on every machine
+
+_THREAD = 0x10000
+_NEW_NAMESPACES_OR_PARENT = 0x7E020000 | 0x8000
+# Not F_SETOWN, F_SETOWN_EX, F_SETSIG: they make the kernel signal any process of the same user.
+_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1032)
+# TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
+_IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+_PRCTL = (15, 16)  # PR_SET_NAME, PR_GET_NAME
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
+
+Instruction = tuple[int, int, int, int]
+
+
+def filter_program(name: str, *, fork: bool, jailed: bool, process: int) -> list[Instruction]:
+    """The filter as instructions ``(code, jump if true, jump if false, operand)``.
+
+    Args:
+        name: of the machine.
+        fork: whether it may make processes and execute files.
+        jailed: whether all processes and files that it can reach are its own; otherwise it may
+            neither make threads nor change files, and signal itself only.
+        process: its number.
+    """
+    number = conditional(name)
+    program: list[Instruction] = [
+        (LOAD, 0, 0, _ARCH),
+        (EQUAL, 1, 0, audit_arch(name)),
+        (RETURN, 0, 0, KILL),
+        (LOAD, 0, 0, _NUMBER),
+        (AT_LEAST, 0, 1, _X32_BIT),
+        (RETURN, 0, 0, KILL),
+    ]
+    free = [*allowed(name).values()]
+    if fork:
+        free += [number[call] for call in _FORKING if call in number]
+    if jailed:
+        free += [number["kill"], number["tgkill"], *changing(name).values()]
+    for each in free:
+        program += [(EQUAL, 0, 1, each), (RETURN, 0, 0, ALLOW)]
+    if jailed:
+        program += _when(number["clone"], _clone(fork))
+    else:
+        for call in ("kill", "tgkill"):
+            program += _when(number[call], _one_of(0, (process,)))
+    program += _when(number["prlimit64"], _one_of(0, (0,)))  # of itself
+    program += _when(number["fcntl"], _one_of(1, _FCNTL))
+    program += _when(number["ioctl"], _one_of(1, _IOCTL))
+    program += _when(number["prctl"], _one_of(0, _PRCTL))
+    return [*program, (AT_LEAST, 0, 1, _FIRST_NEW), (RETURN, 0, 0, ABSENT), (RETURN, 0, 0, REFUSE)]
+
+
+_FORKING = ("fork", "vfork", "execve", "setsid", "setpgid")
+
+
+def _when(call: int, body: Sequence[Instruction]) -> list[Instruction]:
+    return [(EQUAL, 0, len(body), call), *body]
+
+
+def _one_of(argument: int, values: Sequence[int]) -> list[Instruction]:
+    """Allow if the low word of an argument is one of these, refuse otherwise."""
+    body: list[Instruction] = [(LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
+    for value in values:
+        body += [(EQUAL, 0, 1, value), (RETURN, 0, 0, ALLOW)]
+    return [*body, (RETURN, 0, 0, REFUSE)]
+
+
+def _clone(fork: bool) -> list[Instruction]:
+    """No namespaces, no processes beside one's own; threads, and processes if it may fork."""
+    body: list[Instruction] = [
+        (LOAD, 0, 0, _ARGUMENTS),
+        (ANY_BIT, 0, 1, _NEW_NAMESPACES_OR_PARENT),
+        (RETURN, 0, 0, REFUSE),
+    ]
+    if not fork:
+        body += [(ANY_BIT, 1, 0, _THREAD), (RETURN, 0, 0, REFUSE)]
+    return [*body, (RETURN, 0, 0, ALLOW)]
+
+
+def install(program: Sequence[Instruction]) -> None:
+    """Put this process under the filter, for good. Needs no_new_privs."""
+    code = b"".join(struct.pack("=HBBI", *each) for each in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(buffer)))
+    prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(header))
+
+
+def restrict(*, fork: bool, jailed: bool) -> None:
+    """Install the filter of this machine."""
+    install(filter_program(machine(), fork=fork, jailed=jailed, process=os.getpid()))
