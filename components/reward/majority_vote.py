@@ -12,6 +12,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import RegularExpression
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
+from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record, recording
 
@@ -117,8 +118,9 @@ class MajorityVote(Component):
         rows = rows.copy()
         for key, told in texts.items():
             rows[key] = encode_texts(told).to(rows.device or rows["prompt"].device)
-        with recording():  # what it records of them would be said of the training reward
+        with recording() as told:  # what it says of these rows is not of the training reward
             right: list[bool] = self.reward(rows)["correct"].tolist()
+        record_calls_of(told)
         return right
 
 
