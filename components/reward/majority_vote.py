@@ -118,9 +118,9 @@ class MajorityVote(Component):
         rows = rows.copy()
         for key, told in texts.items():
             rows[key] = encode_texts(told).to(rows.device or rows["prompt"].device)
-        with recording() as told:  # what it says of these rows is not of the training reward
+        with recording() as ledger:  # what it says of these rows is not of the training reward
             right: list[bool] = self.reward(rows)["correct"].tolist()
-        record_calls_of(told)
+        record_calls_of(ledger)
         return right
 
 
