@@ -196,11 +196,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Examples:
         >>> nearest("polcy", ["policy", "task"])
         "; did you mean 'policy'? (known: policy, task)"
+        >>> nearest("gpro", ["gspo", "grpo"])
+        "; did you mean 'grpo'? (known: grpo, gspo)"
         >>> nearest("x", "abcdefgh")
         ' (known: a, b, c, d, e, …)'
     """
     options = sorted({str(option) for option in known})
-    close = difflib.get_close_matches(name, options, n=1)
+    close = difflib.get_close_matches(name, options, n=3)
+    swapped = [option for option in close if sorted(option) == sorted(name)]
+    close = swapped or close  # letters in another order before other letters
     guess = f"; did you mean '{close[0]}'?" if close else ""
     if len(options) > _SHOWN:
         alike = difflib.SequenceMatcher(b=name)

@@ -119,6 +119,7 @@ GIVEN = {
     "recipe/gsm8k": ["task.path=FOLDER/rows.jsonl"],
     "reference/adapter_off": ["adapter=lora"],
     "reward/brevity": ["probe.longest=4"],
+    "reward/by_column": ["probe.routes={digits: '${reward}'}"],
     "reward/conditional_match": ["probe.think_start='='"],
     "reward/dense_match": ["probe.think_start='='"],
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
@@ -222,6 +223,7 @@ TEXTS = {
     **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose"), IFEVAL),
     **dict.fromkeys(("reward/box_overlap", "reward/box_giou"), BOX),
     "reward/tool_calls": CALLS,
+    "reward/by_column": tagged("5", "6", verify_with="digits"),
     "reward/constraints": tagged(
         '{"a": 1, "b": 2}', "{}", variables={"a": [1, 2], "b": [1, 2]}, constraints=["a < b"]
     ),

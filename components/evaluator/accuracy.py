@@ -20,6 +20,7 @@ from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample, recording
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.prompt import or_text
+from rlcomp.text.rows import check_room
 
 
 class Accuracy(Component):
@@ -45,6 +46,7 @@ class Accuracy(Component):
 
     Raises:
         ConfigError: the policy does not stop where the format of the prompts ends a response.
+        DataError: a held-out prompt and its response may exceed the policy's context.
     """
 
     def __init__(
@@ -74,6 +76,9 @@ class Accuracy(Component):
         self.examples = held_out_examples(task, num_prompts, self.seed)
         self.asked = [example.prompt for example in self.examples]
         self.columns = [example.columns for example in self.examples]
+        asked = self.prompt.encode(self.asked, self.columns)
+        most = [max_new_tokens] * len(asked)
+        check_room([*map(len, asked)], most, policy.context_length, self.asked.__getitem__)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""

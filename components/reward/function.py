@@ -42,9 +42,8 @@ class Function(PooledReward):
     ``completion_ids`` also ``tokens`` and ``response_mask`` ``[B, T]``.
 
     Args:
-        function: dotted path, such as ``my_module.passed``; ``{_target_: my_module.Judge,
-        threshold:
-            3}`` for an object that can be called; or a function.
+        function: dotted path, such as ``my_module.passed``; of an object that can be called,
+            ``{_target_: my_module.Judge, threshold: 3}``; or a function.
         name: of the part, where there is but one.
         weights: of named parts, 1 for those that are not among them.
         correct_by: the part that decides ``correct`` (1 or more); null: the reward does.

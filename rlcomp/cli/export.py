@@ -23,8 +23,15 @@ def main() -> None:
 
 def _app() -> None:
     parser = Parser(prog="rlcomp-export", description=main.__doc__)
-    parser.add_argument("run", type=Path, help="a run's directory, or one of its checkpoints")
-    parser.add_argument("directory", type=Path, help="the folder to write; must be new or empty")
+    parser.add_argument(
+        "run", metavar="RUN", type=Path, help="a run's directory, or one of its checkpoints"
+    )
+    parser.add_argument(
+        "directory",
+        metavar="NEW_FOLDER",
+        type=Path,
+        help="the folder to write; must be new or empty",
+    )
     parser.add_argument("--checkpoint", type=int, metavar="N", help="the step (default: the last)")
     parser.add_argument("--merge", action="store_true", help="adapters into the model they adapt")
     parser.add_argument("--critic", action="store_true", help="the critic, a token classifier")

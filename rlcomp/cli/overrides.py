@@ -66,6 +66,21 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
     raise UserError(f"{word}: settings are written without dashes; here it is {here}")
 
 
+def check_no_config_file(words: Sequence[str]) -> None:
+    """Refuse Hydra's own ways to name a config: there is one, and what is chosen in it.
+
+    Raises:
+        UserError: names the word and what to write instead.
+    """
+    for word in words:
+        if word.partition("=")[0] in ("--config", "--config-name", "-cn", "--config-path", "-cp"):
+            raise UserError(
+                f"{word}: configs are chosen by name, recipe=NAME; a yaml of your own is "
+                "FOLDER/experiment/NAME.yaml, with the first line '# @package _global_', and "
+                "chosen by -cd FOLDER experiment=NAME"
+            )
+
+
 def _is_ours(key: str, places: Sequence[Path]) -> bool:
     """Whether it is a setting of every run, or a group of options."""
     return key in SETTINGS or any((place / key.partition("@")[0]).is_dir() for place in places)

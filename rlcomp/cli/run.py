@@ -23,7 +23,7 @@ from rlcomp.cli.child import in_child
 from rlcomp.cli.completion import words_with_line
 from rlcomp.cli.guard import guard, user_directories, verdict
 from rlcomp.cli.help import help_text, tell
-from rlcomp.cli.overrides import check_options, check_overrides
+from rlcomp.cli.overrides import check_no_config_file, check_options, check_overrides
 from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.outcome import failure_kept
@@ -112,6 +112,7 @@ def _app(apart: bool) -> None:
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_text(places))
         return
+    check_no_config_file(sys.argv[1:])
     arguments, unknown = get_args_parser().parse_known_args(sys.argv[1:])
     if arguments.overrides[:1] == ["help"]:
         return tell(arguments.overrides[1:], places)

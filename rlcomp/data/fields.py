@@ -35,6 +35,10 @@ _USUAL = {
     ),
     "demonstration_field": ("completion", "solution", "response", "output"),
 }
+_PAIRS = (
+    "; chosen and rejected are preferences, from which no recipe trains: imitate the chosen ones "
+    "(task.answer_field=chosen), or bring answers that can be verified"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +130,7 @@ class Fields:
                 f"{row.place}: the row has no column {' and no column '.join(map(repr, names))}"
                 f"{nearest(names[0], row.columns)}; set {told}"
                 + ("" if any(found.values()) else ", or mend the row")
+                + (_PAIRS if {"chosen", "rejected"} <= {*row.columns} else "")
             )
 
     def _asked(self, row: Row, found: Conversation) -> Example:

@@ -151,7 +151,10 @@ def _json_row(place: str, line: str, twice: list[str]) -> dict[str, object]:
     try:
         columns = json.loads(line, object_pairs_hook=columns_of)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON: {error}; each line must be one object") from error
+        whole = " (this looks like one JSON array)" if line.strip()[:1] == "[" else ""
+        raise DataError(
+            f"{place}: not JSON: {error}; each line must be one object{whole}"
+        ) from error
     if not isinstance(columns, dict):
         raise DataError(f"{place}: {line.strip()[:60]!r} is not an object {{column: value, ...}}")
     return columns

@@ -131,9 +131,9 @@ def open_checkpoint(path: Path) -> Saved:
         return _open(path.resolve() if path.is_symlink() else path)
     found = [*checkpoints_in(path), *checkpoints_in(path / "checkpoints")]
     if not found:
+        what = "no whole checkpoint there" if path.exists() else "there is no such folder"
         raise CheckpointError(
-            f"{path}: no whole checkpoint there: name a run's directory, or one of its "
-            "checkpoints/step-..."
+            f"{path}: {what}: name a run's directory, or one of its checkpoints/step-..."
         )
     return newest_whole(found)
 

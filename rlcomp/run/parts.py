@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from omegaconf import OmegaConf
 
@@ -24,6 +25,13 @@ class Parts(dict[str, object]):
     """
 
     config: str | None = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse: parts are items, and a run of all is the command line's."""
+        raise AttributeError(
+            f"Parts have no {name!r}: a part is parts['learner'], and a whole run is the command "
+            "line's, rlcomp recipe=NAME; docs/kernel.md has a loop of one's own"
+        )
 
 
 def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) -> Parts:

@@ -148,8 +148,8 @@ def check_room(
         if limit is not None and length + more > limit:
             raise DataError(
                 f"prompt {prompt(place)[:60]!r} has {length} tokens; with {more} more that is "
-                f"{length + more}, and the model holds {limit}: shorten the prompt or the "
-                "response, or raise context_length"
+                f"{length + more}, and the model holds {limit}: lower max_new_tokens, shorten the "
+                "prompt, or raise context_length as far as the model goes"
             )
 
 

@@ -57,6 +57,14 @@ def _checkpoint_of_trainer(path: str) -> str | None:
     return f"checkpoint-{max(numbers)}" if numbers else None
 
 
+def _holds_adapter(path: str) -> bool:
+    """Whether a folder holds an adapter alone, whose model stands elsewhere."""
+    has = [
+        os.path.exists(os.path.join(path, f"{name}.json")) for name in ("adapter_config", "config")
+    ]
+    return has == [True, False]
+
+
 def check_base(plan: Plan) -> list[str]:
     """Errors where models or tokenizers are read from ``base`` or a path, and none is there."""
     nodes = [node for node in plan.nodes.values() if node.target.startswith(_READERS)]
@@ -71,6 +79,12 @@ def check_base(plan: Plan) -> list[str]:
         return [
             f"{what} is {path!r}: there is no such folder; set {what}=DIR, {_BASES}"
             for what, path in missing.items()
+        ]
+    if adapters := [path for path in named if _holds_adapter(path)]:
+        return [
+            f"base is {path!r}: it holds an adapter of peft (adapter_config.json) and no model: "
+            "merge it into its model (merge_and_unload), and save the whole"
+            for path in adapters
         ]
     inside = {path: _checkpoint_of_trainer(path) for path in named}
     if found := {path: name for path, name in inside.items() if name}:

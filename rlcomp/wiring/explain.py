@@ -123,6 +123,8 @@ def _unread(error: OverrideParseException, directories: Sequence[str]) -> str:
     if groups and re.fullmatch(r"\w+", word):
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
+    if word.endswith(","):
+        return f"{word}: it ends in a comma; a sweep has no spaces: rlcomp -m {word}..."
     if word.endswith((".yaml", ".yml")):
         return (
             f"{word}: a file is no setting; put it into FOLDER/experiment/, with the first line "

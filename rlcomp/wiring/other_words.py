@@ -182,6 +182,9 @@ _HERE = {
     "prompt_data": _DATA,
     # runs
     "output_dir": "directory",
+    "run_name": "tracker.run_name (with tracker=wandb)",
+    "wandb_run_name": "tracker.run_name (with tracker=wandb)",
+    "experiment_name": "tracker.run_name (with tracker=wandb)",
     "save_path": "directory",
     "ckpt_path": "directory",
     "default_local_dir": "directory",
@@ -267,6 +270,9 @@ def option_here(group: str, option: str) -> str | None:
     if group.split("/")[0] == "model" and ("/" in group or "." in option):
         path = f"{group}/{option}".removeprefix("model/")
         return _PRETRAINED.replace("DIR", path)
+    if group == "reward" and "." in option:
+        own = f"{option[:-3]}.FUNCTION" if option.endswith(".py") else option
+        return f"reward=function reward.function={own}"
     return _OPTIONS.get((group, option.lower()))
 
 

@@ -62,8 +62,12 @@ def _check_patches(plan: Plan) -> list[str]:
 def _check_rates(plan: Plan) -> list[str]:
     """Learning rates of torch's optimisers, which would compare a list only once they are made."""
     return [
-        f"{node.path}.lr is {rate!r}: must be a number; a sweep has no brackets, "
-        f"rlcomp -m {node.path}.lr=1e-4,1e-3"
+        f"{node.path}.lr is {rate!r}: must be a number; "
+        + (
+            f"a sweep has no brackets, rlcomp -m {node.path}.lr=1e-4,1e-3"
+            if isinstance(rate, list)
+            else f"set {node.path}.lr=1e-4"
+        )
         for node in plan.nodes.values()
         if node.target.startswith("torch.optim.")
         and isinstance(rate := node.arguments.get("lr"), (str, bool, list))

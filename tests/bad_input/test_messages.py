@@ -52,6 +52,28 @@ TABLE = {
         "[0.0001, 0.001]: must be a number",
         "rlcomp -m learner.optimizer.lr=1e-4,1e-3",
     ),
+    "space in a sweep": Bad(
+        ["-m", "advantage=group_mean,", "leave_one_out"],
+        "advantage=group_mean,",
+        "comma",
+        "no spaces",
+    ),
+    "config file": Bad(
+        ["--config", "grpo.yaml"], "--config", "chosen by name", "-cd FOLDER experiment=NAME"
+    ),
+    "config by its name": Bad(
+        ["--config-name=grpo"], "--config-name=grpo", "recipe=NAME", "-cd FOLDER"
+    ),
+    "reward in a file": Bad(
+        ["reward=my_reward.py"],
+        "reward",
+        "no such",
+        "reward=function reward.function=my_reward.FUN",
+    ),
+    "reward by its path": Bad(
+        ["reward=mine.brevity"], "reward", "no such", "reward=function reward.function=mine.brevity"
+    ),
+    "letters in another order": Bad(["recipe=gpro"], "recipe", "gpro", "did you mean 'grpo'"),
     "text with a comma": Bad(
         ["prompt=chat", "prompt.system=Hello, you"], "prompt.system", "a sweep", "a text has quotes"
     ),
@@ -213,7 +235,7 @@ TABLE = {
         "Invalid learning rate: -1; change one of",
     ),
     "learning rate that is no number": Bad(
-        ["learner.optimizer.lr=fast"], "learner.optimizer.lr", "'fast'", "must be a number"
+        ["learner.optimizer.lr=1e--5"], "learner.optimizer.lr", "'1e--5'", "a number; set learner."
     ),
     "setting that torch refuses": Bad(
         ["learner.optimizer.betas=[0.9,2.0]"],

@@ -290,6 +290,15 @@ def test_columns_that_are_not_there_are_told_with_what_to_set(columns, changes, 
         fields(**changes).examples([Row("f:1", dict.fromkeys(columns, "2"))])
 
 
+def test_pairs_of_preferences_are_told_as_such():
+    columns = {"prompt": "?", "chosen": "a", "rejected": "b"}
+
+    with pytest.raises(
+        DataError, match=r"task.prompt_field=prompt .*; chosen and rejected are pref"
+    ):
+        fields().examples([Row("f:1", columns)])
+
+
 def test_dotted_names_reach_into_a_column():
     columns = {"prompt": "1+1", "reward_model": {"ground_truth": "2", "style": "rule"}}
     dotted = fields(prompt_field="prompt", answer_field="reward_model.ground_truth")

@@ -297,3 +297,16 @@ def test_bad_data_is_found_before_torch_is_loaded():
     code = "import sys, rlcomp.data.fields; sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_json_array_is_told_as_such(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('[\n{"a": 1}\n]\n')
+
+    with pytest.raises(
+        DataError, match=r"rows.jsonl:1: not JSON: .* one object \(this looks like o"
+    ):
+        rows_of(file)
+    file.write_text("{\n")
+    with pytest.raises(DataError, match=r"each line must be one object$"):
+        rows_of(file)

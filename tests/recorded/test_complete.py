@@ -175,6 +175,14 @@ BESIDE = {
         "reward/steps": TESTS + "reward/test_steps.py::"
         "test_steps_of_rows_that_cannot_be_judged_are_not_recorded",
     },
+    "components/reward/by_column.py": dict.fromkeys(
+        ("reward/*/mean", "reward/*/correct", "reward/*/invalid_fraction"),
+        TESTS + "reward/test_by_column.py::test_every_domain_that_occurs_has_its_metrics",
+    ),
+    "components/reward/majority_vote.py": dict.fromkeys(
+        ("reward/majority_ratio", "reward/label_correct", "reward/agreement", "reward/unread"),
+        TESTS + "reward/test_majority_vote.py::test_the_majority_of_each_group_is_rewarded",
+    ),
     "components/reward/weighted_sum.py": {
         "reward/*": TESTS
         + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",

@@ -200,3 +200,10 @@ def test_a_yaml_without_its_first_line_is_refused(tmp_path):
         ConfigErrors, match=r"experiment is a node .* must be '# @package _global_'"
     ):
         build("experiment=plain", config_dirs=[str(tmp_path)])
+
+
+def test_parts_are_items_and_do_nothing_by_themselves():
+    with pytest.raises(
+        AttributeError, match=r"Parts have no 'train': .* the command line's, rlcomp"
+    ):
+        build(*RECIPE, *SMALL).train()

@@ -71,3 +71,13 @@ def test_every_path_without_a_folder_is_told(tmp_path):
     plan, _ = read(compose_config([*words, "model.path=/x", f"tokenizer.path=/{'y' * 300}"]))
 
     assert sorted(one[:12] for one in check_base(plan)) == ["model.path i", "tokenizer.pa"]
+
+
+def test_an_adapter_alone_is_no_base(tmp_path):
+    (tmp_path / "adapter_config.json").touch()
+    plan, _ = read(compose_config(["recipe=grpo", f"base={tmp_path}"]))
+
+    (told,) = check_base(plan)
+    assert "it holds an adapter of peft (adapter_config.json) and no model: merge it" in told
+    (tmp_path / "config.json").touch()
+    assert check_base(plan) == []

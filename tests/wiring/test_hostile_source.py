@@ -62,7 +62,9 @@ def test_an_annotation_is_never_executed(declared, tmp_path):
 
 def test_nothing_of_ours_executes_text():
     called = re.compile(r"(?<![\w.])(eval|exec|compile|__import__)\(")
-    files = [*Path(rlcomp.__file__).parent.rglob("*.py")]
+    home = Path(rlcomp.__file__).parent
+    # The sandbox is there to execute text, in processes that are shut in.
+    files = [file for file in home.rglob("*.py") if file.parent != home / "sandbox"]
 
     assert len(files) > 100
     assert [str(file) for file in files if called.search(file.read_text())] == []

@@ -1,0 +1,134 @@
+import math
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.reward.by_column import ByColumn
+from components.reward.exact_match import ExactMatch
+from components.reward.function import Function
+from components.reward.weighted_sum import WeightedSum
+from rlcomp.batch import decode_texts, encode_columns, encode_texts
+from rlcomp.errors import DataError
+from rlcomp.interfaces.reward import write_reward
+from rlcomp.metrics import recording
+
+
+def length(response: str) -> float | None:
+    return None if response == "?" else float(len(response))
+
+
+def batch(*rows):
+    """(domain, response, gold answer) a row."""
+    domains, responses, answers = zip(*rows, strict=True)
+    entries = {
+        "prompt": encode_texts(["p"] * len(rows)),
+        "response": encode_texts(responses),
+        "answer": encode_texts(answers),
+        "columns": encode_columns([{"verify_with": domain} for domain in domains]),
+    }
+    return TensorDict(entries, batch_size=[len(rows)])
+
+
+ROWS = [
+    ("sums", "7", "7"),
+    ("prose", "four", "-"),
+    ("sums", "8", "7"),
+    ("prose", "?", "-"),
+    ("sums", "9", "9"),
+]
+
+
+def routes():
+    right = ExactMatch()
+    length_and_right = WeightedSum(
+        parts={"length": Function(function=length), "exact": right},
+        weights={"length": 0.5, "exact": 1.0},
+        correct_by="length",
+    )
+    return {"sums": right, "prose": length_and_right, "code": ExactMatch()}
+
+
+def test_each_row_is_scored_by_its_own_reward():
+    result = ByColumn(routes=routes())(batch(*ROWS))
+
+    assert result["reward"].tolist() == [1.0, 2.0, 0.0, 0.0, 1.0]
+    assert result["correct"].tolist() == [True, True, False, False, True]
+    assert result["reward_valid"].tolist() == [True, True, True, False, True]
+
+
+def test_parts_that_a_domain_lacks_are_no_numbers():
+    parts = ByColumn(routes=routes())(batch(*ROWS))["rewards"]
+
+    assert set(parts.keys()) == {"exact_match", "length", "exact"}
+    assert [math.isnan(value) for value in parts["length"].tolist()] == [True, False] * 2 + [True]
+    assert parts["length"][1] == 4.0
+    assert parts["exact_match"].nan_to_num(-1).tolist() == [1, -1, 0, -1, 1]
+
+
+def test_every_domain_that_occurs_has_its_metrics():
+    with recording() as ledger:
+        ByColumn(routes=routes())(batch(*ROWS))
+
+    told = {name: value for name, value in ledger.means().items() if not name.startswith("time/")}
+    assert told == pytest.approx(
+        {
+            "reward/sums/mean": 2 / 3,
+            "reward/sums/correct": 2 / 3,
+            "reward/sums/invalid_fraction": 0,
+            "reward/prose/mean": 2.0,  # of the one that could be judged
+            "reward/prose/correct": 1.0,
+            "reward/prose/invalid_fraction": 1 / 2,
+            "reward/mean": (1 + 2 + 0 + 1) / 4,
+            "reward/correct": 3 / 4,
+            "reward/invalid_fraction": 1 / 5,
+        }
+    )
+
+
+def test_one_domain_is_its_reward():
+    rows = [row for row in ROWS if row[0] == "sums"]
+
+    alone, plain = ByColumn(routes=routes())(batch(*rows)), ExactMatch()(batch(*rows))
+
+    for key in ("reward", "correct", "reward_valid", ("rewards", "exact_match")):
+        assert torch.equal(alone[key], plain[key])
+
+
+def test_permuted_rows_permute_the_rewards():
+    order = [3, 0, 4, 1, 2]
+
+    once = ByColumn(routes=routes())(batch(*ROWS))
+    again = ByColumn(routes=routes())(batch(*[ROWS[n] for n in order]))
+
+    for key in ("reward", "correct", "reward_valid"):
+        assert torch.equal(again[key], once[key][order])
+
+
+def test_why_a_row_is_invalid_comes_along():
+    class Failing(ExactMatch):
+        def forward(self, rows):
+            none = torch.zeros(len(rows))
+            rows["invalid_reason"] = encode_texts(["gone", "late"])
+            return write_reward(rows, none, {"x": none}, none.bool(), none.bool())
+
+    result = ByColumn(routes={**routes(), "prose": Failing()})(batch(*ROWS))
+
+    assert decode_texts(result["invalid_reason"]) == ["", "gone", "", "late", ""]
+    assert "invalid_reason" not in ByColumn(routes=routes())(batch(*ROWS)).keys()
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        (
+            "sum",
+            r"'verify_with' of row 1 is 'sum'; did you mean 'sums'\? \(known: code, prose, sum",
+        ),
+        (3, r"'verify_with' of row 1 is 3 \(known"),
+        (None, r"row 1 has no column 'verify_with', which names its reward \(sums, prose, code\)"),
+    ],
+)
+def test_a_row_without_a_reward_is_refused(named, told):
+    with pytest.raises(DataError, match=told):
+        ByColumn(routes=routes())(batch(ROWS[0], (named, "7", "7")))
