@@ -20,7 +20,8 @@ def test_known_arguments_are_taken():
 
 def test_unknown_ones_are_told_unless_a_constructor_takes_any():
     assert faults(MATCH, strap=True) == [
-        "slot.strap: slot (ExactMatch) takes no such argument; did you mean 'strip'? (known: strip, where)"
+        "slot.strap: slot (ExactMatch) takes no such argument; did you mean 'strip'? (known: "
+        "strip, where)"
     ]
     assert faults("torch.nn.modules.linear.Identity", anything=True) == []
 
