@@ -60,13 +60,18 @@ def _nodes(value: object) -> list[Node]:
 
 
 def _columns(tasks: Iterable[object]) -> set[str] | None:
-    """The columns of the first examples; None where there is no task to look into."""
+    """The columns of the first examples; None where there is no task to look into.
+
+    What a sampler of the user's calls its task may be anything: then nobody knows.
+    """
     found: set[str] = set()
     looked = False
     for task in tasks:
-        for index in range(min(len(task), _LOOKED_AT)):  # type: ignore[arg-type]
+        if not (hasattr(task, "__len__") and hasattr(task, "example")):
+            return None
+        for index in range(min(len(task), _LOOKED_AT)):
             looked = True
-            columns = task.example(index).columns  # type: ignore[attr-defined]
+            columns = task.example(index).columns
             found |= {name for name, value in columns.items() if value is not None}
     return found if looked else None
 

@@ -36,7 +36,7 @@ FOUND = {
     "-m seed=shuffle(range(0,1000000000))": "the sweep has 1,000,000,000 jobs, more than 10,000",
     "-m seed=range(0,1000000000)": "the sweep has 1,000,000,000 jobs, more than 10,000",
     "-m seed=range(0,5000) group_size=2,3,4": "seed=range(0,5000): the sweep has 15,000 jobs",
-    "-cn nope": "Cannot find primary config 'nope'",
+    "-cn nope": "configs are chosen by name, recipe=NAME",
     "recipe=../../etc/passwd": "there is no such option",
     "+seed=3": "An item is already at 'seed'",
     "seed.x=3": "seed.x is not in the config",
@@ -82,7 +82,7 @@ FOUND = {
     "+reward._keys_.reward=null": "reward._keys_.reward is None: must be the name of a key",
     "+reward._keys_.reward=''": "reward._keys_.reward is '': must be the name of a key",
     "reward._target_=3": "reward._target_ is 3: must be package.module.Name",
-    "~reward._target_": "'reward' has only strip, no part with a _target_",
+    "~reward._target_": "'reward' has only where, strip, no part with a _target_",
     "learner.optimizer=null": "learner.optimizer is None: must be something to call",
     "learner.optimizer._target_=torch.optim.Nope": "'torch.optim' has no 'Nope'",
     "loss.reduction=token_mean": "reduction is 'token_mean': must be a Component; an option is "

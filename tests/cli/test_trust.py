@@ -531,6 +531,8 @@ def test_no_source_reads_pickles_or_evaluates_text():
         f"{file.relative_to(home)}: {match[0]}"
         for package in ("rlcomp", "components", "experiments", "benchmarks", "docs")
         for file in (home / package).rglob("*.py")
+        # The sandbox is there to execute text, in processes that are shut in.
+        if file.parent != home / "rlcomp" / "sandbox"
         for match in forbidden.finditer(file.read_text())
     ]
 

@@ -60,7 +60,7 @@ def test_every_job_gets_what_the_default_recipe_does_not_know(swept, base, tmp_p
         (["recipe=ppo,vapo", "~phases.value_warm_up"], "phases.value_warm_up", [None, None]),
         (["recipe=ppo,vapo", "+advantage.x=[1,{a: 'b c'}]"], "never", []),
         (
-            ["recipe=ppo,vapo", "+mine=[1,{a: 'b c'}]", "+experiment.of=${mine}", "seed=3"],
+            ["recipe=ppo,vapo", "+mine=[1,{a: 'b c'}]", "+curriculum.of=${mine}", "seed=3"],
             "mine",
             [[1, {"a": "b c"}]] * 2,
         ),

@@ -96,5 +96,7 @@ def test_the_first_cause_is_told_where_the_reward_says_it():
 def test_a_reward_without_a_cause_returned_none():
     rows = batch([False], invalid_reason=encode_texts([""]))
 
-    with pytest.raises(DataError, match="the reward returned None or NaN for it; mend"):
+    with pytest.raises(
+        DataError, match=r"returned None or NaN for it, as .* \(0.0 is wrong\); mend"
+    ):
         RewardCheck(max_invalid_fraction=0.5)(rows)
