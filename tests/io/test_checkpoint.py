@@ -319,8 +319,10 @@ def test_a_runs_directory_stands_for_its_newest_whole_checkpoint(tmp_path, insid
 
 
 def test_a_place_without_a_checkpoint_says_what_to_name(tmp_path):
-    with pytest.raises(CheckpointError, match="no whole checkpoint there: name a run's directory"):
+    with pytest.raises(CheckpointError, match="there is no such folder: name a run's directory"):
         open_checkpoint(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match="no whole checkpoint there: name a run's directory"):
+        open_checkpoint(tmp_path)
 
 
 def test_a_checkpoint_of_a_run_with_other_nodes_is_refused(tmp_path):

@@ -50,9 +50,9 @@ def test_another_end_of_thoughts():
 @pytest.mark.parametrize("piece", [r"\boxed{", r"\boxed{1}", "{", "}", "<answer>", "<answer>1"])
 def test_hostile_text_of_100_000_characters_is_read_in_linear_time(piece):
     text = (piece * 100_000)[:100_000]
-    start = time.process_time()
+    start = time.thread_time()
 
     extract(text, "boxed")
     extract(text, "tagged")
 
-    assert time.process_time() - start < 1.0  # 0.1 s; quadratic copies took minutes
+    assert time.thread_time() - start < 1.0  # 0.1 s; quadratic copies took minutes

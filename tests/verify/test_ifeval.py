@@ -193,12 +193,12 @@ def test_words():
 def test_hostile_text_of_100_000_characters_is_judged_at_once(piece):
     text = (piece * 100_000)[:100_000]
     cases = [case for case in CASES if not case[0].startswith(("language", "change_case:english"))]
-    start = time.process_time()
+    start = time.thread_time()  # threads of others are not counted
 
     for name, given, _, _ in cases:
         followed(text, [name], [given])
 
-    assert time.process_time() - start < 2.0  # 0.3 s; a quadratic pattern takes minutes
+    assert time.thread_time() - start < 2.0  # 0.3 s; a quadratic pattern takes minutes
 
 
 # The one verdict of 672 that we do not share. Google's checker puts a random letter in place of one

@@ -302,8 +302,8 @@ HOSTILE = [
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_text_of_100_000_characters_is_read_at_once(piece):
     text = (piece * 100_000)[:100_000]
-    start = time.process_time()
+    start = time.thread_time()
 
     committed_number(text, where="last")
 
-    assert time.process_time() - start < 1.0  # 0.05 s; in quadratic time it is minutes
+    assert time.thread_time() - start < 1.0  # 0.05 s; in quadratic time it is minutes

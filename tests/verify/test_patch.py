@@ -26,13 +26,13 @@ def test_the_similarity(patch, truth, score):
 
 def test_long_texts_are_compared_line_by_line_and_at_once():
     # 4,000 x 1,000 equal pairs: two of three lines match, 2 * 2 / (3 + 3).
-    start = time.process_time()
+    start = time.thread_time()
 
     score = patch_similarity("b\n" + "a" * 4000 + "\nc", "b\n" + "a" * 1000 + "\nc")
 
     assert score == pytest.approx(2 / 3)
     assert patch_similarity("a" * 100_000, "a" * 100) == 0.0
-    assert time.process_time() - start < 1.0
+    assert time.thread_time() - start < 1.0
 
 
 def test_the_reward_reads_tags():

@@ -136,12 +136,12 @@ CASES = [pytest.param(answer, id=family) for family, some in HOSTILE.items() for
 
 @pytest.mark.parametrize("answer", CASES)
 def test_a_hostile_answer_is_wrong_at_once(answer):
-    start = time.process_time()
+    start = time.thread_time()
 
     score = symbolic(rf"\boxed{{{answer}}}", "7")
 
     assert score == 0.0
-    assert time.process_time() - start < 2.0
+    assert time.thread_time() - start < 2.0
 
 
 def test_there_are_more_than_sixty_hostile_answers():

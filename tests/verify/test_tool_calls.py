@@ -111,11 +111,11 @@ def test_calls_are_read():
     "text", ["[" * 9_000, "-" * 9_000 + "1", "a" + ".b" * 4_900, "1" + "+1" * 4_900, "f(" * 4_900]
 )
 def test_hostile_text_is_read_at_once(text):
-    start = time.process_time()
+    start = time.thread_time()
 
     assert read_calls(text) is None
     assert read_calls(f"f(a={text})") is None
-    assert time.process_time() - start < 1.0
+    assert time.thread_time() - start < 1.0
 
 
 def test_the_reward_needs_the_column():

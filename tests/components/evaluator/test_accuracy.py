@@ -8,6 +8,7 @@ from components.task.addition import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
@@ -189,3 +190,12 @@ def test_the_batch_is_handed_on_as_it_is():
 
     assert list(result.keys()) == ["reward"]
     assert result["reward"].tolist() == [1.0, 1.0]
+
+
+def test_answers_that_may_not_fit_are_refused_before_anything_is_asked():
+    policy = tiny_policy()
+    room = policy.context_length - len("12+34=")
+    assert evaluator(policy, max_new_tokens=room).max_new_tokens == room
+
+    with pytest.raises(DataError, match=r"has 6 tokens; with .* more .* lower max_new_tokens, sh"):
+        evaluator(policy, max_new_tokens=room + 1)

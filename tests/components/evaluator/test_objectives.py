@@ -40,6 +40,7 @@ class Says:
         self.asked = []
 
     tokenizer = byte_tokenizer()
+    context_length = None
 
     def generate(self, prompts, *, group_size, **_):
         texts = [self.tokenizer.decode(prompt) for prompt in prompts]
