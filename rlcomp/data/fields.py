@@ -5,7 +5,6 @@ No torch here, so that a bad file is found before anything heavy is imported.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import warnings
@@ -15,30 +14,12 @@ from datetime import date, time
 from decimal import Decimal
 
 from rlcomp.columns import CONVERSATION, check_depth, check_length, column_text
+from rlcomp.data.column_names import check_columns, likely, value_at
 from rlcomp.data.conversations import Conversation, conversation_of
 from rlcomp.data.records import Row
 from rlcomp.data.template import field_names
 from rlcomp.errors import ConfigError, DataError, RlcompWarning, nearest
 from rlcomp.interfaces.task import Example
-
-# What data sets call these columns.
-_USUAL = {
-    "prompt_field": ("prompt", "problem", "instruction", "question", "query", "input"),
-    "answer_field": (
-        "answer",
-        "completion",
-        "solution",
-        "response",
-        "output",
-        "target",
-        "reward_model.ground_truth",
-    ),
-    "demonstration_field": ("completion", "solution", "response", "output"),
-}
-_PAIRS = (
-    "; chosen and rejected are preferences, from which no recipe trains: imitate the chosen ones "
-    "(task.answer_field=chosen), or bring answers that can be verified"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +77,7 @@ class Fields:
         return used | (_template_names(self.prompt_template) - {"prompt"})
 
     def _example(self, row: Row) -> Example:
-        row = self._with_inner(row)
+        row = self._withinner(row)
         conversation = conversation_of(row, self.prompt_field)
         if conversation is not None:
             return self._asked(row, conversation)
@@ -108,30 +89,19 @@ class Fields:
         others = self._others(row, (self.prompt_field,))
         return Example(self._prompt(row), answer, demonstration, columns=others)
 
-    def _with_inner(self, row: Row) -> Row:
+    def _withinner(self, row: Row) -> Row:
         """The row with what dotted names find: ``reward_model.ground_truth``, as verl has it."""
         inner = {
             name: value
             for name in (self.prompt_field, self.answer_field, self.demonstration_field)
             if name and name not in row.columns
-            if (value := _inner(row.columns, name)) is not None
+            if (value := value_at(row.columns, name)) is not None
         }
         return row._replace(columns={**row.columns, **inner}) if inner else row
 
     def _check(self, row: Row, *settings: str) -> None:
         """Refuse a row without the columns that settings name."""
-        named = {setting: getattr(self, setting) for setting in settings}
-        lacking = {s: name for s, name in named.items() if name not in (None, *row.columns)}
-        if lacking:
-            names = [*dict.fromkeys(lacking.values())]
-            found = {setting: _meant(setting, name, row) for setting, name in lacking.items()}
-            told = " ".join(f"task.{s}={meant or 'COLUMN'}" for s, meant in found.items())
-            raise DataError(
-                f"{row.place}: the row has no column {' and no column '.join(map(repr, names))}"
-                f"{nearest(names[0], row.columns)}; set {told}"
-                + ("" if any(found.values()) else ", or mend the row")
-                + (_PAIRS if {"chosen", "rejected"} <= {*row.columns} else "")
-            )
+        check_columns(row, {setting: getattr(self, setting) for setting in settings})
 
     def _asked(self, row: Row, found: Conversation) -> Example:
         """The example of a conversation: the prompt is its last message, all of it a column."""
@@ -160,7 +130,7 @@ class Fields:
         if self.answer_field in row.columns:
             return _text(row, self.answer_field)
         if not found.completion:
-            meant = _meant("answer_field", self.answer_field, row) or "COLUMN"
+            meant = likely("answer_field", self.answer_field, row) or "COLUMN"
             raise DataError(
                 f"{row.place}: there is no column {self.answer_field!r} and no final turn of the "
                 f"assistant{nearest(self.answer_field, row.columns)}; set "
@@ -193,21 +163,6 @@ class Fields:
                 )
             values[name] = _text(row, name)
         return self.prompt_template.format_map(values)
-
-
-def _inner(columns: Mapping[str, object], name: str) -> object:
-    """The value at a dotted name; None if there is none."""
-    value: object = columns
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-def _meant(setting: str, name: str, row: Row) -> str | None:
-    """The column that is likely meant: one of almost that name, or of a usual one."""
-    close = difflib.get_close_matches(name, [*row.columns], n=1)
-    usual = (one for one in _USUAL[setting] if _inner(row.columns, one) is not None)
-    return next((one for one in [*close, *usual]), None)
 
 
 def _has_half_character(value: object) -> bool:

@@ -14,17 +14,11 @@ from typing import Any
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.workers.calls import Outcome, described, unloadable
-from rlcomp.workers.process import WorkerProcess
-from rlcomp.workers.queue import Job, Queue
+from rlcomp.workers.in_hand import LOAD_SECONDS, Worker, some_stuck
+from rlcomp.workers.queue import Queue
 
-# Seconds that importing a function, or making its object, may take in a worker.
-_LOAD_SECONDS = 60.0
-# Seconds that a call may go on beyond its limit where the worker itself cancels it (async).
-_GRACE = 0.5
-# A worker is stuck in a call that takes this many times as long as others do: then so many more
-# take its place, that a few endless loops do not hold up the good calls.
-_STUCK = 20.0
-_STUCK_SECONDS = (0.25, 0.5)
+# More workers than wanted, in place of those that are stuck: a few endless loops hold up no good
+# calls.
 _EXTRA = 6
 # The longest look-out: for a worker that is gone while what it forked keeps its channel open.
 _LOOK = 0.1
@@ -55,8 +49,8 @@ class WorkerPool(metaclass=Checked):
         self.memory_gib = memory_gib
         self.output_limit = output_limit
         self._lock = threading.Lock()
-        self._workers: list[_Worker] = []
-        self._killed: list[_Worker] = []  # perhaps not gone yet: on a busy machine that takes long
+        self._workers: list[Worker] = []
+        self._killed: list[Worker] = []  # perhaps not gone yet: on a busy machine that takes long
         self._usual: dict[str, float | None] = {}  # seconds of a call, by function
         self._end = weakref.finalize(self, _kill, self._workers, self._killed)
 
@@ -117,7 +111,7 @@ class WorkerPool(metaclass=Checked):
                 worker.give_way(queue)
         while True:
             running = [job for worker in busy for job in worker.jobs]
-            extra = _EXTRA if queue.retries_only(running) or _some_stuck(busy, queue) else 0
+            extra = _EXTRA if queue.retries_only(running) or some_stuck(busy, queue) else 0
             if places + extra <= 0 or not (jobs := queue.take(running)):
                 return
             worker = idle.pop() if idle else self._start()
@@ -125,8 +119,8 @@ class WorkerPool(metaclass=Checked):
             busy.append(worker)
             places -= 1
 
-    def _start(self) -> _Worker:
-        self._workers.append(_Worker(int(self.memory_gib * 2**30), self.output_limit))
+    def _start(self) -> Worker:
+        self._workers.append(Worker(int(self.memory_gib * 2**30), self.output_limit))
         return self._workers[-1]
 
     def _receive(self, queue: Queue, function: str | Unbuilt) -> None:
@@ -149,7 +143,7 @@ class WorkerPool(metaclass=Checked):
         due += [queue.next_due] if queue.next_due is not None else []
         return max(0.0, min([_LOOK, *(each - time.monotonic() for each in due)]))
 
-    def _died(self, worker: _Worker, queue: Queue, function: str | Unbuilt) -> None:
+    def _died(self, worker: Worker, queue: Queue, function: str | Unbuilt) -> None:
         self._drop(worker)
         if not worker.jobs:
             return None
@@ -170,10 +164,10 @@ class WorkerPool(metaclass=Checked):
         for worker in [each for each in self._workers if each.jobs and each.deadline < now]:
             self._drop(worker)
             if worker.loading:
-                raise unloadable(function, f"importing it takes more than {_LOAD_SECONDS:g} s")
+                raise unloadable(function, f"importing it takes more than {LOAD_SECONDS:g} s")
             queue.overran(worker.jobs)
 
-    def _drop(self, worker: _Worker) -> None:
+    def _drop(self, worker: Worker) -> None:
         self._workers.remove(worker)
         worker.process.kill()
         self._killed[:] = [each for each in (*self._killed, worker) if not each.process.gone()]
@@ -190,85 +184,7 @@ def closing(nodes: Iterable[object]) -> Iterator[None]:
                 node.close()
 
 
-class _Worker:
-    """A worker and what it is doing."""
-
-    def __init__(self, memory_limit: int, output_limit: int) -> None:
-        self.process = WorkerProcess(memory_limit, output_limit)
-        self.known: set[str] = set()
-        self.jobs: list[Job] = []  # those sent and not answered, the one in hand first
-        self.gave_way = False
-        self.loading = ""
-        self.since = self.deadline = 0.0
-
-    def begin(self, order: Mapping[str, object], jobs: list[Job]) -> None:
-        """Send jobs, all with the limit of the first."""
-        self.jobs = jobs
-        function = str(order["function"])
-        self.loading = "" if function in self.known else function
-        calls = [(job.number, job.arguments) for job in jobs]
-        with contextlib.suppress(OSError):  # it is gone, and found so when asked for replies
-            self.process.send({**order, "timeout": jobs[0].timeout, "calls": calls})
-        self._arm()
-
-    def _arm(self) -> None:
-        self.since = time.monotonic()
-        limit = _LOAD_SECONDS
-        if not self.loading and self.jobs:
-            limit = self.jobs[0].timeout + (_GRACE if self.jobs[0].together else 0.0)
-        self.deadline = self.since + limit
-
-    def answer(self, reply: list[Any], queue: Queue, function: str | Unbuilt) -> None:
-        """Take a reply: a function was loaded, or a call is over."""
-        if reply[0] == "unloadable":
-            raise unloadable(function, reply[1])
-        if reply[0] == "loaded":
-            self.known.add(self.loading)
-            self.loading = ""
-            self._arm()
-            return
-        job = next((job for job in self.jobs if job.number == reply[0]), None)
-        if job is None:
-            return  # another worker makes that call
-        self.jobs.remove(job)
-        queue.answered(job, reply[1:])
-        if not job.together:
-            self._arm()
-
-    def give_way(self, queue: Queue) -> None:
-        """Stuck: leave the calls behind the one in hand to others, and most of the processor.
-
-        It goes on with those calls when it is free again, so it is ended then.
-        """
-        if self.gave_way or self.jobs[0].together:
-            return
-        self.gave_way = queue.careful = True
-        queue.take_back(self.jobs[1:])
-        self.jobs = self.jobs[:1]
-        if queue.mean_seconds is not None:  # others are quick: this one is the odd one
-            self.process.lower_priority()
-
-    def stuck(self, queue: Queue) -> bool:
-        """Whether its call takes much longer than others."""
-        usual = queue.mean_seconds
-        patience = max(_STUCK_SECONDS[0], min(_STUCK_SECONDS[1], self.jobs[0].timeout / 8))
-        if usual is not None:
-            patience = max(_STUCK_SECONDS[0], _STUCK * usual)
-        return not self.loading and time.monotonic() - self.since > patience
-
-
-def _some_stuck(busy: Sequence[_Worker], queue: Queue) -> bool:
-    """Whether others are to take the place of workers that are stuck.
-
-    Not where calls overrun and none returns: then all are slow, and more at a time would make them
-    slower.
-    """
-    if queue.any_overran and queue.mean_seconds is None:
-        return False
-    return any(worker.stuck(queue) for worker in busy)
-
-
-def _kill(workers: list[_Worker], killed: list[_Worker]) -> None:
+def _kill(workers: list[Worker], killed: list[Worker]) -> None:
     while workers:
         killed.append(workers.pop())
         killed[-1].process.kill()
