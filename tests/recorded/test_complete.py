@@ -46,6 +46,8 @@ BAND = TESTS + "sampler/test_curriculum.py::"
 BAND += "test_prompts_of_the_band_come_first_and_all_others_are_new"
 KINDS = TESTS + "feedback/test_answer_kinds.py::"
 KINDS += "test_an_answer_is_of_the_first_kind_that_matches_all_of_it"
+ADAPTED = TESTS + "shaping/test_adaptive_length_penalty.py::"
+ADAPTED += "test_the_weight_follows_the_moving_average_and_is_used_before_it_moves"
 WEIGHED = "tests/pareto/test_aggregator.py::test_what_was_weighed_is_recorded_where_it_was"
 REFILL = "tests/run/test_stages.py::test_refill_records_what_became_of_the_rows_it_made"
 GAP = "test_how_far_the_sampler_was_off_is_recorded"
@@ -211,6 +213,10 @@ BESIDE = {
         "time/reward_call_max": OVERRUN,
     },
     "rlcomp/interfaces/early_stop.py": {"early_stop/best": PLATEAU},
+    "components/shaping/adaptive_length_penalty.py": {
+        "length_penalty/accuracy": ADAPTED,
+        "length_penalty/weight": ADAPTED,
+    },
     "components/value/per_objective.py": {
         "value/mean/*": "tests/pareto/test_objective_critic.py::"
         "test_the_estimate_is_kept_twice_and_recorded_by_name",
