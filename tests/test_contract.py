@@ -64,6 +64,7 @@ GIVEN = {
         "recipe=pretrain_zero",
         *BASE,
     ],
+    "curriculum/families": ["prompts.families={sort: {easy: '${task}'}}"],
     "curriculum/frontier": ["prompts.tasks={easy: '${task}'}"],
     "feedback/answer_kinds": ["probe.kinds={digit: '[0-9]'}"],
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
@@ -138,6 +139,7 @@ GIVEN = {
     "task/annotated_text": ["base=FOLDER/bytes"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
+    "sampler/families": ["probe.families={sort: {easy: '${task}'}}"],
     "sampler/frontier": ["probe.tasks={easy: '${task}'}"],
     "sampler/pools": [
         "probe.tasks={easy: '${task}'}",

@@ -44,6 +44,7 @@ PLATEAU = TESTS + "early_stop/test_plateau.py::"
 PLATEAU += "test_it_ends_after_so_many_evaluations_without_a_better_one"
 BAND = TESTS + "sampler/test_curriculum.py::"
 BAND += "test_prompts_of_the_band_come_first_and_all_others_are_new"
+POOLS = TESTS + "sampler/test_difficulty_pools.py::"
 KINDS = TESTS + "feedback/test_answer_kinds.py::"
 KINDS += "test_an_answer_is_of_the_first_kind_that_matches_all_of_it"
 ADAPTED = TESTS + "shaping/test_adaptive_length_penalty.py::"
@@ -190,6 +191,15 @@ BESIDE = {
         + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
     },
     "components/sampler/curriculum.py": {"curriculum/in_band": BAND, "curriculum/tried": BAND},
+    "components/sampler/difficulty_pools.py": {
+        "retired/hopeless": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
+        "retired/released": POOLS + "test_it_is_released_after_so_many_batches_and_without_record",
+        "retired/solved": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
+    },
+    "components/sampler/families.py": {
+        "families/*": TESTS + "sampler/test_families.py::"
+        "test_each_family_goes_up_and_down_by_its_own_pass_rate",
+    },
     "components/sampler/frontier.py": {
         "frontier/task": TESTS + "sampler/test_frontier.py::test_the_number_of_the_task_is_recorded"
     },
