@@ -85,36 +85,17 @@ def bootstrap_interval(
     Source:
         Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7(1).
     """
-    low, high = bootstrap_intervals(values[:, None], level, generator, resamples)[0].tolist()
-    return low, high
-
-
-def bootstrap_intervals(
-    values: Tensor, level: float, generator: torch.Generator, resamples: int = 2000
-) -> Tensor:
-    """The same for several numbers a problem, all from the same draws of problems.
-
-    Args:
-        values: numbers of each problem, shape ``[P, K]``.
-        level: coverage, in (0, 1).
-        generator: draws the problems; on the CPU.
-        resamples: means drawn.
-
-    Returns:
-        Lower and upper bounds, shape ``[K, 2]``, float64.
-
-    Raises:
-        ConfigError: as :func:`bootstrap_interval`.
-    """
     _check_level(level)
     size = len(values)
     if size == 0:
-        raise ConfigError("a bootstrap interval needs the value of at least one problem")
+        raise ConfigError("bootstrap_interval needs the value of at least one problem")
     values = values.detach().cpu().double()
-    draws = [torch.randint(size, (size,), generator=generator) for _ in range(resamples)]
-    means = torch.stack([values[draw].mean(0) for draw in draws])
+    means = torch.stack(
+        [values[torch.randint(size, (size,), generator=generator)].mean() for _ in range(resamples)]
+    )
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
-    return torch.quantile(means, tails, dim=0).T
+    low, high = torch.quantile(means, tails).tolist()
+    return low, high
 
 
 def wilson_interval(successes: int, trials: int, level: float) -> tuple[float, float]:
