@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from torch import nn
 
@@ -43,7 +44,8 @@ def _pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
         beside = [node for _, node in phase.every.values() if isinstance(node, Node)]
         evaluators = [node for node in beside if {"task", "reward"} <= {*node.arguments}]
         for node in evaluators:
-            yield _nodes(node.arguments["task"]), _nodes(node.arguments["reward"])
+            judges = (_nodes(node.arguments.get(judge)) for judge in ("reward", "reasoning"))
+            yield _nodes(node.arguments["task"]), [*chain.from_iterable(judges)]
         stages = [node for node in phase.all_stages() if isinstance(node, Node)]
         tasks = [
             task

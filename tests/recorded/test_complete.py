@@ -20,6 +20,8 @@ GROUP = TESTS + "collector/test_group_collector.py::test_tokens_and_lengths_are_
 ENDED = TESTS + "collector/test_gymnasium.py::"
 ENDED += "test_of_the_steps_that_end_an_episode_the_mean_is_recorded"
 ACCURACY = TESTS + "evaluator/test_accuracy.py::"
+COVERAGE = TESTS + "evaluator/test_coverage.py::test_three_prompts_by_hand"
+AUDITS = TESTS + "evaluator/test_hacking_monitor.py::test_two_audits_by_hand"
 NEXT_TOKEN = TESTS + "evaluator/test_next_token.py::"
 DIRECT = NEXT_TOKEN + "test_direct_is_the_share_with_wilson_s_interval"
 OBJECTIVES = TESTS + "evaluator/test_objectives.py::"
@@ -83,6 +85,14 @@ BESIDE = {
         "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
         "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
     },
+    "components/evaluator/coverage.py": {"*/invalid_fraction": COVERAGE},
+    "components/evaluator/hacking_monitor.py": dict.fromkeys(
+        [
+            f"hacking_monitor/{name}"
+            for name in ("audited", "gap", "gap_z", "true", "true_window", "true_z")
+        ],
+        AUDITS,
+    ),
     "components/evaluator/episodes.py": {
         "evaluation/return": TESTS
         + "evaluator/test_episodes.py::test_the_mean_over_the_copies_is_recorded",

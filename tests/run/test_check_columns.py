@@ -115,3 +115,13 @@ def test_a_class_is_handed_over_as_it_stands(monkeypatch, tmp_path):
 
     assert (function.target, function.arguments) == ("my_judge.Judge", {"threshold": 3})
     assert "reward.function" not in builder.built
+
+
+def test_a_judge_of_thoughts_is_asked_as_well(checked, tmp_path):
+    inner = "{_target_: components.reward.function.Function, function: my_scores.tested}"
+    with pytest.raises(ConfigErrors, match=r"evaluation.reasoning: Function .* needs 'unit_tests'"):
+        checked(
+            "evaluator@evaluation=coverage",
+            "reward.function=my_scores.plain",
+            f"evaluation.reasoning={inner}",
+        )
