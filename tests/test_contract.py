@@ -142,6 +142,7 @@ GIVEN = {
     "task/annotated_text": ["base=FOLDER/bytes"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
+    "task/reasoning_gym": ["probe.name=leg_counting", "probe.size=40"],
     "sampler/families": ["probe.families={sort: {easy: '${task}'}}"],
     "sampler/frontier": ["probe.tasks={easy: '${task}'}"],
     "sampler/pools": [
@@ -228,6 +229,23 @@ TEXTS = {
     **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose"), IFEVAL),
     **dict.fromkeys(("reward/box_overlap", "reward/box_giou"), BOX),
     "reward/tool_calls": CALLS,
+    # Of leg_counting with these arguments the first answer is 292.
+    "reward/reasoning_gym": {
+        **tagged("292", "1"),
+        "response": ["292", "1"],
+        "columns": [
+            {
+                "reasoning_gym": {
+                    "name": "leg_counting",
+                    "settings": {},
+                    "seed": 1,
+                    "size": 3,
+                    "index": 0,
+                }
+            }
+        ]
+        * 2,
+    },
     "reward/by_column": tagged("5", "6", verify_with="digits"),
     "reward/constraints": tagged(
         '{"a": 1, "b": 2}', "{}", variables={"a": [1, 2], "b": [1, 2]}, constraints=["a < b"]
