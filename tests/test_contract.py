@@ -142,6 +142,7 @@ GIVEN = {
     "task/annotated_text": ["base=FOLDER/bytes"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
+    "task/mixture": ["probe.tasks={sort: '${task}'}"],
     "task/reasoning_gym": ["probe.name=leg_counting", "probe.size=40"],
     "sampler/families": ["probe.families={sort: {easy: '${task}'}}"],
     "sampler/frontier": ["probe.tasks={easy: '${task}'}"],
