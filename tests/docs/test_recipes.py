@@ -42,6 +42,7 @@ METHODS = [
     "remax",
     "rloo",
     "rlp",
+    "rlvr_code",
     "rpt",
     "upgrad",
     "vapo",
