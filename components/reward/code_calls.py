@@ -45,6 +45,7 @@ class CodeCalls(CodeReward):
         timeout: limit of all calls of a program together, in seconds.
         memory_mib: limit of a program, in MiB.
         weights: of the parts; those that are not named weigh 0.
+        measure: whether ``run_time`` and ``peak_memory`` are parts: two runs then differ by them.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
     Raises:
@@ -69,6 +70,7 @@ class CodeCalls(CodeReward):
         timeout: PositiveFloat = 5.0,
         memory_mib: PositiveInt = 512,
         weights: dict[str, float] | None = None,
+        measure: bool = False,
         lint: Sequence[str] | None = None,
     ) -> None:
         if (entry_point is None) == (not names):
@@ -82,6 +84,7 @@ class CodeCalls(CodeReward):
             timeout=timeout,
             memory_mib=memory_mib,
             weights=weights,
+            measure=measure,
             lint=lint,
         )
         self.inputs = inputs

@@ -36,6 +36,7 @@ class CodeStdio(CodeReward):
         timeout: limit of a run, in seconds.
         memory_mib: limit of a run, in MiB.
         weights: of the parts; those that are not named weigh 0.
+        measure: whether ``run_time`` and ``peak_memory`` are parts: two runs then differ by them.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
     Raises:
@@ -60,6 +61,7 @@ class CodeStdio(CodeReward):
         timeout: PositiveFloat = 5.0,
         memory_mib: PositiveInt = 512,
         weights: dict[str, float] | None = None,
+        measure: bool = False,
         lint: Sequence[str] | None = None,
     ) -> None:
         super().__init__(
@@ -68,6 +70,7 @@ class CodeStdio(CodeReward):
             timeout=timeout,
             memory_mib=memory_mib,
             weights=weights,
+            measure=measure,
             lint=lint,
         )
         self.pairs = pairs

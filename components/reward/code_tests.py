@@ -47,6 +47,7 @@ class CodeTests(CodeReward):
         timeout: limit of a program, and of all of its tests together, in seconds.
         memory_mib: limit of each, in MiB.
         weights: of the parts; those that are not named weigh 0.
+        measure: whether ``run_time`` and ``peak_memory`` are parts: two runs then differ by them.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
     Raises:
@@ -72,6 +73,7 @@ class CodeTests(CodeReward):
         timeout: PositiveFloat = 5.0,
         memory_mib: PositiveInt = 512,
         weights: dict[str, float] | None = None,
+        measure: bool = False,
         lint: Sequence[str] | None = None,
     ) -> None:
         super().__init__(
@@ -80,6 +82,7 @@ class CodeTests(CodeReward):
             timeout=timeout,
             memory_mib=memory_mib,
             weights=weights,
+            measure=measure,
             lint=lint,
         )
         self.tests = tests

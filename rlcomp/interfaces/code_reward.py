@@ -17,6 +17,7 @@ from rlcomp.verify.code import Where, code_of
 from rlcomp.verify.lint import check_rules, is_clean
 
 PARTS = ("passed", "passed_share", "compiles", "run_time", "peak_memory", "linter")
+_MEASURED = ("run_time", "peak_memory")
 
 Row = Mapping[str, object]
 
@@ -29,7 +30,8 @@ class CodeReward(TextReward):
     - ``passed``: 1 if every test passed. It alone says what is correct.
     - ``passed_share``: the share of the tests that did.
     - ``compiles``: 1 if the program is Python.
-    - ``run_time`` in seconds, ``peak_memory`` in MiB: of its slowest and its largest run.
+    - ``run_time`` in seconds, ``peak_memory`` in MiB: of its slowest and its largest run; only with
+      ``measure``.
     - ``linter``: 1 if the linter finds nothing; only with ``lint``.
 
     Of a program that did not pass, ``run_time`` and ``peak_memory`` are their limits and ``linter``
@@ -48,11 +50,13 @@ class CodeReward(TextReward):
         timeout: limit of a run, in seconds; of the wall clock and of the CPU.
         memory_mib: limit of a run, in MiB of address space.
         weights: of the parts; those that are not named weigh 0. None: ``passed`` alone, 1.
+        measure: whether there are ``run_time`` and ``peak_memory``, by which two runs of the same
+            config differ.
         lint: ruff's rules for the part ``linter``, such as ``[E, F]``; null: no such part.
 
     Raises:
-        ConfigError: this machine has no sandbox of the tier that is asked for, a weight is no
-            part's, or ruff does not know a rule.
+        ConfigError: this machine has no sandbox of the tier that is asked for, a weight is that of
+            no part there is, or ruff does not know a rule.
         MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
     """
 
@@ -67,6 +71,7 @@ class CodeReward(TextReward):
         timeout: PositiveFloat,
         memory_mib: PositiveInt,
         weights: Mapping[str, float] | None,
+        measure: bool,
         lint: Sequence[str] | None,
     ) -> None:
         super().__init__()
@@ -74,7 +79,10 @@ class CodeReward(TextReward):
         self.where = where
         self.limits = Limits(wall=timeout, cpu=timeout, memory=memory_mib * MEBIBYTE)
         self.lint = lint
-        self.weights = _weights(type(self).__name__, weights or {"passed": 1.0}, lint)
+        self.measure = measure
+        lacking = {} if measure else dict.fromkeys(_MEASURED, "measure=true")
+        lacking |= {} if lint is not None else {"linter": "lint=[E,F], or other rules of ruff's"}
+        self.weights = _weights(type(self).__name__, weights or {"passed": 1.0}, lacking)
         if lint is not None:
             check_rules(lint)
         _ = sandbox.tier  # refused here, before anything expensive
@@ -118,14 +126,18 @@ class CodeReward(TextReward):
     def _scored(self, tests: Any, ran: Sequence[Outcome]) -> dict[str, float]:  # noqa: ANN401
         passes = self.verdicts(tests, ran) if ran else [False]
         passed = all(passes) and all(each.status == "passed" for each in ran)
-        return {
+        parts = {
             "passed": float(passed),
             "passed_share": sum(passes) / len(passes),
             "compiles": float(bool(ran) and all(each.compiles for each in ran)),
-            "run_time": max(each.wall for each in ran) if passed else self.limits.wall,
-            "peak_memory": (max(each.peak_memory for each in ran) if passed else self.limits.memory)
-            / MEBIBYTE,
         }
+        if not self.measure:
+            return parts
+        seconds, memory = self.limits.wall, self.limits.memory
+        if passed:
+            seconds = max(each.wall for each in ran)
+            memory = max(each.peak_memory for each in ran)
+        return {**parts, "run_time": seconds, "peak_memory": memory / MEBIBYTE}
 
     def _linted(
         self, codes: Sequence[str | None], parts: Sequence[dict[str, float]]
@@ -146,14 +158,16 @@ def named(*columns: str | None) -> frozenset[str]:
     return frozenset(name for name in columns if name is not None) - {*TextReward.reads}
 
 
-def _weights(owner: str, given: Mapping[str, float], lint: object) -> dict[str, float]:
-    for name in given:
+def _weights(
+    owner: str, given: Mapping[str, float], lacking: Mapping[str, str]
+) -> dict[str, float]:
+    """The weights of the parts there are; of those that lack, what to set is told."""
+    for name, weight in given.items():
         if name not in PARTS:
             raise ConfigError(f"{owner}: weights names {name!r}{nearest(name, PARTS)}")
-    if lint is None and given.get("linter"):
-        raise ConfigError(
-            f"{owner}: weights.linter is {given['linter']:g}, but there is no such part without "
-            "lint: set lint=[E,F], or another list of ruff's rules"
-        )
-    parts = PARTS if lint is not None else PARTS[:-1]
-    return {name: given.get(name, 0.0) for name in parts}
+        if weight and name in lacking:
+            raise ConfigError(
+                f"{owner}: weights.{name} is {weight:g}, but there is no such part: set "
+                f"{lacking[name]}"
+            )
+    return {name: given.get(name, 0.0) for name in PARTS if name not in lacking}

@@ -47,8 +47,8 @@ class Outcome:
         stdout: of a program (``StdioJob``).
         calls: of a ``CallsJob``, in order; fewer than asked for if it ended before.
         tests: which tests passed, of a ``CheckJob``; fewer if it ended before.
-        compiles: whether the source is Python; of a ``CheckJob`` the candidate's, unless its tests ended
-            before it was read.
+        compiles: whether the source is Python; of a ``CheckJob`` the candidate's, unless its tests
+            ended before it was read.
     """
 
     status: Status

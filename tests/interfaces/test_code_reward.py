@@ -42,7 +42,7 @@ def reward(sandbox):
 
 
 def test_the_parts_of_right_wrong_and_broken_programs(reward):
-    own = reward(timeout=3.0, memory_mib=256)
+    own = reward(timeout=3.0, memory_mib=256, measure=True)
 
     right, wrong, broken = (scored(own, text) for text in (RIGHT, WRONG, "print("))
 
@@ -55,7 +55,7 @@ def test_the_parts_of_right_wrong_and_broken_programs(reward):
 
 
 def test_a_response_without_a_program_fails_and_its_row_is_valid(sandbox):
-    batch = CodeStdio(sandbox=sandbox, timeout=3.0)(rows(RIGHT, f"```\n{RIGHT}\n```"))
+    batch = CodeStdio(sandbox=sandbox, timeout=3.0, measure=True)(rows(RIGHT, f"```\n{RIGHT}\n```"))
 
     assert batch["reward"].tolist() == [0.0, 1.0]
     assert batch["reward_valid"].tolist() == [True, True]
@@ -64,11 +64,11 @@ def test_a_response_without_a_program_fails_and_its_row_is_valid(sandbox):
 
 
 def test_time_and_memory_are_those_of_the_worst_run(reward):
-    idle = scored(reward(), RIGHT)["peak_memory"]
+    idle = scored(reward(measure=True), RIGHT)["peak_memory"]
     slow = "import time\nn = int(input())\nif n == 2: time.sleep(.4)"
     large = "else: x = bytearray(100 << 20)"
 
-    parts = scored(reward(), f"{slow}\n{large}\nprint(2 * n)")
+    parts = scored(reward(measure=True), f"{slow}\n{large}\nprint(2 * n)")
 
     assert 0.4 <= parts["run_time"] < 5
     assert 100 < parts["peak_memory"] < 100 + 1.8 * idle
@@ -91,7 +91,8 @@ def test_whatever_a_program_does_its_row_is_valid(reward, source):
 
 
 def test_weights_of_parts_and_only_passing_is_correct(reward):
-    own = reward(weights={"passed_share": 0.5, "compiles": 0.25, "run_time": -0.125}, timeout=2.0)
+    weights = {"passed_share": 0.5, "compiles": 0.25, "run_time": -0.125}
+    own = reward(weights=weights, measure=True, timeout=2.0)
 
     batch = own(rows(WRONG, "print(", RIGHT))
 
@@ -137,9 +138,10 @@ def test_the_linter_judges_programs_that_pass(reward):
     assert batch["reward"].tolist() == [1.5, 1.0, 0.0, 0.0]
 
 
-def test_there_is_no_linter_unless_asked_for(reward):
-    assert "linter" not in scored(reward(), RIGHT)
-    assert "linter" not in scored(reward(weights={"passed": 1.0, "linter": 0.0}), RIGHT)
+def test_what_differs_between_runs_or_needs_a_linter_is_no_part_unless_asked_for(reward):
+    three = {"passed": 1.0, "passed_share": 1.0, "compiles": 1.0}
+    assert scored(reward(), RIGHT) == three
+    assert scored(reward(weights={"passed": 1.0, "linter": 0.0}), RIGHT) == three
 
 
 @pytest.mark.parametrize(
@@ -147,6 +149,8 @@ def test_there_is_no_linter_unless_asked_for(reward):
     [
         ({"weights": {"pased": 1.0}}, "CodeStdio: weights names 'pased'; did you mean 'passed'"),
         ({"weights": {"linter": 0.5}}, r"weights.linter is 0.5, .* set lint=\[E,F\]"),
+        ({"weights": {"run_time": -1}}, "weights.run_time is -1, .* set measure=true"),
+        ({"weights": {"peak_memory": 1}, "lint": ["E"]}, "weights.peak_memory .* measure=true"),
         ({"lint": ["QQ"]}, "lint is .*ruff refuses"),
         ({"timeout": 0.0}, "CodeStdio: timeout is 0.0: must be greater than 0"),
         ({"memory_mib": 9}, "limits.memory=9437184: Python itself needs"),
