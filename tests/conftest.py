@@ -244,6 +244,17 @@ def needs() -> Callable[[str], None]:
     return skip
 
 
+# Cases of tests of all options, recipes and pages that run code.
+SANDBOXED = ("reward/code_", "rlvr_code", "docs/sandbox.md", "docs/verifiers.md")
+
+
+@pytest.fixture(autouse=True)
+def sandbox_for_its_cases(request: pytest.FixtureRequest, needs: Callable[[str], None]) -> None:
+    """Skips them where there is no sandbox."""
+    if any(word in request.node.name for word in SANDBOXED):
+        needs("strict")
+
+
 @pytest.fixture(scope="session")
 def sandbox(needs: Callable[[str], None]) -> Iterator[Any]:
     """A sandbox of tier strict."""

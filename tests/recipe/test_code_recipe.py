@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 
 
 def test_the_code_recipe_improves_on_its_warm_start(tmp_path, at_work, sandbox):
-    words = ["recipe=rlvr_code", "phases.rl.steps=60", "phases.rl.every.evaluation=60"]
+    words = ["recipe=rlvr_code", "phases.rl.steps=100", "phases.rl.every.evaluation=100"]
     config = compose_config([*words, f"directory={tmp_path}"])
 
     launch(config, plan_of(config))
