@@ -217,6 +217,25 @@ def tagged(*answers, **columns):
     return {"prompt": empty, "response": responses, "answer": empty, "columns": columns}
 
 
+# Of broken programs, whose time and memory are their limits: what was measured differs each time.
+PROGRAMS = {
+    "prompt": ["# Double.\n"] * 3,
+    "response": ["```\ndef double(\n```", "```\nfirst + second\n```", ""],
+    "answer": ["", "", ""],
+    "columns": [
+        {
+            "test_list": ["assert double(2) == 4"],
+            "test_imports": [],
+            "test": "def check(candidate): assert candidate(2) == 4",
+            "entry_point": "double",
+            "input_output": [{"input": "2", "output": "4"}],
+            "inputs": [[2], [3]],
+            "outputs": [4, 6],
+        }
+    ]
+    * 3,
+}
+CODE = ("calls", "expression", "stdio", "tests", "tests_humaneval")
 BOX = tagged("[0, 0, 2, 2]", "[0, 0, 1, 2]", "no", true_box=[0, 0, 2, 2])
 DETECTED = '[{"box": [0, 0, 2, 2], "label": "cat"}]'
 
@@ -258,6 +277,7 @@ TEXTS = {
     ),
     "reward/detections": tagged(DETECTED, "[]", true_boxes=json.loads(DETECTED)),
     "reward/key_frames": tagged("[1, 5]", "[1]", true_frames=[1, 5]),
+    **dict.fromkeys((f"reward/code_{name}" for name in CODE), PROGRAMS),
 }
 
 

@@ -84,8 +84,7 @@ def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]
     for part in reward.modules():
         for name in sorted(part.needed_columns - known) if isinstance(part, TextReward) else ():
             yield (
-                f"{path}: {type(part).__name__} ({part.name!r}): the function needs {name!r}, a "
-                "column that none of the first examples of the task has"
-                f"{nearest(name, known | {*TextReward.reads})}; rename the parameter, or give it "
-                "a default"
+                f"{path}: {type(part).__name__} ({part.name!r}) needs {name!r}, a column that "
+                "none of the first examples of the task has"
+                f"{nearest(name, known | {*TextReward.reads})}; {part.column_remedy}"
             )

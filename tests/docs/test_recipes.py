@@ -43,6 +43,7 @@ METHODS = [
     "remax",
     "rloo",
     "rlp",
+    "rlvr_code",
     "rpt",
     "upgrad",
     "vapo",

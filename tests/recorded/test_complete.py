@@ -42,6 +42,8 @@ PREFIX = TESTS + "reward/test_prefix_match.py::"
 PREFIX += "test_it_records_how_many_answered_and_how_far_they_saw"
 POOLED = TESTS + "reward/test_function_in_pool.py::"
 OVERRUN = POOLED + "test_an_overrun_is_invalid_and_counted"
+CODE = "tests/interfaces/test_code_reward.py::"
+CODE += "test_each_distinct_program_runs_once_a_batch_and_the_walls_are_told"
 PLATEAU = TESTS + "early_stop/test_plateau.py::"
 PLATEAU += "test_it_ends_after_so_many_evaluations_without_a_better_one"
 BAND = TESTS + "sampler/test_curriculum.py::"
@@ -225,6 +227,7 @@ BESIDE = {
         "test_it_ends_when_the_mean_of_the_window_is_above_the_budget",
     },
     "components/early_stop/plateau.py": {"early_stop/waited": PLATEAU},
+    "rlcomp/interfaces/code_reward.py": dict.fromkeys(("sandbox/jobs", "sandbox/strict"), CODE),
     "rlcomp/interfaces/pooled_reward.py": {
         "reward/*": POOLED + "test_it_can_log_and_see_the_step",
         "reward/failed/*": POOLED + "test_none_is_invalid_and_a_mistake_is_counted_and_told",

@@ -41,10 +41,29 @@ def test_a_column_that_the_task_lacks_is_named_before_a_model_is_built(checked):
         checked("reward.function=my_scores.tested")
 
     (message,) = told.value.messages  # of training and of the evaluator, once
-    assert message.startswith(
-        "reward: Function ('function'): the function needs 'unit_tests', a column"
-    )
+    assert message.startswith("reward: Function ('function') needs 'unit_tests', a column")
     assert "(known: answer, prompt, response)" in message
+
+
+@pytest.mark.parametrize(
+    ("reward", "columns"),
+    [
+        ("ifeval", ["instruction_id_list", "kwargs"]),
+        ("tool_calls", ["ground_truth"]),
+        ("constraints", ["constraints", "variables"]),
+        ("gui_action", ["true_action"]),
+        ("box_giou", ["true_box"]),
+        ("detections", ["true_boxes"]),
+        ("key_frames", ["true_frames"]),
+    ],
+)
+def test_a_verifier_of_columns_is_refused_without_them(checked, reward, columns):
+    with pytest.raises(ConfigErrors) as told:
+        checked(f"reward={reward}")
+
+    for column, message in zip(columns, told.value.messages, strict=True):
+        assert f"needs '{column}', a column that none of the first examples" in message
+        assert message.endswith("; write it into the task's data")
 
 
 def test_a_column_that_it_can_do_without_may_be_missing(checked):
