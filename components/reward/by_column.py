@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from tensordict import TensorDict
@@ -43,11 +43,13 @@ class ByColumn(Component):
         DataError: when called: an example has no such column, or it names no domain.
     """
 
-    reads = ("prompt", "response", "answer", "columns")
+    reads = ("prompt", "response", "answer")
+    optional = ("columns",)  # a sampler writes them where an example has any
     writes = ("reward", "rewards", "correct", "reward_valid")
     may_write = ("invalid_reason", "kl_weight")
     runs = ("routes",)
     contained = True
+    column_remedy: ClassVar[str] = "write it into the task's data, or set reward.column"
 
     def __init__(
         self,
@@ -64,6 +66,11 @@ class ByColumn(Component):
         self.kl_weights = dict(kl_weights or {})
         self.routes = nn.ModuleDict(routes)
         self.column = column
+
+    @property
+    def needed_columns(self) -> frozenset[str]:
+        """The one that names the domain."""
+        return frozenset({self.column})
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row by its domain's reward."""

@@ -38,6 +38,7 @@ class ReasoningGym(PooledReward):
     """
 
     name = "reasoning_gym"
+    needs = ("reasoning_gym",)
     function = "rlcomp.verify.reasoning_gym.reasoning_gym"
 
     def __init__(
@@ -52,11 +53,6 @@ class ReasoningGym(PooledReward):
         require("reasoning_gym", "gym")
         self.where = where
         self.partial = partial
-
-    @property
-    def needed_columns(self) -> frozenset[str]:
-        """Which puzzle it is."""
-        return frozenset({"reasoning_gym"})
 
     def arguments(self, row: Mapping[str, object]) -> Mapping[str, object]:
         """The response, and which puzzle it answers."""

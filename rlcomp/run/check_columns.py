@@ -8,7 +8,7 @@ from itertools import chain
 from torch import nn
 
 from rlcomp.errors import ConfigErrors, nearest
-from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.reward import NeedsColumns, TextReward
 from rlcomp.wiring.plan import Plan, below
 from rlcomp.wiring.reader import Node
 
@@ -82,9 +82,9 @@ def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]
     if known is None or not isinstance(reward, nn.Module):
         return
     for part in reward.modules():
-        for name in sorted(part.needed_columns - known) if isinstance(part, TextReward) else ():
+        for name in sorted(part.needed_columns - known) if isinstance(part, NeedsColumns) else ():
             yield (
-                f"{path}: {type(part).__name__} ({part.name!r}) needs {name!r}, a column that "
+                f"{path}: {type(part).__name__} needs {name!r}, a column that "
                 "none of the first examples of the task has"
                 f"{nearest(name, known | {*TextReward.reads})}; {part.column_remedy}"
             )
