@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from tensordict import TensorDict
@@ -18,6 +18,22 @@ from rlcomp.errors import ShapeError, add_note
 from rlcomp.interfaces.scores import Score, Scores
 from rlcomp.keys import Key
 from rlcomp.metrics import record
+
+
+@runtime_checkable
+class NeedsColumns(Protocol):
+    """Interface of rewards that cannot score without some columns of the task.
+
+    Attributes:
+        column_remedy: what to do where the task lacks one.
+    """
+
+    column_remedy: ClassVar[str]
+
+    @property
+    def needed_columns(self) -> frozenset[str]:
+        """Their names: asked for when a run starts."""
+        ...
 
 
 class TextReward(Component):

@@ -21,6 +21,7 @@ METHODS = [
     "grpo",
     "gspo",
     "gspo_token",
+    "length_controlled",
     "length_regularised",
     "linear_mo",
     "luspo",
