@@ -121,6 +121,12 @@ def test_each_level_of_difficulty_has_its_curves():
     assert means["coverage/pass@1"] == pytest.approx(17 / 36)
 
 
+def test_a_single_level_is_the_whole():
+    part = coverage(by="kind", num_prompts=1, verdicts="+-+-", reasoning=None, vote=None)
+
+    assert not [name for name in measured(part).means() if name.count("/") > 1]
+
+
 def test_the_counts_of_each_problem_are_kept():
     part = coverage(by="kind")
 
