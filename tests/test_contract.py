@@ -134,6 +134,12 @@ GIVEN = {
     "recipe/rpt": BASE,
     "recipe/gsm8k": ["task.path=FOLDER/rows.jsonl"],
     "reference/adapter_off": ["adapter=lora"],
+    "reference/pretrained": [
+        "probe.model.path=FOLDER/model",
+        "probe.model.context_length=32",
+        "tokenizer=pretrained",
+        "tokenizer.path=FOLDER/tokenizer",
+    ],
     "reward/brevity": ["probe.longest=4"],
     "reward/by_column": ["probe.routes={digits: '${reward}'}"],
     "reward/conditional_match": ["probe.think_start='='"],

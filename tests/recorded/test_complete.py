@@ -182,6 +182,9 @@ BESIDE = {
     "components/reference/frozen.py": {
         "kl/reference": TESTS + f"reference/test_frozen.py::{DISTANCE}",
     },
+    "components/reference/pretrained.py": {
+        "kl/reference": TESTS + f"reference/test_pretrained.py::{DISTANCE}",
+    },
     "components/reward/information_gain.py": {
         "reward/with_thought": GAIN,
         "reward/without_thought": GAIN,
