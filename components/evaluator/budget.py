@@ -117,11 +117,11 @@ class Budget(Accuracy):
         if bool(right.any()):
             tokens = counts[judged.cpu()].sum() / right.sum().cpu()
             record(f"{self.name}/tokens_per_right@{budget}", tokens)
-        of_prompt = (each.cpu().view(len(self.examples), -1).sum(1) for each in (right, judged))
-        some, all_judged = of_prompt
-        self.record_mean(
-            f"accuracy@{budget}", some[all_judged > 0].double() / all_judged[all_judged > 0]
+        correct, known = (
+            each.cpu().view(len(self.examples), -1).sum(1) for each in (right, judged)
         )
+        own = known > 0
+        self.record_mean(f"accuracy@{budget}", correct[own].double() / known[own])
 
     def _forced(
         self, budget: int, answered: TensorDict, written: Sequence[list[int]], cut: Tensor

@@ -116,5 +116,9 @@ def test_where_nothing_could_be_judged_there_is_no_change(dealt):
 
 
 def test_a_demonstration_that_does_not_fit_is_refused_at_once(dealt):
-    with pytest.raises(DataError, match="the model holds 9"):
-        forgetting(dealt(), tiny_policy(context_length=9), max_new_tokens=1)
+    examples = forgetting(dealt()).examples
+    longest = max(len(example.prompt + example.demonstration) + 1 for example in examples)
+
+    forgetting(dealt(), tiny_policy(context_length=longest), max_new_tokens=1)
+    with pytest.raises(DataError, match=f"the model holds {longest - 1}"):
+        forgetting(dealt(), tiny_policy(context_length=longest - 1), max_new_tokens=1)
