@@ -136,8 +136,8 @@ def _tell_of_template(policy: object, overrides: Sequence[str]) -> None:
 def _opened(name: str, suite: object, config: DictConfig, given: Mapping[str, object]) -> Opened:
     if not isinstance(suite, Suite):
         raise ConfigError(
-            f"suite={name} is a {type(suite).__name__}, which asks no problems: it must be an "
-            "evaluator such as evaluator=accuracy"
+            f"suite={name}: it is of class {type(suite).__name__}, which asks no problems: it must "
+            "be an evaluator such as evaluator=accuracy"
         )
     own = {"suite": name, "settings": _plain(config[name]), "problems": problems_of(suite)}
     return Opened(name, suite, {**own, "decoding": asdict(suite.policy.decoding), **given})

@@ -51,6 +51,9 @@ def test_a_verifier_without_a_fault_ends_with_0(audit):
     assert (err, code) == ("", 0)
     lines = [line.rstrip() for line in out.splitlines()]
     assert lines[0] == "gold answers by form"
+    assert ["form", "tried", "accepted"] in map(str.split, lines)
+    header = ["kind", "can", "be", "right", "tried", "accepted", "the", "first"]
+    assert header in map(str.split, lines)
     assert any(line.split() == ["plain", "2", "2", "(100.0%)"] for line in lines)
     assert any(line.split()[:4] == ["off_by_one", "never", "4", "0"] for line in lines)
     assert "false rejects: none, each of 2 gold answers is accepted in some form" in lines
@@ -99,6 +102,16 @@ def test_a_form_of_ones_own(audit, mine):
     out, _, code = audit(*words, "--form", "<final>{answer}</final>")
     assert code == 0
     assert "false rejects: none, each of 2" in out
+
+
+def test_brackets_of_an_answer_are_no_markup(audit, mine, tmp_path):
+    row = {"question": "?", "answer": "[/b][bold]"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+
+    out, _, code = audit(*mine, "reward=function", "reward.function=audited.contains")
+
+    assert code == 1
+    assert "'not [/b][bold]' for '[/b][bold]'" in out
 
 
 def test_hostile_texts_cannot_steer_the_terminal(audit):

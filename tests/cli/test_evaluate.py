@@ -11,6 +11,7 @@ from rlcomp.run.launch import launch
 from rlcomp.testing.tiny import tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer
 from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.resolve import plan_of
 
 TINY = [
@@ -162,6 +163,33 @@ def test_several_suites_of_one_folder(evaluate, place):
         ["jsonl", "greedy", "2"],
         ["ifeval", "greedy", "2"],
     ]
+
+
+def test_a_suite_of_ones_own(evaluate, place, tmp_path):
+    own = (config_directory() / "suite" / "jsonl.yaml").read_text().replace("jsonl", "mine")
+    (tmp_path / "confs" / "suite").mkdir(parents=True)
+    (tmp_path / "confs" / "suite" / "mine.yaml").write_text(own)
+    words = [f"mine.task.path={place}/sums.jsonl", "limit=2", "max_new_tokens=2"]
+
+    out, _, code = evaluate(place / "run", "-cd", tmp_path / "confs", "suite=mine", *words)
+    assert code == 0
+    assert "mine: " in out
+
+    (tmp_path / "confs" / "suite" / "other.yaml").write_text(own)
+    _, err, code = evaluate(place / "run", "-cd", tmp_path / "confs", "suite=other", words[0])
+    assert code == 2
+    assert "suite=other: its yaml has no node 'other'" in err
+
+
+def test_what_asks_no_problems_is_no_suite(evaluate, place, tmp_path):
+    (tmp_path / "confs" / "suite").mkdir(parents=True)
+    own = "# @package _global_\nbad:\n  _target_: components.task.addition.Addition\n"
+    (tmp_path / "confs" / "suite" / "bad.yaml").write_text(f"{own}  digits: 1\n  held_out: 0.1\n")
+
+    _, err, code = evaluate(place / "run", "-cd", tmp_path / "confs", "suite=bad")
+
+    assert code == 2
+    assert "suite=bad: it is of class Addition, which asks no problems" in err
 
 
 @pytest.mark.filterwarnings("default::rlcomp.errors.RlcompWarning")
