@@ -109,10 +109,11 @@ def test_a_solution_that_is_searched_for_may_be_another_one():
 
 
 def test_a_gold_answer_that_is_refused_is_kept():
-    found = audit(ROWS, judged(lambda row, said: said == "6"), PLAIN)
+    found = audit(ROWS, judged(lambda row, said: said == "6"), BOTH)
 
     assert (found.gold.tried, found.gold.accepted) == (3, 1)
     assert found.gold.example.gold == "29"
+    assert found.gold.example.form == "demonstration"  # the response that should be right
 
 
 def test_a_row_without_a_gold_answer_is_attacked_blindly():

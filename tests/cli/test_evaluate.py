@@ -235,6 +235,15 @@ def test_a_model_has_to_be_there(evaluate, place):
     assert "base is 'nowhere/at/all': there is no such folder" in err
 
 
+def test_a_missing_file_is_told_before_a_model_is_read(evaluate, tmp_path):
+    (tmp_path / "no_model").mkdir()
+
+    _, err, code = evaluate("no_model", "suite=gsm8k", "data=there")
+
+    assert code == 2
+    assert "no file of this benchmark in 'there'" in err
+
+
 def test_a_folder_that_cannot_be_written_is_named(evaluate, place, tmp_path):
     (tmp_path / "taken").write_text("")
     words = [place / "run", *sums(place), "limit=1", "--out", "taken"]
