@@ -115,8 +115,12 @@ class _Tried:
         """The verdict on a response, which may be the slowest."""
         verdict = self.judge(example, response)
         case = Case(example.prompt, example.answer, response, form, verdict.why)
-        if self.found.slowest is None or verdict.seconds > self.found.slowest[0]:
-            self.found.slowest = (verdict.seconds, case)
+        slowest = self.found.slowest[0] if self.found.slowest else 0.0
+        if verdict.seconds > slowest:
+            # Once more: the first call of a kind may have waited for an import.
+            seconds = min(verdict.seconds, self.judge(example, response).seconds)
+            if seconds > slowest:
+                self.found.slowest = (seconds, case)
         return verdict, case
 
     def attack(self, kind: str, example: Example, response: str, form: str) -> bool:

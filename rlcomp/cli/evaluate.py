@@ -160,7 +160,7 @@ def evaluate(
     from rlcomp.report.evaluation import as_table, compare, summary
     from rlcomp.run.suites import open_suites
 
-    labels = _labels(list(dict.fromkeys(models)))
+    labels = column_names(list(dict.fromkeys(models)))
     found: dict[str, dict[str, Scores]] = {suite: {} for suite in asked.suites}
     for model, label in labels.items():
         for opened in open_suites(model, asked.suites, asked.overrides, config_dirs, trust):
@@ -175,10 +175,14 @@ def evaluate(
     print(printable(f"verdicts: {out}"))
 
 
-def _labels(models: Sequence[str]) -> dict[str, str]:
+def column_names(models: Sequence[str]) -> dict[str, str]:
     """What the columns of models are called: paths, long ones without what stands in front.
 
-    A checkpoint is ``RUN@STEP``.
+    A checkpoint is ``RUN@STEP``. Names that would be the same are whole paths.
+
+    Examples:
+        >>> [*column_names(["Qwen/Qwen3-8B", "runs/a/checkpoints/step-00000040"]).values()]
+        ['Qwen/Qwen3-8B', 'runs/a@40']
     """
     plain = [re.sub(r"/checkpoints/step-0*([0-9]+)/?$", r"@\1", model) for model in models]
     named = [name if len(name) <= 40 else f"…{name[-39:]}" for name in plain]

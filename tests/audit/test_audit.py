@@ -139,6 +139,17 @@ def test_the_slowest_call_is_kept():
     assert found.slowest[1].form == "plain"
 
 
+def test_a_call_that_is_slow_only_once_is_not_the_slowest():
+    seen = set()
+
+    def judge(row, said):
+        first = said not in seen
+        seen.add(said)
+        return Verdict("refused", 9.0 if first and said == "zqxj vrrb" else len(said) / 1e6)
+
+    assert audit(ROWS[:1], judge, PLAIN).slowest[0] == 0.02
+
+
 def test_an_answer_that_raises_counts_as_a_false_accept():
     def judge(row, said):
         known = said != "①②⑦⑨"

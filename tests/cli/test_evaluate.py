@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from rlcomp.cli.evaluate import main, read_words
+from rlcomp.cli.evaluate import column_names, main, read_words
 from rlcomp.errors import UserError
 from rlcomp.io.json_lines import read_lines
 from rlcomp.run.launch import launch
@@ -275,6 +275,14 @@ def test_short_words_set_every_suite():
     )
     with pytest.raises(UserError, match="no suite is named"):
         read_words(["suite=[]"])
+
+
+def test_long_names_of_columns_are_cut_where_they_stay_different():
+    short, long = "a" * 40, "b" * 41
+    both = ["one/" + "c" * 40, "two/" + "c" * 40]
+
+    assert [*column_names([short, long]).values()] == [short, "…" + "b" * 39]
+    assert [*column_names(both).values()] == both
 
 
 def test_a_suite_in_the_loop_of_a_run(place, tmp_path):
