@@ -45,6 +45,15 @@ OPTIONS = sorted(
 RECIPES = [option.split("/")[1] for option in OPTIONS if option.startswith("recipe/")]
 
 CORPUS = ["+task@corpus=running_sum", "corpus.size=500", "+position=result"]
+# A suite asks a model that reads any text.
+SUITE = ["base=FOLDER/bytes", "tokenizer=byte", "context_length=2048"]
+
+
+def suite(name, *words):
+    own = ["task.path=FOLDER/rows.jsonl", "max_new_tokens=4", "num_prompts=4", *words]
+    return [*SUITE, *(f"{name}.{word}" for word in own)]
+
+
 BASE = [
     "base=FOLDER/bytes",
     "tokenizer=byte",
@@ -71,7 +80,10 @@ GIVEN = {
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
+    "evaluator/budget": ["probe.num_prompts=4", "probe.budgets=[2]", "probe.think_end='>'"],
     "evaluator/coverage": ["probe.num_prompts=4", "probe.samples_per_prompt=4"],
+    "evaluator/forgetting": ["probe.num_prompts=4", "probe.task=${task}"],
+    "evaluator/perplexity": ["probe.num_prompts=4", "reference=frozen"],
     "evaluator/hacking_monitor": ["probe.verifier=${reward}"],
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
@@ -88,6 +100,16 @@ GIVEN = {
     "judge/generative": ["base=FOLDER/bytes", "tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],
+    "measure/budget": ["budget.num_prompts=4", "budget.budgets=[2]", "budget.think_end='>'"],
+    "measure/coverage": [
+        "coverage.num_prompts=4",
+        "coverage.samples_per_prompt=4",
+        "coverage_training.num_prompts=4",
+        "coverage_training.samples_per_prompt=4",
+    ],
+    "measure/forgetting": ["forgetting.num_prompts=4", "forgetting.task=${task}"],
+    "measure/other_task": ["other_task.num_prompts=4", "other_task.task=${task}"],
+    "measure/perplexity": ["perplexity.num_prompts=4"],
     "mismatch/monitor": ["probe.max_mean_gap=null"],
     "mismatch/recomputed": ["probe.max_mean_gap=null"],
     "model/soup": [
@@ -122,6 +144,12 @@ GIVEN = {
     "recipe/rpt": BASE,
     "recipe/gsm8k": ["task.path=FOLDER/rows.jsonl"],
     "reference/adapter_off": ["adapter=lora"],
+    "reference/pretrained": [
+        "probe.model.path=FOLDER/model",
+        "probe.model.context_length=32",
+        "tokenizer=pretrained",
+        "tokenizer.path=FOLDER/tokenizer",
+    ],
     "reward/brevity": ["probe.longest=4"],
     "reward/by_column": ["probe.routes={digits: '${reward}'}"],
     "reward/conditional_match": ["probe.think_start='='"],
@@ -154,6 +182,9 @@ GIVEN = {
     "shaping/l1_exact": ["probe.target_length=4"],
     "shaping/l1_max": ["probe.target_length=4"],
     "shaping/soft_overlong": ["probe.buffer=4"],
+    **{f"suite/{name}": suite(name) for name in ("aime", "gsm8k", "jsonl", "math500")},
+    "suite/ifeval": suite("ifeval", "task.path=FOLDER/asked.jsonl"),
+    "task/benchmark": ["probe.path=FOLDER/rows.jsonl", "probe.names=[]", "probe.form=rows"],
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
     "task/hub": ["probe.name=FOLDER/rows.jsonl"],
@@ -246,7 +277,7 @@ TEXTS = {
         "response": ["3*2+7", "3+7+2", ""],
         "answer": ["7+3*2", "7+3*2", "1+2"],
     },
-    **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose"), IFEVAL),
+    **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose", "suite/ifeval"), IFEVAL),
     **dict.fromkeys(("reward/box_overlap", "reward/box_giou"), BOX),
     "reward/tool_calls": CALLS,
     # Of leg_counting with these arguments the first answer is 292.
@@ -292,6 +323,9 @@ def folder(tmp_path_factory):
     where = tmp_path_factory.mktemp("given")
     rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rules = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
+    asked = [{"key": n, "prompt": f"{n}?", **rules} for n in range(4)]
+    (where / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
     (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"
     (where / "chat.jinja").write_text(turns)

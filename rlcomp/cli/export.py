@@ -79,7 +79,7 @@ def export(
         CheckpointError: as :func:`rlcomp.model.trained.trained_policy`; or no such step was kept.
         ConfigError: the model cannot be written so.
     """
-    place = run if checkpoint is None else _at_step(run, checkpoint)
+    place = run if checkpoint is None else at_step(run, checkpoint)
     with _new(directory) as draft:
         card = (
             _write_critic(place, draft, dtype, trust)
@@ -159,7 +159,12 @@ def _as(part: Any, dtype: str | None) -> Any:  # noqa: ANN401
     return part if dtype is None else part.to(getattr(torch, dtype))
 
 
-def _at_step(run: Path, step: int) -> Path:
+def at_step(run: Path, step: int) -> Path:
+    """The checkpoint of a run at a step.
+
+    Raises:
+        CheckpointError: no such step was kept.
+    """
     from rlcomp.io.place import step_name
     from rlcomp.io.saved import checkpoints_in
 

@@ -31,6 +31,8 @@ rlcomp help advantage                            those of a group
 rlcomp help advantage=gdpo                       one: its settings, its formula, its source
 rlcomp-describe recipe=grpo                      what a recipe is made of
 rlcomp-report runs/SWEEP                         tables and curves of finished runs
+rlcomp-audit reward=numeric task=addition        wrong answers that a verifier accepts
+rlcomp-evaluate MODEL suite=gsm8k data=FOLDER    models and runs on benchmarks
 
 Any value can be set: learner.optimizer.lr=3e-4. --cfg job prints the config,
 -m sweeps, -cd DIR adds your own configs, -sc install=bash completes words."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -55,3 +56,15 @@ class Parser(argparse.ArgumentParser):
 
     def _named(self) -> list[str]:
         return [name for name in self._option_string_actions if name.startswith("--")]
+
+
+def positive(text: str) -> int:
+    """An integer greater than 0, as a word of a command line.
+
+    Examples:
+        >>> positive("12")
+        12
+    """
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be an integer greater than 0")
+    return int(text)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 from pathlib import Path
 from typing import Any
 
 from rlcomp.arguments import PositiveInt, problem
 from rlcomp.cli.guard import guard
-from rlcomp.cli.parsed import Parser
+from rlcomp.cli.parsed import Parser, positive
 from rlcomp.cli.printable import printable
 from rlcomp.errors import CheckpointError
 
@@ -24,10 +22,10 @@ def _app() -> None:
     parser.add_argument("checkpoint", type=Path, help="a checkpoint, or a run's directory")
     parser.add_argument("prompts", nargs="+", metavar="PROMPT")
     parser.add_argument(
-        "-n", "--num-samples", dest="n", type=_positive, default=1, help="answers per prompt (1)"
+        "-n", "--num-samples", dest="n", type=positive, default=1, help="answers per prompt (1)"
     )
     parser.add_argument("--temperature", type=float, help="0 for greedy (default: the run's own)")
-    parser.add_argument("--max-new-tokens", type=_positive, help="default: the run's own")
+    parser.add_argument("--max-new-tokens", type=positive, help="default: the run's own")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--trust",
@@ -38,12 +36,6 @@ def _app() -> None:
     for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
         for answer in answers:
             print(printable(f"{prompt}{answer}"))
-
-
-def _positive(text: str) -> int:
-    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} must be an integer greater than 0")
-    return int(text)
 
 
 def sample(

@@ -14,6 +14,13 @@ _EQUALS = re.compile(
 # Words and commands have letters, but are no variables.
 _TEXT = re.compile(r"\\(?:text|mathrm|textbf|mbox)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _MOST_CLAIMS = 3
+# A gold answer that has several values itself.
+_SEVERAL = re.compile(r"[,;\n]|\\\\|\b(?:and|or)\b|\\(?:cup|lor|land|vee)\b")
+_THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))|\\[,;]")
+# Of which math-verify reads the last number, or evaluates what is in it: a question, copied.
+_WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,}")
+_NEIGHBOURS = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
+_MOST_WORDS = 3
 # Of which math-verify reads one: of alternatives, of lines, and of what ends in an operator.
 _EITHER = re.compile(
     r"\\(?:lor|vee|wedge|land)\b|\bor\b|\S\s*(?:\n|\\\\)\s*\S|%\s*[0-9]|\|\||\.\.\.|…"
@@ -24,8 +31,9 @@ _EITHER = re.compile(
 def is_hedge(answer: str, gold: str) -> bool:
     r"""Whether an answer leaves open which of several values it gives.
 
-    Alternatives, several lines, an operator at the end, and equations in a list that have more than
-    one value each. What the gold answer has itself is allowed.
+    Alternatives, several lines, an operator at the end, a list of values or of equations that have
+    more than one value each, more than three words of prose. What the gold answer has itself is
+    allowed.
 
     Args:
         answer: as it was written.
@@ -34,11 +42,34 @@ def is_hedge(answer: str, gold: str) -> bool:
     Examples:
         >>> is_hedge(r"6 \lor 7", "7"), is_hedge("x=6=7, y=1", "7"), is_hedge("x=7", "7")
         (True, True, False)
+        >>> is_hedge(r"6 \text{ m}, 7 m", r"7 \text{ m}"), is_hedge("6, 7", "7, 6")
+        (True, False)
     """
     parts = _PARTS.split(answer)
     most = max(len(_constants(part)) for part in parts)
     chained = most > (_MOST_CLAIMS if len(parts) == 1 else 1)
-    return chained or (bool(_EITHER.search(answer)) and not _EITHER.search(gold))
+    either = bool(_EITHER.search(answer)) and not _EITHER.search(gold)
+    listed = len(_values(answer)) > 1 and not _SEVERAL.search(gold)
+    return chained or either or listed or _is_prose(answer, gold)
+
+
+def _values(answer: str) -> set[str]:
+    """The different entries with digits of a list without brackets: ``5 cm, 6 cm``."""
+    found, depth = [""], 0
+    for character in _THOUSANDS.sub("", answer):
+        depth += (character in "([{") - (character in ")]}")
+        if character in ",;" and depth == 0:
+            found.append("")
+        else:
+            found[-1] += character
+    return {part.strip() for part in found if re.search("[0-9]", part)}
+
+
+def _is_prose(answer: str, gold: str) -> bool:
+    """Whether an answer is a sentence, such as the question itself."""
+    plain = _TEXT.sub(" ", answer)
+    more = len(_WORD.findall(plain)) - len(_WORD.findall(_TEXT.sub(" ", gold)))
+    return more > _MOST_WORDS and bool(_NEIGHBOURS.search(plain))
 
 
 def claims(answer: str) -> list[str]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
+# But for the sign and the point of a number: without them -5 and 12.5 would be 5 and 125.
+_PUNCTUATION = re.compile(r"(?!-(?<!\w-)\.?[0-9])(?!\.(?<![A-Za-z]\.)[0-9])[!-/:-@\[-`{-~]")
 
 
 def short_answer(
@@ -18,6 +19,8 @@ def short_answer(
     metric: Literal["exact", "f1", "contains"] = "exact",
 ) -> float:
     """How well an answer agrees with the best of several gold ones, after SQuAD's normalisation.
+
+    Unlike there, a number keeps its sign and its point: -5 is not 5, and 12.5 not 125.
 
     ``exact``: 1 if they are equal; ``f1``: ``2 p r / (p + r)`` of the words they share, ``p`` of
     those given and ``r`` of the gold ones; ``contains``: 1 if the gold words stand in the answer in
@@ -49,6 +52,8 @@ def normalized_words(text: str) -> list[str]:
     Examples:
         >>> normalized_words("The U.S. and a well-known art")
         ['us', 'and', 'wellknown', 'art']
+        >>> normalized_words("-1,250.5, in 2020-21.")
+        ['-1250.5', 'in', '202021']
     """
     return _ARTICLES.sub(" ", _PUNCTUATION.sub("", text.lower())).split()
 

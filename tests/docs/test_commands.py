@@ -45,6 +45,8 @@ ALLOWED = {
     "python docs/mechanisms.py": "it reads whole runs; test_mechanisms.py has its functions",
     "python docs/make_": "tests compare the pages that they write, and look for the pictures",
     "python experiments/by_hand/sort_digits.py": "tests/test_by_hand.py runs it",
+    "rlcomp-audit": "it leaves with 1 where it finds something; tests/cli/test_audit.py runs it",
+    "rlcomp-evaluate": "it needs benchmarks; tests/cli/test_evaluate.py has files of its own",
     "rlcomp rollout.group_size=1": "it is refused; test_readme.py has the message",
 }
 # The smallest form of each benchmark. Those that put a clock on torch, or read their peak of memory

@@ -11,6 +11,14 @@ from rlcomp.verify.short_answer import short_answer
         ("exact", "The Eiffel-Tower!", "eiffeltower", 1.0),
         ("exact", "tower", "towers", 0.0),
         ("exact", "42", "42.0", 0.0),
+        ("exact", "-42", "42", 0.0),  # SQuAD takes the sign away
+        ("exact", "4.2", "42", 0.0),  # and the point
+        ("exact", "-.5", ".5", 0.0),
+        ("exact", "-.5", "-.5!", 1.0),
+        ("exact", "$1,000.", "1000", 1.0),
+        ("exact", "2020-21", "202021", 1.0),
+        ("exact", "v.2", "v2", 1.0),
+        ("contains", "It is -42", "42", 0.0),
         ("exact", "the", "a", 0.0),
         ("exact", "the", "the", 1.0),
         ("f1", "the tower of Paris", "Eiffel tower", 0.4),  # 1 of 3, 1 of 2: 2 * 1 / 5

@@ -257,6 +257,45 @@ def test_hedges_and_claims():
     assert not is_hedge("x=1, y=2", "x=1, y=2")
 
 
+@pytest.mark.parametrize(
+    ("answer", "gold", "hedge"),
+    [
+        (r"5.4 \text{ cents}, 6.4 \text{ cents}", r"5.4 \text{ cents}", True),
+        ("5 cm; 6 cm", "5 cm", True),
+        ("5, 5", "5", False),  # the same twice
+        ("5, x", "5", False),  # math-verify's own business
+        (r"1,000 \text{ m}", "1000", False),
+        (r"1\,000", "1000", False),
+        ("(1, 2)", r"\begin{pmatrix}1&2\end{pmatrix}", False),
+        ("1, 2", "1 and 2", False),
+        (r"\frac{1}{2}, \frac{1}{3}", r"\frac{1}{2}", True),
+    ],
+)
+def test_a_list_is_a_hedge_where_the_gold_answer_is_none(answer, gold, hedge):
+    assert is_hedge(answer, gold) == hedge
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "hedge"),
+    [
+        ("Compute 99^2+99+1 in your head.", "9901", True),  # of MATH-500, which it evaluates to
+        ("The answer is 6", "6", False),
+        ("So the answer is 6", "6", True),
+        ("ab + cd + ef + gh", "x", False),  # products, not words
+        (r"\text{we know that it is so: } 6", "6", False),
+        (r"\sin x \cos y \tan z \log w \exp v", "6", False),
+        ("go to the left side", "turn and go to the left", False),
+    ],
+)
+def test_a_sentence_is_a_hedge_where_the_gold_answer_is_none(answer, gold, hedge):
+    assert is_hedge(answer, gold) == hedge
+
+
+def test_the_question_in_a_box_is_no_answer():
+    assert symbolic(r"\boxed{Compute $99^2+99+1$ in your head.}", "9901") == 0.0
+    assert symbolic(r"\boxed{99^2+99+1}", "9901") == 1.0
+
+
 # The last of math-verify's own cases that are answered otherwise, and why.
 DEVIATIONS = {
     ("$9$", "Answer \\( \n 9 \n \\)"): "its case reads no plain numbers; 9 is one",

@@ -1,0 +1,81 @@
+"""Benchmark task: a public file of problems, found by its usual name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcomp.arguments import NonEmptyText
+from rlcomp.data.fields import Fields
+from rlcomp.data.record_task import RecordTask
+from rlcomp.data.records import read_rows
+from rlcomp.errors import ConfigError, DataError
+
+_SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
+
+
+class Benchmark(RecordTask):
+    """All rows of a benchmark's file, held out; nothing is downloaded.
+
+    The file is looked for in a folder and in the folders in it, by each of its usual names in turn.
+
+    Args:
+        path: the file; null: it is looked for.
+        folder: where.
+        names: usual names, without ``.jsonl``, ``.jsonl.gz`` or ``.parquet``.
+        form: what a row holds, in words, for the message where there is no such file.
+        prompt_fields: columns of the question: the first of them that the file has.
+        answer_field: column of the gold answer.
+        answer_pattern: as for :class:`components.task.file.File`.
+        prompt_template: as for :class:`components.task.file.File`.
+
+    Raises:
+        ConfigError: the pattern or the template cannot be used, or neither path nor names are set.
+        DataError: there is no such file, or it is empty or malformed.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: NonEmptyText | None = None,
+        folder: NonEmptyText = "data",
+        names: list[str],
+        form: NonEmptyText,
+        prompt_fields: list[str],
+        answer_field: NonEmptyText = "answer",
+        answer_pattern: NonEmptyText | None = None,
+        prompt_template: NonEmptyText = "{prompt}",
+    ) -> None:
+        self.path = str(_found(Path(folder).expanduser(), names, form)) if path is None else path
+        rows = [*read_rows(self.path)]
+        asked = next((name for name in prompt_fields if name in rows[0].columns), prompt_fields[0])
+        fields = Fields(
+            prompt_field=asked,
+            answer_field=answer_field,
+            demonstration_field=None,
+            answer_pattern=answer_pattern,
+            prompt_template=prompt_template,
+        )
+        super().__init__(fields, rows, held_out=1.0)
+
+
+def _found(folder: Path, names: list[str], form: str) -> Path:
+    """The first file of one of the names in the folder, or else in a folder in it.
+
+    Raises:
+        ConfigError: it has no usual name.
+        DataError: there is none; says where it was looked for, and what it holds.
+    """
+    if not names:
+        raise ConfigError(f"path is not set: name the file of problems, whose rows hold {form}")
+    inside = sorted(place for place in folder.glob("*") if place.is_dir())
+    for place in (folder, *inside):
+        for name in names:
+            for suffix in _SUFFIXES:
+                if (file := place / f"{name}{suffix}").is_file():
+                    return file
+    there = "" if folder.is_dir() else ", which is not there"
+    raise DataError(
+        f"no file of this benchmark in {str(folder)!r}{there}, nor in the folders in it: it is "
+        f"called {' or '.join(names)} ({', '.join(_SUFFIXES)}), and a row holds {form}; nothing is "
+        "downloaded: set data=FOLDER or the variable RLCOMP_DATA, or path to the file"
+    )

@@ -1,0 +1,117 @@
+"""Wrong answers near a gold one: mutated numbers and words, and answers that surely differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+
+from rlcomp.verify.number import committed_number
+
+# Longer ones are left alone: a float of a verifier's might round the mutation away.
+_NUMBER = re.compile(r"-?(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,6})?")
+_WORDS = re.compile(r"[A-Za-z]+(?: [A-Za-z]+)*")
+
+
+def wrong_numbers(gold: str) -> dict[str, list[str]]:
+    """Numbers near a gold one, by how they were made; none where it is no plain number.
+
+    ``off_by_one``, ``sign``, ``shifted`` (the decimal point), ``swapped`` (two digits) and
+    ``dropped`` (a digit). Each has another value than the gold one.
+
+    Examples:
+        >>> wrong_numbers("72")["off_by_one"], wrong_numbers("72")["swapped"]
+        (['73', '71'], ['27'])
+        >>> wrong_numbers("x + 1")
+        {}
+    """
+    text = gold.strip()
+    if not _NUMBER.fullmatch(text):
+        return {}
+    text = text.replace(",", "")
+    value = Decimal(text)
+    made = {
+        "off_by_one": [_plain(value + 1), _plain(value - 1)],
+        "sign": [_plain(-value)],
+        "shifted": [_plain(value * 10), _plain(value / 10)],
+        "swapped": _swapped(text),
+        "dropped": [text[:-1]] if text[-2:-1].isdigit() else [],
+    }
+    return {
+        kind: [each for each in texts if Decimal(each) != value] for kind, texts in made.items()
+    }
+
+
+def _plain(value: Decimal) -> str:
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _swapped(text: str) -> list[str]:
+    """The text with its first two neighbouring digits that differ in each other's places."""
+    for pair in re.finditer(r"(?=([0-9])([0-9]))", text):
+        if pair[1] != pair[2]:
+            start = pair.start()
+            return [text[:start] + pair[2] + pair[1] + text[start + 2 :]]
+    return []
+
+
+def wrong_words(gold: str) -> list[str]:
+    """A gold answer of plain words with another last letter, and without it.
+
+    Examples:
+        >>> wrong_words("Rome"), wrong_words("B"), wrong_words("x^2")
+        (['Romf', 'Rom'], ['C'], [])
+    """
+    text = gold.strip()
+    if not _WORDS.fullmatch(text):
+        return []
+    last = "a" if text[-1] == "z" else "A" if text[-1] == "Z" else chr(ord(text[-1]) + 1)
+    shorter = [text[:-1]] if len(text.split()[-1]) > 2 else []
+    return [text[:-1] + last, *shorter]
+
+
+def edited(gold: str) -> list[str]:
+    """A text with one more in its first number: nearly always wrong, but nobody can be sure.
+
+    Examples:
+        >>> edited("16*12+15"), edited("Rome")
+        (['17*12+15'], [])
+    """
+    found = re.search(r"[0-9]{1,12}", gold)
+    if found is None:
+        return []
+    return [gold[: found.start()] + str(int(found[0]) + 1) + gold[found.end() :]]
+
+
+def surely_differ(one: str, other: str) -> bool:
+    r"""Whether two answers mean different things whatever the verifier: numbers, or plain words.
+
+    Examples:
+        >>> surely_differ("0.5", r"\frac12"), surely_differ("72", "73"), surely_differ("a", "B")
+        (False, True, True)
+        >>> surely_differ("x+1", "1+x")
+        False
+    """
+    values = value_of(one), value_of(other)
+    if None not in values:
+        return values[0] != values[1]
+    return all(_WORDS.fullmatch(text.strip()) for text in (one, other)) and (
+        one.strip().casefold() != other.strip().casefold()
+    )
+
+
+def value_of(gold: str) -> Fraction | None:
+    """The number that a gold answer is; None where it is anything else."""
+    return committed_number(gold, where="last") if len(gold) <= 40 and not _named(gold) else None
+
+
+def _named(gold: str) -> bool:
+    """Whether it has letters that are no LaTeX command, so that its number is not all of it."""
+    return bool(re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", gold)))
+
+
+def first_other(gold: str, others: Iterable[str]) -> str | None:
+    """The first of other rows' gold answers that surely differs from this one."""
+    return next((other for other in others if surely_differ(gold, other)), None)

@@ -1,0 +1,159 @@
+"""``rlcomp-audit reward=… task=…``: attack a verifier before training with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from rlcomp.cli.guard import guard
+from rlcomp.cli.parsed import Parser, positive
+from rlcomp.cli.printable import printable
+from rlcomp.errors import ConfigError, ConfigErrors, UserError, nearest
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from rlcomp.audit.audit import Audit
+    from rlcomp.wiring.plan import Plan
+
+# Keys that a response gives which is a text; with a tokenizer, also those of its tokens.
+_TEXTS = {"prompt", "response", "answer", "answer_ends", "columns", "group_id"}
+_TOKENS = {"tokens", "attention_mask", "response_mask"}
+
+
+def main() -> None:
+    """Attack a reward with wrong answers; exit code 1 if one is accepted that cannot be right.
+
+    Empty, hedging, stuffed, copied, degenerate and mutated answers, in every form that it reads.
+    """
+    guard(_app)
+
+
+def _app() -> None:
+    parser = Parser(prog="rlcomp-audit", description=main.__doc__)
+    parser.add_argument(
+        "overrides", nargs="*", help="as for rlcomp, e.g. reward=numeric task=gsm8k"
+    )
+    parser.add_argument("--rows", type=positive, default=20, help="examples of the task (20)")
+    parser.add_argument("--seed", type=int, default=0, help="which examples (0)")
+    parser.add_argument(
+        "--form",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="how an answer is given, beside the usual forms, e.g. '<final>{answer}</final>'",
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="a kind of answers that may be right for this verifier, whatever is the rule",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was found")
+    parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
+    given = parser.parse()
+    _check_kinds(given.allow)
+    if given.json is not None and given.json.exists():
+        raise UserError(f"--json {given.json}: it is there already: name a new file")
+    found = audited(given.overrides, given.config_dir, given.rows, given.seed, given.form)
+    from rlcomp.report.audit import audit_as_json, audit_tables
+
+    # No markup: answers hold "[/]", and worse.
+    console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
+    for part in audit_tables(found, given.allow):
+        console.print(part, soft_wrap=isinstance(part, str))
+    if given.json is not None:
+        _write(given.json, audit_as_json(found, given.allow))
+    if found.false_accepts(given.allow):
+        sys.exit(1)
+
+
+def _check_kinds(allowed: Sequence[str]) -> None:
+    from rlcomp.audit.attacks import KINDS
+
+    for kind in allowed:
+        if kind not in KINDS:
+            raise UserError(f"--allow {kind!r:.60}: there is no such kind{nearest(kind, KINDS)}")
+
+
+def _write(file: Path, found: object) -> None:
+    try:
+        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--json {file} cannot be written ({error}): name another file") from error
+    print(printable(f"written: {file}"))
+
+
+def audited(
+    overrides: Sequence[str],
+    config_dirs: Sequence[str] = (),
+    rows: int = 20,
+    seed: int = 0,
+    forms: Sequence[str] = (),
+) -> Audit:
+    """Audit the reward of a command line on examples of its task.
+
+    Args:
+        overrides: as for ``rlcomp``.
+        config_dirs: directories of the user's own configs.
+        rows: how many examples; all there are, if the task has fewer.
+        seed: which ones.
+        forms: of the user's own, beside :data:`rlcomp.audit.forms.FORMS`.
+
+    Raises:
+        ConfigError: reward or task cannot be built, or the reward reads what no text gives.
+    """
+    from rlcomp.audit.audit import audit, examples_of
+    from rlcomp.audit.forms import all_forms
+    from rlcomp.audit.judge import Judge
+    from rlcomp.wiring.build import Builder
+    from rlcomp.wiring.explain import compose_or_explain
+
+    worn = all_forms(forms)
+    plan, reads_tokens = _checked(compose_or_explain(overrides, config_dirs))
+    builder = Builder(plan, int(plan.tree["seed"]))
+    task: Any = builder.build(plan.nodes["task"])
+    reward: Any = builder.build(plan.nodes["reward"])
+    tokenizer: Any = builder.build(plan.nodes["tokenizer"]) if reads_tokens else None
+    examples, judge = examples_of(task, rows, seed), Judge(reward, tokenizer)
+    judge.check(examples[0])
+    return audit(examples, judge, worn)
+
+
+def _checked(config: DictConfig) -> tuple[Plan, bool]:
+    """The nodes of reward and task, with all that they are built of; whether tokens are read.
+
+    Raises:
+        ConfigError: what is wrong with them.
+    """
+    from rlcomp.wiring.arguments import check_arguments
+    from rlcomp.wiring.flow_source import flow_of
+    from rlcomp.wiring.plan import Plan, below, read
+    from rlcomp.wiring.resolve import check_settings
+
+    plan, errors = read(config)
+    missing = [name for name in ("reward", "task") if name not in plan.nodes]
+    if errors or missing:
+        raise ConfigErrors(errors or [f"there is no {name}: set {name}=..." for name in missing])
+    reads = flow_of(plan.nodes["reward"]).reads
+    if unknown := sorted(reads - _TEXTS - _TOKENS):
+        raise ConfigError(
+            f"reward reads {', '.join(unknown)}, which a text alone does not give: audit the part "
+            "of it that judges texts, reward=..."
+        )
+    names = ["reward", "task", *(["tokenizer"] if reads & _TOKENS else [])]
+    nodes = [node for name in names for node in (plan.nodes[name], *below(plan.nodes[name]))]
+    small = Plan(plan.tree, {node.path: node for node in nodes}, {})
+    if errors := check_settings(small) + check_arguments(small):
+        raise ConfigErrors(errors)
+    return small, bool(reads & _TOKENS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""``rlcomp-evaluate MODEL suite=[gsm8k,ifeval]``: benchmarks over local files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.console import Console
+
+from rlcomp.cli.guard import guard
+from rlcomp.cli.parsed import Parser, positive
+from rlcomp.cli.printable import printable
+from rlcomp.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from rlcomp.report.evaluation import Scores
+    from rlcomp.run.suites import Opened
+
+# Short words, which set every suite.
+_OF_SUITES = {
+    "limit": "num_prompts",
+    "samples": "samples_per_prompt",
+    "max_new_tokens": "max_new_tokens",
+}
+_OVERRIDE = re.compile(r"~|\+{0,2}[\w./@]+=")
+
+
+class Asked(NamedTuple):
+    """What a command line asks for.
+
+    Attributes:
+        suites: by name.
+        overrides: of the config, those of the suites included.
+        sampled: whether answers are sampled as well.
+    """
+
+    suites: list[str]
+    overrides: list[str]
+    sampled: bool
+
+
+def main() -> None:
+    """Evaluate models on suites of problems, side by side: right answers with intervals.
+
+    A model is a folder of save_pretrained, a run, one of its checkpoints, or a name on the hub.
+    Words: suite=[gsm8k,math500,aime,ifeval,jsonl]; data=FOLDER, where their files are; limit=N
+    problems; samples=N, to sample answers beside the greedy ones; max_new_tokens=N; seed=N; and
+    all settings of rlcomp, such as gsm8k.task.path=FILE, prompt=chat.
+    """
+    guard(_app)
+
+
+def _app() -> None:
+    parser = Parser(prog="rlcomp-evaluate", description=main.__doc__)
+    parser.add_argument("words", nargs="+", metavar="MODEL|WORD", help="models, and settings")
+    parser.add_argument(
+        "--checkpoint",
+        type=positive,
+        action="append",
+        default=[],
+        metavar="N",
+        help="the step of a run (default: the last); several times for several steps",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("evaluations"),
+        metavar="FOLDER",
+        help="where verdicts are kept (evaluations); what is there is not asked again",
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run code that a checkpoint's config names and rlcomp does not ship",
+    )
+    parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
+    given = parser.parse()
+    models = [word for word in given.words if _is_model(word)]
+    asked = read_words([word for word in given.words if not _is_model(word)])
+    _check_suites(asked.suites, given.config_dir)
+    if not models:
+        raise UserError("no model is named: rlcomp-evaluate MODEL suite=..., MODEL a folder or run")
+    places = [place for model in models for place in _places(model, given.checkpoint)]
+    evaluate(places, asked, given.out, given.config_dir, given.trust)
+
+
+def _is_model(word: str) -> bool:
+    return not _OVERRIDE.match(word) or Path(word).exists()
+
+
+def read_words(words: Sequence[str]) -> Asked:
+    """The suites and overrides of a command line.
+
+    Raises:
+        UserError: no suite is named.
+
+    Examples:
+        >>> read_words(["suite=[gsm8k,ifeval]", "limit=20"]).overrides
+        ['+suite=[gsm8k,ifeval]', 'gsm8k.num_prompts=20', 'ifeval.num_prompts=20']
+    """
+    named = [word.partition("=")[2] for word in words if re.match(r"\+?suite=", word)]
+    suites = list(dict.fromkeys(re.findall(r"[\w-]+", named[-1]))) if named else []
+    if not suites:
+        raise UserError("no suite is named: add suite=[gsm8k,math500,aime,ifeval] or some of them")
+    overrides, sampled = [f"+suite=[{','.join(suites)}]"], False
+    for word in words:
+        key, _, value = word.partition("=")
+        sampled = sampled or key == "samples" or key.endswith(".samples_per_prompt")
+        if key in _OF_SUITES:
+            overrides += [f"{suite}.{_OF_SUITES[key]}={value}" for suite in suites]
+        elif key.lstrip("+") != "suite":
+            overrides.append(word)
+    return Asked(suites, overrides, sampled)
+
+
+def _check_suites(suites: Sequence[str], config_dirs: Sequence[str]) -> None:
+    from rlcomp.wiring.options import config_directory
+
+    places = [config_directory(), *map(Path, config_dirs)]
+    known = [file.stem for place in places for file in (place / "suite").glob("*.yaml")]
+    for suite in suites:
+        if suite not in known:
+            raise UserError(f"suite={suite}: there is no such suite{nearest(suite, known)}")
+
+
+def _places(model: str, steps: Sequence[int]) -> list[str]:
+    """A model, or a run's checkpoints of some steps."""
+    from rlcomp.cli.export import at_step
+
+    return [str(at_step(Path(model), step)) for step in steps] or [model]
+
+
+def evaluate(
+    models: Sequence[str],
+    asked: Asked,
+    out: Path,
+    config_dirs: Sequence[str] = (),
+    trust: bool = False,
+) -> None:
+    """Ask every model every suite, write verdicts and summary, print the table.
+
+    Args:
+        models: folders, runs, checkpoints or names on the hub.
+        asked: suites and settings.
+        out: the folder of verdicts, each file for a model, a suite and its settings.
+        config_dirs: directories of the user's own configs.
+        trust: as for :func:`rlcomp.model.trained.trained_policy`.
+
+    Raises:
+        ConfigError: a setting cannot work.
+        DataError: a suite's file is not there.
+        UserError: the folder cannot be written.
+    """
+    from rlcomp.report.evaluation import as_table, compare, summary
+    from rlcomp.run.suites import open_suites
+
+    labels = column_names(list(dict.fromkeys(models)))
+    found: dict[str, dict[str, Scores]] = {suite: {} for suite in asked.suites}
+    for model, label in labels.items():
+        for opened in open_suites(model, asked.suites, asked.overrides, config_dirs, trust):
+            found[opened.name][label] = _scores(opened, label, asked.sampled, out)
+    lines = compare(found)
+    # No markup: a path may well hold "[/]".
+    console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
+    console.print("right answers, with 95 % intervals over problems", soft_wrap=True)
+    console.print(as_table(lines))
+    with _written(out):
+        (out / "summary.json").write_text(json.dumps(summary(lines), indent=1) + "\n")
+    print(printable(f"verdicts: {out}"))
+
+
+def column_names(models: Sequence[str]) -> dict[str, str]:
+    """What the columns of models are called: paths, long ones without what stands in front.
+
+    A checkpoint is ``RUN@STEP``. Names that would be the same are whole paths.
+
+    Examples:
+        >>> [*column_names(["Qwen/Qwen3-8B", "runs/a/checkpoints/step-00000040"]).values()]
+        ['Qwen/Qwen3-8B', 'runs/a@40']
+    """
+    plain = [re.sub(r"/checkpoints/step-0*([0-9]+)/?$", r"@\1", model) for model in models]
+    named = [name if len(name) <= 40 else f"…{name[-39:]}" for name in plain]
+    short = dict(zip(models, named, strict=True))
+    return short if len({*short.values()}) == len(models) else {model: model for model in models}
+
+
+def _scores(opened: Opened, label: str, sampled: bool, out: Path) -> Scores:
+    """The scores of a model on a suite: those that are kept, or new ones."""
+    from rlcomp.report.evaluation import kept_scores, write_verdicts
+    from rlcomp.run.evaluate import verdicts
+
+    header = {**opened.settings, "model": label, "sampled": sampled}
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:12]
+    model = re.sub(r"[^\w.-]+", "_", label).strip("_.")
+    file = out / opened.name / f"{model}-{digest}.jsonl"
+    kept = kept_scores(file, header)
+    if kept is not None:
+        print(printable(f"{opened.name}: {label}: kept from {file}"))
+        return kept
+    print(printable(f"{opened.name}: {label}: {len(opened.suite.examples)} problems"), flush=True)
+    with _written(out):
+        return write_verdicts(file, header, verdicts(opened.suite, sampled=sampled))
+
+
+@contextmanager
+def _written(out: Path) -> Iterator[None]:
+    """Context in which the folder is written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"--out {out} cannot be written ({error}): name another folder") from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Evaluations: files of verdicts, their means with intervals, and models side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from rich import box
+from rich.table import Table
+
+from rlcomp.errors import DataError
+from rlcomp.functional.pass_at_k import bootstrap_interval, wilson_interval
+from rlcomp.io.draft import draft_of
+from rlcomp.io.json_lines import json_line, read_lines
+from rlcomp.report.digits import half_width, rounded
+from rlcomp.report.statistics import LEVEL, Estimate
+
+# By decoding, the share of right answers to each problem that could be judged.
+Scores = Mapping[str, Mapping[int, float]]
+
+
+def kept_scores(file: Path, header: Mapping[str, object]) -> Scores | None:
+    """The scores of a file of verdicts that was written with the same settings; None: no file.
+
+    Raises:
+        DataError: something else stands there.
+    """
+    if not file.exists():
+        return None
+    lines = read_lines(file)
+    if not lines or lines[0] != json.loads(json.dumps(header)):
+        raise DataError(f"{file} is no evaluation with these settings: name another --out")
+    return scores(lines[1:])
+
+
+def write_verdicts(
+    file: Path, header: Mapping[str, object], verdicts: Iterable[Mapping[str, object]]
+) -> Scores:
+    """Write verdicts as JSON lines, all or none, behind a line with the settings."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with draft_of(file) as draft, draft.open("w", encoding="utf-8") as opened:
+        opened.write(json_line(header))
+        for verdict in verdicts:
+            opened.write(json_line(verdict))
+    return scores(islice(read_lines(file), 1, None))
+
+
+def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
+    """The share of right ones among the judged responses of each problem, by decoding.
+
+    Examples:
+        >>> said = [{"correct": True}, {"correct": False}, {"correct": None}]
+        >>> scores([{"problem": 3, "decoding": "sampled", "responses": said}])
+        {'sampled': {3: 0.5}}
+    """
+    found: dict[str, dict[int, float]] = {}
+    for verdict in verdicts:
+        responses: list[Mapping[str, object]] = verdict["responses"]  # type: ignore[assignment]
+        judged = [bool(each["correct"]) for each in responses if each["correct"] is not None]
+        named = found.setdefault(str(verdict["decoding"]), {})
+        if judged:
+            named[int(str(verdict["problem"]))] = sum(judged) / len(judged)
+    return found
+
+
+def mean(values: Sequence[float]) -> Estimate | None:
+    """Mean over problems with a 95 % interval: Wilson's of yes and no, else the bootstrap's."""
+    if not values:
+        return None
+    if all(value in (0, 1) for value in values):
+        low, high = wilson_interval(int(sum(values)), len(values), level=LEVEL)
+    else:
+        low, high = _bootstrap(values)
+    return Estimate(sum(values) / len(values), low, high, len(values))
+
+
+def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> Estimate | None:
+    """Mean paired difference over the problems that both have, with a bootstrap interval.
+
+    Where all differences are equal a bootstrap has no width. Then the interval says how rare
+    another difference must be not to be seen in ``n`` problems: Wilson's of 0 in ``n``.
+
+    Examples:
+        >>> difference({0: 1.0, 1: 0.5}, {0: 0.0, 1: 0.5, 2: 1.0}).mean
+        0.5
+    """
+    pairs = [values[n] - baseline[n] for n in values if n in baseline]
+    if not pairs:
+        return None
+    if min(pairs) < max(pairs):
+        low, high = _bootstrap(pairs)
+    else:
+        _, width = wilson_interval(0, len(pairs), level=LEVEL)
+        low, high = max(pairs[0] - width, -1.0), min(pairs[0] + width, 1.0)
+    return Estimate(sum(pairs) / len(pairs), low, high, len(pairs))
+
+
+def _bootstrap(values: Sequence[float]) -> tuple[float, float]:
+    draws = torch.Generator().manual_seed(0)
+    return bootstrap_interval(torch.tensor(values), level=LEVEL, generator=draws)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One suite and decoding: each model's mean, and the others' differences to the first."""
+
+    suite: str
+    decoding: str
+    means: dict[str, Estimate | None]
+    differences: dict[str, Estimate | None]
+
+
+def compare(found: Mapping[str, Mapping[str, Scores]]) -> list[Line]:
+    """Models side by side.
+
+    Args:
+        found: by suite and by model, the first of which is the one to compare with.
+    """
+    lines = []
+    for suite, models in found.items():
+        first, *others = models
+        for decoding in models[first]:
+            named = {model: models[model].get(decoding, {}) for model in models}
+            lines.append(
+                Line(
+                    suite,
+                    decoding,
+                    {model: mean([*each.values()]) for model, each in named.items()},
+                    {model: difference(named[model], named[first]) for model in others},
+                )
+            )
+    return lines
+
+
+def as_table(lines: Sequence[Line]) -> Table:
+    """The comparison as a table: ``mean [low, high]`` of ``n`` problems."""
+    models, others = [*lines[0].means], [*lines[0].differences]
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in (
+        "suite",
+        "decoding",
+        "n",
+        *models,
+        *(f"{other} − {models[0]}" for other in others),
+    ):
+        table.add_column(column, overflow="fold")
+    for line in lines:
+        counts = dict.fromkeys(str(each.n if each else 0) for each in line.means.values())
+        estimates = [_shown(each) for each in line.means.values()]
+        changes = [_shown(each, sign=True) for each in line.differences.values()]
+        table.add_row(line.suite, line.decoding, ", ".join(counts), *estimates, *changes)
+    return table
+
+
+def _shown(value: Estimate | None, *, sign: bool = False) -> str:
+    if value is None or value.low is None or value.high is None:
+        return "none judged"
+    half = half_width(value)
+    told, low, high = (
+        rounded(each, half, sign=sign) for each in (value.mean, value.low, value.high)
+    )
+    return f"{told} [{low}, {high}]"
+
+
+def summary(lines: Sequence[Line]) -> list[dict[str, object]]:
+    """The comparison, as JSON holds it."""
+    return [asdict(line) for line in lines]

@@ -1,0 +1,109 @@
+"""Problems of a suite, answered and judged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.batch import decode_texts
+from rlcomp.data.examples import prompt_batch
+from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.suite import Suite
+from rlcomp.interfaces.task import Example
+from rlcomp.metrics import recording
+from rlcomp.seed import named_seed
+from rlcomp.text.answers import answer_prompts
+
+# Responses that are written at a time.
+_ROWS = 64
+
+
+def problems_of(suite: Suite) -> str:
+    """What tells the problems of a suite from other ones: a hash of their texts."""
+    told = hashlib.sha256()
+    for example in suite.examples:
+        told.update(f"{example.prompt!r}{example.answer!r}".encode("utf-8", "replace"))
+    return told.hexdigest()[:16]
+
+
+def verdicts(suite: Suite, *, sampled: bool) -> Iterator[dict[str, object]]:
+    """Every problem with the answers to it, greedy ones first.
+
+    Args:
+        suite: its policy answers.
+        sampled: also sample ``samples_per_prompt`` answers, as the policy samples.
+
+    Yields:
+        ``problem`` (a number from 0), ``prompt``, ``answer``, ``decoding`` (``greedy`` or
+        ``sampled``) and ``responses``, each with ``text``, ``correct`` (null where it could not be
+        judged), ``reward``, ``tokens`` and ``truncated``.
+    """
+    yield from _verdicts(suite, "greedy", 1, Decoding(temperature=0.0))
+    if sampled:
+        yield from _verdicts(suite, "sampled", suite.samples_per_prompt, None)
+
+
+def _verdicts(
+    suite: Suite, name: str, group_size: int, decoding: Decoding | None
+) -> Iterator[dict[str, object]]:
+    at_once = max(1, _ROWS // group_size)
+    for start in range(0, len(suite.examples), at_once):
+        examples = suite.examples[start : start + at_once]
+        seed = named_seed(suite.seed, f"{name}/{start}")
+        rows = _rows(_answered(suite, examples, group_size, decoding, seed))
+        for place, example in enumerate(examples):
+            yield {
+                "problem": start + place,
+                "prompt": example.prompt,
+                "answer": example.answer,
+                "decoding": name,
+                "responses": rows[place * group_size : (place + 1) * group_size],
+            }
+
+
+def _answered(
+    suite: Suite, examples: list[Example], group_size: int, decoding: Decoding | None, seed: int
+) -> TensorDict:
+    """Responses with rewards, ``group_size`` rows a problem."""
+    asked = [example.prompt for example in examples]
+    with torch.no_grad():
+        answered = answer_prompts(
+            suite.policy,
+            asked,
+            prompt_ids=suite.prompt.encode(asked, [example.columns for example in examples]),
+            group_size=group_size,
+            max_new_tokens=suite.max_new_tokens,
+            decoding=decoding,
+            generator=torch.Generator().manual_seed(seed),
+        )
+        device = answered["tokens"].device
+        for key, entry in prompt_batch(examples).items():
+            answered[key] = entry.repeat_interleave(group_size, 0).to(device)
+        with recording():  # no run, whose metrics they were
+            judged: TensorDict = suite.reward(answered)
+    return judged
+
+
+def _rows(answered: TensorDict) -> list[dict[str, object]]:
+    columns = zip(
+        decode_texts(answered["response"]),
+        answered["correct"].tolist(),
+        answered["reward"].tolist(),
+        answered["reward_valid"].tolist(),
+        answered["response_mask"].sum(1).tolist(),
+        answered["truncated"].tolist(),
+        strict=True,
+    )
+    return [
+        {
+            "text": text,
+            "correct": right if valid else None,
+            "reward": reward if valid else None,
+            "tokens": tokens,
+            "truncated": truncated,
+        }
+        for text, right, reward, valid, tokens, truncated in columns
+    ]

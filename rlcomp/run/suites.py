@@ -1,0 +1,158 @@
+"""Suites for a model that exists: its policy opened once, asked as it was trained to be asked."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning
+from rlcomp.interfaces.suite import Suite
+from rlcomp.io.saved import open_checkpoint
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.trained import is_run, trained_part
+from rlcomp.model.trained_prompt import trained_prompt
+from rlcomp.run.evaluate import problems_of
+from rlcomp.run.launch import device, place_on
+from rlcomp.wiring.arguments import check_arguments
+from rlcomp.wiring.base_model import check_base
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.explain import compose_or_explain
+from rlcomp.wiring.plan import Plan, below, read
+from rlcomp.wiring.reader import Node
+from rlcomp.wiring.resolve import check_settings
+
+
+class Opened(NamedTuple):
+    """A suite, built for a model, and all that its verdicts depend on."""
+
+    name: str
+    suite: Suite
+    settings: Mapping[str, object]
+
+
+def open_suites(
+    model: str,
+    suites: Sequence[str],
+    overrides: Sequence[str],
+    config_dirs: Sequence[str] = (),
+    trust: bool = False,
+) -> list[Opened]:
+    """Build suites around a model.
+
+    A run is asked in the format, and samples from the distribution, that it was trained with,
+    unless an override says otherwise.
+
+    Args:
+        model: a folder of ``save_pretrained``, a run, one of its checkpoints, or a hub name.
+        suites: names of nodes.
+        overrides: as for ``rlcomp``, ``+suite=[...]`` among them.
+        config_dirs: directories of the user's own configs.
+        trust: as for :func:`rlcomp.model.trained.trained_policy`.
+
+    Raises:
+        ConfigError: what ``rlcomp`` would refuse; or a suite is no evaluator of answers.
+        CheckpointError: as :func:`rlcomp.model.trained.trained_policy`.
+        DataError: there is no model, or no file of problems.
+    """
+    base = [] if is_run(model) else [f"base={_quoted(model)}", "context_length=null"]
+    config = compose_or_explain([*_recipe(overrides), *base, *overrides], config_dirs)
+    plan = _checked(config, suites)
+    builder = Builder(plan, int(config.seed))
+    for name in suites:  # a missing file, before a model is read
+        task = plan.nodes[name].arguments.get("task")
+        if isinstance(task, Node) and not below(task):
+            builder.build(task)
+    asked = config.prompt
+    if not base:
+        asked = _take_run(builder, config, Path(model), overrides, trust)
+    built = {name: builder.build(plan.nodes[name]) for name in suites}
+    place_on(device(str(config.device)), builder.built)
+    given = {"weights": _weights(model), "seed": int(config.seed), "prompt": _plain(asked)}
+    if base:
+        _tell_of_template(builder.built["policy"], overrides)
+    return [_opened(name, part, config, given) for name, part in built.items()]
+
+
+def _recipe(overrides: Sequence[str]) -> list[str]:
+    """A small recipe to stand in, of which only the policy is built."""
+    return [] if any(word.startswith("recipe=") for word in overrides) else ["recipe=sft"]
+
+
+def _quoted(path: str) -> str:
+    return "'" + path.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _checked(config: DictConfig, suites: Sequence[str]) -> Plan:
+    """The plan of the suites alone, with all that they are built of."""
+    plan, errors = read(config)
+    errors += [
+        f"suite={name}: its yaml has no node {name!r}: call the evaluator in it as the file"
+        for name in suites
+        if name not in plan.nodes
+    ]
+    if errors:
+        raise ConfigErrors(errors)
+    nodes = [node for name in suites for node in (plan.nodes[name], *below(plan.nodes[name]))]
+    small = Plan(plan.tree, {node.path: node for node in nodes}, {})
+    if errors := check_settings(small) + check_base(small) + check_arguments(small):
+        raise ConfigErrors(errors)
+    return small
+
+
+def _take_run(
+    builder: Builder, config: DictConfig, run: Path, overrides: Sequence[str], trust: bool
+) -> DictConfig:
+    """Let a run's policy stand for the config's, asked as it was trained; the prompt's config."""
+    policy, saved, place = trained_part(run, "policy", LanguageModel, trust)
+    builder.built["policy"] = policy
+    words = [word.lstrip("+").replace("=", ".").split(".")[0] for word in overrides]
+    if "decoding" in words:
+        policy.decoding = builder.build(builder.plan.nodes["decoding"])
+    if "prompt" in words:
+        builder.built["tokenizer"] = policy.tokenizer
+        return cast("DictConfig", config.prompt)
+    asked = trained_prompt(saved, place / "config.yaml", policy.tokenizer, trust)
+    builder.built["prompt"] = asked
+    return cast("DictConfig", saved.get("prompt"))
+
+
+def _tell_of_template(policy: object, overrides: Sequence[str]) -> None:
+    template = isinstance(policy, LanguageModel) and policy.tokenizer.chat_template
+    if template and not any(word.startswith(("prompt=", "prompt.")) for word in overrides):
+        warnings.warn(
+            "its tokenizer has a chat template, and problems are asked as plain texts: add "
+            "prompt=chat to ask through the template",
+            RlcompWarning,
+            stacklevel=2,
+        )
+
+
+def _opened(name: str, suite: object, config: DictConfig, given: Mapping[str, object]) -> Opened:
+    if not isinstance(suite, Suite):
+        raise ConfigError(
+            f"suite={name}: it is of class {type(suite).__name__}, which asks no problems: it must "
+            "be an evaluator such as evaluator=accuracy"
+        )
+    own = {"suite": name, "settings": _plain(config[name]), "problems": problems_of(suite)}
+    return Opened(name, suite, {**own, "decoding": asdict(suite.policy.decoding), **given})
+
+
+def _plain(config: DictConfig | None) -> object:
+    return None if config is None else OmegaConf.to_container(config, resolve=False)
+
+
+def _weights(model: str) -> str:
+    """What tells the weights at a path from others: names, sizes and times of its files."""
+    place = open_checkpoint(Path(model)).path if is_run(model) else Path(model)
+    told = hashlib.sha256(model.encode() if not place.is_dir() else b"")
+    for file in sorted(place.rglob("*")) if place.is_dir() else ():
+        if file.is_file():
+            about = file.stat()
+            told.update(f"{file.relative_to(place)} {about.st_size} {about.st_mtime_ns}\n".encode())
+    return told.hexdigest()[:16]

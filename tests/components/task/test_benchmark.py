@@ -1,0 +1,85 @@
+import json
+
+import pytest
+
+from components.task.benchmark import Benchmark
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example
+
+KNOWN = {"names": ["sums_test", "sums/test"], "form": "question and answer"}
+
+
+def written(file, *rows):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_all_rows_are_held_out(tmp_path):
+    written(
+        tmp_path / "sums_test.jsonl", *({"problem": f"{n}+1=", "answer": n + 1} for n in range(30))
+    )
+    task = Benchmark(
+        folder=str(tmp_path),
+        prompt_fields=["question", "problem"],
+        prompt_template="{prompt}?",
+        **KNOWN,
+    )
+
+    assert len(task) == 30
+    assert task.example(1) == Example("1+1=?", "2", "2")
+    assert all(task.example(n).is_held_out(task.held_out) for n in range(30))
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (["sums_test.jsonl", "a/sums_test.jsonl"], "sums_test.jsonl"),
+        (["sums/test.jsonl", "a/sums_test.jsonl"], "sums/test.jsonl"),
+        (["b/sums_test.jsonl", "a/sums/test.jsonl"], "a/sums/test.jsonl"),
+        (["sums/test.jsonl", "sums_test.jsonl"], "sums_test.jsonl"),
+    ],
+)
+def test_the_folder_comes_before_those_in_it_and_the_first_name_first(tmp_path, files, found):
+    for file in files:
+        written(tmp_path / file, {"question": "1+1=", "answer": "2"})
+
+    task = Benchmark(folder=str(tmp_path), prompt_fields=["question"], **KNOWN)
+
+    assert task.path == str(tmp_path / found)
+
+
+def test_a_file_of_any_name_by_its_path(tmp_path):
+    written(tmp_path / "mine.jsonl", {"text": "1+1=", "answer": "so #### 2"})
+    task = Benchmark(
+        path=str(tmp_path / "mine.jsonl"),
+        prompt_fields=["text", "question"],
+        answer_pattern=r"#### (\d+)",
+        **KNOWN,
+    )
+
+    assert task.example(0).answer == "2"
+
+
+def test_a_missing_file_is_told_with_place_name_and_form(tmp_path):
+    with pytest.raises(DataError) as refused:
+        Benchmark(folder=str(tmp_path / "data"), prompt_fields=["question"], **KNOWN)
+
+    told = str(refused.value)
+    assert f"no file of this benchmark in '{tmp_path}/data', which is not there" in told
+    assert "it is called sums_test or sums/test (.jsonl, .jsonl.gz, .parquet)" in told
+    assert "a row holds question and answer" in told
+    assert "set data=FOLDER or the variable RLCOMP_DATA, or path to the file" in told
+    with pytest.raises(DataError, match=f"in '{tmp_path}', nor in the folders"):
+        Benchmark(folder=str(tmp_path), prompt_fields=["question"], **KNOWN)
+
+
+def test_a_column_that_no_row_has_is_named(tmp_path):
+    written(tmp_path / "sums_test.jsonl", {"asked": "1+1=", "answer": "2"})
+
+    with pytest.raises(DataError, match="the row has no column 'question'"):
+        Benchmark(folder=str(tmp_path), prompt_fields=["question", "problem"], **KNOWN)
+
+
+def test_without_a_usual_name_the_path_is_asked_for():
+    with pytest.raises(ConfigError, match="path is not set: name the file of problems, whose rows"):
+        Benchmark(names=[], form="question and answer", prompt_fields=["question"])

@@ -1,0 +1,110 @@
+import dataclasses
+
+import pytest
+
+from components.evaluator.accuracy import Accuracy
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.suite import Suite
+from rlcomp.interfaces.task import Example
+from rlcomp.run import evaluate
+from rlcomp.testing.tiny import tiny_policy
+
+
+class Numbers:
+    held_out = 0.99
+
+    def __len__(self):
+        return 9
+
+    def example(self, index):
+        return Example(f"{index}+", str(index), "", columns={"even": index % 2 == 0})
+
+
+class Even(TextReward):
+    """A reward of the column: it cannot judge problem 4."""
+
+    name = "even"
+
+    def score_row(self, row):
+        return None if row["answer"] == "4" else float(row["even"])
+
+
+def suite(samples=2, max_new_tokens=3):
+    return Accuracy(
+        policy=tiny_policy(),
+        task=Numbers(),
+        reward=Even(),
+        num_prompts=9,
+        samples_per_prompt=samples,
+        max_new_tokens=max_new_tokens,
+    )
+
+
+def test_an_evaluator_of_answers_is_a_suite():
+    assert isinstance(suite(), Suite)
+    assert not isinstance(Even(), Suite)
+
+
+def test_every_problem_is_answered_greedily_and_then_sampled():
+    asked = suite()
+    found = [*evaluate.verdicts(asked, sampled=True)]
+
+    problems = [*range(len(asked.examples))]
+    assert [each["problem"] for each in found] == problems * 2
+    assert [each["decoding"] for each in found] == ["greedy"] * 9 + ["sampled"] * 9
+    assert [len(each["responses"]) for each in found] == [1] * 9 + [2] * 9
+    assert [each["prompt"] for each in found[:9]] == asked.asked
+    for each in found:
+        judged = None if each["answer"] == "4" else int(each["answer"]) % 2 == 0
+        reward = None if judged is None else float(judged)
+        for response in each["responses"]:
+            assert (response["correct"], response["reward"]) == (judged, reward)
+            assert 1 <= response["tokens"] <= 3
+            # Without EOS all three tokens are text.
+            assert len(response["text"]) == response["tokens"] - (not response["truncated"])
+    assert [*evaluate.verdicts(asked, sampled=False)] == found[:9]
+
+
+def test_pieces_do_not_change_the_greedy_answers(monkeypatch):
+    whole = [*evaluate.verdicts(suite(), sampled=False)]
+    monkeypatch.setattr(evaluate, "_ROWS", 2)
+
+    assert [*evaluate.verdicts(suite(), sampled=False)] == whole
+
+
+def test_samples_differ_between_pieces_and_not_between_calls(monkeypatch):
+    class Same(Numbers):
+        def example(self, index):
+            return Example("1+", str(index), "", columns={"even": True})
+
+    asked = suite(samples=4)
+    asked.examples = [Same().example(n) for n in range(4)]
+    monkeypatch.setattr(evaluate, "_ROWS", 4)  # one problem at a time
+
+    once, again = ([*evaluate.verdicts(asked, sampled=True)][4:] for _ in range(2))
+
+    texts = [[response["text"] for response in each["responses"]] for each in once]
+    assert once == again
+    assert texts[0] != texts[1]
+
+
+def test_problems_are_told_apart_by_their_texts():
+    asked, other = suite(), suite()
+    assert evaluate.problems_of(asked) == evaluate.problems_of(other)
+
+    other.examples = [*other.examples[:-1], dataclasses.replace(other.examples[-1], answer="?")]
+    assert evaluate.problems_of(asked) != evaluate.problems_of(other)
+
+
+def test_more_samples_than_rows_at_a_time_still_answer(monkeypatch):
+    monkeypatch.setattr(evaluate, "_ROWS", 1)
+
+    assert len([*evaluate.verdicts(suite(), sampled=True)]) == 18
+    with pytest.raises(StopIteration):
+        next(iter(evaluate.verdicts(_empty(), sampled=False)))
+
+
+def _empty():
+    asked = suite()
+    asked.examples = []
+    return asked
