@@ -83,7 +83,8 @@ def test_data_without_the_columns_are_refused(reward, columns, sandbox):
     with pytest.raises(ConfigErrors) as told:
         built(f"reward={reward}")
 
-    assert [message.split("'")[3] for message in told.value.messages] == columns
+    said = [message.partition(" needs '")[2].partition("'")[0] for message in told.value.messages]
+    assert said == columns
     assert "or name another one in the reward's config" in told.value.messages[0]
 
 
