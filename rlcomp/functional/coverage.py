@@ -50,6 +50,9 @@ def coverage_curve(n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: 
         ks: answers drawn, ascending.
         level: coverage of the intervals, in (0, 1).
         seed: of the draws of problems.
+
+    Source:
+        Chen et al. 2021, arXiv:2107.03374, eq. 1; Efron 1979, Annals of Statistics 7(1).
     """
     return [
         _point(k, pass_at_k(n[own], c[own], k), level, seed)
@@ -77,6 +80,9 @@ def coverage_difference(
         level: coverage of the intervals, in (0, 1).
         seed: of the draws of problems.
 
+    Source:
+        Efron 1979, Annals of Statistics 7(1), of the differences.
+
     Examples:
         >>> n, ks = torch.tensor([4, 4]), [1, 4]
         >>> base, trained = torch.tensor([1, 1]), torch.tensor([4, 0])
@@ -100,6 +106,9 @@ def crossings(differences: Sequence[Point]) -> list[Crossing]:
 
     Args:
         differences: ascending in k.
+
+    Source:
+        Yue et al. 2025, arXiv:2504.13837: pass@k of a base above that of its RL policy at large k.
 
     Examples:
         >>> crossings([Point(1, 0.3, 0.1, 0.5), Point(4, -0.1, -0.2, 0.1)])

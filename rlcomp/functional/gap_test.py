@@ -32,6 +32,9 @@ def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
     Raises:
         ConfigError: there are fewer than two clusters.
 
+    Source:
+        Miller 2024, arXiv:2411.00640: standard errors clustered by question.
+
     Examples:
         >>> clustered_mean(torch.tensor([1.0, 0.0, 1.0]), torch.tensor([7, 7, 3]))
         Estimate(mean=0.75, variance=0.0625)

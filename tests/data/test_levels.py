@@ -13,6 +13,10 @@ def test_few_values_are_a_level_each():
     assert levels(with_column("easy", 3, 2.5, True), "hardness") == ["easy", "3", "2.5", "True"]
 
 
+def test_eight_values_are_few():
+    assert levels(with_column(*range(8)), "hardness") == list("01234567")
+
+
 def test_more_numbers_are_cut_into_quarters_of_about_equally_many():
     found = levels(with_column(1, 1, 1, 9, 2, 8, 3, 7, 4, 6, 5, 10), "hardness")
 

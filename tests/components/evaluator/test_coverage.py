@@ -136,6 +136,17 @@ def test_half_of_the_samples_are_asked_for_unless_told_otherwise():
     assert means["coverage/pass@2"] == pytest.approx((1 - 1 / 6 + 1 / 2 + 0) / 3)
 
 
+def test_two_levels_have_curves_of_their_own():
+    part = coverage(by="kind")
+
+    means = measured(part).means()
+
+    rates = dict(zip(part.levels, (1 / 2, 2 / 3, 1 / 4), strict=True))  # the last of each level
+    easy = 17 / 12 - rates["hard_1"]
+    assert means["coverage/hard_1/pass@1"] == pytest.approx(rates["hard_1"])
+    assert means["coverage/easy/pass@1"] == pytest.approx(easy / 2)
+
+
 def test_a_single_level_is_the_whole():
     part = coverage(by="kind", num_prompts=1, verdicts="+-+-", reasoning=None, vote=None)
 

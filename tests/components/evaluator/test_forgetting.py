@@ -102,10 +102,11 @@ def test_it_goes_on_where_it_was_saved(dealt):
         {"accuracy": [0.5] * 3, "loss": None},
         {"accuracy": ["x"] * 3, "loss": 1.0},
         {"accuracy": [0.5] * 3},
+        {"accuracy": None, "loss": None, "more": 1},
     ],
 )
 def test_a_state_that_is_none_is_refused(dealt, state):
-    with pytest.raises(CheckpointError, match=r"accuracy|loss"):
+    with pytest.raises(CheckpointError, match=r"accuracy|loss|more"):
         forgetting(dealt()).load_run_state(state)
 
 
