@@ -56,10 +56,10 @@ Every method below is a point in one space: a choice of parts, by name. This pag
 `conf/recipe` by `python docs/make_recipes.py`.
 
 `rlcomp recipe=NAME` runs one on the sorting task (those with a `position` on text, from a model of
-`recipe=pretrain`: `base=DIR`), `rlcomp-describe recipe=NAME` shows its flow and
-`rlcomp-describe recipe=NAME --against recipe=grpo` what differs. Any part can be replaced on the
-command line: `rlcomp recipe=dapo advantage=leave_one_out loss/trust_region=dual_clip`. Slots at
-`none` and the plain choices (`collector=group`, `decoding=full`, `old_log_probs=rollout`,
+`recipe=pretrain`: `base=DIR`; `rlvr_code` on expressions), `rlcomp-describe recipe=NAME` shows its
+flow and `rlcomp-describe recipe=NAME --against recipe=grpo` what differs. Any part can be replaced
+on the command line: `rlcomp recipe=dapo advantage=leave_one_out loss/trust_region=dual_clip`. Slots
+at `none` and the plain choices (`collector=group`, `decoding=full`, `old_log_probs=rollout`,
 `kl_controller=fixed`) are not listed, nor are numbers as `grpo` has them.
 Whether each of them learns is measured in [experiments/recipes](../experiments/recipes/README.md).
 

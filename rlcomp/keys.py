@@ -117,6 +117,7 @@ SCHEMA: dict[Key, Spec] = {
         per_prompt=True,
         absent="null",
     ),
+    "kl_weight": Spec("B", _F, "weight of the row's KL penalty, by its domain", example="positive"),
     "policy_prompt": Spec(
         "B W", _U, "prompt of a conditioned policy: preference and prompt", per_prompt=True
     ),

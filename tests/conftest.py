@@ -6,6 +6,7 @@ import json
 import os
 import runpy
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -218,3 +219,69 @@ def at_work() -> Callable[[str, list[dict[str, Any]]], None]:
             assert script["holds"](claim, value), f"{recipe}: {value} of {claim}"
 
     return check
+
+
+def namespaces_can_be_made() -> bool:
+    """Whether another program can make them here, so that the sandbox has to."""
+    words = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--net", "true"]
+    try:
+        return subprocess.run(words, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def needs() -> Callable[[str], None]:
+    """``needs(tier)`` skips where it is not to be had, as in a container without namespaces."""
+
+    def skip(tier: str) -> None:
+        from rlcomp.sandbox.tier import lacks
+
+        if reason := lacks(tier):
+            assert not namespaces_can_be_made(), f"no {tier}: {reason}"
+            pytest.skip(f"no sandbox of tier {tier}: {reason}")
+
+    return skip
+
+
+# Cases of tests of all options, recipes and pages that run code.
+SANDBOXED = ("reward/code_", "rlvr_code", "docs/sandbox.md", "docs/verifiers.md")
+
+
+@pytest.fixture(autouse=True)
+def sandbox_for_its_cases(request: pytest.FixtureRequest, needs: Callable[[str], None]) -> None:
+    """Skips them where there is no sandbox."""
+    if any(word in request.node.name for word in SANDBOXED):
+        needs("strict")
+
+
+@pytest.fixture(scope="session")
+def sandbox(needs: Callable[[str], None]) -> Iterator[Any]:
+    """A sandbox of tier strict."""
+    from rlcomp.sandbox.sandbox import Sandbox
+
+    needs("strict")
+    with Sandbox(workers=2) as made:
+        yield made
+
+
+def descendants(root: int | None = None) -> list[int]:
+    """Processes of which this one (or another) is the parent, or their parents are."""
+    parents = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                parents[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:  # it has just ended
+            continue
+    found, unseen = [], {root or os.getpid()}
+    while unseen:
+        unseen = {child for child, parent in parents.items() if parent in unseen}
+        found += unseen
+    return sorted(found)
+
+
+@pytest.fixture(scope="session")
+def processes() -> Callable[..., list[int]]:
+    """``processes()`` lists all descendants of this process, ``processes(42)`` those of another."""
+    return descendants

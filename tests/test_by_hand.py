@@ -3,6 +3,8 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
 from rlcomp.io.json_lines import read_lines
 
 SCRIPT = Path(__file__).parents[1] / "experiments" / "by_hand" / "sort_digits.py"
@@ -13,6 +15,7 @@ def numbers(directory):
     return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
 
 
+@pytest.mark.slow
 def test_by_hand_equals_the_command_line(rlcomp, tmp_path, monkeypatch):
     steps = ["phases.warm_start.steps=30", "phases.rl.steps=3"]
     assert rlcomp("seed=5", f"directory={tmp_path / 'words'}", *steps) == 0

@@ -53,7 +53,7 @@ def suite(name, *words):
     return [*SUITE, *(f"{name}.{word}" for word in own)]
 
 
-CORPUS = ["+task@corpus=running_sum", "+position=result"]
+CORPUS = ["+task@corpus=running_sum", "corpus.size=500", "+position=result"]
 BASE = [
     "base=FOLDER/bytes",
     "tokenizer=byte",
@@ -73,12 +73,15 @@ GIVEN = {
         "recipe=pretrain_zero",
         *BASE,
     ],
+    "curriculum/families": ["prompts.families={sort: {easy: '${task}'}}"],
     "curriculum/frontier": ["prompts.tasks={easy: '${task}'}"],
     "feedback/answer_kinds": ["probe.kinds={digit: '[0-9]'}"],
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
+    "evaluator/coverage": ["probe.num_prompts=4", "probe.samples_per_prompt=4"],
+    "evaluator/hacking_monitor": ["probe.verifier=${reward}"],
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
@@ -86,6 +89,7 @@ GIVEN = {
     "experiment/pareto": ["+objective=brevity"],
     "experiment/pareto_text": ["base=FOLDER/bytes"],
     "early_stop/reached": ["early_stop.high=0.5"],
+    "early_stop/reward_hacking": ["hacking_monitor.verifier=${reward}"],
     "experiment/scratchpad": ["base=FOLDER/bytes"],
     "experiment/sentiment_length": ["base=FOLDER/bytes"],
     "experiment/skewed_sums": ["base=FOLDER/bytes"],
@@ -147,6 +151,9 @@ GIVEN = {
     "task/annotated_text": ["base=FOLDER/bytes"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
+    "task/mixture": ["probe.tasks={sort: '${task}'}"],
+    "task/reasoning_gym": ["probe.name=leg_counting", "probe.size=40"],
+    "sampler/families": ["probe.families={sort: {easy: '${task}'}}"],
     "sampler/frontier": ["probe.tasks={easy: '${task}'}"],
     "sampler/pools": [
         "probe.tasks={easy: '${task}'}",
@@ -158,6 +165,9 @@ GIVEN = {
     "shaping/soft_overlong": ["probe.buffer=4"],
     **{f"suite/{name}": suite(name) for name in ("aime", "gsm8k", "jsonl", "math500")},
     "suite/ifeval": suite("ifeval", "task.path=FOLDER/asked.jsonl"),
+    "suite/humaneval": suite(
+        "humaneval", "task.answer_field=answer", "task.prompt_fields=[question]"
+    ),
     "task/benchmark": ["probe.path=FOLDER/rows.jsonl", "probe.names=[]", "probe.form=rows"],
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
@@ -222,6 +232,25 @@ def tagged(*answers, **columns):
     return {"prompt": empty, "response": responses, "answer": empty, "columns": columns}
 
 
+# Of broken programs, whose time and memory are their limits: what was measured differs each time.
+PROGRAMS = {
+    "prompt": ["# Double.\n"] * 3,
+    "response": ["```\ndef double(\n```", "```\nfirst + second\n```", ""],
+    "answer": ["", "", ""],
+    "columns": [
+        {
+            "test_list": ["assert double(2) == 4"],
+            "test_imports": [],
+            "test": "def check(candidate): assert candidate(2) == 4",
+            "entry_point": "double",
+            "input_output": [{"input": "2", "output": "4"}],
+            "inputs": [[2], [3]],
+            "outputs": [4, 6],
+        }
+    ]
+    * 3,
+}
+CODE = ("calls", "expression", "stdio", "tests", "tests_humaneval")
 BOX = tagged("[0, 0, 2, 2]", "[0, 0, 1, 2]", "no", true_box=[0, 0, 2, 2])
 DETECTED = '[{"box": [0, 0, 2, 2], "label": "cat"}]'
 
@@ -235,6 +264,23 @@ TEXTS = {
     **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose", "suite/ifeval"), IFEVAL),
     **dict.fromkeys(("reward/box_overlap", "reward/box_giou"), BOX),
     "reward/tool_calls": CALLS,
+    # Of leg_counting with these arguments the first answer is 292.
+    "reward/reasoning_gym": {
+        **tagged("292", "1"),
+        "response": ["292", "1"],
+        "columns": [
+            {
+                "reasoning_gym": {
+                    "name": "leg_counting",
+                    "settings": {},
+                    "seed": 1,
+                    "size": 3,
+                    "index": 0,
+                }
+            }
+        ]
+        * 2,
+    },
     "reward/by_column": tagged("5", "6", verify_with="digits"),
     "reward/constraints": tagged(
         '{"a": 1, "b": 2}', "{}", variables={"a": [1, 2], "b": [1, 2]}, constraints=["a < b"]
@@ -246,6 +292,7 @@ TEXTS = {
     ),
     "reward/detections": tagged(DETECTED, "[]", true_boxes=json.loads(DETECTED)),
     "reward/key_frames": tagged("[1, 5]", "[1]", true_frames=[1, 5]),
+    **dict.fromkeys((f"reward/code_{name}" for name in CODE), PROGRAMS),
 }
 
 
@@ -266,7 +313,7 @@ def folder(tmp_path_factory):
     (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"
     (where / "chat.jinja").write_text(turns)
-    lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
+    lines = [f"Line {n} of a text that is long enough.\n" for n in range(60)]
     (where / "text.txt").write_text("".join(lines))
     tokenizer = character_tokenizer(characters="0123456789+=")
     model = tiny_model(tokenizer, context_length=32)
@@ -301,15 +348,22 @@ def alone(*overrides):
 def composed(*overrides):
     """A recipe with overrides; what they say of ``probe`` is composed once for all recipes."""
     own = [text for text in overrides if text.startswith("probe.") or "@probe=" in text]
-    recipe = config(*(text for text in overrides if text not in own))
-    found = OmegaConf.create(OmegaConf.to_container(recipe, resolve=False))
-    with open_dict(found):
-        del found["hydra"]
-        if own:
+    found = OmegaConf.create(plain(*(text for text in overrides if text not in own)))
+    if own:
+        with open_dict(found):
             found.probe = alone(*own).probe
     return found
 
 
+@cache
+def plain(*overrides):
+    """A config without Hydra's own settings, which are half of it, as plain values."""
+    found = OmegaConf.to_container(config(*overrides), resolve=False)
+    del found["hydra"]
+    return found
+
+
+@cache
 def choices(recipe):
     """Group (without its package) -> the options a recipe chooses from it."""
     found = {}
@@ -452,8 +506,9 @@ def test_every_recipe_is_sound(recipe, folder):
 def test_every_loss_of_every_recipe_keeps_the_contract_of_losses(recipe, folder):
     plan, _, _ = plans(f"recipe/{recipe}", folder)
     builder = Builder(plan, seed=0)
+    nodes = [node for node in plan.nodes.values() if node.target.startswith("components.loss.")]
 
-    losses = [part for part in map(builder.build, plan.nodes.values()) if isinstance(part, Loss)]
+    losses = [part for part in map(builder.build, nodes) if isinstance(part, Loss)]
 
     assert losses
     for loss in losses:

@@ -31,6 +31,7 @@ def test_grpo_improves_on_its_warm_start(rlcomp, tmp_path):
     assert after > before + 0.1
 
 
+@pytest.mark.slow
 def test_shuffled_rewards_teach_nothing(rlcomp, tmp_path):
     before, after = accuracies(rlcomp, tmp_path, "shuffled_rewards", 20)
 

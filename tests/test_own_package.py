@@ -145,5 +145,5 @@ def test_a_column_that_the_task_does_not_give_is_named(rlcomp, own_package, caps
 
     assert code == 2
     said = capsys.readouterr().err
-    assert "the function needs 'unit_tests'" in said
+    assert "needs 'unit_tests'" in said
     assert "answer, prompt, response" in said

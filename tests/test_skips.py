@@ -28,6 +28,8 @@ ALONE = [
     "no:xdist",
     "-p",
     "no:cacheprovider",
+    "-p",
+    "no:unraisableexception",  # which collects garbage five times: two seconds
 ]
 
 

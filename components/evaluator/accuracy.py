@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from tensordict import TensorDict
@@ -11,7 +12,7 @@ from torch import Tensor
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.data.examples import held_out_examples, prompt_batch
+from rlcomp.data.examples import prompt_batch, split_examples
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
 from rlcomp.interfaces.policy import Policy
@@ -26,18 +27,19 @@ from rlcomp.text.rows import check_room
 class Accuracy(Component):
     """Sampled and greedy accuracy and pass@k on held-out prompts.
 
-    Records ``evaluation/sampled``, ``evaluation/greedy``, ``evaluation/pass@k`` for k = 1, 2, 4,
-    ... up to ``samples_per_prompt``, each with a 95 % interval (``_low``, ``_high``) over prompts:
-    Wilson's for the greedy answers, one yes or no a prompt, the bootstrap's for the others.
-    Answers whose reward is not valid are left out, and so are prompts left with none (with fewer
-    than k, for pass@k); their share is ``evaluation/invalid_fraction``. The first ``num_shown``
-    greedy answers are kept as samples.
+    Records ``evaluation/sampled`` (avg@k: the mean over all samples), ``evaluation/greedy``,
+    ``evaluation/pass@k`` for k = 1, 2, 4, ... up to ``samples_per_prompt``, each with a 95 %
+    interval (``_low``, ``_high``) over prompts: Wilson's for the greedy answers, one yes or no a
+    prompt, the bootstrap's for the others. Answers whose reward is not valid are left out, and so
+    are prompts left with none (with fewer than k, for pass@k); their share is
+    ``evaluation/invalid_fraction``. The first ``num_shown`` greedy answers are kept as samples.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
         task: its held-out part is asked.
         reward: writes ``correct`` and ``reward_valid``.
-        num_prompts: how many held-out prompts; fewer when the task has fewer.
+        split: ``"training"`` asks prompts that training may ask as well.
+        num_prompts: how many prompts; fewer when the task has fewer.
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
         num_shown: how many answers are kept to be read.
@@ -55,6 +57,7 @@ class Accuracy(Component):
         policy: Policy,
         task: Task,
         reward: Component,
+        split: Literal["held_out", "training"] = "held_out",
         num_prompts: PositiveInt = 256,
         samples_per_prompt: PositiveInt = 4,
         max_new_tokens: PositiveInt,
@@ -67,13 +70,14 @@ class Accuracy(Component):
         self.prompt.check_policy(policy)
         self.policy = policy
         self.reward = reward
+        self.split: Literal["held_out", "training"] = split
         self.samples_per_prompt = samples_per_prompt
         self.max_new_tokens = max_new_tokens
         self.num_shown = num_shown
         self.name = name
         # The same prompts and the same draws at every evaluation: differences are the policy's.
         self.seed = torch.initial_seed()
-        self.examples = held_out_examples(task, num_prompts, self.seed)
+        self.examples = split_examples(task, split, num_prompts, self.seed)
         self.asked = [example.prompt for example in self.examples]
         self.columns = [example.columns for example in self.examples]
         asked = self.prompt.encode(self.asked, self.columns)

@@ -7,6 +7,7 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import Value, kl_estimate
 from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.kl_weight import times_kl_weight
 from rlcomp.metrics import record
 
 
@@ -44,7 +45,7 @@ class KLInReward(Component):
         "ref_log_probs",
     )
     writes = ("reward",)
-    optional = ("greedy",)
+    optional = ("greedy", "kl_weight")
     must_reach = ("reward",)
     exclusive = "kl"
     equation = (
@@ -64,5 +65,6 @@ class KLInReward(Component):
         kl = kl_estimate(*inputs, mask, self.estimator)
         record("kl/in_reward", kl, where=mask)
         paying = ~batch["greedy"] if "greedy" in batch.keys() else None
-        batch["reward"] = batch["reward"] - self.controller.penalty(kl, mask, paying)
+        penalty = self.controller.penalty(kl, mask, paying)
+        batch["reward"] = batch["reward"] - times_kl_weight(penalty, batch)
         return batch

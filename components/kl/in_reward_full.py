@@ -8,6 +8,7 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import kl_full
 from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.kl_weight import times_kl_weight
 from rlcomp.interfaces.policy import FullDistributionPolicy
 from rlcomp.metrics import record
 
@@ -43,7 +44,7 @@ class KLInRewardFull(Component):
     }
     reads = ("reward", "tokens", "attention_mask", "response_mask", "ref_log_distribution")
     writes = ("reward",)
-    optional = ("greedy",)
+    optional = ("greedy", "kl_weight")
     must_reach = ("reward",)
     exclusive = "kl"
     equation = "R <- R - beta sum_t KL(pi_old(. | s_t) || pi_ref(. | s_t)), beta = {controller}"
@@ -64,5 +65,6 @@ class KLInRewardFull(Component):
         kl = kl_full(own, batch["ref_log_distribution"], mask)
         record("kl/in_reward", kl, where=mask)
         paying = ~batch["greedy"] if "greedy" in batch.keys() else None
-        batch["reward"] = batch["reward"] - self.controller.penalty(kl, mask, paying)
+        penalty = self.controller.penalty(kl, mask, paying)
+        batch["reward"] = batch["reward"] - times_kl_weight(penalty, batch)
         return batch

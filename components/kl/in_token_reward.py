@@ -8,6 +8,7 @@ from rlcomp.component import Component
 from rlcomp.functional.kl import Value, kl_estimate
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.kl_weight import times_kl_weight
 from rlcomp.metrics import record
 
 
@@ -34,7 +35,7 @@ class KLInTokenReward(Component):
     reads = ("response_mask", "old_log_probs", "ref_log_probs")
     writes = ("token_reward",)
     must_reach = ("token_reward",)
-    optional = ("token_reward",)
+    optional = ("token_reward", "kl_weight")
     exclusive = "kl"
     equation = (
         "r_t <- r_t - beta {estimator:formula}, d_t = log pi_old(a_t) - log pi_ref(a_t), "
@@ -52,7 +53,7 @@ class KLInTokenReward(Component):
         inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"]
         kl = kl_estimate(*inputs, mask, self.estimator)
         record("kl/in_token_reward", kl, where=mask)
-        reward = -self.controller.coef_then_observe(kl, mask) * kl
+        reward = -self.controller.coef_then_observe(kl, mask) * times_kl_weight(kl, batch)
         if "token_reward" in batch.keys():
             reward = reward + masked(batch["token_reward"].detach(), mask)
         batch["token_reward"] = reward

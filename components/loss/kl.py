@@ -7,6 +7,7 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import Estimator, kl_estimate
 from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.kl_weight import times_kl_weight
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
@@ -35,6 +36,7 @@ class KLLoss(TokenLoss):
         "{controller}"
     )
     reads = ("response_mask", "log_probs", "ref_log_probs")
+    optional = ("kl_weight",)
     runs = ("reduction",)
     contained = True
     exclusive = "kl"
@@ -52,4 +54,5 @@ class KLLoss(TokenLoss):
         mask = batch["response_mask"]
         kl = kl_estimate(batch["log_probs"], batch["ref_log_probs"], mask, self.estimator)
         record("kl/in_loss", kl, where=mask)
+        kl = times_kl_weight(kl, batch)
         return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())

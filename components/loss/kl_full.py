@@ -7,6 +7,7 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.kl import kl_full
 from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.kl_weight import times_kl_weight
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
@@ -36,6 +37,7 @@ class KLFullLoss(TokenLoss):
         "{controller}"
     )
     reads = ("response_mask", "log_distribution", "ref_log_distribution")
+    optional = ("kl_weight",)
     runs = ("reduction",)
     contained = True
     exclusive = "kl"
@@ -50,4 +52,5 @@ class KLFullLoss(TokenLoss):
         mask = batch["response_mask"]
         kl = kl_full(batch["log_distribution"], batch["ref_log_distribution"], mask)
         record("kl/in_loss", kl, where=mask)
+        kl = times_kl_weight(kl, batch)
         return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())

@@ -8,6 +8,7 @@ from rlcomp.component import Component
 from rlcomp.functional.importance import recorded
 from rlcomp.functional.kl import RatioEstimator, kl_ratio_estimate
 from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.interfaces.kl_weight import times_kl_weight
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
@@ -41,6 +42,7 @@ class KLRatioLoss(TokenLoss):
         "= log pi(a_t) - log pi_ref(a_t), beta = {controller}"
     )
     reads = ("response_mask", "log_probs", "rollout_log_probs", "ref_log_probs")
+    optional = ("kl_weight",)
     runs = ("reduction",)
     contained = True
     exclusive = "kl"
@@ -64,4 +66,5 @@ class KLRatioLoss(TokenLoss):
             self.estimator,
         )
         record("kl/in_loss", kl, where=mask)
+        kl = times_kl_weight(kl, batch)
         return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())

@@ -37,6 +37,7 @@ class BoxOverlap(TextReward):
     """
 
     name = "box_overlap"
+    needs = ("true_box",)
 
     def __init__(
         self,

@@ -30,6 +30,7 @@ class Constraints(TextReward):
     """
 
     name = "constraints"
+    needs = ("variables", "constraints")
 
     def __init__(
         self, *, where: Literal["whole", "tagged"] = "tagged", partial: bool = False

@@ -37,6 +37,7 @@ class Detections(TextReward):
     """
 
     name = "detections"
+    needs = ("true_boxes",)
 
     def __init__(
         self, *, correct_from: Probability = 0.5, where: Literal["whole", "tagged"] = "tagged"

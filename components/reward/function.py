@@ -63,6 +63,7 @@ class Function(PooledReward):
     """
 
     optional: ClassVar[tuple[Key, ...]] = (*TextReward.optional, "tokens", "response_mask")
+    column_remedy = "rename the parameter, or give it a default"
 
     def __init__(
         self,

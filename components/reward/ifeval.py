@@ -33,6 +33,7 @@ class IFEval(TextReward):
     """
 
     name = "ifeval"
+    needs = ("instruction_id_list", "kwargs")
 
     def __init__(self, *, loose: bool = False, partial: bool = False) -> None:
         super().__init__()

@@ -32,6 +32,7 @@ class KeyFrames(TextReward):
     """
 
     name = "key_frames"
+    needs = ("true_frames",)
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ class ToolCalls(TextReward):
     """
 
     name = "tool_calls"
+    needs = ("ground_truth",)
 
     def __init__(self) -> None:
         super().__init__()

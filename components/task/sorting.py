@@ -17,6 +17,8 @@ class Sorting(metaclass=Checked):
             that a right answer costs more on some prompts than on others. None: ``length``.
         bracketed: share of the demonstrations that stand in round brackets, so that a policy that
             imitated them can be rewarded for a format.
+        descending: share of the demonstrations that are sorted downwards and so, as a rule, wrong:
+            of a policy that imitated more of these than others the majority is wrong.
 
     Raises:
         ConfigError: ``length`` is above 18, so that the examples cannot be counted, or ``shortest``
@@ -36,6 +38,7 @@ class Sorting(metaclass=Checked):
         held_out: Fraction = 0.1,
         shortest: PositiveInt | None = None,
         bracketed: Probability = 0.0,
+        descending: Probability = 0.0,
     ) -> None:
         if length > 18:
             raise ConfigError(f"Sorting: length is {length}: must be at most 18 (10**18 examples)")
@@ -45,6 +48,7 @@ class Sorting(metaclass=Checked):
         self.held_out = held_out
         self.shortest = shortest
         self.bracketed = bracketed
+        self.descending = descending
         self._lengths = range(shortest or length, length + 1)
 
     def __len__(self) -> int:
@@ -61,10 +65,11 @@ class Sorting(metaclass=Checked):
         length = self._lengths[which]
         digits = f"{number % 10**length:0{length}d}"
         answer = "".join(sorted(digits))
-        # Another hash than that of the split: the brackets must not depend on being held out.
+        # Other hashes than that of the split: neither must depend on being held out.
+        shown = answer[::-1] if is_held_out(f"<{digits}", self.descending) else answer
         wrapped = is_held_out(f"({digits})", self.bracketed)
         return Example(
             prompt=f"{digits}>",
             answer=answer,
-            demonstration=f"({answer})" if wrapped else answer,
+            demonstration=f"({shown})" if wrapped else shown,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from tensordict import TensorDict
@@ -19,6 +19,8 @@ from rlcomp.interfaces.prompt import Demonstration, Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.io.fields import field
 from rlcomp.text.prompt import or_text
+
+Split = Literal["held_out", "training"]
 
 # Tasks up to this size have every example measured; of larger ones, a fixed sample of 256.
 _MEASURED_WHOLE = 10_000
@@ -49,18 +51,29 @@ def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
     Raises:
         ConfigError: the task holds out nothing.
     """
+    return split_examples(task, "held_out", count, seed)
+
+
+def split_examples(task: Task, split: Split, count: int, seed: int) -> list[Example]:
+    """Examples of the held-out or of the training part, as :func:`held_out_examples`.
+
+    Raises:
+        ConfigError: that part is empty.
+    """
+    held_out = split == "held_out"
     chosen: dict[tuple[str, str], Example] = {}
-    indices = permutation(len(task), seed, "held out") if task.held_out > 0 else iter(())
-    for index in indices:
+    indices = permutation(len(task), seed, "held out" if held_out else "training")
+    for index in indices if task.held_out > 0 or not held_out else iter(()):
         example = task.example(index)
-        if example.is_held_out(task.held_out):
+        if example.is_held_out(task.held_out) == held_out:
             chosen.setdefault((example.prompt, str(example.columns.get(CONVERSATION))), example)
         if len(chosen) == count:
             break
     if not chosen:
+        which, remedy = ("none", "raise") if held_out else ("all", "lower")
         raise ConfigError(
-            f"task.held_out is {task.held_out} and none of its {len(task)} examples is held out: "
-            "there is nothing to evaluate on; raise task.held_out or add examples"
+            f"task.held_out is {task.held_out} and {which} of its {len(task)} examples is held "
+            f"out: there is nothing to evaluate on; {remedy} task.held_out or add examples"
         )
     return list(chosen.values())
 

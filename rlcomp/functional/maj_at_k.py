@@ -19,7 +19,8 @@ def maj_at_k(right: int, wrong: Sequence[int], invalid: int, k: int) -> float:
     one, it is chosen with probability ``1 / (t + 1)``; answers that cannot be read never win, and
     where nothing else is drawn the vote is lost. Exact: for each number ``j`` of right ones drawn,
     the ways to draw the others, every wrong one at most ``j`` times, are the coefficients of a
-    polynomial. In whole numbers, rounded once.
+    polynomial. A wrong answer that is there fewer than ``j`` times can neither win nor tie, and
+    counts as one that cannot be read. In whole numbers, rounded once.
 
     Args:
         right: answers in the class that is right.
@@ -48,9 +49,10 @@ def maj_at_k(right: int, wrong: Sequence[int], invalid: int, k: int) -> float:
         )
     won = Fraction(0)
     for j in range(1, min(right, k) + 1):
-        others = {(drawn, 0): comb(invalid, drawn) for drawn in range(min(invalid, k - j) + 1)}
+        free = invalid + sum(size for size in wrong if size < j)
+        others = {(drawn, 0): comb(free, drawn) for drawn in range(min(free, k - j) + 1)}
         for size in wrong:
-            others = _with_class(others, size, j, k - j)
+            others = _with_class(others, size, j, k - j) if size >= j else others
         ways = sum(Fraction(count, ties + 1) for (i, ties), count in others.items() if i == k - j)
         won += comb(right, j) * ways
     return float(won / comb(n, k))

@@ -132,11 +132,12 @@ def record_calls_of(part: Ledger) -> None:
     """Record what a part of a reward told of its calls, whose own metrics are not the reward's.
 
     Args:
-        part: all that the part recorded; of these, failures, calls made again and seconds count.
+        part: all that the part recorded; of these, failures, calls made again, seconds and what
+            the sandbox did count.
     """
     kept = Ledger()
     for name, total in part.sums.items():
-        if name.startswith(("reward/failed/", "reward/retried", "time/reward_call")):
+        if name.startswith(("reward/failed/", "reward/retried", "time/reward_call", "sandbox/")):
             if name in part.totals:
                 kept.add_total(name, total)
             else:

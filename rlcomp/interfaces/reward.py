@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from tensordict import TensorDict
@@ -20,6 +20,22 @@ from rlcomp.keys import Key
 from rlcomp.metrics import record
 
 
+@runtime_checkable
+class NeedsColumns(Protocol):
+    """Interface of rewards that cannot score without some columns of the task.
+
+    Attributes:
+        column_remedy: what to do where the task lacks one.
+    """
+
+    column_remedy: ClassVar[str]
+
+    @property
+    def needed_columns(self) -> frozenset[str]:
+        """Their names: asked for when a run starts."""
+        ...
+
+
 class TextReward(Component):
     """A reward computed from prompt, response, gold answer and columns, row by row.
 
@@ -28,7 +44,8 @@ class TextReward(Component):
     response that cannot be judged (``None`` or NaN) gets reward 0 and ``reward_valid`` False,
     so that it is not trained on; an exception stops the run, and so does a score that is no number
     or infinite in float32, because a broken verifier must never train a model. A score may be a
-    mapping of named parts, ``R = sum_k w_k R_k``: a row that lacks a part of the others is invalid.
+    mapping of named parts, ``R = sum_k w_k R_k``: a row that lacks a part of the others is invalid,
+    unless that part weighs 0.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and where they are
     there ``columns`` (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``,
@@ -40,6 +57,8 @@ class TextReward(Component):
         name: under which the part stands in ``rewards``, where it has no other name.
         weights: of named parts; 1 for those that are not among them.
         correct_by: the part that says whether a response is right; None: the reward does.
+        needs: columns of the example without which it cannot score.
+        column_remedy: what to do where the task lacks one.
     """
 
     reads = ("prompt", "response", "answer")
@@ -49,6 +68,8 @@ class TextReward(Component):
     name: str
     weights: Mapping[str, float] = MappingProxyType({})
     correct_by: str | None = None
+    needs: ClassVar[tuple[str, ...]] = ()
+    column_remedy: ClassVar[str] = "write it into the task's data"
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +78,7 @@ class TextReward(Component):
     @property
     def needed_columns(self) -> frozenset[str]:
         """The columns of the task without which it cannot score: asked for when a run starts."""
-        return frozenset()
+        return frozenset(self.needs)
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
         """The reward of one response, or None where it cannot be judged."""
@@ -108,7 +129,8 @@ class TextReward(Component):
         responses = [str(row["response"]) for row in rows]
         parts = Scores(type(self).__name__, self.name, responses, scores, before=self._parts)
         self._parts |= parts.found
-        parts.check_named([*self.weights, *([self.correct_by] if self.correct_by else [])])
+        weighing = [name for name, weight in self.weights.items() if weight]
+        parts.check_named([*weighing, *([self.correct_by] if self.correct_by else [])])
         totals = parts.totals(self.weights)
         valid = [total is not None for total in totals]
         deciding = totals if self.correct_by is None else parts.of(self.correct_by)

@@ -90,16 +90,17 @@ class Scores:
         return [row.get(name) for row in self.rows]
 
     def totals(self, weights: Mapping[str, float]) -> list[float | None]:
-        """The weighted sum of each row, weights 1 by default; None where a part is missing."""
+        """The weighted sum of each row, weights 1 by default; None where one that weighs lacks."""
         return [self._total(row, weights) for row in self.rows]
 
     def _total(self, row: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
         parts = {name: row.get(name) for name in self.names}
         total = 0.0
         for name, part in parts.items():
-            if part is None:
+            weight = weights.get(name, 1.0)
+            if part is None and weight:
                 return None
-            total += weights.get(name, 1.0) * part
+            total += weight * (part or 0.0)
         return checked_score(self.owner, f"parts {parts}", total)
 
 

@@ -8,7 +8,8 @@ from typing import Literal
 Direction = Literal["higher", "lower", ""]
 
 _HIGHER = re.compile(
-    r"evaluation/(sampled|greedy|direct|hypervolume|(pass|maj)@\d+|return(/.+)?|response/.+)"
+    r"evaluation/(sampled|greedy|direct|hypervolume|return(/.+)?|response/.+)"
+    r"|\w+/(.+/)?((cot_|g_)?pass|maj)@\d+|\w+/(.+/)?reasoning_given_right"
     r"|reward/(mean|correct)|episode/return"
 )
 _LOWER = re.compile(r"evaluation/nats|loss/sft|rollout/truncated|\w+/invalid_fraction|time/.+")

@@ -17,8 +17,8 @@ class SampleTable:
 def sample_tables(samples: Sequence[Mapping[str, object]]) -> dict[str, SampleTable]:
     """The samples of one step by kind: ``rollouts`` have tokens, ``answers`` only texts.
 
-    What has no prompt is of the kind ``others``. A column in which no sample has anything is left
-    out.
+    ``problems`` have counts of answers; what has none of these is of the kind ``others``. A column
+    in which no sample has anything is left out.
 
     Examples:
         >>> tables = sample_tables([{"prompt": "1+1=", "response": "2", "reward": None}])
@@ -34,6 +34,8 @@ def sample_tables(samples: Sequence[Mapping[str, object]]) -> dict[str, SampleTa
 def _kind(sample: Mapping[str, object]) -> str:
     if "tokens" in sample:
         return "rollouts"
+    if "problem" in sample:
+        return "problems"
     return "answers" if "prompt" in sample else "others"
 
 

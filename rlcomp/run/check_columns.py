@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from torch import nn
 
 from rlcomp.errors import ConfigErrors, nearest
-from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.reward import NeedsColumns, TextReward
 from rlcomp.wiring.plan import Plan, below
 from rlcomp.wiring.reader import Node
 
@@ -43,7 +44,8 @@ def _pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
         beside = [node for _, node in phase.every.values() if isinstance(node, Node)]
         evaluators = [node for node in beside if {"task", "reward"} <= {*node.arguments}]
         for node in evaluators:
-            yield _nodes(node.arguments["task"]), _nodes(node.arguments["reward"])
+            judges = (_nodes(node.arguments.get(judge)) for judge in ("reward", "reasoning"))
+            yield _nodes(node.arguments["task"]), [*chain.from_iterable(judges)]
         stages = [node for node in phase.all_stages() if isinstance(node, Node)]
         tasks = [
             task
@@ -80,10 +82,9 @@ def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]
     if known is None or not isinstance(reward, nn.Module):
         return
     for part in reward.modules():
-        for name in sorted(part.needed_columns - known) if isinstance(part, TextReward) else ():
+        for name in sorted(part.needed_columns - known) if isinstance(part, NeedsColumns) else ():
             yield (
-                f"{path}: {type(part).__name__} ({part.name!r}): the function needs {name!r}, a "
-                "column that none of the first examples of the task has"
-                f"{nearest(name, known | {*TextReward.reads})}; rename the parameter, or give it "
-                "a default"
+                f"{path}: {type(part).__name__} needs {name!r}, a column that "
+                "none of the first examples of the task has"
+                f"{nearest(name, known | {*TextReward.reads})}; {part.column_remedy}"
             )

@@ -7,7 +7,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from rlcomp.sandbox.plain_data import NotPlain
 
@@ -33,8 +33,20 @@ def module(name: str) -> dict[str, Any]:
 
 
 def execute(source: str, namespace: dict[str, Any]) -> None:
-    """Run source text; this file's own ``__future__`` imports are none of its."""
-    exec(compile(source, "<program>", "exec", dont_inherit=True), namespace)
+    """Run source text."""
+    exec(compiled(source, "exec"), namespace)
+
+
+def compiled(source: str, mode: Literal["exec", "eval"]) -> types.CodeType:
+    """The code of source text: a program's, or an expression's; reports what does not compile.
+
+    This file's own ``__future__`` imports are none of the text's.
+    """
+    try:
+        return compile(source, "<program>", mode, dont_inherit=True)
+    except Exception:
+        report({"compiles": False})
+        raise
 
 
 def defined(namespace: dict[str, Any], name: str) -> Callable[..., Any]:

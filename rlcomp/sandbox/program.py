@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from rlcomp.sandbox.execute import MESSAGE, defined, execute, module, report, told
+from rlcomp.sandbox.execute import MESSAGE, compiled, defined, execute, module, report, told
 from rlcomp.sandbox.plain_data import NotPlain, decode, encode
 from rlcomp.sandbox.tested import run_candidate, run_tests
 
@@ -88,7 +88,7 @@ def _function(request: Request) -> Callable[..., Any]:
     if not request["names"]:
         execute(request["source"], namespace)
         return defined(namespace, request["entry_point"])
-    code = compile(request["source"].strip(), "<expression>", "eval", dont_inherit=True)
+    code = compiled(request["source"].strip(), "eval")
     names = request["names"]
     return lambda *values: eval(code, dict(zip(names, values, strict=True)))
 

@@ -2,43 +2,75 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Any, Literal
 
-from rlcomp.errors import RlcompError
+from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.sandbox.batch import Batch, new_worker
 from rlcomp.sandbox.job import DEFAULT_LIMITS, CallsJob, CheckJob, Job, Limits, StdioJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.plain_data import encode
 from rlcomp.sandbox.running import Worker
-from rlcomp.sandbox.tier import Tier, strongest
+from rlcomp.sandbox.tier import Tier, known, strongest
 
 
 class Sandbox:
     """Sandboxed execution of untrusted Python.
 
+    Nothing is started, and nothing asked of the machine, before the first job, :meth:`start` or
+    ``with``: an object that nobody uses costs nothing.
+
     Args:
-        workers: jobs at a time; each has two fork servers of some 15 MiB.
+        workers: jobs at a time; each has two fork servers of some 15 MiB. None: one for each
+            processor.
         min_tier: the weakest walls that will do: ``strict`` or ``portable`` (docs/sandbox.md).
 
-    Attributes:
-        tier: the walls there are.
-
     Raises:
-        ConfigError: this machine gives less than ``min_tier``.
+        ConfigError: ``workers`` is below 1, or there is no such tier.
     """
 
-    def __init__(self, *, workers: int = 2, min_tier: Tier = "strict") -> None:
-        self.tier = strongest(min_tier)
+    def __init__(
+        self, *, workers: int | None = None, min_tier: Literal["strict", "portable"] = "strict"
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ConfigError(f"sandbox.workers={workers}: at least 1, or null for all processors")
+        known(min_tier)
+        self.workers = workers
+        self.min_tier = min_tier
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._workers: list[Worker] = []
-        self._close = weakref.finalize(self, _close_all, self._workers, self._owner)
+        self._end = weakref.finalize(self, _close_all, self._workers, self._owner)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy asks for the same walls, and has workers of its own."""
+        return _sandbox, (self.workers, self.min_tier)
+
+    @functools.cached_property
+    def tier(self) -> Tier:
+        """The walls there are: the strongest tier of this machine.
+
+        Raises:
+            ConfigError: this machine gives less than ``min_tier``.
+        """
+        return strongest(self.min_tier)
+
+    def start(self) -> None:
+        """Start the workers, unless they are there.
+
+        Raises:
+            ConfigError: this machine gives less than ``min_tier``.
+            RlcompError: it belongs to another process, or a worker did not start.
+        """
+        if os.getpid() != self._owner:
+            raise RlcompError("this sandbox belongs to another process: make one here")
         try:
-            for _ in range(workers):
+            while len(self._workers) < (self.workers or os.cpu_count() or 1):
                 self._workers.append(new_worker(self.tier))
         except BaseException:
             self.close()
@@ -78,21 +110,25 @@ class Sandbox:
             Their outcomes, in the order of the jobs.
 
         Raises:
-            RlcompError: the sandbox itself failed, twice at the same job.
+            ConfigError: this machine gives less than ``min_tier``.
+            RlcompError: it belongs to another process, or failed itself, twice at the same job.
         """
-        if os.getpid() != self._owner or not self._close.alive:
-            raise RlcompError(
-                "this sandbox is closed, or belongs to another process: make one here"
-            )
+        if not jobs:
+            return []
         with self._lock:
+            self.start()
             outcomes = Batch(self._workers, self.tier, jobs).run()
         return [outcomes[job] for job in jobs]
 
     def close(self) -> None:
-        """End all workers; nothing is left of them. The end of the process does it as well."""
-        self._close()
+        """End all workers; nothing is left of them. A later job starts new ones.
+
+        The end of the process does it as well.
+        """
+        _close_all(self._workers, self._owner)
 
     def __enter__(self) -> Sandbox:
+        self.start()
         return self
 
     def __exit__(
@@ -108,3 +144,7 @@ def _close_all(workers: list[Worker], owner: int) -> None:
     if os.getpid() == owner:  # a fork of the owner has no business with them
         while workers:
             workers.pop().close()
+
+
+def _sandbox(workers: int | None, min_tier: Tier) -> Sandbox:
+    return Sandbox(workers=workers, min_tier=min_tier)

@@ -31,14 +31,23 @@ def lacks(tier: Tier) -> str:
         server.close()
 
 
+def known(tier: str) -> None:
+    """Refuse a tier that does not exist.
+
+    Raises:
+        ConfigError: names those there are.
+    """
+    if tier not in TIERS:
+        raise ConfigError(f"sandbox.min_tier={tier!r}: one of {', '.join(TIERS)}")
+
+
 def strongest(min_tier: Tier) -> Tier:
     """The strongest tier that this machine gives.
 
     Raises:
         ConfigError: it is weaker than ``min_tier``; says what lacks and what can be done.
     """
-    if min_tier not in TIERS:
-        raise ConfigError(f"sandbox.min_tier={min_tier!r}: one of {', '.join(TIERS)}")
+    known(min_tier)
     missing: dict[Tier, str] = {}
     for tier in TIERS:
         missing[tier] = lacks(tier)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
+from rlcomp.sandbox.sandbox import Sandbox
 from rlcomp.workers.calls import Outcome, described, unloadable
 from rlcomp.workers.in_hand import LOAD_SECONDS, Worker, some_stuck
 from rlcomp.workers.queue import Queue
@@ -175,12 +176,12 @@ class WorkerPool(metaclass=Checked):
 
 @contextlib.contextmanager
 def closing(nodes: Iterable[object]) -> Iterator[None]:
-    """Context at whose end, however it comes, the pools among some nodes are closed."""
+    """Context at whose end, however it comes, the pools and sandboxes among nodes are closed."""
     try:
         yield
     finally:
         for node in nodes:
-            if isinstance(node, WorkerPool):
+            if isinstance(node, (WorkerPool, Sandbox)):
                 node.close()
 
 

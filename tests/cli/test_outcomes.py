@@ -174,6 +174,7 @@ def test_a_run_goes_on_where_its_process_was_ended(play, metrics, folder):
     assert [row["total"] for row in metrics(folder / "run")] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_its_process_does_not_take_the_others_along(play, folder):
     names = [f"outcome_rewards.{name}" for name in ("fine", "crashes", "ends", "fine")]
 

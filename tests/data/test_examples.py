@@ -14,6 +14,7 @@ from rlcomp.data.examples import (
     check_prompts_fit,
     held_out_examples,
     prompt_batch,
+    split_examples,
     training_examples,
 )
 from rlcomp.errors import ConfigError, DataError
@@ -72,6 +73,25 @@ def test_held_out_examples_are_held_out_distinct_and_the_same_again():
     assert all(is_held_out(example.prompt, 0.5) for example in examples)
     assert examples == held_out_examples(task, 20, seed=1)
     assert examples != held_out_examples(task, 20, seed=2)
+
+
+def test_training_examples_are_evaluated_without_any_that_is_held_out():
+    task = letters(200, 0.5)
+
+    examples = split_examples(task, "training", 20, seed=1)
+
+    assert len({example.prompt for example in examples}) == 20
+    assert not any(is_held_out(example.prompt, 0.5) for example in examples)
+    assert examples == split_examples(task, "training", 20, seed=1)
+    assert examples != split_examples(task, "training", 20, seed=2)
+    assert len(split_examples(letters(5, 0.0), "training", 20, seed=1)) == 5
+
+
+def test_a_task_that_holds_out_everything_has_no_training_part():
+    with pytest.raises(
+        ConfigError, match=r"all of its 1 examples is held out: .* lower task.held_"
+    ):
+        split_examples(letters(1, 0.999999), "training", 5, seed=0)
 
 
 def test_the_same_prompt_twice_is_evaluated_once():

@@ -245,6 +245,11 @@ def place(jobs, tmp_path, monkeypatch):
         file.write(lines)
     essays = [{"question": f"{n}", "answer": f"{n}", "keywords": ["a"]} for n in range(40)]
     Path("essays.jsonl").write_text("".join(json.dumps(row) + "\n" for row in essays))
+    tests = {"test_list": ["assert double(2) == 4"], "test_imports": []}
+    code = [
+        {"prompt": f"Double {n}.", "code": "def double(n): return n", **tests} for n in range(40)
+    ]
+    Path("mbpp.jsonl").write_text("".join(json.dumps(row) + "\n" for row in code))
     Path("texts").mkdir()
     shipped = ROOT / "components" / "task" / "texts" / "the_tempest.txt"
     shutil.copy(shipped, "texts")

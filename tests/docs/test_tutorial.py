@@ -9,6 +9,7 @@ TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial.py"
 CELLS = re.split(r"^(?=# %%)", TUTORIAL.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
 
 
+@pytest.mark.slow
 def test_every_cell_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     names = {"__name__": "tutorial"}

@@ -48,6 +48,14 @@ def test_the_reward_decides_what_is_correct_or_one_of_the_parts():
     assert Said(correct_by="a")(rows)["correct"].tolist() == [False, True, False]
 
 
+def test_a_row_may_lack_a_part_that_weighs_nothing():
+    result = Said({"a": 2.0, "b": 0.0, "c": 0.0})(batch({"a": 1, "b": None}, {"a": 3, "b": 4}))
+
+    assert result["reward"].tolist() == [2.0, 6.0]  # and no row has a c
+    assert result["reward_valid"].tolist() == [True, True]
+    assert result["rewards", "b"][0].isnan()
+
+
 def test_a_row_that_lacks_a_part_is_invalid():
     with recording() as ledger:
         result = Said()(batch({"a": 1, "b": 2}, {"a": 3}, {"a": 5, "b": math.nan}, None))

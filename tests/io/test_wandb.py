@@ -79,7 +79,9 @@ def test_samples_are_a_table_a_kind_without_empty_columns():
     rollout = {"prompt": "a", "response": "b", "tokens": ["b"], "reward": 0.5}
     held_out = {"prompt": "c", "response": "d", "answer": None, "reward": None, "rewards": {}}
 
-    tables = sample_tables([rollout, held_out, {"return": 0.0}, held_out | {"answer": "e"}])
+    counts = {"problem": "1f", "n": 4, "c": 1}
+
+    tables = sample_tables([rollout, held_out, {"return": 0.0}, held_out | {"answer": "e"}, counts])
 
     assert tables == {
         "rollouts": SampleTable([*rollout], [[*rollout.values()]]),
@@ -87,6 +89,7 @@ def test_samples_are_a_table_a_kind_without_empty_columns():
             ["prompt", "response", "answer"], [["c", "d", None], ["c", "d", "e"]]
         ),
         "others": SampleTable(["return"], [[0.0]]),
+        "problems": SampleTable(["problem", "n", "c"], [["1f", 4, 1]]),
     }
     assert sample_tables([]) == {}
 

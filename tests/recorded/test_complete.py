@@ -20,6 +20,8 @@ GROUP = TESTS + "collector/test_group_collector.py::test_tokens_and_lengths_are_
 ENDED = TESTS + "collector/test_gymnasium.py::"
 ENDED += "test_of_the_steps_that_end_an_episode_the_mean_is_recorded"
 ACCURACY = TESTS + "evaluator/test_accuracy.py::"
+COVERAGE = TESTS + "evaluator/test_coverage.py::test_three_prompts_by_hand"
+AUDITS = TESTS + "evaluator/test_hacking_monitor.py::test_two_audits_by_hand"
 NEXT_TOKEN = TESTS + "evaluator/test_next_token.py::"
 DIRECT = NEXT_TOKEN + "test_direct_is_the_share_with_wilson_s_interval"
 OBJECTIVES = TESTS + "evaluator/test_objectives.py::"
@@ -40,12 +42,17 @@ PREFIX = TESTS + "reward/test_prefix_match.py::"
 PREFIX += "test_it_records_how_many_answered_and_how_far_they_saw"
 POOLED = TESTS + "reward/test_function_in_pool.py::"
 OVERRUN = POOLED + "test_an_overrun_is_invalid_and_counted"
+CODE = "tests/interfaces/test_code_reward.py::"
+CODE += "test_each_distinct_program_runs_once_a_batch_and_the_walls_are_told"
 PLATEAU = TESTS + "early_stop/test_plateau.py::"
 PLATEAU += "test_it_ends_after_so_many_evaluations_without_a_better_one"
 BAND = TESTS + "sampler/test_curriculum.py::"
 BAND += "test_prompts_of_the_band_come_first_and_all_others_are_new"
+POOLS = TESTS + "sampler/test_difficulty_pools.py::"
 KINDS = TESTS + "feedback/test_answer_kinds.py::"
 KINDS += "test_an_answer_is_of_the_first_kind_that_matches_all_of_it"
+ADAPTED = TESTS + "shaping/test_adaptive_length_penalty.py::"
+ADAPTED += "test_the_weight_follows_the_moving_average_and_is_used_before_it_moves"
 WEIGHED = "tests/pareto/test_aggregator.py::test_what_was_weighed_is_recorded_where_it_was"
 REFILL = "tests/run/test_stages.py::test_refill_records_what_became_of_the_rows_it_made"
 GAP = "test_how_far_the_sampler_was_off_is_recorded"
@@ -80,6 +87,14 @@ BESIDE = {
         "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
         "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
     },
+    "components/evaluator/coverage.py": {"*/invalid_fraction": COVERAGE},
+    "components/evaluator/hacking_monitor.py": dict.fromkeys(
+        [
+            f"hacking_monitor/{name}"
+            for name in ("audited", "gap", "gap_z", "true", "true_window", "true_z")
+        ],
+        AUDITS,
+    ),
     "components/evaluator/episodes.py": {
         "evaluation/return": TESTS
         + "evaluator/test_episodes.py::test_the_mean_over_the_copies_is_recorded",
@@ -188,6 +203,15 @@ BESIDE = {
         + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
     },
     "components/sampler/curriculum.py": {"curriculum/in_band": BAND, "curriculum/tried": BAND},
+    "components/sampler/difficulty_pools.py": {
+        "retired/hopeless": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
+        "retired/released": POOLS + "test_it_is_released_after_so_many_batches_and_without_record",
+        "retired/solved": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
+    },
+    "components/sampler/families.py": {
+        "families/*": TESTS + "sampler/test_families.py::"
+        "test_each_family_goes_up_and_down_by_its_own_pass_rate",
+    },
     "components/sampler/frontier.py": {
         "frontier/task": TESTS + "sampler/test_frontier.py::test_the_number_of_the_task_is_recorded"
     },
@@ -203,6 +227,7 @@ BESIDE = {
         "test_it_ends_when_the_mean_of_the_window_is_above_the_budget",
     },
     "components/early_stop/plateau.py": {"early_stop/waited": PLATEAU},
+    "rlcomp/interfaces/code_reward.py": dict.fromkeys(("sandbox/jobs", "sandbox/strict"), CODE),
     "rlcomp/interfaces/pooled_reward.py": {
         "reward/*": POOLED + "test_it_can_log_and_see_the_step",
         "reward/failed/*": POOLED + "test_none_is_invalid_and_a_mistake_is_counted_and_told",
@@ -211,6 +236,10 @@ BESIDE = {
         "time/reward_call_max": OVERRUN,
     },
     "rlcomp/interfaces/early_stop.py": {"early_stop/best": PLATEAU},
+    "components/shaping/adaptive_length_penalty.py": {
+        "length_penalty/accuracy": ADAPTED,
+        "length_penalty/weight": ADAPTED,
+    },
     "components/value/per_objective.py": {
         "value/mean/*": "tests/pareto/test_objective_critic.py::"
         "test_the_estimate_is_kept_twice_and_recorded_by_name",

@@ -41,10 +41,29 @@ def test_a_column_that_the_task_lacks_is_named_before_a_model_is_built(checked):
         checked("reward.function=my_scores.tested")
 
     (message,) = told.value.messages  # of training and of the evaluator, once
-    assert message.startswith(
-        "reward: Function ('function'): the function needs 'unit_tests', a column"
-    )
+    assert message.startswith("reward: Function needs 'unit_tests', a column")
     assert "(known: answer, prompt, response)" in message
+
+
+@pytest.mark.parametrize(
+    ("reward", "columns"),
+    [
+        ("ifeval", ["instruction_id_list", "kwargs"]),
+        ("tool_calls", ["ground_truth"]),
+        ("constraints", ["constraints", "variables"]),
+        ("gui_action", ["true_action"]),
+        ("box_giou", ["true_box"]),
+        ("detections", ["true_boxes"]),
+        ("key_frames", ["true_frames"]),
+    ],
+)
+def test_a_verifier_of_columns_is_refused_without_them(checked, reward, columns):
+    with pytest.raises(ConfigErrors) as told:
+        checked(f"reward={reward}")
+
+    for column, message in zip(columns, told.value.messages, strict=True):
+        assert f"needs '{column}', a column that none of the first examples" in message
+        assert message.endswith("; write it into the task's data")
 
 
 def test_a_column_that_it_can_do_without_may_be_missing(checked):
@@ -65,10 +84,19 @@ def test_a_column_that_no_example_has_is_told_with_the_nearest(checked, tmp_path
 
 def test_a_reward_inside_another_is_asked_too(checked):
     inner = "{_target_: components.reward.function.Function, function: my_scores.tested}"
-    with pytest.raises(ConfigErrors, match=r"reward: Function .* needs 'unit_tests'"):
+    with pytest.raises(ConfigErrors, match=r"reward: Function needs 'unit_tests'"):
         checked(
             "reward=weighted_sum", f"reward.parts={{own: {inner}}}", "reward.weights={own: 1.0}"
         )
+
+
+def test_the_column_that_names_the_domain_is_asked_for(checked):
+    routes = "reward.routes={sums: {_target_: components.reward.exact_match.ExactMatch}}"
+
+    with pytest.raises(
+        ConfigErrors, match=r"reward: ByColumn needs 'verify_with'.*set reward\.column"
+    ):
+        checked("reward=by_column", routes)
 
 
 def test_an_evaluator_is_asked_of_its_own_task(checked, tmp_path):
@@ -115,3 +143,13 @@ def test_a_class_is_handed_over_as_it_stands(monkeypatch, tmp_path):
 
     assert (function.target, function.arguments) == ("my_judge.Judge", {"threshold": 3})
     assert "reward.function" not in builder.built
+
+
+def test_a_judge_of_thoughts_is_asked_as_well(checked, tmp_path):
+    inner = "{_target_: components.reward.function.Function, function: my_scores.tested}"
+    with pytest.raises(ConfigErrors, match=r"evaluation.reasoning: Function needs 'unit_tests'"):
+        checked(
+            "evaluator@evaluation=coverage",
+            "reward.function=my_scores.plain",
+            f"evaluation.reasoning={inner}",
+        )

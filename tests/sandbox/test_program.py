@@ -83,7 +83,7 @@ def test_seconds_of_the_cpu_end_a_program(sandbox):
     outcome = sandbox.run_stdio("while True: pass", limits=Limits(wall=60, cpu=1))
 
     assert (outcome.status, outcome.message) == ("timeout", "1 s of the CPU were not enough")
-    assert 0.9 <= outcome.cpu < 2
+    assert 0.5 <= outcome.cpu < 2
 
 
 def test_what_was_used_is_measured(sandbox):

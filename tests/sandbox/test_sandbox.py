@@ -1,6 +1,7 @@
 """The sandbox itself: order, concurrency, failures of its own, and what it leaves behind."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import time
 
 import pytest
 
-from rlcomp.errors import RlcompError
+from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.sandbox import fork_server, running
 from rlcomp.sandbox.batch import Batch, new_worker
 from rlcomp.sandbox.job import MEBIBYTE, CallsJob, CheckJob, Limits, StdioJob
@@ -93,8 +94,62 @@ def test_nothing_is_left_when_a_sandbox_is_closed(processes, sandbox):
 
     assert set(processes()) <= set(before[0])
     assert descriptors() == before[1]
-    with pytest.raises(RlcompError, match="this sandbox is closed"):
-        mine.run_stdio("print(1)")
+    assert mine.run_stdio("print(1)").stdout == "1\n"  # a later job starts new workers
+    mine.close()
+    assert descriptors() == before[1]
+
+
+def test_nothing_is_started_before_it_is_used(processes, sandbox):
+    before = processes(), descriptors()
+
+    mine = Sandbox(workers=1)
+
+    assert mine.map([]) == []
+    assert "tier" not in vars(mine)  # nor is the machine probed
+    assert (processes(), descriptors()) == before
+    mine.run_stdio("print(1)")
+    assert len(processes()) > len(before[0])
+    del mine  # its end ends the workers
+    settle(processes, before[0])
+    assert descriptors() == before[1]
+
+
+def test_there_is_a_worker_for_each_processor_or_as_many_as_told(monkeypatch, sandbox):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    for told, workers in ((None, 3), (1, 1)):
+        with Sandbox(workers=told) as mine:
+            mine.start()  # they are there
+            assert len(mine._workers) == workers
+
+
+def test_a_copy_asks_for_the_same_and_starts_nothing(processes, sandbox):
+    idle = processes()
+
+    copied = pickle.loads(pickle.dumps(Sandbox(workers=3, min_tier="portable")))
+
+    assert (copied.workers, copied.min_tier) == (3, "portable")
+    assert processes() == idle
+
+
+def test_no_workers_are_refused():
+    with pytest.raises(ConfigError, match=r"sandbox\.workers=0: at least 1, or null"):
+        Sandbox(workers=0)
+
+
+def test_workers_that_cannot_all_start_leave_none(monkeypatch, processes, sandbox):
+    idle, made = processes(), []
+
+    def start(tier):
+        if made:
+            raise RlcompError("no more")
+        made.append(new_worker(tier))
+        return made[0]
+
+    monkeypatch.setattr("rlcomp.sandbox.sandbox.new_worker", start)
+    with pytest.raises(RlcompError, match="no more"):
+        Sandbox(workers=2).run_stdio("print(1)")
+
+    settle(processes, idle)
 
 
 def test_an_interrupt_ends_what_runs_and_the_sandbox_can_go_on(processes, sandbox):
@@ -198,8 +253,8 @@ def test_an_interrupt_of_the_terminal_does_not_reach_a_server(sandbox):
     assert len(sessions | {os.getsid(0)}) == 3
 
 
-def test_two_workers_behind_the_strongest_walls_unless_told_otherwise():
-    assert Sandbox.__init__.__kwdefaults__ == {"workers": 2, "min_tier": "strict"}
+def test_the_strongest_walls_unless_told_otherwise():
+    assert Sandbox.__init__.__kwdefaults__ == {"workers": None, "min_tier": "strict"}
 
 
 def test_a_server_that_cannot_start_says_why(sandbox):

@@ -3,12 +3,14 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tensordict import TensorDict
 
 from components.reward.box_overlap import BoxOverlap
 from components.reward.detections import Detections
 from components.reward.gui_action import GuiAction
 from components.reward.key_frames import KeyFrames
-from rlcomp.errors import DataError
+from rlcomp.batch import encode_columns, encode_texts
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.verify.boxes import (
     average_precision,
     dice,
@@ -208,12 +210,49 @@ def test_the_reward_of_an_action():
     row = {"prompt": "", "answer": "", "true_action": {"action": "click", "box": [0, 0, 9, 9]}}
     row["response"] = '<answer>{"action": "click", "point": [10, 5]}</answer>'
 
-    assert GuiAction().score_row(row) == 0.0
-    assert GuiAction(part="action").score_row(row) == 1.0
-    assert GuiAction(part="text").score_row(row) is None
-    assert GuiAction(part="format", where="whole").score_row(row) == 0.0
+    right = {"format": 1.0, "action": 1.0, "point": 0.0, "all": 0.0}
+    assert GuiAction().score_row(row) == {**right, "text": None, "element": None}
+    assert GuiAction(where="whole").score_row(row)["format"] == 0.0
     with pytest.raises(DataError, match="reward=gui_action needs the column 'true_action'"):
         GuiAction().score_row({"response": ""})
+
+
+def actions(*pairs):
+    """A batch of responses and true actions."""
+    texts = [f"<answer>{json.dumps(given)}</answer>" for given, _ in pairs]
+    empty = encode_texts([""] * len(pairs))
+    entries = {"prompt": empty, "answer": empty, "response": encode_texts(texts)}
+    entries["columns"] = encode_columns([{"true_action": truth} for _, truth in pairs])
+    return TensorDict(entries, batch_size=[len(pairs)])
+
+
+CLICK = {"action": "click", "box": [0, 0, 9, 9]}
+HERE, BESIDE = ({"action": "click", "point": [x, 5]} for x in (3, 10))
+TYPE = {"action": "type", "text": "a"}
+
+
+def test_parts_of_an_action_that_weigh_nothing_may_lack():
+    batch = GuiAction()(actions((HERE, CLICK), (BESIDE, CLICK), (TYPE, TYPE)))
+
+    assert batch["reward"].tolist() == [1.0, 0.0, 1.0]
+    assert batch["reward_valid"].tolist() == [True] * 3
+    assert batch["rewards", "point"].tolist()[:2] == [1.0, 0.0]
+    assert batch["rewards", "point"][2].isnan()
+
+
+def test_an_action_that_lacks_a_part_that_weighs_cannot_be_judged():
+    own = GuiAction(weights={"action": 0.25, "point": 0.5})
+
+    batch = own(actions((TYPE, TYPE), (BESIDE, CLICK), (HERE, CLICK)))
+
+    assert batch["reward_valid"].tolist() == [False, True, True]
+    assert batch["reward"].tolist() == [0.0, 0.25, 0.75]
+    assert batch["correct"].tolist() == [False, False, True]
+
+
+def test_a_part_that_an_action_does_not_have_is_refused():
+    with pytest.raises(ConfigError, match="GuiAction: weights names 'pont'; did you mean 'point'"):
+        GuiAction(weights={"pont": 1.0})
 
 
 CAT, DOG = {"box": [0, 0, 1, 1], "label": "cat"}, {"box": [5, 0, 6, 1], "label": "dog"}

@@ -9,7 +9,7 @@ from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
 from components.reward.weighted_sum import WeightedSum
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
-from rlcomp.errors import DataError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import recording
 
@@ -132,3 +132,18 @@ def test_why_a_row_is_invalid_comes_along():
 def test_a_row_without_a_reward_is_refused(named, told):
     with pytest.raises(DataError, match=told):
         ByColumn(routes=routes())(batch(ROWS[0], (named, "7", "7")))
+
+
+def test_the_weight_of_the_kl_is_that_of_the_domain():
+    result = ByColumn(routes=routes(), kl_weights={"prose": 2.5, "code": 0.0})(batch(*ROWS))
+
+    assert result["kl_weight"].tolist() == [1.0, 2.5, 1.0, 2.5, 1.0]
+
+
+def test_without_weights_none_is_written():
+    assert "kl_weight" not in ByColumn(routes=routes())(batch(*ROWS)).keys()
+
+
+def test_a_weight_of_no_domain_is_refused():
+    with pytest.raises(ConfigError, match=r"kl_weights names 'proze'.*prose"):
+        ByColumn(routes=routes(), kl_weights={"proze": 1.0})

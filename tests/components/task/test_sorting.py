@@ -78,3 +78,16 @@ def test_a_share_of_the_demonstrations_stands_in_brackets():
 def test_the_shortest_is_not_longer_than_the_longest():
     with pytest.raises(ConfigError, match="shortest is 7: must be at most length, 6"):
         Sorting(shortest=7)
+
+
+def test_a_share_of_the_demonstrations_is_sorted_downwards():
+    task = Sorting(length=4, descending=0.4, bracketed=0.5)
+    examples = [task.example(n) for n in range(1000)]
+
+    down = [e for e in examples if e.demonstration.strip("()") == e.answer[::-1] != e.answer]
+    up = [e for e in examples if e.demonstration.strip("()") == e.answer]
+    # A standard deviation is 15.5; some read the same from both ends.
+    assert 350 < len(down) < 450
+    assert len(down) + len(up) == 1000
+    assert 0.4 < sum(e.demonstration.startswith("(") for e in down) / len(down) < 0.6
+    assert Sorting(length=3, descending=1.0).example(421).demonstration == "421"

@@ -1,0 +1,203 @@
+"""Coverage curves: pass@k, G-Pass@k, maj@k and CoT-Pass@k over k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import Literal
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.evaluator.accuracy import Accuracy
+from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
+from rlcomp.batch import decode_texts
+from rlcomp.columns import CONVERSATION
+from rlcomp.component import Component
+from rlcomp.data.levels import levels
+from rlcomp.functional.g_pass_at_k import g_pass_at_k
+from rlcomp.functional.maj_at_k import maj_at_k
+from rlcomp.functional.pass_at_k import pass_at_k
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Example, Task
+from rlcomp.interfaces.votes import class_sizes, same_answers, verdicts
+from rlcomp.metrics import record, record_sample
+
+
+class Coverage(Accuracy):
+    """Coverage curves over k = 1, 2, 4, ... n: pass@k, G-Pass@k, maj@k, CoT-Pass@k.
+
+    Of ``n`` judged samples of a prompt ``c`` are right, ``d`` of these with right reasoning. Over
+    all draws of k samples without replacement, exact for each prompt and averaged over prompts:
+
+    - ``pass@k = 1 - C(n - c, k) / C(n, k)``: one of the k is right;
+    - ``g_pass@k``: at least ``threshold * k`` of them are;
+    - ``maj@k``: the answer that most of them give is, chance deciding between equals; right samples
+      vote alike, wrong ones as ``vote`` finds, those without a vote for nothing;
+    - ``cot_pass@k = 1 - C(n - d, k) / C(n, k) <= pass@k``: one is right for right reasons;
+    - ``reasoning_given_right = d / c``, P(CC|CA), over prompts with ``c > 0``.
+
+    Records each as ``<name>/pass@k``, with a 95 % interval over prompts (``_low``, ``_high``:
+    bootstrap; Wilson's where all are 0 or 1), for each level of difficulty as
+    ``<name>/<level>/pass@k``, and ``<name>/invalid_fraction``. Prompts with fewer than k judged
+    samples are left out of k. Keeps ``n``, ``c`` and ``d`` of each prompt as samples, from which
+    :mod:`rlcomp.report.coverage` compares runs.
+
+    Args:
+        policy: the model that answers, with its own sampling settings.
+        task: its held-out part is asked.
+        reward: writes ``correct`` and ``reward_valid``.
+        reasoning: judges the thought of right samples, by the same two keys; a sample that it
+            cannot judge counts as not judged. None: no CoT-Pass@k.
+        vote: the answer of a response, or None, such as a partial of
+            :func:`components.reward.majority_vote.found`. None: no maj@k.
+        equal_by: wrong votes are equal as a ``text``; or also if the ``verifier`` (``reward``)
+            takes one for the other as the gold answer, up to ``n * n / 2`` calls a prompt.
+        threshold: share of G-Pass@k.
+        by: levels of difficulty (:func:`rlcomp.data.levels.levels`): a column, or
+            ``prompt_length``. None: no levels.
+        split: ``"training"`` asks prompts that training may ask as well.
+        num_prompts: how many prompts; fewer when the task has fewer.
+        samples_per_prompt: n.
+        max_new_tokens: longest answer, in tokens.
+        name: what its metrics are called; another beside it needs another.
+        prompt: how prompts become tokens, as in training; plain text if not given.
+
+    Source:
+        pass@k: Chen et al. 2021, arXiv:2107.03374, eq. 1; G-Pass@k: Liu et al. 2024,
+        arXiv:2412.13147, eq. 3; maj@k: Wang et al. 2022, arXiv:2203.11171; CoT-Pass@k and P(CC|CA):
+        Wen et al. 2025, arXiv:2506.14245, section 3.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        task: Task,
+        reward: Component,
+        reasoning: Component | None = None,
+        vote: Callable[[str], str | None] | None = None,
+        equal_by: Literal["text", "verifier"] = "text",
+        threshold: Probability = 0.5,
+        by: NonEmptyText | None = None,
+        split: Literal["held_out", "training"] = "held_out",
+        num_prompts: PositiveInt = 256,
+        samples_per_prompt: PositiveInt = 64,
+        max_new_tokens: PositiveInt,
+        name: NonEmptyText = "coverage",
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(
+            policy=policy,
+            task=task,
+            reward=reward,
+            split=split,
+            num_prompts=num_prompts,
+            samples_per_prompt=samples_per_prompt,
+            max_new_tokens=max_new_tokens,
+            num_shown=0,
+            name=name,
+            prompt=prompt,
+        )
+        self.reasoning = reasoning
+        self.vote = vote
+        self.equal_by: Literal["text", "verifier"] = equal_by
+        self.threshold = threshold
+        self.by = by
+        self.levels = ["" for _ in self.examples] if by is None else levels(self.examples, by)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; ignores the training batch."""
+        answered = self.answers(self.asked, self.samples_per_prompt, None)
+        right, valid = answered["correct"] & answered["reward_valid"], answered["reward_valid"]
+        reasoned = right
+        if self.reasoning is not None:
+            reasoned, judged = verdicts(self.reasoning, answered, right)
+            valid = valid & (judged | ~right)
+            right = right & valid
+        record(f"{self.name}/invalid_fraction", (~valid).float())
+        of_prompt = (each.cpu().view(len(self.examples), -1) for each in (valid, right, reasoned))
+        n, c, d = (each.sum(1) for each in of_prompt)
+        majority = self._majority(answered, right, valid) if self.vote is not None else None
+        for level in dict.fromkeys(["", *self.levels]):
+            rows = torch.tensor([level in ("", own) for own in self.levels])
+            self._curves(f"{level}/" if level else "", rows, (n, c, d), majority)
+        self._keep(n, c, d)
+        return batch
+
+    def _curves(
+        self,
+        level: str,
+        rows: Tensor,
+        counts: tuple[Tensor, Tensor, Tensor],
+        majority: dict[int, Tensor] | None,
+    ) -> None:
+        """Record the curves of some of the prompts."""
+        n, c, d = counts
+        for k in self._grid():
+            own = rows & (n >= k)
+            self.record_mean(f"{level}pass@{k}", pass_at_k(n[own], c[own], k))
+            share = g_pass_at_k(n[own], c[own], k, self.threshold)
+            self.record_mean(f"{level}g_pass@{k}", share)
+            if majority is not None:
+                self.record_mean(f"{level}maj@{k}", majority[k][own])
+            if self.reasoning is not None:
+                self.record_mean(f"{level}cot_pass@{k}", pass_at_k(n[own], d[own], k))
+        if self.reasoning is not None:
+            own = rows & (c > 0)
+            self.record_mean(f"{level}reasoning_given_right", d[own].double() / c[own])
+
+    def _grid(self) -> list[int]:
+        """1, 2, 4, ... and n."""
+        powers = [2**power for power in range(self.samples_per_prompt.bit_length())]
+        return [*dict.fromkeys([*powers, self.samples_per_prompt])]
+
+    def _majority(self, answered: TensorDict, right: Tensor, valid: Tensor) -> dict[int, Tensor]:
+        """maj@k of each prompt, by k; 0 where there are fewer than k judged samples."""
+        classes = [*self._classes(answered, right.tolist(), valid.tolist())]
+        return {
+            k: torch.tensor(
+                [
+                    maj_at_k(given, wrong, unread, k) if given + sum(wrong) + unread >= k else 0.0
+                    for given, wrong, unread in classes
+                ],
+                dtype=torch.float64,
+            )
+            for k in self._grid()
+        }
+
+    def _classes(
+        self, answered: TensorDict, right: Sequence[bool], valid: Sequence[bool]
+    ) -> Iterator[tuple[int, list[int], int]]:
+        """Of each prompt: right samples, sizes of classes of equal wrong votes, none given."""
+        assert self.vote is not None
+        votes = [self.vote(response) for response in decode_texts(answered["response"])]
+        size = self.samples_per_prompt
+        for start in range(0, len(votes), size):
+            rows = range(start, start + size)
+            wrong = [votes[row] for row in rows if valid[row] and not right[row]]
+            equal = partial(same_answers, self.reward, answered[start : start + 1])
+            given = [vote for vote in wrong if vote is not None]
+            sizes = class_sizes(given, equal if self.equal_by == "verifier" else None)
+            yield sum(right[row] for row in rows), sizes, wrong.count(None)
+
+    def _keep(self, *counts: Tensor) -> None:
+        """The counts of each prompt, as samples."""
+        rows = zip(self.examples, self.levels, *(each.tolist() for each in counts), strict=True)
+        for example, level, n, c, d in rows:
+            row = {"evaluator": self.name, "problem": _name(example), "n": n, "c": c}
+            record_sample(
+                **row,
+                d=None if self.reasoning is None else d,
+                level=level or None,
+                text=example.prompt[:80],
+            )
+
+
+def _name(example: Example) -> str:
+    """A name by which the problem is the same in another run."""
+    whole = f"{example.prompt}\0{example.columns.get(CONVERSATION)}"
+    return sha256(whole.encode()).hexdigest()[:16]

@@ -1,0 +1,133 @@
+"""Reward of code by input/output pairs: a function, or an expression, at many inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from rlcomp.arguments import NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.code_reward import CodeReward, named
+from rlcomp.sandbox.job import CallsJob
+from rlcomp.sandbox.outcome import Outcome
+from rlcomp.sandbox.plain_data import encode
+from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.verify.code import same_value
+from rlcomp.verify.columns import column
+
+
+class Pairs(NamedTuple):
+    """Inputs as the sandbox takes them, expected values, and the function's name or none."""
+
+    inputs: tuple[str, ...]
+    outputs: list[object]
+    entry_point: str
+
+
+class CodeCalls(CodeReward):
+    """1 if the response's function, or expression, gives the right value at every input, else 0.
+
+    ``passed = prod_i [f(x_i) = y_i]``. All inputs of a program go into one job. The expected values
+    never enter the sandbox: what comes back is compared by
+    :func:`rlcomp.verify.code.same_value`, so lists and tuples are the same.
+
+    Reads, writes, records and named parts: see :class:`rlcomp.interfaces.code_reward.CodeReward`.
+
+    Args:
+        inputs: column: a list of the arguments of each call, ``[[1, 2], [3, 4]]``.
+        outputs: column: a list with the value of each call.
+        entry_point: column that names the function; null: the program is an expression.
+        names: of an expression, in the order of the arguments; null: the program is a function.
+        absolute: by how much numbers may differ.
+        relative: or by how much of the larger one.
+        sandbox: runs the programs.
+        where: the program is the one ``block`` between fences, or the ``whole`` response.
+        timeout: limit of all calls of a program together, in seconds.
+        memory_mib: limit of a program, in MiB.
+        weights: of the parts; those that are not named weigh 0.
+        measure: whether ``run_time`` and ``peak_memory`` are parts: two runs then differ by them.
+        lint: ruff's rules for the part ``linter``; null: no such part.
+
+    Raises:
+        ConfigError: both or neither of ``entry_point`` and ``names``; or as in ``CodeReward``.
+        DataError: a column is missing, or no list as told above.
+        MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
+    """
+
+    name = "code_calls"
+
+    def __init__(
+        self,
+        *,
+        sandbox: Sandbox,
+        inputs: NonEmptyText = "inputs",
+        outputs: NonEmptyText = "outputs",
+        entry_point: NonEmptyText | None = "entry_point",
+        names: list[str] | None = None,
+        absolute: NonNegativeFloat = 1e-9,
+        relative: NonNegativeFloat = 1e-9,
+        where: Literal["block", "whole"] = "block",
+        timeout: PositiveFloat = 5.0,
+        memory_mib: PositiveInt = 512,
+        weights: dict[str, float] | None = None,
+        measure: bool = False,
+        lint: Sequence[str] | None = None,
+    ) -> None:
+        if (entry_point is None) == (not names):
+            raise ConfigError(
+                f"CodeCalls: entry_point is {entry_point!r} and names is {names!r}: set one of "
+                "them, entry_point for a function or names for an expression, the other one to null"
+            )
+        super().__init__(
+            sandbox=sandbox,
+            where=where,
+            timeout=timeout,
+            memory_mib=memory_mib,
+            weights=weights,
+            measure=measure,
+            lint=lint,
+        )
+        self.inputs = inputs
+        self.outputs = outputs
+        self.entry_point = entry_point
+        self.names = tuple(names or ())
+        self.absolute = absolute
+        self.relative = relative
+
+    @property
+    def needed_columns(self) -> frozenset[str]:
+        """Inputs, outputs and the function's name."""
+        return named(self.inputs, self.outputs, self.entry_point)
+
+    def tests_of(self, row: Mapping[str, object]) -> Pairs:
+        """The pairs of a row."""
+        inputs, outputs = (
+            column(row, name, "reward=code_calls") for name in (self.inputs, self.outputs)
+        )
+        entry = column(row, self.entry_point, "reward=code_calls") if self.entry_point else ""
+        if not isinstance(inputs, list) or not all(isinstance(each, list) for each in inputs):
+            raise DataError(
+                f"the column {self.inputs!r} is {inputs!r:.80}: must be a list of the arguments of "
+                "each call, such as [[1, 2], [3, 4]]"
+            )
+        if not isinstance(outputs, list) or len(outputs) != len(inputs) or not outputs:
+            raise DataError(
+                f"the column {self.outputs!r} is {outputs!r:.80}: must be a list with a value for "
+                f"each of the {len(inputs)} calls, and at least one"
+            )
+        return Pairs(tuple(encode(tuple(each)) for each in inputs), outputs, str(entry))
+
+    def jobs(self, code: str, tests: Pairs) -> list[CallsJob]:
+        """One job with all inputs."""
+        return [CallsJob(code, tests.inputs, tests.entry_point, self.names, self.limits)]
+
+    def verdicts(self, tests: Pairs, outcomes: Sequence[Outcome]) -> list[bool]:
+        """Which calls gave the expected value; those that were not answered did not."""
+        (outcome,) = outcomes
+        calls = [*outcome.calls, *[None] * (len(tests.outputs) - len(outcome.calls))]
+        return [
+            call is not None
+            and call.returned
+            and same_value(call.value, wanted, absolute=self.absolute, relative=self.relative)
+            for call, wanted in zip(calls, tests.outputs, strict=True)
+        ]

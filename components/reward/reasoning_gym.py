@@ -1,0 +1,65 @@
+"""Reward of reasoning-gym's puzzles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.errors import require
+from rlcomp.interfaces.pooled_reward import PooledReward
+from rlcomp.verify.answers import Where
+from rlcomp.verify.columns import column
+from rlcomp.workers.calls import Calls
+
+
+class ReasoningGym(PooledReward):
+    """1 if the checker of the puzzle says that the answer is right, else 0.
+
+    The checker runs in the reward pool, behind the guard of
+    :func:`rlcomp.verify.reasoning_gym.reasoning_gym`. Needs the column ``reasoning_gym``, which
+    ``task=reasoning_gym`` writes.
+
+    Reads, writes and records: see :class:`rlcomp.interfaces.pooled_reward.PooledReward`; the part
+    is ``reasoning_gym``.
+
+    Args:
+        where: the answer stands behind the thought: ``whole``, ``boxed``, or ``tagged`` as
+            ``<answer>...</answer>``.
+        partial: what the checker gives between 0 and 1, too.
+        timeout: limit of a check, in seconds.
+        calls: what runs the checks; in the process itself, without a limit, if not given.
+
+    Raises:
+        DataError: when called: an example has no such column.
+        MissingExtra: reasoning-gym is not installed (extra ``gym``).
+
+    Source:
+        Stojanovski et al. 2025 (Reasoning Gym), arXiv:2505.24760.
+    """
+
+    name = "reasoning_gym"
+    needs = ("reasoning_gym",)
+    function = "rlcomp.verify.reasoning_gym.reasoning_gym"
+
+    def __init__(
+        self,
+        *,
+        where: Where = "whole",
+        partial: bool = False,
+        timeout: PositiveFloat = 10.0,
+        calls: Calls | None = None,
+    ) -> None:
+        super().__init__(timeout=timeout, calls=calls)
+        require("reasoning_gym", "gym")
+        self.where = where
+        self.partial = partial
+
+    def arguments(self, row: Mapping[str, object]) -> Mapping[str, object]:
+        """The response, and which puzzle it answers."""
+        puzzle = column(row, "reasoning_gym", "reward=reasoning_gym")
+        return {
+            "response": row["response"],
+            "puzzle": puzzle,
+            "where": self.where,
+            "partial": self.partial,
+        }

@@ -1,0 +1,166 @@
+"""Difficulty pools: prompts that are solved or hopeless rest, and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import NonNegativeInt, PositiveInt, Probability
+from rlcomp.data.examples import ShuffledEpochs
+from rlcomp.data.prompt_sampler import TaskSampler
+from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Example, Task
+from rlcomp.io.fields import field, tensor_field
+from rlcomp.metrics import record
+
+
+class DifficultyPools(TaskSampler):
+    """Difficulty pools: what is solved or hopeless retires, and is released after some batches.
+
+    A prompt whose pass rate was at least ``solved``, or at most ``hopeless``, ``patience`` times in
+    a row leaves the pool that is drawn from; after ``release_after`` batches it is back, and once
+    more without record. The others come in shuffled epochs. Where all of an epoch has retired,
+    those come that would be released first. Pass rates come from ``feedback=pass_rate``; without it
+    this is ``sampler=epochs``. Pools and the place in the epoch are part of a checkpoint.
+
+    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
+    Records ``retired/solved`` and ``retired/hopeless``, how many prompts rest, and
+    ``retired/released``, how many are back with this batch.
+
+    Args:
+        task: where examples come from; held-out prompts are left out.
+        tokenizer: measures the prompts once, at construction.
+        batch_size: prompts per batch (``B``).
+        context_length: tokens the model can hold.
+        max_new_tokens: tokens an answer may take.
+        prompt: how prompts become tokens; plain text if not given.
+        solved: least pass rate of a prompt that teaches nothing more.
+        hopeless: largest pass rate of a prompt that does not teach yet.
+        patience: such pass rates in a row.
+        release_after: batches.
+
+    Raises:
+        ConfigError: ``hopeless`` is not below ``solved``, or the task has fewer training examples
+            than ``batch_size``.
+        DataError: a prompt leaves no room for the answer.
+
+    Source:
+        Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2, for what is left out: groups whose
+        rewards are all alike. That it rests instead of being sampled and thrown away is ours.
+    """
+
+    writes = ("prompt", "answer", "answer_ends", "example_id")
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        context_length: PositiveInt,
+        max_new_tokens: PositiveInt,
+        prompt: Prompt | None = None,
+        solved: Probability = 1.0,
+        hopeless: Probability = 0.0,
+        patience: PositiveInt = 2,
+        release_after: PositiveInt = 20,
+    ) -> None:
+        if hopeless >= solved:
+            raise ConfigError(
+                f"DifficultyPools: hopeless is {hopeless:g}: must be below solved, {solved:g}"
+            )
+        super().__init__(
+            task=task,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            max_new_tokens=max_new_tokens,
+            prompt=prompt,
+        )
+        self.solved = solved
+        self.hopeless = hopeless
+        self.patience = patience
+        self.release_after = release_after
+        self.batches = 0
+        self.streaks: dict[int, int] = {}  # above 0: solved so often in a row; below: hopeless
+        self.resting: dict[int, int] = {}  # until which batch
+
+    def start(self) -> None:
+        """Begin the first epoch."""
+        self.examples = ShuffledEpochs(self.task, torch.initial_seed())
+
+    def take(self, count: int) -> list[tuple[int, Example]]:
+        """The next examples that do not rest, none of them twice."""
+        self.batches += 1
+        back = [index for index, until in self.resting.items() if until <= self.batches]
+        for index in back:
+            self._release(index)
+        record("retired/released", len(back))
+        record("retired/solved", sum(self.streaks[index] > 0 for index in self.resting))
+        record("retired/hopeless", sum(self.streaks[index] < 0 for index in self.resting))
+        chosen: dict[int, Example] = {}
+        passed: dict[int, Example] = {}
+        begun = self.examples.epoch
+        for index, example in self.examples.numbered():
+            (passed if index in self.resting else chosen)[index] = example
+            if self.examples.epoch > begun + 1:  # a whole one has been seen
+                chosen |= self._called_back(passed, count - len(chosen))
+            if len(chosen) == count:
+                break
+        return list(chosen.items())
+
+    def _called_back(self, passed: Mapping[int, Example], count: int) -> dict[int, Example]:
+        """The first that would be released, as many as a batch lacks."""
+        first = sorted(passed, key=self.resting.__getitem__)[:count]
+        for index in first:
+            self._release(index)
+        return {index: passed[index] for index in first}
+
+    def _release(self, index: int) -> None:
+        del self.resting[index], self.streaks[index]
+
+    def tell(self, pass_rates: Mapping[int, float]) -> None:
+        """Count what was solved or hopeless, and retire what was so often enough."""
+        for index, rate in pass_rates.items():
+            before = self.streaks.pop(index, 0)
+            if rate >= self.solved:
+                self.streaks[index] = max(before, 0) + 1
+            elif rate <= self.hopeless:
+                self.streaks[index] = min(before, 0) - 1
+            if abs(self.streaks.get(index, 0)) >= self.patience:
+                self.resting[index] = self.batches + self.release_after + 1
+
+    def run_state(self) -> dict[str, Any]:
+        """The place in the epoch and the pools, for a checkpoint."""
+        streaks, resting = self.streaks, self.resting
+        numbers = {
+            "tried": [*streaks],
+            "streaks": [*streaks.values()],
+            "until": [resting.get(index, 0) for index in streaks],
+        }
+        return {
+            "examples": self.examples.run_state(),
+            "batches": self.batches,
+            **{name: torch.tensor(each, dtype=torch.int64) for name, each in numbers.items()},
+        }
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Restore the place in the epoch and the pools."""
+        self.examples.load_run_state(field(state, "examples", dict))
+        self.batches = field(state, "batches", NonNegativeInt)
+        tried = tensor_field(state, "tried", torch.int64)
+        known = bool(((tried >= 0) & (tried < len(self.task))).all())
+        if not known or len({*tried.tolist()}) < len(tried):
+            raise CheckpointError("'tried' must hold indices of the task, none of them twice")
+        streaks = tensor_field(state, "streaks", torch.int64, tried.shape)
+        until = tensor_field(state, "until", torch.int64, tried.shape)
+        if bool(((streaks == 0) | (until < 0)).any()):
+            raise CheckpointError("'streaks' must hold no 0, and 'until' nothing below 0")
+        self.streaks = dict(zip(tried.tolist(), streaks.tolist(), strict=True))
+        ends = dict(zip(tried.tolist(), until.tolist(), strict=True))
+        self.resting = {index: end for index, end in ends.items() if end}

@@ -1,0 +1,98 @@
+"""The sum of digits: a toy task whose reasoning is needed, and whose answer can be guessed."""
+
+from __future__ import annotations
+
+import random
+from itertools import accumulate
+from typing import Any
+
+from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
+from rlcomp.seed import named_seed
+
+
+class DigitSum(metaclass=Checked):
+    """``"3142>"`` asks for the sum modulo 5, ``"0"``; ``"33144320=0"`` writes each digit and sum.
+
+    A response is right if what stands behind its last ``=`` is right: a guess is in one of
+    ``modulus`` cases. The column ``reasoning`` holds the response with all sums.
+
+    Args:
+        modulus: what the sums are modulo; digits are below it.
+        shortest: digits of the shortest prompt; all lengths up to ``longest`` take turns.
+        longest: digits of the longest prompt, at most 18; nothing is stored.
+        held_out: share of the prompts that only evaluators see.
+        guessed: share of the demonstrations that are ``=`` and any digit below ``modulus``.
+        flawed: share of the steps of the others whose sum is another one, with which they go on.
+
+    Raises:
+        ConfigError: ``modulus`` is not one of 2 to 10, ``longest`` is above 18, or ``shortest``
+            above ``longest``.
+
+    Examples:
+        >>> task = DigitSum(shortest=4, longest=4)
+        >>> task.example(3 * 125 + 1 * 25 + 4 * 5 + 2).demonstration
+        '33144320=0'
+    """
+
+    def __init__(
+        self,
+        *,
+        modulus: PositiveInt = 5,
+        shortest: PositiveInt = 4,
+        longest: PositiveInt = 4,
+        held_out: Fraction = 0.1,
+        guessed: Probability = 0.0,
+        flawed: Probability = 0.0,
+    ) -> None:
+        if not 2 <= modulus <= 10:
+            raise ConfigError(f"DigitSum: modulus is {modulus}: must be 2 to 10")
+        if not shortest <= longest <= 18:
+            raise ConfigError(
+                f"DigitSum: shortest is {shortest} and longest {longest}: shortest must be at most "
+                "longest, and longest at most 18"
+            )
+        self.modulus = modulus
+        self.held_out = held_out
+        self.guessed = guessed
+        self.flawed = flawed
+        self._lengths = range(shortest, longest + 1)
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out; short prompts occur repeatedly."""
+        return len(self._lengths) * int(self.modulus ** self._lengths[-1])
+
+    def example(self, index: int) -> Example:
+        """The example whose prompt is the index in base ``modulus``, written with leading zeros.
+
+        With several lengths the remainder of the index chooses the length and the quotient is
+        written, its first digits cut off where it is longer.
+        """
+        number, which = divmod(index, len(self._lengths))
+        digits: list[int] = []
+        for _ in range(self._lengths[which]):
+            number, digit = divmod(number, self.modulus)
+            digits.insert(0, digit)
+        draw = random.Random(named_seed(index, "digit sum"))
+        reasoning = self._written(digits, digits)
+        columns: dict[str, Any] = {"reasoning": reasoning}
+        prompt = "".join(map(str, digits))
+        shown = self._demonstration(digits, draw)
+        return Example(f"{prompt}>", reasoning[-1], shown, columns=columns)
+
+    def _demonstration(self, digits: list[int], draw: random.Random) -> str:
+        if draw.random() < self.guessed:
+            return f"={draw.randrange(self.modulus)}"
+        flaws = [draw.random() < self.flawed for _ in digits]
+        added = [
+            digit + flaw * draw.randrange(1, self.modulus)
+            for digit, flaw in zip(digits, flaws, strict=True)
+        ]
+        return self._written(digits, added)
+
+    def _written(self, digits: list[int], added: list[int]) -> str:
+        """Each digit with the sum of what has been added so far, and the result."""
+        sums = [total % self.modulus for total in accumulate(added)]
+        steps = "".join(f"{digit}{total}" for digit, total in zip(digits, sums, strict=True))
+        return f"{steps}={sums[-1]}"

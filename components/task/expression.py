@@ -1,0 +1,69 @@
+"""Expression task: find the expression of x behind three input/output pairs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from rlcomp.arguments import Checked, Fraction, PositiveInt
+from rlcomp.interfaces.task import Example
+from rlcomp.seed import named_seed
+
+# Text of a form and its value at x, by the numbers a (2 to 9) and b (1 to 9).
+_FORMS: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
+    ("x*{a}+{b}", lambda x, a, b: x * a + b),
+    ("x*{a}-{b}", lambda x, a, b: x * a - b),
+    ("x+{b}", lambda x, a, b: x + b),
+    ("x-{b}", lambda x, a, b: x - b),
+    ("x*{a}", lambda x, a, b: x * a),
+    ("{b}-x", lambda x, a, b: b - x),
+    ("x*x+{b}", lambda x, a, b: x * x + b),
+    ("x*x-{b}", lambda x, a, b: x * x - b),
+)
+_SHOWN = range(1, 6)
+_TESTED = (0, 1, 3, 7, 11)
+
+
+class Expression(metaclass=Checked):
+    """``"2:-4,5:17,3:1>"`` asks for an expression such as ``"x*x-8"``: three pairs ``x:y``.
+
+    The expression has one of eight forms, ``x*a+b``, ``x*a-b``, ``x+b``, ``x-b``, ``x*a``, ``b-x``,
+    ``x*x+b``, ``x*x-b``, with ``a`` of 2 to 9 and ``b`` of 1 to 9; the three ``x`` differ and are
+    of 1 to 5. It is judged at other places than these: the columns ``inputs`` and ``outputs``
+    (``reward=code_expression``) hold x = 0, 1, 3, 7, 11, so neither looking the pairs up nor
+    treating each by itself is right. Which expression it was made from does not matter.
+
+    Args:
+        size: how many prompts there are; none is stored.
+        held_out: share of the prompts that only evaluators see.
+
+    Examples:
+        >>> example = Expression().example(0)
+        >>> example.prompt, example.answer, example.columns["outputs"]
+        ('5:24,4:15,2:3>', 'x*x-1', [-1, 0, 8, 48, 120])
+    """
+
+    def __init__(self, *, size: PositiveInt = 10_000, held_out: Fraction = 0.1) -> None:
+        self.size = size
+        self.held_out = held_out
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return self.size
+
+    def example(self, index: int) -> Example:
+        """The prompt made from the index."""
+        draw = random.Random(named_seed(index, "expression"))
+        form, value = draw.choice(_FORMS)
+        a, b = draw.randint(2, 9), draw.randint(1, 9)
+        shown = draw.sample(_SHOWN, 3)
+        text = form.format(a=a, b=b)
+        return Example(
+            prompt=",".join(f"{x}:{value(x, a, b)}" for x in shown) + ">",
+            answer=text,
+            demonstration=text,
+            columns={
+                "inputs": [[x] for x in _TESTED],
+                "outputs": [value(x, a, b) for x in _TESTED],
+            },
+        )

@@ -1,0 +1,60 @@
+"""Several tasks as one: each example says which it is of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from rlcomp.arguments import Checked, Fraction, MinLen, NonEmptyText
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example, Task
+
+
+class Mixture(metaclass=Checked):
+    """Task mixture: the tasks take turns, and a column of each example holds the task's name.
+
+    With ``reward=by_column`` every example is judged by the verifier of its domain. A task shorter
+    than another repeats itself.
+
+    Args:
+        tasks: by the name of their domain.
+        column: that holds the name.
+        held_out: share of the prompts that only evaluators see; those of the tasks do not count.
+
+    Raises:
+        ConfigError: when called: a task has this column itself.
+
+    Examples:
+        >>> from components.task.addition import Addition
+        >>> from components.task.sorting import Sorting
+        >>> task = Mixture(tasks={"sums": Addition(digits=1), "sort": Sorting(length=2)})
+        >>> [(e.prompt, e.columns["verify_with"]) for e in map(task.example, (14, 15))]
+        [('0+7=', 'sums'), ('07>', 'sort')]
+    """
+
+    def __init__(
+        self,
+        *,
+        tasks: Annotated[dict[str, Task], MinLen(1)],
+        column: NonEmptyText = "verify_with",
+        held_out: Fraction = 0.1,
+    ) -> None:
+        self.tasks = dict(tasks)
+        self.column = column
+        self.held_out = held_out
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return len(self.tasks) * max(map(len, self.tasks.values()))
+
+    def example(self, index: int) -> Example:
+        """The example of an index: the remainder chooses the task, the quotient the example."""
+        number, which = divmod(index, len(self.tasks))
+        name, task = [*self.tasks.items()][which]
+        example = task.example(number % len(task))
+        if self.column in example.columns:
+            raise ConfigError(
+                f"Mixture: examples of {name!r} have a column {self.column!r} themselves: "
+                "set task.column"
+            )
+        return replace(example, columns={**example.columns, self.column: name})

@@ -1,0 +1,68 @@
+"""Puzzles of reasoning-gym."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlcomp.arguments import Checked, Fraction, NonEmptyText, NonNegativeInt, PositiveInt
+from rlcomp.data.template import field_names
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
+from rlcomp.verify.reasoning_gym import puzzles
+
+
+class ReasoningGym(metaclass=Checked):
+    """One of the procedural data sets of reasoning-gym, for ``reward=reasoning_gym``.
+
+    Each puzzle is made from the seed and its index. The column ``reasoning_gym`` says which one it
+    is; its checker makes it again from that. Some puzzles have many right answers, some no answer
+    that is written down: their demonstration is empty.
+
+    Args:
+        name: of the data set, such as ``leg_counting``.
+        settings: of its difficulty, as reasoning-gym calls them.
+        seed: which puzzles.
+        size: how many.
+        prompt_template: the prompt's wording, with ``{question}``.
+        held_out: share of the prompts that only evaluators see.
+
+    Raises:
+        ConfigError: there is no such data set, it has no such settings, its checker takes wrong
+            answers for right, or the template has no ``{question}``.
+        MissingExtra: reasoning-gym is not installed (extra ``gym``).
+
+    Source:
+        Stojanovski et al. 2025 (Reasoning Gym), arXiv:2505.24760.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: NonEmptyText,
+        settings: Mapping[str, Any] | None = None,
+        seed: NonNegativeInt = 0,
+        size: PositiveInt = 1_000,
+        prompt_template: NonEmptyText = "{question}\n",
+        held_out: Fraction = 0.1,
+    ) -> None:
+        fields = field_names("prompt_template", prompt_template, "{question}")
+        if fields != {"question"}:
+            raise ConfigError(f"prompt_template {prompt_template!r}: must have {{question}} alone")
+        given = dict(settings or {})
+        self.puzzle = {"name": name, "settings": given, "seed": seed, "size": size}
+        self.prompt_template = prompt_template
+        self.held_out = held_out
+        self._puzzles = puzzles(name, given, seed, size)
+
+    def __len__(self) -> int:
+        """How many puzzles there are, training and held out."""
+        return len(self._puzzles)
+
+    def example(self, index: int) -> Example:
+        """The puzzle of the index."""
+        made = self._puzzles[index]
+        answer = "" if made["answer"] is None else str(made["answer"])
+        prompt = self.prompt_template.format(question=made["question"])
+        columns = {"reasoning_gym": {**self.puzzle, "index": index}}
+        return Example(prompt, answer, answer, columns=columns)

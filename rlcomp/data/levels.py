@@ -1,0 +1,73 @@
+"""Difficulty levels of examples: values of a column, or lengths of prompts."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.interfaces.task import Example
+
+PROMPT_LENGTH = "prompt_length"
+# More numbers than these are cut into quarters.
+_MOST = 8
+# Of a text that becomes part of a metric's name.
+_LONGEST = 40
+
+
+def levels(examples: Sequence[Example], by: str) -> list[str]:
+    """The difficulty level of each example, as the name of a metric has it.
+
+    Args:
+        examples: at least one.
+        by: a column with texts or numbers, or ``prompt_length``, in characters. Up to eight
+            different values are a level each; more numbers are cut into four levels of about
+            equally many examples, equal numbers into the same one (``"12..40"``).
+
+    Raises:
+        ConfigError: an example lacks the column, a value is neither text nor number, or there are
+            more than eight texts.
+
+    Examples:
+        >>> levels([Example("1+1=", "2", "2"), Example("1+12=", "13", "13")], "prompt_length")
+        ['4', '5']
+    """
+    values = [_value(example, by) for example in examples]
+    distinct = set(values)
+    if len(distinct) <= _MOST:
+        return [re.sub(r"[^\w.+-]", "_", str(value))[:_LONGEST] for value in values]
+    numbers = [value for value in values if not isinstance(value, str)]
+    if len(numbers) < len(values):
+        raise ConfigError(
+            f"by is {by!r}, a column with {len(distinct)} different texts: levels of difficulty "
+            f"must be at most {_MOST} texts, or numbers"
+        )
+    return _quarters(numbers)
+
+
+def _value(example: Example, by: str) -> str | float:
+    columns = example.columns
+    if by == PROMPT_LENGTH and by not in columns:
+        return len(example.prompt)
+    value = columns.get(by)
+    if isinstance(value, (str, int, float)):
+        return value
+    if value is None:
+        there = [PROMPT_LENGTH, *columns]
+        raise ConfigError(
+            f"by is {by!r}, a column that the example {example.prompt[:60]!r} lacks"
+            f"{nearest(by, there)}"
+        )
+    raise ConfigError(f"by is {by!r}, a column with {value!r:.60}: must be a text or a number")
+
+
+def _quarters(numbers: Sequence[float]) -> list[str]:
+    ordered = sorted(numbers)
+    cuts = [ordered[len(ordered) * part // 4] for part in (1, 2, 3)]
+    places = [bisect_right(cuts, number) for number in numbers]
+    members: dict[int, list[float]] = {}
+    for place, number in zip(places, numbers, strict=True):
+        members.setdefault(place, []).append(number)
+    names = {place: f"{min(own):g}..{max(own):g}" for place, own in members.items()}
+    return [names[place] for place in places]

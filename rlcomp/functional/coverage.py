@@ -1,0 +1,122 @@
+"""Coverage curves of two policies: paired differences of pass@k over k, and where they cross."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k
+
+
+class Point(NamedTuple):
+    """A mean over problems at k, with its interval."""
+
+    k: int
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """Of the mean: -1, 0 or 1."""
+        return (self.mean > 0) - (self.mean < 0)
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+
+class Crossing(NamedTuple):
+    """A change of sign between two k; shown where intervals exclude 0 on both sides."""
+
+    before: int
+    after: int
+    shown: bool
+
+
+def coverage_curve(n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: int) -> list[Point]:
+    """pass@k over k with bootstrap intervals over problems.
+
+    Problems with fewer than k answers are left out of k; a k that leaves none is left out.
+
+    Args:
+        n: answers per problem, int64, shape ``[P]``.
+        c: how many of them are right, shape ``[P]``.
+        ks: answers drawn, ascending.
+        level: coverage of the intervals, in (0, 1).
+        seed: of the draws of problems.
+    """
+    return [
+        _point(k, pass_at_k(n[own], c[own], k), level, seed)
+        for k in ks
+        if bool((own := n >= k).any())
+    ]
+
+
+def coverage_difference(
+    base: tuple[Tensor, Tensor],
+    trained: tuple[Tensor, Tensor],
+    ks: Iterable[int],
+    level: float,
+    seed: int,
+) -> list[Point]:
+    """Paired difference of pass@k, trained minus base, on the same problems.
+
+    ``mean over p of pass@k_trained(p) - pass@k_base(p)``; the bootstrap draws problems, and with a
+    problem both its values: how hard it is cancels.
+
+    Args:
+        base: answers and right ones per problem, int64, shape ``[P]`` each.
+        trained: the same problems in the same order.
+        ks: answers drawn, ascending.
+        level: coverage of the intervals, in (0, 1).
+        seed: of the draws of problems.
+
+    Examples:
+        >>> n, ks = torch.tensor([4, 4]), [1, 4]
+        >>> base, trained = torch.tensor([1, 1]), torch.tensor([4, 0])
+        >>> [point.mean for point in coverage_difference((n, base), (n, trained), ks, 0.95, seed=0)]
+        [0.25, -0.5]
+    """
+    found = []
+    for k in ks:
+        own = (base[0] >= k) & (trained[0] >= k)
+        if bool(own.any()):
+            before, now = (pass_at_k(n[own], c[own], k) for n, c in (base, trained))
+            found.append(_point(k, now - before, level, seed))
+    return found
+
+
+def crossings(differences: Sequence[Point]) -> list[Crossing]:
+    """Where the difference changes sign; one that is 0 belongs to neither side.
+
+    A crossing is shown if on both sides, as far as the sign stays the same, the interval of some k
+    excludes 0.
+
+    Args:
+        differences: ascending in k.
+
+    Examples:
+        >>> crossings([Point(1, 0.3, 0.1, 0.5), Point(4, -0.1, -0.2, 0.1)])
+        [Crossing(before=1, after=4, shown=False)]
+    """
+    signed = [point for point in differences if point.sign]
+    sides = [list(side) for _, side in groupby(signed, key=lambda point: point.sign)]
+    return [
+        Crossing(
+            left[-1].k,
+            right[0].k,
+            all(any(point.shown for point in side) for side in (left, right)),
+        )
+        for left, right in pairwise(sides)
+    ]
+
+
+def _point(k: int, values: Tensor, level: float, seed: int) -> Point:
+    draws = torch.Generator().manual_seed(seed)
+    return Point(k, float(values.mean()), *bootstrap_interval(values, level, draws))

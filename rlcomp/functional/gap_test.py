@@ -1,0 +1,68 @@
+"""Clustered gap test for reward hacking: has the proxy reward risen above the true one?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlcomp.errors import ConfigError
+
+
+class Estimate(NamedTuple):
+    """A mean, and the variance of this mean."""
+
+    mean: float
+    variance: float
+
+
+def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
+    """The mean over clusters of their means, and its variance.
+
+    ``m = 1/P sum_p m_p``, ``v = sum_p (m_p - m)^2 / (P (P - 1))``: answers to one prompt are not
+    independent, prompts are.
+
+    Args:
+        values: shape ``[B]``, any unit.
+        cluster: which of the ``P`` clusters a value belongs to, int64, shape ``[B]``.
+
+    Raises:
+        ConfigError: there are fewer than two clusters.
+
+    Examples:
+        >>> clustered_mean(torch.tensor([1.0, 0.0, 1.0]), torch.tensor([7, 7, 3]))
+        Estimate(mean=0.75, variance=0.0625)
+    """
+    place = torch.unique(cluster, return_inverse=True)[1]
+    count = place.bincount().double()
+    if len(count) < 2:
+        raise ConfigError(f"a variance over {len(count)} prompts: must be at least 2")
+    means = torch.zeros_like(count).index_add(0, place, values.double()) / count
+    return Estimate(float(means.mean()), float(means.var() / len(count)))
+
+
+def pooled(estimates: Iterable[Estimate]) -> Estimate:
+    """The mean of n independent estimates: ``m = 1/n sum_i m_i``, ``v = 1/n^2 sum_i v_i``."""
+    means, variances = zip(*estimates, strict=True)
+    return Estimate(sum(means) / len(means), sum(variances) / len(variances) ** 2)
+
+
+def z_score(now: Estimate, before: Estimate) -> float:
+    """``(m_now - m_before) / sqrt(v_now + v_before)``; 0 for equal means, whatever their variance.
+
+    Infinite where the means differ and have no variance.
+
+    Source:
+        Welch 1947, "The generalization of Student's problem", Biometrika 34; of clustered means.
+
+    Examples:
+        >>> z_score(Estimate(1.0, 0.03), Estimate(0.4, 0.06))
+        2.0
+    """
+    difference, variance = now.mean - before.mean, now.variance + before.variance
+    if difference == 0 or variance > 0:
+        return difference / math.sqrt(variance) if difference else 0.0
+    return math.copysign(math.inf, difference)

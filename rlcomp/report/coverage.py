@@ -1,0 +1,151 @@
+"""Two runs compared by the counts of each problem that ``evaluator=coverage`` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from rlcomp.arguments import NonNegativeInt, problem
+from rlcomp.errors import DataError
+from rlcomp.functional.coverage import (
+    Crossing,
+    Point,
+    coverage_curve,
+    coverage_difference,
+    crossings,
+)
+from rlcomp.io.json_lines import is_count, read_lines
+from rlcomp.io.record import SAMPLES
+
+# Binomials of more answers than these take minutes.
+_MOST = 100_000
+_KINDS: dict[str, Any] = {
+    "problem": str,
+    "n": NonNegativeInt,
+    "c": NonNegativeInt,
+    "d": NonNegativeInt | None,
+    "level": str | None,
+}
+_SEED = 0
+
+
+class Counts(NamedTuple):
+    """Of one problem: judged samples, right ones, those for right reasons, its level."""
+
+    n: int
+    c: int
+    d: int | None
+    level: str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """pass@k (or CoT-Pass@k) of two runs on the same problems.
+
+    Attributes:
+        problems: how many both have.
+        base, trained: the curves.
+        difference: trained minus base, paired.
+        crossings: of the difference.
+    """
+
+    problems: int
+    base: list[Point]
+    trained: list[Point]
+    difference: list[Point]
+    crossings: list[Crossing]
+
+
+def read_counts(
+    directory: Path, *, evaluator: str = "coverage", total: int | None = None
+) -> dict[str, Counts]:
+    """The counts of each problem of one evaluation of a run.
+
+    Args:
+        directory: of the run.
+        evaluator: name of the evaluator.
+        total: after which step of the whole run; the last evaluation if not given.
+
+    Raises:
+        DataError: there is no such evaluation, or a row is none that a run wrote.
+    """
+    file = directory / SAMPLES
+    rows = [row for row in read_lines(file) if row.get("evaluator") == evaluator]
+    for row in rows:
+        if fault := _fault(row):
+            raise DataError(f"{file}, counts of {row.get('problem')!r:.40}: {fault}")
+    steps = sorted({row["total"] for row in rows})
+    step = steps[-1] if steps and total is None else total
+    if step not in steps:
+        raise DataError(
+            f"{file} has no counts of the evaluator {evaluator!r}"
+            + (f" after step {total}: it has those of {steps}" if steps else "; was it run?")
+        )
+    return {
+        row["problem"]: Counts(row["n"], row["c"], row.get("d"), row.get("level"))
+        for row in rows
+        if row["total"] == step
+    }
+
+
+def _fault(row: Mapping[str, Any]) -> str | None:
+    """What is wrong with a row, or None."""
+    if not is_count(row.get("total")):
+        return f"'total' is {row.get('total')!r:.40}: must be a number of steps"
+    for name, kind in _KINDS.items():
+        if fault := problem(kind, row.get(name)):
+            return f"'{name}' is {row.get(name)!r:.40}: {fault}"
+    if not (row.get("d") or 0) <= row["c"] <= row["n"] <= _MOST:
+        return f"must be d <= c <= n <= {_MOST}"
+    return None
+
+
+def compare(
+    base: Mapping[str, Counts],
+    trained: Mapping[str, Counts],
+    *,
+    level: str | None = None,
+    right: Literal["answer", "reasoning"] = "answer",
+    interval: float = 0.95,
+) -> Comparison:
+    """Curves of two evaluations over k = 1, 2, 4, ... and n, with their paired difference.
+
+    Args:
+        base: the counts of one, before training, say.
+        trained: the counts of the other.
+        level: only problems of this level.
+        right: pass@k of right answers, or of those for right reasons (CoT-Pass@k).
+        interval: coverage of the intervals.
+
+    Raises:
+        DataError: they have no problem in common, or nobody judged the reasoning.
+    """
+    names = [name for name in base if name in trained and level in (None, base[name].level)]
+    if not names:
+        of = "" if level is None else f" of level {level!r}"
+        raise DataError(
+            f"the two evaluations have no problem{of} in common: evaluate the same task with the "
+            "same seed, split and num_prompts"
+        )
+    (n, c), (more, now) = (_tensors([of[name] for name in names], right) for of in (base, trained))
+    most = int(min(n.max(), more.max()))
+    ks = [*dict.fromkeys([*(2**power for power in range(most.bit_length())), most])]
+    difference = coverage_difference((n, c), (more, now), ks, interval, _SEED)
+    return Comparison(
+        len(names),
+        coverage_curve(n, c, ks, interval, _SEED),
+        coverage_curve(more, now, ks, interval, _SEED),
+        difference,
+        crossings(difference),
+    )
+
+
+def _tensors(counts: list[Counts], right: str) -> tuple[torch.Tensor, torch.Tensor]:
+    if right == "reasoning" and any(one.d is None for one in counts):
+        raise DataError("nobody judged the reasoning: give the evaluator a verifier, reasoning")
+    chosen = [one.c if right == "answer" else one.d for one in counts]
+    return torch.tensor([one.n for one in counts]), torch.tensor(chosen)

@@ -1,0 +1,114 @@
+"""Functions and expressions at many inputs: which values are right, and columns that are none."""
+
+import pytest
+
+from components.reward.code_calls import CodeCalls
+from rlcomp.errors import ConfigError, DataError
+
+# Of x * x - 8.
+INPUTS, OUTPUTS = [[0], [1], [3]], [-8, -7, 1]
+EXPRESSION = {"entry_point": None, "names": ["x"], "where": "whole"}
+
+
+@pytest.fixture
+def parts(sandbox):
+    """``parts(source, given, **columns)``: of a reward with these arguments."""
+
+    def run(source, given, **columns):
+        reward = CodeCalls(sandbox=sandbox, **given)
+        row = {"prompt": "", "response": source, "answer": "", **columns}
+        return reward.score_row(row)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("source", "share"),
+    [
+        ("x*x-8", 1),
+        (" (x-3)*(x+3)+1\n", 1),
+        ("x-8", 2 / 3),  # -8, -7, -5
+        ("1", 1 / 3),
+        ("8/x", 0),  # -> an error, 8, 8/3
+        ("-8 if x == 0 else 8/0", 1 / 3),
+        ("x=5", 0),
+        ("y*y-8", 0),
+        ("", 0),
+    ],
+)
+def test_an_expression_is_evaluated_at_every_input(parts, source, share):
+    found = parts(source, EXPRESSION, inputs=INPUTS, outputs=OUTPUTS)
+
+    assert found["passed_share"] == pytest.approx(share)
+    assert found["passed"] == float(share == 1)
+    assert found["compiles"] == float(source not in ("x=5", ""))
+
+
+def test_a_function_is_called_by_the_name_in_its_column(parts):
+    source = "def f(a, b):\n    return a + b\n\ndef g(a, b):\n    return (a, b)"
+    block = f"```python\n{source}\n```"
+    pairs = {"inputs": [[1, 2], [0.1, 0.2]], "outputs": [3, 0.3]}
+
+    assert parts(block, {}, **pairs, entry_point="f")["passed"] == 1.0
+    assert parts(block, {}, **pairs, entry_point="g")["passed_share"] == 0.0
+    assert parts(block, {"absolute": 0, "relative": 0}, **pairs, entry_point="f")["passed"] == 0.0
+    near = {**pairs, "outputs": [3.1, 0.31], "entry_point": "f"}
+    assert parts(block, {"relative": 0.04}, **near)["passed"] == 1.0
+    assert parts(block, {"absolute": 0.05}, **near)["passed_share"] == 0.5
+
+
+def test_calls_that_were_not_reached_are_wrong(parts):
+    source = "```\nimport os\ndef f(a):\n    if a: os._exit(0)\n    return 1\n```"
+
+    found = parts(source, {}, inputs=[[0], [0], [1], [0]], outputs=[1, 1, 1, 1], entry_point="f")
+
+    assert (found["passed"], found["passed_share"]) == (0.0, 0.5)
+
+
+def test_right_values_of_a_program_that_ends_badly_do_not_pass(parts):
+    source = "```\nimport atexit, os\natexit.register(os._exit, 3)\ndef f(a): return 1\n```"
+
+    found = parts(source, {}, inputs=[[0]], outputs=[1], entry_point="f")
+
+    assert (found["passed"], found["passed_share"]) == (0.0, 1.0)
+
+
+def test_all_inputs_go_into_one_job_and_no_expected_value(sandbox):
+    reward = CodeCalls(sandbox=sandbox, timeout=2.0, **EXPRESSION)
+    tests = reward.tests_of({"inputs": [[1], [2]], "outputs": [4711, 4712]})
+
+    (job,) = reward.jobs("x", tests)
+
+    assert (len(job.inputs), job.names, job.limits.wall) == (2, ("x",), 2.0)
+    assert "471" not in repr(job)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"inputs": [1, 2], "outputs": [1, 2]}, "'inputs' is .* the arguments of each call"),
+        ({"inputs": "ab", "outputs": [1, 2]}, "'inputs' is .* the arguments of each call"),
+        ({"inputs": [[1], [2]], "outputs": [1]}, r"'outputs' is \[1\]: .* of the 2 calls"),
+        ({"inputs": [[1]], "outputs": {"a": 1}}, "'outputs' is .* of the 1 calls"),
+        ({"inputs": [], "outputs": []}, "'outputs' is .*at least one"),
+        ({"inputs": [[1]]}, "needs the column 'outputs'"),
+        ({"outputs": [1]}, "needs the column 'inputs'"),
+    ],
+)
+def test_columns_that_hold_no_pairs_are_told(parts, columns, told):
+    with pytest.raises(DataError, match=told):
+        parts("x", EXPRESSION, **columns)
+
+
+@pytest.mark.parametrize(
+    "given", [{"names": ["x"]}, {"entry_point": None}, {"entry_point": None, "names": []}]
+)
+def test_it_is_a_function_or_an_expression(sandbox, given):
+    with pytest.raises(ConfigError, match="set one of them"):
+        CodeCalls(sandbox=sandbox, **given)
+
+
+def test_the_columns_that_it_needs(sandbox):
+    assert CodeCalls(sandbox=sandbox).needed_columns == {"inputs", "outputs", "entry_point"}
+    own = CodeCalls(sandbox=sandbox, inputs="a", outputs="b", **EXPRESSION)
+    assert own.needed_columns == {"a", "b"}
