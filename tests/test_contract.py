@@ -44,6 +44,7 @@ OPTIONS = sorted(
 )
 RECIPES = [option.split("/")[1] for option in OPTIONS if option.startswith("recipe/")]
 
+CORPUS = ["+task@corpus=running_sum", "corpus.size=500", "+position=result"]
 # A suite asks a model that reads any text.
 SUITE = ["base=FOLDER/bytes", "tokenizer=byte", "context_length=2048"]
 
@@ -53,7 +54,6 @@ def suite(name, *words):
     return [*SUITE, *(f"{name}.{word}" for word in own)]
 
 
-CORPUS = ["+task@corpus=running_sum", "corpus.size=500", "+position=result"]
 BASE = [
     "base=FOLDER/bytes",
     "tokenizer=byte",
@@ -80,7 +80,10 @@ GIVEN = {
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
+    "evaluator/budget": ["probe.num_prompts=4", "probe.budgets=[2]", "probe.think_end='>'"],
     "evaluator/coverage": ["probe.num_prompts=4", "probe.samples_per_prompt=4"],
+    "evaluator/forgetting": ["probe.num_prompts=4", "probe.task=${task}"],
+    "evaluator/perplexity": ["probe.num_prompts=4", "reference=frozen"],
     "evaluator/hacking_monitor": ["probe.verifier=${reward}"],
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
@@ -97,6 +100,16 @@ GIVEN = {
     "judge/generative": ["base=FOLDER/bytes", "tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],
+    "measure/budget": ["budget.num_prompts=4", "budget.budgets=[2]", "budget.think_end='>'"],
+    "measure/coverage": [
+        "coverage.num_prompts=4",
+        "coverage.samples_per_prompt=4",
+        "coverage_training.num_prompts=4",
+        "coverage_training.samples_per_prompt=4",
+    ],
+    "measure/forgetting": ["forgetting.num_prompts=4", "forgetting.task=${task}"],
+    "measure/other_task": ["other_task.num_prompts=4", "other_task.task=${task}"],
+    "measure/perplexity": ["perplexity.num_prompts=4"],
     "mismatch/monitor": ["probe.max_mean_gap=null"],
     "mismatch/recomputed": ["probe.max_mean_gap=null"],
     "model/soup": [
@@ -131,6 +144,12 @@ GIVEN = {
     "recipe/rpt": BASE,
     "recipe/gsm8k": ["task.path=FOLDER/rows.jsonl"],
     "reference/adapter_off": ["adapter=lora"],
+    "reference/pretrained": [
+        "probe.model.path=FOLDER/model",
+        "probe.model.context_length=32",
+        "tokenizer=pretrained",
+        "tokenizer.path=FOLDER/tokenizer",
+    ],
     "reward/brevity": ["probe.longest=4"],
     "reward/by_column": ["probe.routes={digits: '${reward}'}"],
     "reward/conditional_match": ["probe.think_start='='"],

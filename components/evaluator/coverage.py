@@ -122,7 +122,8 @@ class Coverage(Accuracy):
         of_prompt = (each.cpu().view(len(self.examples), -1) for each in (valid, right, reasoned))
         n, c, d = (each.sum(1) for each in of_prompt)
         majority = self._majority(answered, right, valid) if self.vote is not None else None
-        for level in dict.fromkeys(["", *self.levels]):
+        several = self.levels if len({*self.levels}) > 1 else []
+        for level in dict.fromkeys(["", *several]):
             rows = torch.tensor([level in ("", own) for own in self.levels])
             self._curves(f"{level}/" if level else "", rows, (n, c, d), majority)
         self._keep(n, c, d)

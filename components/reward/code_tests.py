@@ -41,7 +41,8 @@ class CodeTests(CodeReward):
         setup: column with a source, or a list of them, that goes before the first test: imports,
             helpers; null: none.
         prefix: column with what goes before the program, so that it may go on in the middle of a
-            function; null: nothing. ``prompt``: the prompt as the task words it.
+            function; null: nothing. ``prompt``: the prompt as the task words it. The part
+            ``linter`` reads the program without it.
         sandbox: runs the programs.
         where: the program is the one ``block`` between fences, or the ``whole`` response.
         timeout: limit of a program, and of all of its tests together, in seconds.

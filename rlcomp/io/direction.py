@@ -23,6 +23,8 @@ def better(metric: str) -> Direction:
     Examples:
         >>> better("evaluation/pass@4"), better("rollout/truncated"), better("loss/policy")
         ('higher', 'lower', '')
+        >>> better("coverage/6/cot_pass@16"), better("coverage_training/maj@2")
+        ('higher', 'higher')
     """
     if _HIGHER.fullmatch(metric):
         return "higher"

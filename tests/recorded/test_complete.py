@@ -87,6 +87,33 @@ BESIDE = {
         "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
         "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
     },
+    "components/evaluator/budget.py": dict.fromkeys(
+        [
+            "*/forced@*",
+            "*/invalid_fraction",
+            "*/length_right",
+            "*/length_wrong",
+            "*/thinking_tokens@*",
+            "*/tokens_per_right@*",
+        ],
+        TESTS + "evaluator/test_budget.py::test_two_budgets_by_hand",
+    ),
+    "components/evaluator/forgetting.py": dict.fromkeys(
+        [
+            "*/accuracy*",
+            "*/accuracy_change",
+            "*/accuracy_change_high",
+            "*/accuracy_change_low",
+            "*/invalid_fraction",
+            "*/loss*",
+            "*/loss_change",
+        ],
+        TESTS + "evaluator/test_forgetting.py::test_now_against_the_beginning_of_the_phase",
+    ),
+    "components/evaluator/perplexity.py": dict.fromkeys(
+        ["*/*", "*/*_low", "*/*_high"],
+        TESTS + "evaluator/test_perplexity.py::test_perplexities_by_hand",
+    ),
     "components/evaluator/coverage.py": {"*/invalid_fraction": COVERAGE},
     "components/evaluator/hacking_monitor.py": dict.fromkeys(
         [
@@ -159,6 +186,9 @@ BESIDE = {
     },
     "components/reference/frozen.py": {
         "kl/reference": TESTS + f"reference/test_frozen.py::{DISTANCE}",
+    },
+    "components/reference/pretrained.py": {
+        "kl/reference": TESTS + f"reference/test_pretrained.py::{DISTANCE}",
     },
     "components/reward/information_gain.py": {
         "reward/with_thought": GAIN,

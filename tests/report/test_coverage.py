@@ -16,15 +16,19 @@ def run(tmp_path, *rows):
 
 
 def test_the_counts_are_those_of_one_evaluation(tmp_path):
-    other = ROW | {"problem": "b", "d": None, "level": None}
+    other = ROW | {"problem": "b", "c": 0, "d": None, "level": None}
     rows = [ROW, ROW | {"evaluator": "train"}, {"prompt": "x"}, other, ROW | {"total": 9, "c": 3}]
     directory = run(tmp_path, *rows)
 
     assert read_counts(directory) == {"a": Counts(4, 3, 1, "6")}
     assert read_counts(directory, total=5) == {
         "a": Counts(4, 2, 1, "6"),
-        "b": Counts(4, 2, None, None),
+        "b": Counts(4, 0, None, None),
     }
+
+
+def test_as_many_answers_as_binomials_are_made_of_in_time(tmp_path):
+    assert read_counts(run(tmp_path, ROW | {"n": 100_000}))["a"].n == 100_000
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,7 @@ def test_an_evaluation_that_is_not_there_is_told(tmp_path, asked, told):
         {"c": 5},
         {"d": 3},
         {"level": 6},
-        {"n": 10**9},
+        {"n": 100_001},
     ],
 )
 def test_counts_that_no_run_wrote_are_refused(tmp_path, changed):
@@ -113,6 +117,8 @@ def test_the_picture_has_both_curves_and_their_crossing(tmp_path):
         "all $problems$ (40 problems)",
         "again (40 problems)",
     ]
+    assert [tick.get_text() for tick in panels[0].get_xticklabels()] == ["1", "2", "4", "8"]
+    assert figure.get_figwidth() > 1.8 * coverage_figure({"all": found}).get_figwidth()
     base, trained, crossing = panels[0].get_lines()
     assert base.get_ydata() == pytest.approx([1 / 8, 1 / 4, 1 / 2, 1])
     assert list(trained.get_xdata()) == [1, 2, 4, 8]

@@ -121,6 +121,27 @@ def test_each_level_of_difficulty_has_its_curves():
     assert means["coverage/pass@1"] == pytest.approx(17 / 36)
 
 
+def test_half_of_the_samples_are_asked_for_unless_told_otherwise():
+    torch.manual_seed(3)
+    reward = Dealt(verdicts="++-- +--- ----")
+    part = Coverage(
+        policy=tiny_policy(), task=Three(), reward=reward, samples_per_prompt=4, max_new_tokens=3
+    )
+
+    means = measured(part).means()
+
+    # At least two of four: the first alone. Of two drawn one is enough, as for pass@2.
+    assert means["coverage/g_pass@4"] == pytest.approx(1 / 3)
+    assert means["coverage/g_pass@2"] == pytest.approx(means["coverage/pass@2"])
+    assert means["coverage/pass@2"] == pytest.approx((1 - 1 / 6 + 1 / 2 + 0) / 3)
+
+
+def test_a_single_level_is_the_whole():
+    part = coverage(by="kind", num_prompts=1, verdicts="+-+-", reasoning=None, vote=None)
+
+    assert not [name for name in measured(part).means() if name.count("/") > 1]
+
+
 def test_the_counts_of_each_problem_are_kept():
     part = coverage(by="kind")
 
@@ -157,17 +178,17 @@ def test_the_last_k_is_the_number_of_samples():
 
 @pytest.mark.parametrize(("equal_by", "wins"), [("text", 1.0), ("verifier", 1 / 2)])
 def test_wrong_votes_are_one_class_where_the_verifier_takes_one_for_the_other(equal_by, wins):
-    # Two right ones against 7, 07 and 8: against two sevens it is a draw.
+    # Nothing right; then two right ones against 7, 07 and 8: against two sevens it is a draw.
     part = coverage(
-        verdicts="++---",
-        vote=voting(". . 7 07 8"),
+        verdicts="----- ++---",
+        vote=voting("1 01 . . . . . 7 07 8"),
         equal_by=equal_by,
-        num_prompts=1,
+        num_prompts=2,
         samples_per_prompt=5,
         reasoning=None,
     )
 
-    assert measured(part).means()["coverage/maj@5"] == wins
+    assert measured(part).means()["coverage/maj@5"] == (0 + wins) / 2
 
 
 def test_without_a_right_answer_no_thought_is_judged():

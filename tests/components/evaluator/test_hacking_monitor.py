@@ -160,7 +160,7 @@ def test_a_share_of_the_prompts_is_audited_others_at_every_step():
     prompts = list("abcdefghi")
     rows = batch([1.0] * 9, [1] * 9, groups=list(range(9)), prompts=prompts)
 
-    audits(monitor(verifier=Notes(), share=0.25), *[rows] * 12)
+    audits(HackingMonitor(verifier=Notes()), *[rows] * 12)
 
     assert {len(one) for one in seen} == {3}  # a quarter of nine, rounded up
     assert set.union(*seen) == set(prompts)
@@ -218,7 +218,7 @@ def test_a_state_that_is_none_is_refused(changed, told):
 
 def alarm_at(gaps, trues, variance=0.01):
     """After which audit, counted from 1, the phase ends; None: never."""
-    part, stop = monitor(window=5), RewardHacking()
+    part, stop = HackingMonitor(verifier=Truth()), RewardHacking()
     for number, (gap, true) in enumerate(zip(gaps, trues, strict=True), 1):
         with recording() as ledger:
             part.audit(Estimate(gap, variance), Estimate(true, variance))

@@ -15,7 +15,7 @@ def parts(sandbox):
     """``parts(source, given, **columns)``: of a reward with these arguments."""
 
     def run(source, given, **columns):
-        reward = CodeCalls(sandbox=sandbox, **given)
+        reward = CodeCalls(sandbox=sandbox, timeout=30.0, **given)
         row = {"prompt": "", "response": source, "answer": "", **columns}
         return reward.score_row(row)
 

@@ -14,7 +14,7 @@ def passed(sandbox):
     """``passed(source, pairs, **arguments)``: the verdict and the share."""
 
     def run(source, pairs, **given):
-        reward = CodeStdio(sandbox=sandbox, where="whole", **given)
+        reward = CodeStdio(sandbox=sandbox, where="whole", timeout=30.0, **given)
         row = {"prompt": "", "response": source, "answer": "", "input_output": pairs}
         parts = reward.score_row(row)
         return parts["passed"], parts["passed_share"]

@@ -22,7 +22,7 @@ def parts(sandbox):
     """``parts(response, row, **arguments)``."""
 
     def run(response, row, **given):
-        reward = CodeTests(sandbox=sandbox, **given)
+        reward = CodeTests(sandbox=sandbox, timeout=30.0, **given)
         return reward.score_row({"prompt": "", "answer": "", **row, "response": response})
 
     return run

@@ -1,0 +1,161 @@
+"""Accuracy against thinking tokens (budget forcing), and lengths of responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.evaluator.accuracy import Accuracy
+from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Task
+from rlcomp.interfaces.votes import verdicts
+from rlcomp.metrics import record
+from rlcomp.text.thoughts import ThoughtEnd, responses
+from rlcomp.text.tokenizer import decode_rows
+
+
+class Budget(Accuracy):
+    """Accuracy against thinking tokens, by budget forcing.
+
+    A response whose thought is longer than the budget ``b`` is cut after ``b`` tokens, the text
+    that ends a thought is appended, and the policy answers from there; others stay as they are.
+
+    Records for each budget ``<name>/accuracy@b`` (with a 95 % interval over prompts, ``_low``,
+    ``_high``), ``<name>/thinking_tokens@b`` (mean, without the appended end), ``<name>/forced@b``
+    (share of responses that were cut) and ``<name>/tokens_per_right@b`` (tokens of all responses,
+    what is appended included, by right ones); of the responses without a budget
+    ``<name>/length_right`` and ``<name>/length_wrong``, mean tokens; ``<name>/invalid_fraction``,
+    of them all.
+
+    Args:
+        policy: the model that answers, with its own sampling settings.
+        task: its held-out part is asked.
+        reward: writes ``correct`` and ``reward_valid`` from the texts.
+        budgets: tokens of thought, the ``b``; 0 answers at once.
+        think_end: the text that ends a thought.
+        num_prompts: how many held-out prompts; fewer when the task has fewer.
+        samples_per_prompt: sampled answers per prompt.
+        max_new_tokens: longest answer behind the thought, in tokens.
+        name: what its metrics are called; another beside it needs another.
+        prompt: how prompts become tokens, as in training; plain text if not given.
+
+    Raises:
+        ConfigError: there are no budgets.
+
+    Source:
+        Muennighoff et al. 2025 (s1), arXiv:2501.19393, section 3.1.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        task: Task,
+        reward: Component,
+        budgets: Sequence[NonNegativeInt],
+        think_end: NonEmptyText = "</think>",
+        num_prompts: PositiveInt = 256,
+        samples_per_prompt: PositiveInt = 1,
+        max_new_tokens: PositiveInt,
+        name: NonEmptyText = "budget",
+        prompt: Prompt | None = None,
+    ) -> None:
+        if not budgets:
+            raise ConfigError(f"{name}.budgets is empty: give tokens of thought, such as [8, 32]")
+        self.end = ThoughtEnd(policy.tokenizer, think_end)
+        super().__init__(
+            policy=policy,
+            task=task,
+            reward=reward,
+            num_prompts=num_prompts,
+            samples_per_prompt=samples_per_prompt,
+            max_new_tokens=max(budgets) + len(self.end.ids) + max_new_tokens,
+            num_shown=0,
+            name=name,
+            prompt=prompt,
+        )
+        self.budgets = sorted({*budgets})
+        self.think_end = think_end
+        self.answer_tokens = max_new_tokens
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; ignores the training batch."""
+        answered = self.answers(self.asked, self.samples_per_prompt, None)
+        written, _ = responses(answered)
+        right, judged = answered["correct"], answered["reward_valid"]
+        lengths = torch.tensor([len(row) for row in written], device=right.device)
+        record(f"{self.name}/length_right", lengths, where=right & judged)
+        record(f"{self.name}/length_wrong", lengths, where=~right & judged)
+        record(f"{self.name}/invalid_fraction", (~judged).float())
+        for budget in self.budgets:
+            self._at(budget, answered, written)
+        return batch
+
+    def _at(self, budget: int, answered: TensorDict, written: Sequence[list[int]]) -> None:
+        """Record what a budget gives."""
+        thoughts = [self.end.length(row) for row in written]
+        forced = [
+            len(row) > budget and (thought is None or thought > budget)
+            for row, thought in zip(written, thoughts, strict=True)
+        ]
+        cut = torch.tensor(forced, device=answered["correct"].device)
+        whole, right, judged = self._forced(budget, answered, written, cut)
+        counts = torch.tensor([len(row) for row in whole]).double()
+        spent = zip(thoughts, forced, strict=True)
+        thinking = torch.tensor([budget if was else thought or 0 for thought, was in spent])
+        record(f"{self.name}/forced@{budget}", cut.float())
+        record(f"{self.name}/thinking_tokens@{budget}", thinking)
+        record(f"{self.name}/invalid_fraction", (~judged).float(), where=cut)
+        if bool(right.any()):
+            tokens = counts[judged.cpu()].sum() / right.sum().cpu()
+            record(f"{self.name}/tokens_per_right@{budget}", tokens)
+        correct, known = (
+            each.cpu().view(len(self.examples), -1).sum(1) for each in (right, judged)
+        )
+        own = known > 0
+        self.record_mean(f"accuracy@{budget}", correct[own].double() / known[own])
+
+    def _forced(
+        self, budget: int, answered: TensorDict, written: Sequence[list[int]], cut: Tensor
+    ) -> tuple[list[list[int]], Tensor, Tensor]:
+        """All responses under a budget, and which of them are right, and judged."""
+        rows = cut.nonzero().flatten().tolist()
+        whole = list(written)
+        right, judged = answered["correct"] & answered["reward_valid"], answered["reward_valid"]
+        if not rows:
+            return whole, right, judged
+        for row, answer in zip(rows, self._answers(budget, written, rows), strict=True):
+            whole[row] = self.end.closed(written[row][:budget]) + answer
+        texts = decode_texts(answered["response"])
+        new = decode_rows(self.policy.tokenizer, [whole[row] for row in rows])
+        for row, text in zip(rows, new, strict=True):
+            texts[row] = text
+        judging = answered.copy()
+        judging["response"] = encode_texts(texts).to(cut.device)
+        now_right, now_judged = verdicts(self.reward, judging, cut)
+        return whole, torch.where(cut, now_right, right), torch.where(cut, now_judged, judged)
+
+    def _answers(
+        self, budget: int, written: Sequence[list[int]], rows: Sequence[int]
+    ) -> list[list[int]]:
+        """What the policy answers once its thoughts are ended."""
+        asked = self.prompt.encode(self.asked, self.columns)
+        heads = [
+            asked[row // self.samples_per_prompt] + self.end.closed(written[row][:budget])
+            for row in rows
+        ]
+        found = self.policy.generate(
+            heads,
+            group_size=1,
+            max_new_tokens=self.answer_tokens,
+            generator=torch.Generator().manual_seed(self.seed),
+        )
+        return responses(found)[0]

@@ -1,0 +1,151 @@
+"""Forgetting: loss and accuracy on a task that is not trained on, before and now."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.evaluator.accuracy import Accuracy
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.data.examples import demonstrations
+from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import CheckpointError
+from rlcomp.functional.pass_at_k import bootstrap_interval
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Task
+from rlcomp.io.fields import field, names
+from rlcomp.metrics import record
+from rlcomp.text.rows import check_room, demonstration_rows
+
+
+class _Measured(NamedTuple):
+    """Share of right samples of each prompt (NaN: none judged), and nats a token."""
+
+    accuracy: Tensor
+    loss: float
+
+
+class Forgetting(Accuracy):
+    """Forgetting: accuracy and loss on a task that is not trained on, now against the beginning.
+
+    The beginning is that of the phase: measured when it starts, and kept in checkpoints. ``loss``
+    is the mean of ``-log pi(token | tokens before it)`` over the tokens of the demonstrations, EOS
+    included, in nats at temperature 1.
+
+    Records ``<name>/accuracy``, ``<name>/accuracy_before`` and ``<name>/accuracy_change`` (the mean
+    difference over prompts judged both times, paired, with a 95 % bootstrap interval, ``_low`` and
+    ``_high``); ``<name>/loss``, ``<name>/loss_before``, ``<name>/loss_change``; and
+    ``<name>/invalid_fraction``.
+
+    Args:
+        policy: the model that answers, with its own sampling settings.
+        task: not trained on; its held-out part is asked.
+        reward: writes ``correct`` and ``reward_valid``.
+        num_prompts: how many held-out prompts; fewer when the task has fewer.
+        samples_per_prompt: sampled answers per prompt.
+        max_new_tokens: longest answer, in tokens.
+        name: what its metrics are called; another beside it needs another.
+        prompt: how prompts become tokens, as in training; plain text if not given.
+
+    Raises:
+        DataError: a demonstration exceeds the policy's context.
+
+    Source:
+        Kirkpatrick et al. 2017, arXiv:1612.00796, section 2 (performance on earlier tasks).
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        task: Task,
+        reward: Component,
+        num_prompts: PositiveInt = 256,
+        samples_per_prompt: PositiveInt = 4,
+        max_new_tokens: PositiveInt,
+        name: NonEmptyText = "forgetting",
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(
+            policy=policy,
+            task=task,
+            reward=reward,
+            num_prompts=num_prompts,
+            samples_per_prompt=samples_per_prompt,
+            max_new_tokens=max_new_tokens,
+            num_shown=0,
+            name=name,
+            prompt=prompt,
+        )
+        shown = demonstrations(self.prompt, self.examples)
+        lengths, none = [len(row.ids) for row in shown], [0] * len(shown)
+        check_room(lengths, none, policy.context_length, self.asked.__getitem__)
+        self.demonstrations = demonstration_rows(policy.tokenizer, shown)
+        self.before: _Measured | None = None
+
+    def begin_phase(self) -> None:
+        """Measure what later measurements are compared with."""
+        self.before = self._measured(self.answers(self.asked, self.samples_per_prompt, None))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; ignores the training batch."""
+        answered = self.answers(self.asked, self.samples_per_prompt, None)
+        record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
+        now = self._measured(answered)
+        before = self.before = self.before or now
+        for name, measured in (("", now), ("_before", before)):
+            judged = measured.accuracy[measured.accuracy.isfinite()]
+            record(f"{self.name}/accuracy{name}", judged)
+            record(f"{self.name}/loss{name}", measured.loss)
+        record(f"{self.name}/loss_change", now.loss - before.loss)
+        change = now.accuracy - before.accuracy
+        self._record_change(change[change.isfinite()])
+        return batch
+
+    def _record_change(self, change: Tensor) -> None:
+        if not len(change):
+            return
+        draws = torch.Generator().manual_seed(self.seed)
+        low, high = bootstrap_interval(change, level=0.95, generator=draws)
+        record(f"{self.name}/accuracy_change", change)
+        record(f"{self.name}/accuracy_change_low", low)
+        record(f"{self.name}/accuracy_change_high", high)
+
+    def _measured(self, answered: TensorDict) -> _Measured:
+        judged, right = self._counts(answered)
+        rows = self.demonstrations.to(self.policy.device)
+        with torch.no_grad():
+            log_probs = self.policy.log_probs(rows, decoding=Decoding()).double()
+        loss = -float(log_probs.sum() / rows["response_mask"].sum())
+        return _Measured(right.double() / judged, loss)
+
+    def run_state(self) -> dict[str, Any]:
+        """What was measured when the phase began."""
+        if self.before is None:
+            return {"accuracy": None, "loss": None}
+        rates = [None if rate != rate else rate for rate in self.before.accuracy.tolist()]
+        return {"accuracy": rates, "loss": self.before.loss}
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Compare with that.
+
+        Raises:
+            CheckpointError: it is none, or of another number of prompts.
+        """
+        names(state, ("accuracy", "loss"))
+        rates = field(state, "accuracy", list[float | None] | None)
+        loss = field(state, "loss", float | None)
+        if (rates is None) != (loss is None) or len(rates or self.asked) != len(self.asked):
+            raise CheckpointError(
+                f"'accuracy' is {rates!r:.60}: must be one number for each of {len(self.asked)} "
+                "prompts, and 'loss' a number"
+            )
+        self.before = None
+        if rates is not None:
+            plain = [float("nan") if rate is None else rate for rate in rates]
+            self.before = _Measured(torch.tensor(plain, dtype=torch.float64), loss)

@@ -1,0 +1,124 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDict
+
+from components.evaluator.forgetting import Forgetting
+from components.task.addition import Addition
+from rlcomp.errors import CheckpointError, DataError
+from rlcomp.metrics import recording
+from rlcomp.testing import tiny_policy
+
+# Three prompts with four samples: right 1/2, 3/4 and none judged; then 1/2, 1/4 and 3/4.
+BEFORE, NOW = "+-?? ++-+ ????", "++-- +--- +++-"
+
+
+def forgetting(reward, policy=None, **changed):
+    torch.manual_seed(3)
+    arguments = {
+        "policy": policy or tiny_policy(scale=3.0),
+        "task": Addition(digits=2, held_out=0.2),
+        "reward": reward,
+        "num_prompts": 3,
+        "max_new_tokens": 3,
+    }
+    return Forgetting(**(arguments | changed))
+
+
+def measured(part):
+    with recording() as ledger:
+        part(TensorDict({}, batch_size=[]))
+    return {name.split("/")[1]: value for name, value in ledger.means().items()}
+
+
+def nats_a_token(policy, examples):
+    """Of all demonstrations, by one forward pass of transformers a row."""
+    tokenizer, nats = policy.tokenizer, []
+    for example in examples:
+        prompt = tokenizer(example.prompt, add_special_tokens=False)["input_ids"]
+        answer = tokenizer(example.demonstration, add_special_tokens=False)["input_ids"]
+        ids = torch.tensor([*prompt, *answer, tokenizer.eos_token_id])
+        logits = policy.model(ids[None]).logits[0].double()
+        logits[:, tokenizer.pad_token_id] = -math.inf
+        rows = slice(len(prompt) - 1, -1)
+        nats += F.cross_entropy(logits[rows], ids[len(prompt) :], reduction="none").tolist()
+    return sum(nats) / len(nats)
+
+
+@torch.no_grad()
+def move(policy):
+    for number, parameter in enumerate(policy.parameters()):
+        parameter.mul_(1 + 0.3 * (number % 3))
+
+
+def test_now_against_the_beginning_of_the_phase(dealt):
+    policy = tiny_policy(scale=3.0)
+    part = forgetting(dealt(BEFORE, NOW), policy)
+    before = nats_a_token(policy, part.examples)
+    part.begin_phase()
+    move(policy)
+
+    found = measured(part)
+
+    assert len({len(example.demonstration) for example in part.examples}) > 1  # tokens, not rows
+    now = nats_a_token(policy, part.examples)
+    assert abs(now - before) > 0.01
+    losses = [found[name] for name in ("loss_before", "loss", "loss_change")]
+    assert losses == pytest.approx([before, now, now - before], abs=1e-4)
+    assert found["accuracy"] == pytest.approx((1 / 2 + 1 / 4 + 3 / 4) / 3)
+    assert found["accuracy_before"] == pytest.approx((1 / 2 + 3 / 4) / 2)
+    # Judged both times: 0 and -1/2. Both draws of a bootstrap are the same one half of the time.
+    change = [found[f"accuracy_change{end}"] for end in ("", "_low", "_high")]
+    assert change == [-1 / 4, -1 / 2, 0.0]
+    assert found["invalid_fraction"] == 0.0
+
+
+def test_at_the_beginning_nothing_has_changed(dealt):
+    found = measured(forgetting(dealt(BEFORE)))  # by hand, without a phase
+
+    assert (found["accuracy_change"], found["loss_change"]) == (0.0, 0.0)
+    assert found["invalid_fraction"] == 6 / 12
+
+
+def test_it_goes_on_where_it_was_saved(dealt):
+    part, other = forgetting(dealt(BEFORE)), forgetting(dealt(NOW))
+    part.begin_phase()
+
+    other.load_run_state(part.run_state())
+
+    assert measured(other)["accuracy_change"] == -1 / 4
+    fresh = forgetting(dealt(NOW))
+    fresh.load_run_state(forgetting(dealt()).run_state())
+    assert measured(fresh)["accuracy_change"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"accuracy": [0.5], "loss": 1.0},
+        {"accuracy": None, "loss": 1.0},
+        {"accuracy": [0.5] * 3, "loss": None},
+        {"accuracy": ["x"] * 3, "loss": 1.0},
+        {"accuracy": [0.5] * 3},
+    ],
+)
+def test_a_state_that_is_none_is_refused(dealt, state):
+    with pytest.raises(CheckpointError, match=r"accuracy|loss"):
+        forgetting(dealt()).load_run_state(state)
+
+
+def test_where_nothing_could_be_judged_there_is_no_change(dealt):
+    found = measured(forgetting(dealt("????" * 3)))
+
+    assert {name for name in found if "accuracy" in name} == set()
+
+
+def test_a_demonstration_that_does_not_fit_is_refused_at_once(dealt):
+    examples = forgetting(dealt()).examples
+    longest = max(len(example.prompt + example.demonstration) + 1 for example in examples)
+
+    forgetting(dealt(), tiny_policy(context_length=longest), max_new_tokens=1)
+    with pytest.raises(DataError, match=f"the model holds {longest - 1}"):
+        forgetting(dealt(), tiny_policy(context_length=longest - 1), max_new_tokens=1)
