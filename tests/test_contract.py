@@ -184,6 +184,10 @@ GIVEN = {
     "shaping/soft_overlong": ["probe.buffer=4"],
     **{f"suite/{name}": suite(name) for name in ("aime", "gsm8k", "jsonl", "math500")},
     "suite/ifeval": suite("ifeval", "task.path=FOLDER/asked.jsonl"),
+    "suite/humaneval": [
+        *suite("humaneval", "task.path=FOLDER/asked.jsonl", "task.answer_field=key"),
+        "sandbox=portable",
+    ],
     "task/benchmark": ["probe.path=FOLDER/rows.jsonl", "probe.names=[]", "probe.form=rows"],
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
@@ -308,7 +312,7 @@ TEXTS = {
     ),
     "reward/detections": tagged(DETECTED, "[]", true_boxes=json.loads(DETECTED)),
     "reward/key_frames": tagged("[1, 5]", "[1]", true_frames=[1, 5]),
-    **dict.fromkeys((f"reward/code_{name}" for name in CODE), PROGRAMS),
+    **dict.fromkeys([*(f"reward/code_{name}" for name in CODE), "suite/humaneval"], PROGRAMS),
 }
 
 
@@ -324,7 +328,8 @@ def folder(tmp_path_factory):
     rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     rules = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
-    asked = [{"key": n, "prompt": f"{n}?", **rules} for n in range(4)]
+    tests = {"test": "def check(f):\n    assert f(1) == 1\n", "entry_point": "f"}
+    asked = [{"key": n, "prompt": f"{n}?", **rules, **tests} for n in range(4)]
     (where / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
     (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"

@@ -95,10 +95,15 @@ def blind_attacks() -> Iterator[Attack]:
 def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:
     """Attacks that know the gold answer, on a row whose verifier reads it.
 
+    One of several lines, such as a program, is only edited: another one behind it may do no harm.
+
     Args:
         gold: the row's answer.
         others: gold answers of other rows.
     """
+    if "\n" in gold.strip():
+        yield from _formulas(gold)
+        return
     for kind, texts in wrong_numbers(gold).items():
         for text in texts:
             yield Attack(kind, text)

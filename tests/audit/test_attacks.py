@@ -54,6 +54,15 @@ def test_a_formula_is_edited():
     assert wrong_of("Rome") == "zqxj"
 
 
+def test_of_a_program_only_a_number_is_edited():
+    program = "def f(x):\n    return x + 1\n"
+
+    assert [*informed_attacks(program, ["8"])] == [
+        Attack("edited", "def f(x):\n    return x + 2\n")
+    ]
+    assert texts(informed_attacks("72\n", ["8"]), "sign") == ["-72"]
+
+
 def test_hedges_name_both_answers_in_both_orders():
     assert [attack.answer for attack in hedges("6", "7")] == [
         "6 or 7",
