@@ -93,7 +93,9 @@ def draw(runs, path):
                     color=colour_of(number),
                     label=None if count else arm,
                 )
-        axes.set(title=task, xlabel="trained on, sampled", ylabel=f"{outside}, sampled", ylim=(0, 1))
+        axes.set(
+            title=task, xlabel="trained on, sampled", ylabel=f"{outside}, sampled", ylim=(0, 1)
+        )
         axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
 
