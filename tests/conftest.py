@@ -73,10 +73,12 @@ def quick_hydra() -> Iterator[None]:
     from hydra._internal import defaults_list
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra._internal.config_repository import ConfigRepository
+    from hydra._internal.hydra import Hydra
     from hydra.core.object_type import ObjectType
 
     from rlcomp.wiring.options import config_directory
 
+    mode = Hydra.get_mode
     traced, read = ConfigLoaderImpl.load_configuration, ConfigRepository.load_config
     choices, found = defaults_list._create_interpolation_map, {}
     packaged = {str(config_directory()), "hydra.conf"}
@@ -102,7 +104,14 @@ def quick_hydra() -> Iterator[None]:
         asked = any("${" in repr(vars(default)) for default in defaults)
         return choices(overrides, defaults, self_added) if asked else {}
 
+    def set_mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
+        """Composes all to see whether a yaml sets ``hydra.mode``: none of ours does."""
+        places = self.config_loader.get_search_path().get_path()
+        own = any(place.provider == "command-line" for place in places)
+        return mode(self, config_name, overrides) if own or "hydra.mode" in str(overrides) else None
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hydra, "get_mode", set_mode)
         patch.setattr(ConfigLoaderImpl, "load_configuration", untraced)
         patch.setattr(ConfigRepository, "load_config", read_once)
         patch.setattr(defaults_list, "_create_interpolation_map", known_choices)

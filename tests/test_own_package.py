@@ -107,6 +107,7 @@ def expected(prompt, response):
     return sum(right) / len(right) + number % 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", RUNS)
 def test_unit_tests_reach_the_reward_on_every_way_through_a_run(rlcomp, own_package, way):
     run = own_package / "run"

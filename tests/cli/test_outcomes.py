@@ -165,6 +165,7 @@ def test_an_exception_of_a_reward_keeps_its_lines_and_names_its_row(play, folder
     )
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_its_process_was_ended(play, metrics, folder):
     assert play(*reward("ends"))[0] == 1
     sys.modules.pop("outcome_rewards", None)

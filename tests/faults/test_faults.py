@@ -30,6 +30,7 @@ def under(tmp_path_factory):
     return Faulted(job, tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POINTS)
 def test_a_killed_run_goes_on_and_equals_the_one_that_was_not(under, name):
     before = under.counts["equal"]

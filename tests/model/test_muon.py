@@ -183,6 +183,7 @@ WORDS = (
 )
 
 
+@pytest.mark.slow
 def test_a_run_with_it_is_continued_bit_identically(play, bits, continued, tmp_path):
     whole = play(tmp_path / "whole", *WORDS)
 

@@ -71,18 +71,21 @@ def test_returns_of_training_and_of_the_greedy_policy_are_recorded(metrics, shor
     assert first["collector/frames"] == 128
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers(metrics, tmp_path, short):
     again = metrics(play(tmp_path / "again", *SHORT))
 
     assert again == metrics(short)
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_numbers(metrics, tmp_path, short):
     other = metrics(play(tmp_path / "other", *SHORT, "seed=1"))
 
     assert other[0]["loss/control"] != metrics(short)[0]["loss/control"]
 
 
+@pytest.mark.slow
 def test_the_numbers_do_not_depend_on_evaluations(metrics, tmp_path, short):
     seldom = metrics(play(tmp_path / "seldom", *SHORT, "evaluation.max_steps=5"))
 

@@ -120,6 +120,7 @@ def test_with_a_critic_each_objective_has_a_value_and_one_of_them_the_weight(met
     assert ["loss/policy" in row for row in rows] == [False] * 4 + [True] * 3
 
 
+@pytest.mark.slow
 # In the warm-up of the critic, and behind it; the policy's own takes 2 steps.
 @pytest.mark.parametrize("step", [3, 5])
 def test_a_run_with_its_critic_is_continued_bit_identically(

@@ -138,6 +138,7 @@ def test_a_base_has_to_be_named():
         plan_of(compose_config(["recipe=rpt", "directory=x"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["linear_mo", "pama"])
 def test_sentiment_and_length_are_the_objectives_of_a_text(base, tmp_path, recipe):
     words = (f"recipe={recipe}", "experiment=sentiment_length", f"base={base}", *TINY)

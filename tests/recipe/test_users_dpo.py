@@ -155,6 +155,7 @@ def metrics(directory):
     return [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "own", "least"),
     # A half of what was measured: 2.9 and 0.55, in units of beta times nats.
@@ -176,6 +177,7 @@ def test_it_runs_by_the_command_line_and_the_margin_grows(rlcomp, package, refer
     assert "kl/reference" not in rows[-1]  # of rollouts, which there are none of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", ["refreshed", "frozen_full"])
 def test_any_reference_will_do(rlcomp, package, reference):
     asked = ["recipe=dpo", f"reference={reference}", *SMALL, "phases.preference.steps=2"]

@@ -348,6 +348,7 @@ def test_a_run_with_a_rollout_log_shows_its_tokens(swept):
     assert "step 2 (warm_start 2): evaluation" in page.text
 
 
+@pytest.mark.slow
 def test_a_refused_attempt_relabels_nothing(rlcomp, tmp_path, capsys):
     own = [text for text in TINY if "checkpoint" not in text]
     for recipes, code in (("grpo,dr_grpo", 0), ("rloo,reinforce", 2)):

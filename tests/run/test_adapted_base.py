@@ -42,6 +42,7 @@ def run(base, directory, *words):
     return open_checkpoint(directory).tensors()
 
 
+@pytest.mark.slow
 # Of a row of one token, whose embedding needs no gradient: there is nothing to lose.
 @pytest.mark.filterwarnings("ignore:bitsandbytes.*an autograd kernel was not registered")
 @pytest.mark.parametrize("words", [("adapter=lora", "model.dtype=bfloat16"), ("adapter=qlora",)])

@@ -76,6 +76,7 @@ def test_in_the_middle_of_a_phase_it_begins(metrics, late):
     assert all("filter/zero_variance_fraction" in row for row in rows[2:])
 
 
+@pytest.mark.slow
 # After the last step before it begins, and after the first one with it; 2 steps warm up.
 @pytest.mark.parametrize("step", [4, 5])
 def test_a_run_continued_on_either_side_of_that_step_is_bit_identical(

@@ -424,6 +424,7 @@ def stopped(play, tmp_path_factory):
     return play(tmp_path_factory.mktemp("stopped") / "run", *PLATEAU)
 
 
+@pytest.mark.slow
 def test_a_run_at_a_plateau_ends_and_stays_ended(stopped, play, metrics):
     found = metrics(stopped)
 
@@ -453,6 +454,7 @@ def test_the_summary_says_why_and_the_report_counts_it_as_finished(stopped):
     assert "Phase rl ended after step 3 of 9: plateau: evaluation/sampled was not higher" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

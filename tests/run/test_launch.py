@@ -37,6 +37,7 @@ def warm(rlcomp, tmp_path):
     return tmp_path / "warm" / "checkpoints" / "step-00000002"
 
 
+@pytest.mark.slow
 def test_a_path_is_not_continued_over_the_record_of_another_run(rlcomp, tmp_path, warm, capsys):
     assert rlcomp(*SMALL, f"directory={tmp_path / 'other'}", "seed=1") == 0
     before = (tmp_path / "other" / "metrics.jsonl").read_bytes()
@@ -48,6 +49,7 @@ def test_a_path_is_not_continued_over_the_record_of_another_run(rlcomp, tmp_path
     assert (tmp_path / "other" / "metrics.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_seeds_branch_off_one_warm_start(rlcomp, tmp_path, warm):
     for seed in (0, 1):
         branch = [f"seed={seed}", f"resume={warm}", f"directory={tmp_path / str(seed)}"]

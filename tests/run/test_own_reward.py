@@ -81,6 +81,7 @@ def whole(folder):
         return play(folder / "whole", JUDGE, "reward_pool.num_workers=1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", ["reward_pool.num_workers=3", "reward_pool=in_process"])
 @pytest.mark.filterwarnings("ignore:reward 'function'")
 def test_metrics_are_the_same_whatever_makes_the_calls(metrics, tmp_path, whole, calls):
@@ -91,6 +92,7 @@ def test_metrics_are_the_same_whatever_makes_the_calls(metrics, tmp_path, whole,
     assert any("reward/draw" in row for row in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [2, 4])
 @pytest.mark.filterwarnings("ignore:reward 'function'")
 def test_metrics_are_the_same_after_a_kill(bits, tmp_path, whole, step):

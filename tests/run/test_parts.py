@@ -24,6 +24,7 @@ def weights(parts):
     return {name: value.clone() for name, value in parts["policy"].model.named_parameters()}
 
 
+@pytest.mark.slow
 def test_the_ten_lines_of_the_page_are_the_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

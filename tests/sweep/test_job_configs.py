@@ -48,6 +48,7 @@ def test_every_job_gets_what_the_default_recipe_does_not_know(swept, base, tmp_p
     assert all(run.state == "stopped" for run in find_runs([str(tmp_path / "all")]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "path", "values"),
     [

@@ -410,6 +410,7 @@ def knows_all(node):
     return not declaration.opaque and all(map(knows_all, ran(node, declaration)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_source_and_built_objects_tell_the_same_flow(recipe, rows):
     plan = plan_of(compose_config(overrides(recipe, rows)))

@@ -27,6 +27,7 @@ def labelled(shared_data):
     return [row["prompt"][:60] for row in rows], torch.tensor(table)
 
 
+@pytest.mark.slow
 def test_a_classifier_beats_whoever_knows_the_rate_of_each_label(labelled):
     texts, table = labelled
     assert int(table.isnan().sum()) == 257 * 2 + 195 + 190 + 71 * 4

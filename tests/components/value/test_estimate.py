@@ -86,6 +86,7 @@ def learned(kind, shift):
     return float(explained)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ActorCritic, Critic])
 def test_a_critic_learns_from_the_token_before_and_cannot_know_its_own(kind):
     # Over 10 seeds: 1.000 (sd below .001) for the token before, mean -.002 (sd .004) for its own.
