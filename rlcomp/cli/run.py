@@ -28,13 +28,14 @@ from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.outcome import failure_kept
 from rlcomp.io.watch import Watch
-from rlcomp.sweep.job_configs import REFUSED, hidden, sift
+from rlcomp.sweep.job_configs import REFUSED, hidden
 from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.resolve import added, check_used, plan_of
+from rlcomp.wiring.sifted import sift
 
 
 def main(*, apart: bool = True) -> None:

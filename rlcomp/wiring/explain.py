@@ -17,6 +17,13 @@ from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import option_here, word_here
 from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.renamed import new_name
+from rlcomp.wiring.translated import (
+    all_refused,
+    corrected,
+    in_our_words,
+    overrides_in,
+    whole_line,
+)
 
 # Options in a message.
 _SHOWN = 5
@@ -57,7 +64,30 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
         words: of the command line.
         config_dirs: directories of the user's own configs.
     """
-    return explain_composition(error, config_dirs, lambda parent: _keys(parent, words, config_dirs))
+
+    def told(one: Exception) -> str:
+        return explain_composition(
+            one, config_dirs, lambda parent: _keys(parent, words, config_dirs)
+        )
+
+    refused = {word: told(one) for word, one in all_refused(error, words, config_dirs)}
+    lines = dict.fromkeys(refused.values()) if refused else [told(error)]
+    return "\n".join([*lines, *corrected(words, refused, config_dirs)])
+
+
+def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
+    """A corrected command line, or what else is wrong with it.
+
+    Args:
+        words: of the command line.
+        config_dirs: directories of the user's own configs.
+    """
+    try:
+        if not {"-m", "--multirun"} & {*words}:
+            compose_config(overrides_in(words), config_dirs)
+    except (HydraException, OmegaConfBaseException) as error:
+        return explained(error, words, config_dirs).splitlines()
+    return [f"the whole line: {whole_line(words)}"]
 
 
 def _keys(parent: str, words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
@@ -182,10 +212,8 @@ def _as_elsewhere(key: str, text: str, own: Iterable[str]) -> str | None:
     here = word_here(given)
     if not here or (root in own and not here.startswith(f"{root}.") and not here.endswith(given)):
         return None
-    # Other words, and what is below 0, may mean something else here.
-    value = f"={whole[2]}" if whole and re.fullmatch(r"[\d.]+(e-?\d+)?", whole[2], re.I) else ""
-    plain = re.fullmatch(r"[\w.]+", here)
-    return f"{given} is not in the config; here it is {here}{value if plain else ''}"
+    told = in_our_words(given, whole[2]) if whole else here
+    return f"{given} is not in the config; here it is {told}"
 
 
 def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:

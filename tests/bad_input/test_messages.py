@@ -134,6 +134,28 @@ TABLE = {
         "not in the config",
         "here it is group_size",
     ),
+    "words of verl": Bad(
+        [
+            "algorithm.adv_estimator=rloo",
+            "actor_rollout_ref.rollout.n=8",
+            "data.train_batch_size=64",
+        ],
+        "algorithm.adv_estimator is not in the config; here it is advantage=leave_one_out\n",
+        "prompts.batch_size=64 (prompts a step",
+        "whole line: rlcomp advantage=leave_one_out group_size=8 prompts.batch_size=64",
+    ),
+    "a word of verl beside one that is nobody's": Bad(
+        ["actor_rollout_ref.rollout.n=8", "learner.optimizr.lr=1"],
+        "here it is group_size=8\nlearner.optimizr",
+        "optimizr",
+        "did you mean 'optimizer'?",
+    ),
+    "settings of an option that is not there": Bad(
+        ["advantage=ga", "advantage.gae_lambda=1", "actor_rollout_ref.rollout.n=8"],
+        "advantage=ga: there is no such option",
+        "ga",
+        "'gae'? (known: gae, gpg, noon_gae, gdpo, group_mean, …)\nactor_rollout_ref.rollout.n is",
+    ),
     "estimator of verl": Bad(["advantage=rloo"], "advantage", "rloo", "advantage=leave_one_out"),
     "model of the hub": Bad(
         ["model=Qwen/Qwen3-0.6B"], "model", "Qwen3-0.6B", "base=Qwen/Qwen3-0.6B"
