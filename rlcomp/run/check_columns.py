@@ -30,7 +30,7 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
         ConfigErrors: one has not; names the reward, the column and those there are.
     """
     errors: list[str] = []
-    for tasks, rewards in _pairs(plan):
+    for tasks, rewards in pairs(plan):
         known = _columns(built[task.path] for task in tasks if task.path in built)
         for reward in rewards:
             errors += _lacking(reward.path, built.get(reward.path), known)
@@ -38,7 +38,7 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
         raise ConfigErrors(errors)
 
 
-def _pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
+def pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
     """Tasks, and the rewards that judge answers to them."""
     for phase in plan.phases.values():
         beside = [node for _, node in phase.every.values() if isinstance(node, Node)]

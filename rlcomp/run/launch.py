@@ -31,6 +31,7 @@ from rlcomp.run.check_columns import check_columns
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
+from rlcomp.run.try_rewards import try_rewards
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import PhasePlan, Plan
 
@@ -66,6 +67,7 @@ def _launch(
     where = device(str(config.get("device", "auto")))
     cheap = builder.without_models().values()
     check_columns(plan, builder.built)
+    try_rewards(plan, builder.built)
     checkpoint = next((node for node in cheap if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)
