@@ -13,6 +13,7 @@ from rlcomp.errors import UserError, nearest
 from rlcomp.io.record import check_links
 from rlcomp.sweep.jobs import check_count
 from rlcomp.wiring.explain import as_corrected
+from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.resolve import SETTINGS
 from rlcomp.wiring.translated import in_our_words, translated
 
@@ -118,6 +119,12 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
         values = not override.is_discrete_sweep() or any(True for _ in override.sweep_iterator())
         return None if values else "the sweep has no values"
     value = override.value()
+    if isinstance(value, list) and key.rpartition(".")[2] in ("lr", "learning_rate"):
+        texts = override.input_line.partition("=")[2].strip("[]").replace(" ", "")
+        return (
+            "a learning rate must be a number; a sweep has no brackets, rlcomp -m "
+            f"{word_here(key) if '.' not in key else key}={texts}"
+        )
     if value == {} and not override.is_add():
         return (
             "this changes nothing, for Hydra adds what is given to what is there; delete what is "

@@ -34,7 +34,8 @@ from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import added, check_used, plan_of
+from rlcomp.wiring.own_yaml import check_own_yamls
+from rlcomp.wiring.resolve import added, as_written, check_used, plan_of
 from rlcomp.wiring.sifted import sift
 
 
@@ -120,6 +121,7 @@ def _app(apart: bool) -> None:
     check_options(sys.argv[1:], unknown, places)
     given = arguments.overrides
     check_overrides(given, places)
+    check_own_yamls(given, user_directories())
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
@@ -173,7 +175,10 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
     words += cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.hydra))
     if faults := check_used(config, added(words), words):
         raise ConfigErrors(faults)
-    plan = plan_of(config)
+    try:
+        plan = plan_of(config)
+    except ConfigErrors as error:
+        raise ConfigErrors([as_written(told, words) for told in error.messages]) from None
     if preload:
         importlib.import_module("rlcomp.run.launch")
 

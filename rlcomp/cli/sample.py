@@ -11,7 +11,8 @@ from rlcomp.arguments import PositiveInt, problem
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser
 from rlcomp.cli.printable import printable
-from rlcomp.errors import CheckpointError
+from rlcomp.errors import CheckpointError, DataError
+from rlcomp.interfaces.prompt import Prompt
 
 
 def main() -> None:
@@ -81,7 +82,7 @@ def sample(
     answered = answer_prompts(
         policy,
         prompts,
-        prompt_ids=asked.encode(prompts, [{}] * len(prompts)),
+        prompt_ids=_encoded(asked, prompts, policy.tokenizer),
         group_size=n,
         max_new_tokens=max_new_tokens or _limit(checkpoint, config.get("max_new_tokens")),
         decoding=decoding,
@@ -89,6 +90,20 @@ def sample(
     )
     texts = decode_texts(answered["response"])
     return [texts[start : start + n] for start in range(0, len(texts), n)]
+
+
+def _encoded(asked: Prompt, prompts: list[str], tokenizer: Any) -> list[list[int]]:  # noqa: ANN401
+    """The token ids of prompts.
+
+    Raises:
+        DataError: a prompt has a character that the run does not know; names those it does.
+    """
+    try:
+        return asked.encode(prompts, [{}] * len(prompts))
+    except DataError as error:
+        known = "".join(sorted(token for token in tokenizer.get_vocab() if len(token) == 1))
+        told = str(error).partition(": add it to")[0]
+        raise DataError(f"{told}; it knows {known!r}: ask as it was trained") from error
 
 
 def _limit(checkpoint: Path, found: Any) -> int:  # noqa: ANN401

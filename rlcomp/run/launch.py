@@ -32,6 +32,8 @@ from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
 from rlcomp.run.try_rewards import try_rewards
+from rlcomp.text.folder import check_at_hand
+from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import PhasePlan, Plan
 
@@ -63,6 +65,7 @@ def launch(
 def _launch(
     config: DictConfig, plan: Plan, directory: Path, watch: Watch, leaves: Leaves | None
 ) -> None:
+    check_at_hand(named_models(plan))
     builder = Builder(plan, int(config.seed))
     where = device(str(config.get("device", "auto")))
     cheap = builder.without_models().values()

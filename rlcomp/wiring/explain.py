@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -21,6 +22,7 @@ from rlcomp.wiring.translated import (
     all_refused,
     corrected,
     in_our_words,
+    in_shell,
     overrides_in,
     whole_line,
 )
@@ -66,6 +68,8 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
     """
 
     def told(one: Exception) -> str:
+        if isinstance(one, OverrideParseException):
+            return _unread(one, config_dirs, words)
         return explain_composition(
             one, config_dirs, lambda parent: _keys(parent, words, config_dirs)
         )
@@ -145,22 +149,50 @@ def explain_composition(
     return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
 
 
-def _unread(error: OverrideParseException, directories: Sequence[str]) -> str:
+def _unread(
+    error: OverrideParseException, directories: Sequence[str], words: Sequence[str] = ()
+) -> str:
     """What is wrong with a word that is no override: perhaps its group was left out."""
-    word, told = str(error.override), error.message.splitlines()[0]
+    word = str(error.override)
     places = [config_directory(), *map(Path, directories)]
     groups = sorted({f.parent.name for place in places for f in place.glob(f"*/{word}.yaml")})
     if groups and re.fullmatch(r"\w+", word):
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
     if word.endswith(","):
-        return f"{word}: it ends in a comma; a sweep has no spaces: rlcomp -m {word}..."
+        return (
+            f"{word}: it ends in a comma; a sweep has no spaces: rlcomp -m {_joined(word, words)}"
+        )
     if word.endswith((".yaml", ".yml")):
         return (
             f"{word}: a file is no setting; put it into FOLDER/experiment/, with the first line "
             f"'# @package _global_', and write -cd FOLDER experiment={Path(word).stem}"
         )
-    return f"{word}: cannot be read ({told}); quote the value: 'key=\"value\"'"
+    if "=" not in word:
+        return f"{word}: cannot be read: settings are written key=value"
+    if (quoted := _quoted(word)) is not None:
+        return f"{word}: the value needs quotes, and the word as well: {in_shell(quoted)}"
+    return f"{word}: cannot be read; a quote or a bracket is not closed, or stands where none may"
+
+
+def _joined(word: str, words: Sequence[str]) -> str:
+    """The values of a sweep that the shell took apart."""
+    rest = [*words[words.index(word) + 1 :]] if word in words else []
+    while rest and word.endswith(",") and "=" not in rest[0] and not rest[0].startswith("-"):
+        word += rest.pop(0)
+    return f"{word}..." if word.endswith(",") else word
+
+
+def _quoted(word: str) -> str | None:
+    """The override with its value in quotes; None where it could not be read so either."""
+    key, _, value = word.partition("=")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    quoted = f'{key}="{escaped}"'
+    try:
+        parsed = OverridesParser.create().parse_override(quoted)
+    except OverrideParseException:
+        return None
+    return None if value[:1] in tuple("'\"[{") or parsed.is_delete() else quoted
 
 
 def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> str:
@@ -184,7 +216,12 @@ def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> s
             f"{key} is not in the config: as {group} is chosen, it has no settings; choose another "
             f"{group}=OPTION (rlcomp help {group})"
         )
-    return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
+    known = f"{key} is not in the config{nearest(name, beside)}"
+    if group == "phases":
+        return f"{known}; phases are counted in steps: {parent}.steps=..."
+    # A part takes what it declares, whatever is added.
+    of_a_part = bool(beside) and (config_directory() / group).is_dir()
+    return known if of_a_part else f"{known}; a + before it adds a new key"
 
 
 def _options_with(key: str) -> list[str]:

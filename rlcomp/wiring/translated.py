@@ -129,8 +129,8 @@ def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[st
         return []
     try:
         _, refused = sift(lambda texts: compose_config(texts, config_dirs), given)
-    except (HydraException, OmegaConfBaseException):
-        return []
+    except (HydraException, OmegaConfBaseException, ValueError):
+        return []  # what is wrong lies elsewhere: a directory that is not there
     if any("Could not find" in str(one) for _, one in refused):
         refused = [
             (word, one)

@@ -48,9 +48,33 @@ TABLE = {
     ),
     "rate that is a list": Bad(
         ["learner.optimizer.lr=[1e-4,1e-3]"],
-        "learner.optimizer.lr is",
-        "[0.0001, 0.001]: must be a number",
+        "learner.optimizer.lr=[1e-4,1e-3]: ",
+        "a learning rate must be a number",
         "rlcomp -m learner.optimizer.lr=1e-4,1e-3",
+    ),
+    "rate that is a list, of another house": Bad(
+        ["learning_rate=[1e-4, 1e-3]"],
+        "learning_rate=",
+        "must be a number",
+        "rlcomp -m learner.optimizer.lr=1e-4,1e-3\n",
+    ),
+    "rate without its sign": Bad(
+        ["learner.optimizer.lr=1e6"],
+        "learner.optimizer.lr is 1e6: ",
+        "must be at most 100",
+        "set learner.optimizer.lr=1e-6, if",
+    ),
+    "text with special characters": Bad(
+        ["reward.x=my runs/lr=1e-4, it's"],
+        "reward.x=my runs/lr=1e-4, it's: the value needs quotes",
+        "and the word as well:",
+        'well: "reward.x=\\"my runs/lr=1e-4, it\'s\\""\n',
+    ),
+    "quote that is not closed": Bad(
+        ["reward.x='a"], "reward.x='a: cannot be read", "a quote", "is not closed"
+    ),
+    "spaces in a sweep": Bad(
+        ["-m", "seed=0,", "1,", "2"], "seed=0,: it ends in a comma", "no", "rlcomp -m seed=0,1,2\n"
     ),
     "space in a sweep": Bad(
         ["-m", "advantage=group_mean,", "leave_one_out"],
@@ -95,6 +119,12 @@ TABLE = {
     ),
     "name of the hub for a file": Bad(
         ["task=file", "task.path=openai/gsm8k"], "task", "'openai/gsm8k'", "task=hub task.name=open"
+    ),
+    "folder of configs that is not there": Bad(
+        ["-cd", "nowhere", "recipe=gropo", "rollout.m=1"],
+        "dditional config directory",
+        "nowhere",
+        "not found",
     ),
     "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
     "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
@@ -167,6 +197,18 @@ TABLE = {
     "phase key": Bad(["+phases.rl.evry=3"], "phases.rl.evry", "unknown", "did you mean 'every'?"),
     "mistyped phase key": Bad(
         ["phases.rl.step=3"], "phases.rl.step is not in", "step", "did you mean 'steps'?"
+    ),
+    "phase in epochs": Bad(
+        ["phases.rl.epochs=3"],
+        "phases.rl.epochs is not in the config (known: every, stages, steps)",
+        "epochs",
+        "steps); phases are counted in steps: phases.rl.steps=...\n",
+    ),
+    "key that a part does not know": Bad(
+        ["decoding.tmp=1"],
+        "decoding.tmp is not in",
+        "tmp",
+        "…)\n",
     ),
     "stage": Bad(
         ["phases.rl.stages=[promts,rollout]"],
@@ -278,7 +320,9 @@ TABLE = {
     "option that is a number": Bad(
         ["advantage=3"], "advantage=3", "int", "choose an option by name"
     ),
-    "value that cannot be read": Bad(["loss=a=b"], "loss=a=b", "a=b", "quote the value"),
+    "value that cannot be read": Bad(
+        ["loss=a=b"], "loss=a=b", "a=b", "value needs quotes, and the word as well: 'loss=\"a=b\"'"
+    ),
     "sweep without -m": Bad(["seed=1,2"], "seed=1,2", "are a sweep", "rlcomp -m"),
     # How parts stand together.
     "cycle": Bad(
@@ -409,7 +453,7 @@ TABLE = {
         ["model=pretrained", "model.path=misfit"],
         "model at 'misfit'",
         "vocab_size is 5, but the tokenizer has 24",
-        "use the tokenizer that belongs to the model",
+        "use the tokenizer that belongs to the model, or call model.resize_token_embeddings(24)",
     ),
     "context longer than the model's": Bad(
         ["model=pretrained", "model.path=small", "context_length=4096"],
@@ -419,9 +463,12 @@ TABLE = {
     ),
     "model of the hub, offline": Bad(
         ["model=pretrained", "model.path=nobody/nothing"],
-        "model",
-        "'nobody/nothing'",
-        "name a run's directory, or go online",
+        "rlcomp: model.path is 'nobody/nothing': the hub cannot be reached and it is not",
+        "in the local cache",
+        "go online, download it (hf download nobody/nothing), or set model.path=FOLDER",
+    ),
+    "base of the hub, offline": Bad(
+        ["base=nobody/nothing"], "rlcomp: base is 'nobody/nothing': the", "cache", "base=FOLDER"
     ),
     "missing tokenizer": Bad(
         ["tokenizer=pretrained", "tokenizer.path=./nowhere"],
