@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,8 +113,9 @@ def _app(apart: bool) -> None:
     sys.argv = words_with_line(sys.argv)
     places = [config_directory(), *map(Path, user_directories())]
     if {"--help", "-h"} & set(sys.argv[1:]):
-        print(help_text(places))
-        return
+        places_named = {"help", *user_directories()}
+        asked = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in places_named]
+        return tell(asked, places) if asked else print(help_text(places))
     check_no_config_file(sys.argv[1:])
     arguments, unknown = get_args_parser().parse_known_args(sys.argv[1:])
     if arguments.overrides[:1] == ["help"]:

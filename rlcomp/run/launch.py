@@ -27,7 +27,7 @@ from rlcomp.io.storing import storing
 from rlcomp.io.tracking import JsonLines, Tracker
 from rlcomp.io.wandb_run import WandB
 from rlcomp.io.watch import Watch
-from rlcomp.run.check_columns import check_columns
+from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
@@ -68,6 +68,9 @@ def _launch(
     check_at_hand(named_models(plan))
     builder = Builder(plan, int(config.seed))
     where = device(str(config.get("device", "auto")))
+    for node in judged(plan):  # before the sizes of other parts
+        builder.build(node)
+    check_columns(plan, builder.built)
     cheap = builder.without_models().values()
     check_columns(plan, builder.built)
     try_rewards(plan, builder.built)

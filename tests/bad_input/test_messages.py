@@ -403,6 +403,18 @@ TABLE = {
         "malformed.jsonl:2",
         "each line must be one object",
     ),
+    "answer that is null": Bad(
+        ["task=file", "task.path=null.jsonl"],
+        "null.jsonl:2: column 'answer' is empty (null)",
+        "null",
+        "give the row one, or take it out",
+    ),
+    "table of another program": Bad(
+        ["task=file", "task.path=table.csv"],
+        "'table.csv' is not a file of a known kind",
+        "csv",
+        "write table.jsonl with python -c",
+    ),
     "missing column": Bad(
         ["task=file", "task.path=rows.jsonl", "task.answer_field=gold"],
         "task: rows.jsonl:1",
@@ -443,7 +455,7 @@ TABLE = {
         # A demonstration takes 7 + 6 + 1 tokens, an answer may take 8.
         ["context_length=14"],
         "context_length 14",
-        "'999999>' has 7 tokens",
+        "'999999>' has 7 tokens, and with max_new_tokens 8 that exceeds context_length 14, as ",
         "raise context_length, lower max_new_tokens",
     ),
     "demonstration longer than the context": Bad(
