@@ -120,7 +120,7 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
         return None if values else "the sweep has no values"
     value = override.value()
     if isinstance(value, list) and key.rpartition(".")[2] in ("lr", "learning_rate"):
-        texts = override.input_line.partition("=")[2].strip("[]").replace(" ", "")
+        texts = str(override.input_line).partition("=")[2].strip("[]").replace(" ", "")
         return (
             "a learning rate must be a number; a sweep has no brackets, rlcomp -m "
             f"{word_here(key) if '.' not in key else key}={texts}"

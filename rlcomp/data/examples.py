@@ -117,8 +117,8 @@ def check_prompts_fit(
         raise DataError(
             f"the prompt {_shown(longest)} has {length} tokens, and with max_new_tokens "
             f"{max_new_tokens} that exceeds context_length {context_length}, as {many} of "
-            f"{len(lengths)} prompts do; set context_length={length + max_new_tokens} "
-            "(raise context_length), lower max_new_tokens or shorten task.prompt_template"
+            f"{len(lengths)} prompts do; set context_length={length + max_new_tokens} or more, "
+            "lower max_new_tokens or shorten task.prompt_template"
         )
 
 

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub import constants, get_session, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import get_session
 
 from rlcomp.errors import ConfigErrors, DataError, RlcompError, in_one_line
 from rlcomp.io.strict_json import bounded, parse_json

@@ -109,7 +109,7 @@ def as_written(told: str, words: Iterable[str]) -> str:
         return told
     path, text = found[1], given[found[1]]
     told = f"{path} is {text}: {told[found.end() :]}"
-    slip = re.fullmatch(r"([\d.]+e)\+?(\d+)", text, re.I)
+    slip = re.fullmatch(r"([\d.]+e)\+?(\d)", text, re.I)
     meant = f"set {path}={slip[1]}-{slip[2]}, if that is meant" if slip else ""
     return told.replace(f"set {path}=...", meant) if meant else told
 

@@ -456,7 +456,7 @@ TABLE = {
         ["context_length=14"],
         "context_length 14",
         "'999999>' has 7 tokens, and with max_new_tokens 8 that exceeds context_length 14, as ",
-        "raise context_length, lower max_new_tokens",
+        "set context_length=15 or more, lower max_new_tokens",
     ),
     "demonstration longer than the context": Bad(
         ["context_length=8"], "demonstrations", "8", "raise context_length"
