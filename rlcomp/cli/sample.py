@@ -12,7 +12,6 @@ from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser
 from rlcomp.cli.printable import printable
 from rlcomp.errors import CheckpointError, DataError
-from rlcomp.interfaces.prompt import Prompt
 
 
 def main() -> None:
@@ -92,18 +91,21 @@ def sample(
     return [texts[start : start + n] for start in range(0, len(texts), n)]
 
 
-def _encoded(asked: Prompt, prompts: list[str], tokenizer: Any) -> list[list[int]]:  # noqa: ANN401
+def _encoded(asked: Any, prompts: list[str], tokenizer: Any) -> list[list[int]]:  # noqa: ANN401
     """The token ids of prompts.
 
     Raises:
         DataError: a prompt has a character that the run does not know; names those it does.
     """
     try:
-        return asked.encode(prompts, [{}] * len(prompts))
+        found: list[list[int]] = asked.encode(prompts, [{}] * len(prompts))
     except DataError as error:
+        told, remedy, _ = str(error).partition(": add it to")
+        if not remedy:
+            raise  # no tokenizer could write it
         known = "".join(sorted(token for token in tokenizer.get_vocab() if len(token) == 1))
-        told = str(error).partition(": add it to")[0]
         raise DataError(f"{told}; it knows {known!r}: ask as it was trained") from error
+    return found
 
 
 def _limit(checkpoint: Path, found: Any) -> int:  # noqa: ANN401
