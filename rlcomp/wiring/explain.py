@@ -217,7 +217,7 @@ def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> s
             f"{group}=OPTION (rlcomp help {group})"
         )
     known = f"{key} is not in the config{nearest(name, beside)}"
-    if group == "phases":
+    if group == "phases" and parent:
         return f"{known}; phases are counted in steps: {parent}.steps=..."
     # A part takes what it declares, whatever is added.
     of_a_part = bool(beside) and (config_directory() / group).is_dir()
