@@ -190,8 +190,8 @@ def in_shell(word: str) -> str:
     r"""A word as it is typed in a shell: in quotes where the shell would read it otherwise.
 
     Examples:
-        >>> in_shell("seed=0,1"), in_shell('directory="my runs"'), in_shell("a=it's")
-        ('seed=0,1', '\\'directory="my runs"\\'', '"a=it\\'s"')
+        >>> print(in_shell("seed=0,1"), in_shell('directory="my runs"'), in_shell("a=it's"))
+        seed=0,1 'directory="my runs"' "a=it's"
     """
     if re.fullmatch(r"[\w@%+=:,./~-]+", word):
         return word

@@ -123,6 +123,15 @@ def test_a_function_in_the_process_is_tried_by_a_copy(tried, monkeypatch):
         tried("parts", replaced=Function(function=lambda prompts: 1 / 0))
 
 
+def test_a_reward_of_stages_and_of_an_evaluator_is_tried_once(tried, monkeypatch):
+    times = []
+    monkeypatch.setattr(Function, "trial", lambda self, batch: times.append(len(batch)))
+
+    tried("parts")
+
+    assert times == [4]
+
+
 def test_what_is_no_function_or_has_no_task_is_not_tried(tried):
     def never(response):
         raise AssertionError
