@@ -60,6 +60,7 @@ BASE = [
     "context_length=2048",
     "task@corpus=text",
     "corpus.path=FOLDER/text.txt",
+    "corpus.longest=128",
 ]
 
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
@@ -151,7 +152,7 @@ GIVEN = {
         "tokenizer.path=FOLDER/tokenizer",
     ],
     "reward/brevity": ["probe.longest=4"],
-    "reward/by_column": ["probe.routes={digits: '${reward}'}"],
+    "reward/by_column": ["probe.routes={digits: '${right}'}"],
     "reward/conditional_match": ["probe.think_start='='"],
     "reward/dense_match": ["probe.think_start='='"],
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],

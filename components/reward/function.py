@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import ClassVar
@@ -10,7 +12,8 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Unbuilt
-from rlcomp.errors import ConfigError
+from rlcomp.batch import decode_texts
+from rlcomp.errors import ConfigError, in_one_line
 from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.interfaces.reward import TextReward, row_named
 from rlcomp.interfaces.scores import Score
@@ -19,6 +22,7 @@ from rlcomp.keys import Key
 from rlcomp.metrics import step
 from rlcomp.seed import named_seed
 from rlcomp.workers.calls import Calls, Outcome, Scored
+from rlcomp.workers.pool import closing
 from rlcomp.workers.signature import read_signature
 
 Row = Mapping[str, object]
@@ -105,6 +109,41 @@ class Function(PooledReward):
         given = (*OWN, "answer") if self.signature.whole_batch else TextReward.reads
         return frozenset(self.signature.needed) - {*given, "seed"}
 
+    @property
+    def called(self) -> str:
+        """The dotted path of the function; the name of one that was handed over."""
+        if isinstance(self.function, Unbuilt):
+            return self.function.target
+        if isinstance(self.function, str):
+            return self.function
+        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+
+    def trial(self, batch: TensorDict) -> str | None:
+        """Score rows by a copy, with workers of its own, so that no call leaves a trace.
+
+        A function that cannot be copied, or that names ``completion_ids``, is not tried.
+
+        Raises:
+            UserError: a call would stop the run.
+        """
+        try:
+            tried = copy.deepcopy(self)
+        except (TypeError, NotImplementedError):  # it holds a lock, a connection
+            return None
+        if "completion_ids" in self.signature.named:
+            return None
+        raised: list[str] = []
+        if not isinstance(tried.function, (str, Unbuilt)):
+            tried.function = _noted(tried.function, raised)
+        with warnings.catch_warnings(), closing([tried.calls]):
+            warnings.simplefilter("ignore")
+            scored = tried(batch.clone())
+        if scored["reward_valid"].any():
+            return None
+        failed = [*raised, *filter(None, decode_texts(scored["invalid_reason"]))]
+        all_failed = self.signature.whole_batch or len(failed) == len(scored)
+        return f"every row failed, the first by {failed[0]}" if failed and all_failed else None
+
     def score_row(self, row: Row) -> Score:
         """The value of the function for one row."""
         if not self.called_directly:
@@ -160,3 +199,17 @@ class Function(PooledReward):
             concurrency=self.concurrency if self.signature.is_async else 1,
             whole_batch=self.signature.whole_batch,
         )
+
+
+def _noted(function: Callable[..., object], raised: list[str]) -> Callable[..., object]:
+    """A function that lists what it raises, and then returns None for each row."""
+
+    def call(**arguments: object) -> object:
+        try:
+            return function(**arguments)
+        except Exception as error:
+            raised.append(in_one_line(error))
+            prompts = arguments.get("prompts", arguments.get("completions"))
+            return [None] * len(prompts) if isinstance(prompts, list) else None
+
+    return call

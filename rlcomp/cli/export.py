@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,7 @@ def _app() -> None:
         type=Path,
         help="the folder to write; must be new or empty",
     )
-    parser.add_argument("--checkpoint", type=int, metavar="N", help="the step (default: the last)")
+    parser.add_argument("--checkpoint", metavar="N", help="the step (default: the last)")
     parser.add_argument("--merge", action="store_true", help="adapters into the model they adapt")
     parser.add_argument("--critic", action="store_true", help="the critic, a token classifier")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="of the weights")
@@ -44,6 +45,8 @@ def _app() -> None:
         help="run code that the checkpoint's config names and rlcomp does not ship",
     )
     given = vars(parser.parse())
+    if given["checkpoint"] is not None:
+        given["checkpoint"] = _step(given["run"], given["checkpoint"])
     name, private = given.pop("push_to_hub"), given.pop("private")
     export(**given)
     print(printable(f"written: {given['directory']}"))
@@ -159,6 +162,14 @@ def _as(part: Any, dtype: str | None) -> Any:  # noqa: ANN401
     return part if dtype is None else part.to(getattr(torch, dtype))
 
 
+def _step(run: Path, text: str) -> int:
+    if not re.fullmatch(r"\d{1,8}", text):
+        raise CheckpointError(
+            f"--checkpoint {text}: without --checkpoint it is the last; else one of {_kept(run)}"
+        )
+    return int(text)
+
+
 def at_step(run: Path, step: int) -> Path:
     """The checkpoint of a run at a step.
 
@@ -166,14 +177,22 @@ def at_step(run: Path, step: int) -> Path:
         CheckpointError: no such step was kept.
     """
     from rlcomp.io.place import step_name
+
+    place = _home(run) / step_name({"total": step})
+    if not place.is_dir():
+        raise CheckpointError(f"{run} has no checkpoint of step {step} (there are: {_kept(run)})")
+    return place
+
+
+def _home(run: Path) -> Path:
+    return run / "checkpoints" if (run / "checkpoints").is_dir() else run
+
+
+def _kept(run: Path) -> str:
+    """The steps of a run's checkpoints."""
     from rlcomp.io.saved import checkpoints_in
 
-    home = run / "checkpoints" if (run / "checkpoints").is_dir() else run
-    place = home / step_name({"total": step})
-    if not place.is_dir():
-        kept = ", ".join(str(int(path.name[5:])) for path in checkpoints_in(home)) or "none"
-        raise CheckpointError(f"{run} has no checkpoint of step {step} (there are: {kept})")
-    return place
+    return ", ".join(str(int(path.name[5:])) for path in checkpoints_in(_home(run))) or "none"
 
 
 if __name__ == "__main__":

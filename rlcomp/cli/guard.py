@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import resource
+import select
 import signal
 import sys
 import warnings
@@ -35,12 +36,29 @@ def guard(app: Callable[[], None]) -> None:
     try:
         check_packages()
         app()
+        sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            sys.exit(128 + signal.SIGPIPE)
         told = verdict(error)
         print(message(told), file=sys.stderr, flush=True)
         if isinstance(error, Died) and error.signal:
             _die_of(error.signal)
         sys.exit(int(str(told["exit_code"])))
+
+
+def _nobody_reads() -> bool:
+    """Whether what reads the output is gone (``| head``); what is left to say then goes nowhere."""
+    try:
+        out = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return False  # a stream in memory
+    looked = select.poll()
+    looked.register(out, select.POLLOUT)
+    gone = any(event & select.POLLERR for _, event in looked.poll(0))
+    if gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out)
+    return gone
 
 
 def _show_warning(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from shutil import get_terminal_size
@@ -94,8 +93,7 @@ def help_text(directories: Iterable[Path]) -> str:
 def tell(words: Sequence[str], directories: Iterable[Path]) -> None:
     """Print the help on words; lines are cut at the terminal's width, and whole in a file."""
     width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    with suppress(BrokenPipeError):  # of a pager that was closed
-        print(printable(help_on(words, directories, width)), flush=True)
+    print(printable(help_on(words, directories, width)))
 
 
 def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> str:
@@ -156,14 +154,18 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
     """What to ask for instead of a name that no group has."""
     owners = [group for group, options in files.items() if name in options]
     if owners:
-        return (
-            f"it is an option: {', '.join(f'rlcomp help {group}={name}' for group in owners[:5])}"
-        )
+        asked = ", ".join(f"rlcomp help {group}={name}" for group in sorted(owners, key=_first)[:5])
+        return f"it is an option: {asked}"
     if name == "phases":
         return "phases are no group; rlcomp-describe recipe=NAME shows those of a recipe"
     if here := word_here(name):
         return f"there is no such group; here it is {here}"
     return f"there is no such group{nearest(name, files)}; rlcomp --cfg job prints the settings"
+
+
+def _first(group: str) -> tuple[bool, str]:
+    """Recipes before parts."""
+    return group != "recipe", group
 
 
 def _on_group(group: str, options: Mapping[str, Path]) -> list[str]:

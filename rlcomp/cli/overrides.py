@@ -12,8 +12,10 @@ from hydra.core.override_parser.types import Override
 from rlcomp.errors import UserError, nearest
 from rlcomp.io.record import check_links
 from rlcomp.sweep.jobs import check_count
+from rlcomp.wiring.explain import as_corrected
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.resolve import SETTINGS
+from rlcomp.wiring.translated import in_our_words, translated
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
@@ -50,20 +52,40 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
     """
     if not unknown:
         return
-    word = unknown[0]
-    key, _, value = word.lstrip("-").partition("=")
-    after = [*words[words.index(word) + 1 :], "-"][0]
-    here = word_here(key) or (key if _is_ours(key, places) else None)
-    if key in ("model", "tokenizer") and "/" in (value or after):
-        here = "base"
-    if here is None:
-        raise UserError(
+    told, line = [], list[str]()
+    rest = [*words]
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word not in unknown:
+            line.append(word)
+            continue
+        key, has, value = word.lstrip("-").partition("=")
+        if not has and rest and not rest[0].startswith("-") and "=" not in rest[0]:
+            value = rest.pop(0)
+        message, own = _dashed(word, key, value, places)
+        told.append(message)
+        line += own.split() or [""]
+    if len(line) > 1 and all(line):
+        told += as_corrected(line, [*map(str, places[1:])])
+    raise UserError("\n".join(told))
+
+
+def _dashed(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[str, str]:
+    """What to say of an option with dashes; and what it is here, where that is sure."""
+    if key in ("model", "tokenizer") and "/" in value:
+        here = own = f"base={value}"
+    elif known := in_our_words(key, value or "true"):
+        own = translated(key, value or "true") or ""
+        here = known if own or not re.fullmatch(r"[\w.]+", known) else f"{known}={value or 'VALUE'}"
+    elif _is_ours(key, places):
+        own = f"{key}={value}" if value and "@" not in key else ""
+        here = own or key
+    else:
+        return (
             f"{word}: there is no such setting, and none is written with dashes: key=value; "
             "rlcomp --help lists what there is"
-        )
-    if re.fullmatch(r"[\w.]+", here):
-        here = f"{here}={value or ('VALUE' if after.startswith('-') else after)}"
-    raise UserError(f"{word}: settings are written without dashes; here it is {here}")
+        ), ""
+    return f"{word}: settings are written without dashes; here it is {here}", own
 
 
 def check_no_config_file(words: Sequence[str]) -> None:
@@ -97,6 +119,12 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
         values = not override.is_discrete_sweep() or any(True for _ in override.sweep_iterator())
         return None if values else "the sweep has no values"
     value = override.value()
+    if isinstance(value, list) and key.rpartition(".")[2] in ("lr", "learning_rate"):
+        texts = str(override.input_line).partition("=")[2].strip("[]").replace(" ", "")
+        return (
+            "a learning rate must be a number; a sweep has no brackets, rlcomp -m "
+            f"{word_here(key) if '.' not in key else key}={texts}"
+        )
     if value == {} and not override.is_add():
         return (
             "this changes nothing, for Hydra adds what is given to what is there; delete what is "

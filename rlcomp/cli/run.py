@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,13 +29,15 @@ from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.outcome import failure_kept
 from rlcomp.io.watch import Watch
-from rlcomp.sweep.job_configs import REFUSED, hidden, sift
+from rlcomp.sweep.job_configs import REFUSED, hidden
 from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import added, check_used, plan_of
+from rlcomp.wiring.own_yaml import check_own_yamls
+from rlcomp.wiring.resolve import added, as_written, check_used, plan_of
+from rlcomp.wiring.sifted import sift
 
 
 def main(*, apart: bool = True) -> None:
@@ -110,8 +113,9 @@ def _app(apart: bool) -> None:
     sys.argv = words_with_line(sys.argv)
     places = [config_directory(), *map(Path, user_directories())]
     if {"--help", "-h"} & set(sys.argv[1:]):
-        print(help_text(places))
-        return
+        places_named = {"help", *user_directories()}
+        asked = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in places_named]
+        return tell(asked, places) if asked else print(help_text(places))
     check_no_config_file(sys.argv[1:])
     arguments, unknown = get_args_parser().parse_known_args(sys.argv[1:])
     if arguments.overrides[:1] == ["help"]:
@@ -119,6 +123,7 @@ def _app(apart: bool) -> None:
     check_options(sys.argv[1:], unknown, places)
     given = arguments.overrides
     check_overrides(given, places)
+    check_own_yamls(given, user_directories())
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
@@ -172,7 +177,10 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
     words += cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.hydra))
     if faults := check_used(config, added(words), words):
         raise ConfigErrors(faults)
-    plan = plan_of(config)
+    try:
+        plan = plan_of(config)
+    except ConfigErrors as error:
+        raise ConfigErrors([as_written(told, words) for told in error.messages]) from None
     if preload:
         importlib.import_module("rlcomp.run.launch")
 

@@ -9,7 +9,7 @@ from rlcomp.arguments import PositiveInt, problem
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser, positive
 from rlcomp.cli.printable import printable
-from rlcomp.errors import CheckpointError
+from rlcomp.errors import CheckpointError, DataError
 
 
 def main() -> None:
@@ -73,7 +73,7 @@ def sample(
     answered = answer_prompts(
         policy,
         prompts,
-        prompt_ids=asked.encode(prompts, [{}] * len(prompts)),
+        prompt_ids=_encoded(asked, prompts, policy.tokenizer),
         group_size=n,
         max_new_tokens=max_new_tokens or _limit(checkpoint, config.get("max_new_tokens")),
         decoding=decoding,
@@ -81,6 +81,23 @@ def sample(
     )
     texts = decode_texts(answered["response"])
     return [texts[start : start + n] for start in range(0, len(texts), n)]
+
+
+def _encoded(asked: Any, prompts: list[str], tokenizer: Any) -> list[list[int]]:  # noqa: ANN401
+    """The token ids of prompts.
+
+    Raises:
+        DataError: a prompt has a character that the run does not know; names those it does.
+    """
+    try:
+        found: list[list[int]] = asked.encode(prompts, [{}] * len(prompts))
+    except DataError as error:
+        told, remedy, _ = str(error).partition(": add it to")
+        if not remedy:
+            raise  # no tokenizer could write it
+        known = "".join(sorted(token for token in tokenizer.get_vocab() if len(token) == 1))
+        raise DataError(f"{told}; it knows {known!r}: ask as it was trained") from error
+    return found
 
 
 def _limit(checkpoint: Path, found: Any) -> int:  # noqa: ANN401

@@ -109,12 +109,15 @@ def check_prompts_fit(
     examples, prompt = _measured(task), or_text(prompt, tokenizer)
     _check_continued(examples, prompt)
     prompts = [example.prompt for example in examples]
-    lengths = map(len, prompt.encode(prompts, [example.columns for example in examples]))
+    encoded = prompt.encode(prompts, [example.columns for example in examples])
+    lengths = [len(ids) for ids in encoded]
     length, longest = max(zip(lengths, prompts, strict=True))
     if length + max_new_tokens > context_length:
+        many = sum(one + max_new_tokens > context_length for one in lengths)
         raise DataError(
             f"the prompt {_shown(longest)} has {length} tokens, and with max_new_tokens "
-            f"{max_new_tokens} that exceeds context_length {context_length}; raise context_length, "
+            f"{max_new_tokens} that exceeds context_length {context_length}, as {many} of "
+            f"{len(lengths)} prompts do; set context_length={length + max_new_tokens} or more, "
             "lower max_new_tokens or shorten task.prompt_template"
         )
 

@@ -213,7 +213,10 @@ def _text(row: Row, column: str) -> str:
         return str(value)
     if not isinstance(value, str):
         shown = "empty (null)" if value is None else f"the {type(value).__name__} {value!r:.60}"
-        raise DataError(f"{row.place}: column {column!r} is {shown}, not a text or a finite number")
+        raise DataError(
+            f"{row.place}: column {column!r} is {shown}, not a text or a finite number: give the "
+            "row one, or take it out"
+        )
     check_length(row.place, column, value)
     # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
     return value.encode("utf-8", "replace").decode("utf-8")

@@ -61,9 +61,22 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     if not file.exists():
         raise DataError(f"there is no file {path!r}{_near(file)}")
     if not file.is_file() or not file.name.endswith(_SUFFIXES):
-        raise DataError(f"{path!r} is not a file of a known kind ({', '.join(_SUFFIXES)})")
+        raise DataError(
+            f"{path!r} is not a file of a known kind ({', '.join(_SUFFIXES)}){_converted(file)}"
+        )
     rows = _parquet_rows(file, columns) if file.suffix == ".parquet" else _json_rows(file)
     return _some(rows, f"{path!r} is empty: it has no rows; set another path")
+
+
+def _converted(file: Path) -> str:
+    """How to make a table of texts a file that can be read: a line that needs no package."""
+    if file.suffix.lower() != ".csv":
+        return ""
+    made = file.with_suffix(".jsonl").name
+    return (
+        f': write {made} with python -c "import csv, json; [print(json.dumps(row)) for row in '
+        f"csv.DictReader(open({file.name!r}, newline=''))]\" > {made}"
+    )
 
 
 def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:

@@ -36,6 +36,24 @@ class NeedsColumns(Protocol):
         ...
 
 
+@runtime_checkable
+class TriedFirst(Protocol):
+    """Interface of rewards that score a few made-up responses before a run starts.
+
+    Attributes:
+        called: the user's function, for messages.
+    """
+
+    @property
+    def called(self) -> str:
+        """Its dotted path, or its name."""
+        ...
+
+    def trial(self, batch: TensorDict) -> str | None:
+        """Score rows without a trace; why none could be scored, None if one could."""
+        ...
+
+
 class TextReward(Component):
     """A reward computed from prompt, response, gold answer and columns, row by row.
 

@@ -119,8 +119,19 @@ def _from_settings(architecture: str, settings: dict[str, object]) -> PreTrained
         ) from error
 
 
-def check_vocabulary(owner: str, vocab_size: int, tokenizer: PreTrainedTokenizerBase) -> None:
+def check_vocabulary(
+    owner: str,
+    vocab_size: int,
+    tokenizer: PreTrainedTokenizerBase,
+    otherwise: str = "a larger vocab_size",
+) -> None:
     """Refuse a tokenizer with more tokens than a model has, or with an id beyond them.
+
+    Args:
+        owner: of the vocabulary, for messages.
+        vocab_size: of the model.
+        tokenizer: of the run.
+        otherwise: what to do but to use another tokenizer.
 
     Raises:
         ConfigError: names both numbers.
@@ -129,12 +140,12 @@ def check_vocabulary(owner: str, vocab_size: int, tokenizer: PreTrainedTokenizer
     if highest >= max(vocab_size, len(tokenizer)):
         raise ConfigError(
             f"{owner}: the tokenizer's {token!r:.60} is token {highest}, beyond a vocabulary of "
-            f"{vocab_size}: use the tokenizer that belongs to the model, or a larger vocab_size"
+            f"{vocab_size}: use the tokenizer that belongs to the model, or {otherwise}"
         )
     if vocab_size < len(tokenizer):
         raise ConfigError(
             f"{owner}: vocab_size is {vocab_size}, but the tokenizer has {len(tokenizer)} tokens: "
-            "use the tokenizer that belongs to the model, or a larger vocab_size"
+            f"use the tokenizer that belongs to the model, or {otherwise}"
         )
 
 
@@ -214,15 +225,16 @@ def load_causal_lm(
         ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
     """
     remedy = (
-        "it needs config.json and weights; save one with model.save_pretrained, name a run's "
-        "directory, or go online"
+        "it needs config.json and weights; save one with model.save_pretrained, or name a run's "
+        "directory"
     )
     config = read_config(path, f"no model at '{path}'", remedy)
     with foreign(path, f"no model at '{path}'", remedy):
         vocab_size, limit = int(config.get_text_config().vocab_size), context_limit(config)
         if limit is not None and limit < 1:
             raise ValueError(f"it holds {limit} tokens")
-    check_vocabulary(f"model at '{path}'", vocab_size, tokenizer)
+    resized = f"call model.resize_token_embeddings({len(tokenizer)}) before you save it"
+    check_vocabulary(f"model at '{path}'", vocab_size, tokenizer, resized)
     _check_own_tokenizer(path, tokenizer)
     check_context(path, context_length, limit)
     weights = f"no weights at '{path}'"

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from torch import nn
 
 from rlcomp.errors import ConfigErrors, nearest
-from rlcomp.interfaces.reward import NeedsColumns, TextReward
+from rlcomp.interfaces.reward import NeedsColumns, TextReward, TriedFirst
+from rlcomp.wiring.build import builds_model
 from rlcomp.wiring.plan import Plan, below
 from rlcomp.wiring.reader import Node
+
+# What verl and OpenRLHF call what a reward is given.
+_HERE = {
+    "solution_str": "response",
+    "solution": "response",
+    "completion": "response",
+    "queries": "prompt",
+    "question": "prompt",
+    "ground_truth": "answer",
+    "label": "answer",
+    "labels": "answer",
+}
 
 # Examples of a task that are looked at.
 _LOOKED_AT = 100
@@ -30,7 +43,7 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
         ConfigErrors: one has not; names the reward, the column and those there are.
     """
     errors: list[str] = []
-    for tasks, rewards in _pairs(plan):
+    for tasks, rewards in pairs(plan):
         known = _columns(built[task.path] for task in tasks if task.path in built)
         for reward in rewards:
             errors += _lacking(reward.path, built.get(reward.path), known)
@@ -38,7 +51,17 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
         raise ConfigErrors(errors)
 
 
-def _pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
+def judged(plan: Plan) -> list[Node]:
+    """The rewards of stages and evaluators and their tasks, where neither holds a model."""
+    found = {
+        node.path: node
+        for tasks, rewards in pairs(plan)
+        for node in (*tasks, *(one for one in rewards if one.path.split(".")[-1] == "reward"))
+    }
+    return [node for node in found.values() if not builds_model(node)]
+
+
+def pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
     """Tasks, and the rewards that judge answers to them."""
     for phase in plan.phases.values():
         beside = [node for _, node in phase.every.values() if isinstance(node, Node)]
@@ -82,9 +105,26 @@ def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]
     if known is None or not isinstance(reward, nn.Module):
         return
     for part in reward.modules():
-        for name in sorted(part.needed_columns - known) if isinstance(part, NeedsColumns) else ():
+        names = sorted(part.needed_columns - known) if isinstance(part, NeedsColumns) else []
+        if names and isinstance(part, TriedFirst):
+            yield _parameters(f"{path}: {part.called}", names, known)
+            continue
+        for name in names:
             yield (
                 f"{path}: {type(part).__name__} needs {name!r}, a column that "
                 "none of the first examples of the task has"
                 f"{nearest(name, known | {*TextReward.reads})}; {part.column_remedy}"
             )
+
+
+def _parameters(function: str, names: Sequence[str], known: set[str]) -> str:
+    """What to do with all parameters of a function that the task has no column for."""
+    given = known | {*TextReward.reads}
+    renamed = [f"{name} is {_HERE[name]} here" for name in names if name in _HERE]
+    others = [name for name in names if name not in _HERE]
+    told = [*renamed, *([f"give {', '.join(others)} a default, or drop it"] if others else [])]
+    likely = nearest(others[0], given) if others else f" (known: {', '.join(sorted(given))})"
+    return (
+        f"{function} needs {', '.join(map(repr, names))}, of which none of the first examples of "
+        f"the task has a column{likely}; {'; '.join(told)}"
+    )

@@ -27,10 +27,13 @@ from rlcomp.io.storing import storing
 from rlcomp.io.tracking import JsonLines, Tracker
 from rlcomp.io.wandb_run import WandB
 from rlcomp.io.watch import Watch
-from rlcomp.run.check_columns import check_columns
+from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
+from rlcomp.run.try_rewards import try_rewards
+from rlcomp.text.folder import check_at_hand
+from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import PhasePlan, Plan
 
@@ -62,10 +65,15 @@ def launch(
 def _launch(
     config: DictConfig, plan: Plan, directory: Path, watch: Watch, leaves: Leaves | None
 ) -> None:
+    check_at_hand(named_models(plan))
     builder = Builder(plan, int(config.seed))
     where = device(str(config.get("device", "auto")))
+    for node in judged(plan):  # before the sizes of other parts
+        builder.build(node)
+    check_columns(plan, builder.built)
     cheap = builder.without_models().values()
     check_columns(plan, builder.built)
+    try_rewards(plan, builder.built)
     checkpoint = next((node for node in cheap if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)

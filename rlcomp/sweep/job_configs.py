@@ -4,71 +4,22 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
 from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
 from rlcomp.wiring.explain import explain_composition, keys_below
+from rlcomp.wiring.sifted import Refused, sift
 
-Refused = list[tuple[str, Exception]]
 # Where a job finds that its config could not be composed: Hydra hands env_set to every job.
 REFUSED = "RLCOMP_REFUSED"
-_ERRORS = (HydraException, OmegaConfBaseException)
-
-
-def sift(
-    compose: Callable[[list[str]], DictConfig], overrides: Sequence[str]
-) -> tuple[DictConfig, Refused]:
-    """Compose with those overrides that the config knows.
-
-    Args:
-        compose: gives the config of a list of overrides.
-        overrides: as on the command line.
-
-    Returns:
-        The config, and each override that was refused with the error.
-
-    Raises:
-        HydraException: no config composes, whatever is left out.
-    """
-    kept = list(overrides)
-    refused: Refused = []
-    while True:
-        try:
-            return compose(kept), refused
-        except _ERRORS as error:
-            culprit = _culprit(compose, kept, error)
-            if culprit is None:
-                raise
-            kept.remove(culprit)
-            refused.append((culprit, error))
-
-
-def _culprit(
-    compose: Callable[[list[str]], DictConfig], texts: Sequence[str], error: Exception
-) -> str | None:
-    """The override that an error is about: the one it names, or without which it is another."""
-    for text in texts:
-        key = text.partition("=")[0].lstrip("+~")
-        if f"'{key}'" in str(error) or text in str(error):
-            return text
-    for text in reversed(texts):
-        try:
-            compose([other for other in texts if other != text])
-        except _ERRORS as other:
-            if str(other) == str(error):
-                continue
-        return text
-    return None
 
 
 class JobConfigs(ConfigLoaderImpl):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rlcomp.errors import DataError, RlcompError, in_one_line
+from huggingface_hub import constants, get_session, try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+
+from rlcomp.errors import ConfigErrors, DataError, RlcompError, in_one_line
 from rlcomp.io.strict_json import bounded, parse_json
 from rlcomp.wiring.base_model import is_folder_name
 
@@ -25,6 +29,8 @@ _JSON = (
 )
 # Bytes. Tokenizers of 250,000 tokens have some 30 million.
 _LARGEST = 1 << 27
+# Seconds until the hub has answered.
+_PATIENCE = 5
 
 
 def local_only(path: str) -> bool:
@@ -38,7 +44,44 @@ def local_only(path: str) -> bool:
     if is_folder_name(path):
         raise DataError(f"'{path}' is not a folder: write the path of one, or a hub name")
     offline = (os.environ.get(name, "") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
-    return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline)
+    return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline) or not reachable()
+
+
+@functools.cache
+def reachable() -> bool:
+    """Whether the Hugging Face hub answers at all: asked once, for its client asks for a minute."""
+    try:
+        get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
+    except Exception:  # its HTTP library has errors of its own
+        return False
+    return True
+
+
+def check_at_hand(named: Mapping[str, str]) -> None:
+    """Refuse names on the hub that are neither on this machine nor to be had.
+
+    Args:
+        named: names or folders, by the setting that names them.
+
+    Raises:
+        ConfigErrors: the hub cannot be reached, and its files are not in the cache.
+    """
+    errors = [
+        f"{what} is {path!r}: the hub cannot be reached and it is not in the local cache: go "
+        f"online, download it (hf download {path}), or set {what}=FOLDER"
+        for what, path in named.items()
+        if not Path(path).is_dir() and local_only(path) and not _is_cached(path)
+    ]
+    if errors:
+        raise ConfigErrors(errors)
+
+
+def _is_cached(name: str) -> bool:
+    files = ("config.json", "tokenizer.json", "tokenizer_config.json")
+    try:
+        return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
+    except HFValidationError:  # no name at all: its reader will say so
+        return True
 
 
 @contextmanager

@@ -77,8 +77,10 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
     """
     local = local_only(path)
     told = f"no tokenizer at '{path}' ({'local files only' if local else 'hub'})"
-    remedy = f"it needs tokenizer.json; save one with tokenizer.save_pretrained('{path}'), or go "
-    with foreign(path, told, remedy + "online"):
+    remedy = f"it needs tokenizer.json; save one with tokenizer.save_pretrained('{path}')"
+    if not Path(path).is_dir():
+        remedy = "it needs tokenizer.json; look up the name on the hub, or set base=FOLDER"
+    with foreign(path, told, remedy):
         tokenizer = _class_of(path).from_pretrained(
             path, local_files_only=local, trust_remote_code=False
         )

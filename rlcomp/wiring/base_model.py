@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.reader import Node
 
 # What reads `base`.
 _CHOICES = ("model=pretrained", "tokenizer=pretrained")
@@ -28,6 +29,7 @@ def with_base(words: Sequence[str]) -> list[str]:
         >>> with_base(["base=null"])
         ['base=null']
     """
+    words = [expanded(word) for word in words]
     keys = [word.partition("=")[0].lstrip("+") for word in words]
     values = [
         word.partition("=")[2] for word, key in zip(words, keys, strict=True) if key == "base"
@@ -35,6 +37,21 @@ def with_base(words: Sequence[str]) -> list[str]:
     if not values or values[-1] in ("", "null"):
         return [*words]
     return [*words, *(choice for choice in _CHOICES if choice.partition("=")[0] not in keys)]
+
+
+def expanded(word: str) -> str:
+    """An override whose value begins with the home directory, ``path=~/a``, with that written out.
+
+    A shell leaves it as it is, and Hydra cannot read it.
+
+    Examples:
+        >>> expanded("task.path=~/a") == f"task.path={os.path.expanduser('~')}/a"
+        True
+        >>> expanded("~phases.rl"), expanded("a='~/b'")
+        ('~phases.rl', "a='~/b'")
+    """
+    key, _, value = word.partition("=")
+    return f"{key}={os.path.expanduser(value)}" if value.startswith("~/") else word
 
 
 def is_folder_name(path: str) -> bool:
@@ -65,19 +82,41 @@ def _holds_adapter(path: str) -> bool:
     return has == [True, False]
 
 
-def check_base(plan: Plan) -> list[str]:
-    """Errors where models or tokenizers are read from ``base`` or a path, and none is there."""
-    nodes = [node for node in plan.nodes.values() if node.target.startswith(_READERS)]
-    lacking = [node.path for node in nodes if node.arguments.get("path") is None]
-    named = {str(path): node.path for node in nodes if (path := node.arguments.get("path"))}
-    missing = {
+def named_models(plan: Plan) -> dict[str, str]:
+    """The folders or names of models and tokenizers, by the setting that names each."""
+    named = {
+        str(path): node.path for node in _readers(plan) if (path := node.arguments.get("path"))
+    }
+    return {
         "base" if plan.tree.get("base") == path else f"{reader}.path": path
         for path, reader in named.items()
+    }
+
+
+def _no_folder(path: str) -> str:
+    home = os.path.expanduser(path)
+    return (
+        f"write {home}, for ~ is not read in quotes" if home != path else "there is no such folder"
+    )
+
+
+def _readers(plan: Plan) -> list[Node]:
+    return [node for node in plan.nodes.values() if node.target.startswith(_READERS)]
+
+
+def check_base(plan: Plan) -> list[str]:
+    """Errors where models or tokenizers are read from ``base`` or a path, and none is there."""
+    nodes = _readers(plan)
+    lacking = [node.path for node in nodes if node.arguments.get("path") is None]
+    named = [*named_models(plan).values()]
+    missing = {
+        what: path
+        for what, path in named_models(plan).items()
         if is_folder_name(path) and not os.path.isdir(path)  # of any length, readable or not
     }
     if missing:
         return [
-            f"{what} is {path!r}: there is no such folder; set {what}=DIR, {_BASES}"
+            f"{what} is {path!r}: {_no_folder(path)}; set {what}=DIR, {_BASES}"
             for what, path in missing.items()
         ]
     if adapters := [path for path in named if _holds_adapter(path)]:

@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from rlcomp.errors import ConfigError
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.own_yaml import check_own_yamls
 
 # Set by the running app; a description stands outside one.
 _PLACEHOLDERS = ["directory=runs/..."]
@@ -28,6 +29,7 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
     for place in config_dirs:
         if not Path(place).is_dir():
             raise ConfigError(f"--config-dir is {place}: there is no such directory")
+    check_own_yamls(overrides, config_dirs)
     extra = [f"file://{Path(place).resolve()}" for place in config_dirs]
     search = [f"hydra.searchpath=[{','.join(extra)}]"] if extra else []
     placeholders = [

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -17,6 +18,14 @@ from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import option_here, word_here
 from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.renamed import new_name
+from rlcomp.wiring.translated import (
+    all_refused,
+    corrected,
+    in_our_words,
+    in_shell,
+    overrides_in,
+    whole_line,
+)
 
 # Options in a message.
 _SHOWN = 5
@@ -57,7 +66,32 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
         words: of the command line.
         config_dirs: directories of the user's own configs.
     """
-    return explain_composition(error, config_dirs, lambda parent: _keys(parent, words, config_dirs))
+
+    def told(one: Exception) -> str:
+        if isinstance(one, OverrideParseException):
+            return _unread(one, config_dirs, words)
+        return explain_composition(
+            one, config_dirs, lambda parent: _keys(parent, words, config_dirs)
+        )
+
+    refused = {word: told(one) for word, one in all_refused(error, words, config_dirs)}
+    lines = dict.fromkeys(refused.values()) if refused else [told(error)]
+    return "\n".join([*lines, *corrected(words, refused, config_dirs)])
+
+
+def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
+    """A corrected command line, or what else is wrong with it.
+
+    Args:
+        words: of the command line.
+        config_dirs: directories of the user's own configs.
+    """
+    try:
+        if not {"-m", "--multirun"} & {*words}:
+            compose_config(overrides_in(words), config_dirs)
+    except (HydraException, OmegaConfBaseException) as error:
+        return explained(error, words, config_dirs).splitlines()
+    return [f"the whole line: {whole_line(words)}"]
 
 
 def _keys(parent: str, words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
@@ -115,22 +149,50 @@ def explain_composition(
     return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
 
 
-def _unread(error: OverrideParseException, directories: Sequence[str]) -> str:
+def _unread(
+    error: OverrideParseException, directories: Sequence[str], words: Sequence[str] = ()
+) -> str:
     """What is wrong with a word that is no override: perhaps its group was left out."""
-    word, told = str(error.override), error.message.splitlines()[0]
+    word = str(error.override)
     places = [config_directory(), *map(Path, directories)]
     groups = sorted({f.parent.name for place in places for f in place.glob(f"*/{word}.yaml")})
     if groups and re.fullmatch(r"\w+", word):
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
     if word.endswith(","):
-        return f"{word}: it ends in a comma; a sweep has no spaces: rlcomp -m {word}..."
+        return (
+            f"{word}: it ends in a comma; a sweep has no spaces: rlcomp -m {_joined(word, words)}"
+        )
     if word.endswith((".yaml", ".yml")):
         return (
             f"{word}: a file is no setting; put it into FOLDER/experiment/, with the first line "
             f"'# @package _global_', and write -cd FOLDER experiment={Path(word).stem}"
         )
-    return f"{word}: cannot be read ({told}); quote the value: 'key=\"value\"'"
+    if "=" not in word:
+        return f"{word}: cannot be read: settings are written key=value"
+    if (quoted := _quoted(word)) is not None:
+        return f"{word}: the value needs quotes, and the word as well: {in_shell(quoted)}"
+    return f"{word}: cannot be read; a quote or a bracket is not closed, or stands where none may"
+
+
+def _joined(word: str, words: Sequence[str]) -> str:
+    """The values of a sweep that the shell took apart."""
+    rest = [*words[words.index(word) + 1 :]] if word in words else []
+    while rest and word.endswith(",") and "=" not in rest[0] and not rest[0].startswith("-"):
+        word += rest.pop(0)
+    return f"{word}..." if word.endswith(",") else word
+
+
+def _quoted(word: str) -> str | None:
+    """The override with its value in quotes; None where it could not be read so either."""
+    key, _, value = word.partition("=")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    quoted = f'{key}="{escaped}"'
+    try:
+        parsed = OverridesParser.create().parse_override(quoted)
+    except OverrideParseException:
+        return None
+    return None if value[:1] in tuple("'\"[{") or parsed.is_delete() else quoted
 
 
 def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> str:
@@ -154,7 +216,12 @@ def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> s
             f"{key} is not in the config: as {group} is chosen, it has no settings; choose another "
             f"{group}=OPTION (rlcomp help {group})"
         )
-    return f"{key} is not in the config{nearest(name, beside)}; a + before it adds a new key"
+    known = f"{key} is not in the config{nearest(name, beside)}"
+    if group == "phases" and parent:
+        return f"{known}; phases are counted in steps: {parent}.steps=..."
+    # A part takes what it declares, whatever is added.
+    of_a_part = bool(beside) and (config_directory() / group).is_dir()
+    return known if of_a_part else f"{known}; a + before it adds a new key"
 
 
 def _options_with(key: str) -> list[str]:
@@ -182,10 +249,8 @@ def _as_elsewhere(key: str, text: str, own: Iterable[str]) -> str | None:
     here = word_here(given)
     if not here or (root in own and not here.startswith(f"{root}.") and not here.endswith(given)):
         return None
-    # Other words, and what is below 0, may mean something else here.
-    value = f"={whole[2]}" if whole and re.fullmatch(r"[\d.]+(e-?\d+)?", whole[2], re.I) else ""
-    plain = re.fullmatch(r"[\w.]+", here)
-    return f"{given} is not in the config; here it is {here}{value if plain else ''}"
+    told = in_our_words(given, whole[2]) if whole else here
+    return f"{given} is not in the config; here it is {told}"
 
 
 def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:

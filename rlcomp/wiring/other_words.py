@@ -288,6 +288,17 @@ def word_here(key: str) -> str | None:
         >>> word_here("--top-p"), word_here("advantage")
         ('decoding.top_p', None)
     """
+    known = known_by(key)
+    return _WHOLE.get(known) or _HERE.get(known)
+
+
+def known_by(key: str) -> str:
+    """The last words by which an option of another library is known; empty: none is.
+
+    Examples:
+        >>> known_by("actor.clip-ratio"), known_by("data.train_batch_size"), known_by("loss")
+        ('clip_ratio', 'train_batch_size', '')
+    """
     words = key.lstrip("+~-").replace("-", "_").lower().split(".")
     ends = [".".join(words[start:]) for start in range(len(words))]
-    return _WHOLE.get(ends[0]) or next((_HERE[end] for end in ends if end in _HERE), None)
+    return ends[0] if ends[0] in _WHOLE else next((end for end in ends if end in _HERE), "")

@@ -88,6 +88,32 @@ def added(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(one[1] for one in found if one))
 
 
+def as_written(told: str, words: Iterable[str]) -> str:
+    """A message with its number as the command line wrote it; a sign may have been left out.
+
+    Args:
+        told: begins with ``PATH is NUMBER: ``.
+        words: overrides.
+
+    Examples:
+        >>> as_written("a.lr is 1000000.0: too much; set a.lr=...", ["b=1", "a.lr=1e6"])
+        'a.lr is 1e6: too much; set a.lr=1e-6, if that is meant'
+        >>> as_written("a.lr is 0.0: too small; set a.lr=...", ["a.lr=0"])
+        'a.lr is 0: too small; set a.lr=...'
+        >>> as_written("a.lr is 'x': no number", ["a.lr=x"])
+        "a.lr is 'x': no number"
+    """
+    given = dict(word.lstrip("+").partition("=")[::2] for word in words)
+    found = re.match(r"([\w.]+) is (-?\d[\w.+-]*): ", told)
+    if found is None or not re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", given.get(found[1], ""), re.I):
+        return told
+    path, text = found[1], given[found[1]]
+    told = f"{path} is {text}: {told[found.end() :]}"
+    slip = re.fullmatch(r"([\d.]+e)\+?(\d)", text, re.I)
+    meant = f"set {path}={slip[1]}-{slip[2]}, if that is meant" if slip else ""
+    return told.replace(f"set {path}=...", meant) if meant else told
+
+
 def check_used(config: DictConfig, added: Iterable[str], words: Iterable[str]) -> list[str]:
     """Values that were added at the root and that nothing refers to: they would change nothing.
 

@@ -81,6 +81,8 @@ def _of_object(function: Unbuilt) -> Signature:
 
 
 def _found(path: str) -> Any:  # noqa: ANN401
+    if path.endswith(".py"):
+        raise _of_file(path)
     module, _, name = path.rpartition(".")
     if not module or module == "__main__":
         raise ConfigError(
@@ -92,6 +94,22 @@ def _found(path: str) -> Any:  # noqa: ANN401
             return getattr(importlib.import_module(module), name)
     except Exception as error:
         raise ConfigError(f"function is {path!r}: {in_one_line(error)}") from error
+
+
+def _of_file(path: str) -> ConfigError:
+    """Error of a file where a function is asked for, with the functions that are in it."""
+    module = path[:-3].removeprefix("./").replace("/", ".")
+    try:
+        with exit_refused(f"function is {path!r}: importing it"):
+            held = vars(importlib.import_module(module))
+    except Exception:  # the name that is given next will say why
+        held = {}
+    own = [name for name in held if getattr(held[name], "__module__", "") == module]
+    names = ", ".join(name for name in own if inspect.isfunction(held[name]))
+    there = f" (it has {names})" if names else ""
+    return ConfigError(
+        f"function is {path!r}: a file is not named here, {module}.FUNCTION is{there}"
+    )
 
 
 def _signature(function: Callable[..., object], shown: str) -> Signature:

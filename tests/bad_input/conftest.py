@@ -16,6 +16,10 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
     (folder / "rows.jsonl").write_text('{"question": "1", "answer": "2"}\n')
     (folder / "empty.jsonl").write_text("")
+    (folder / "table.csv").write_text("question,answer\n1,2\n")
+    (folder / "null.jsonl").write_text(
+        '{"question": "1", "answer": "2"}\n{"question": "2", "answer": null}\n'
+    )
     (folder / "malformed.jsonl").write_text('{"question": "1", "answer": "2"}\n{"question": \n')
     for name, vocabulary in (("misfit", 5), ("small", 24)):
         (folder / name).mkdir()

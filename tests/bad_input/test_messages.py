@@ -48,9 +48,33 @@ TABLE = {
     ),
     "rate that is a list": Bad(
         ["learner.optimizer.lr=[1e-4,1e-3]"],
-        "learner.optimizer.lr is",
-        "[0.0001, 0.001]: must be a number",
+        "learner.optimizer.lr=[1e-4,1e-3]: ",
+        "a learning rate must be a number",
         "rlcomp -m learner.optimizer.lr=1e-4,1e-3",
+    ),
+    "rate that is a list, of another house": Bad(
+        ["learning_rate=[1e-4, 1e-3]"],
+        "learning_rate=",
+        "must be a number",
+        "rlcomp -m learner.optimizer.lr=1e-4,1e-3\n",
+    ),
+    "rate without its sign": Bad(
+        ["learner.optimizer.lr=1e6"],
+        "learner.optimizer.lr is 1e6: ",
+        "must be at most 100",
+        "set learner.optimizer.lr=1e-6, if",
+    ),
+    "text with special characters": Bad(
+        ["reward.x=my runs/lr=1e-4, it's"],
+        "reward.x=my runs/lr=1e-4, it's: the value needs quotes",
+        "and the word as well:",
+        'well: "reward.x=\\"my runs/lr=1e-4, it\'s\\""\n',
+    ),
+    "quote that is not closed": Bad(
+        ["reward.x='a"], "reward.x='a: cannot be read", "a quote", "is not closed"
+    ),
+    "spaces in a sweep": Bad(
+        ["-m", "seed=0,", "1,", "2"], "seed=0,: it ends in a comma", "no", "rlcomp -m seed=0,1,2\n"
     ),
     "space in a sweep": Bad(
         ["-m", "advantage=group_mean,", "leave_one_out"],
@@ -96,6 +120,12 @@ TABLE = {
     "name of the hub for a file": Bad(
         ["task=file", "task.path=openai/gsm8k"], "task", "'openai/gsm8k'", "task=hub task.name=open"
     ),
+    "folder of configs that is not there": Bad(
+        ["-cd", "nowhere", "recipe=gropo", "rollout.m=1"],
+        "dditional config directory",
+        "nowhere",
+        "not found",
+    ),
     "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
     "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
     "nested option": Bad(["loss/ratio=tokn"], "loss/ratio", "tokn", "did you mean 'token'?"),
@@ -134,6 +164,28 @@ TABLE = {
         "not in the config",
         "here it is group_size",
     ),
+    "words of verl": Bad(
+        [
+            "algorithm.adv_estimator=rloo",
+            "actor_rollout_ref.rollout.n=8",
+            "data.train_batch_size=64",
+        ],
+        "algorithm.adv_estimator is not in the config; here it is advantage=leave_one_out\n",
+        "prompts.batch_size=64 (prompts a step",
+        "whole line: rlcomp advantage=leave_one_out group_size=8 prompts.batch_size=64",
+    ),
+    "a word of verl beside one that is nobody's": Bad(
+        ["actor_rollout_ref.rollout.n=8", "learner.optimizr.lr=1"],
+        "here it is group_size=8\nlearner.optimizr",
+        "optimizr",
+        "did you mean 'optimizer'?",
+    ),
+    "settings of an option that is not there": Bad(
+        ["advantage=ga", "advantage.gae_lambda=1", "actor_rollout_ref.rollout.n=8"],
+        "advantage=ga: there is no such option",
+        "ga",
+        "'gae'? (known: gae, gpg, noon_gae, gdpo, group_mean, …)\nactor_rollout_ref.rollout.n is",
+    ),
     "estimator of verl": Bad(["advantage=rloo"], "advantage", "rloo", "advantage=leave_one_out"),
     "model of the hub": Bad(
         ["model=Qwen/Qwen3-0.6B"], "model", "Qwen3-0.6B", "base=Qwen/Qwen3-0.6B"
@@ -145,6 +197,18 @@ TABLE = {
     "phase key": Bad(["+phases.rl.evry=3"], "phases.rl.evry", "unknown", "did you mean 'every'?"),
     "mistyped phase key": Bad(
         ["phases.rl.step=3"], "phases.rl.step is not in", "step", "did you mean 'steps'?"
+    ),
+    "phase in epochs": Bad(
+        ["phases.rl.epochs=3"],
+        "phases.rl.epochs is not in the config (known: every, stages, steps)",
+        "epochs",
+        "steps); phases are counted in steps: phases.rl.steps=...\n",
+    ),
+    "key that a part does not know": Bad(
+        ["decoding.tmp=1"],
+        "decoding.tmp is not in",
+        "tmp",
+        "…)\n",
     ),
     "stage": Bad(
         ["phases.rl.stages=[promts,rollout]"],
@@ -256,7 +320,9 @@ TABLE = {
     "option that is a number": Bad(
         ["advantage=3"], "advantage=3", "int", "choose an option by name"
     ),
-    "value that cannot be read": Bad(["loss=a=b"], "loss=a=b", "a=b", "quote the value"),
+    "value that cannot be read": Bad(
+        ["loss=a=b"], "loss=a=b", "a=b", "value needs quotes, and the word as well: 'loss=\"a=b\"'"
+    ),
     "sweep without -m": Bad(["seed=1,2"], "seed=1,2", "are a sweep", "rlcomp -m"),
     # How parts stand together.
     "cycle": Bad(
@@ -337,6 +403,18 @@ TABLE = {
         "malformed.jsonl:2",
         "each line must be one object",
     ),
+    "answer that is null": Bad(
+        ["task=file", "task.path=null.jsonl"],
+        "null.jsonl:2: column 'answer' is empty (null)",
+        "null",
+        "give the row one, or take it out",
+    ),
+    "table of another program": Bad(
+        ["task=file", "task.path=table.csv"],
+        "'table.csv' is not a file of a known kind",
+        "csv",
+        "write table.jsonl with python -c",
+    ),
     "missing column": Bad(
         ["task=file", "task.path=rows.jsonl", "task.answer_field=gold"],
         "task: rows.jsonl:1",
@@ -377,8 +455,8 @@ TABLE = {
         # A demonstration takes 7 + 6 + 1 tokens, an answer may take 8.
         ["context_length=14"],
         "context_length 14",
-        "'999999>' has 7 tokens",
-        "raise context_length, lower max_new_tokens",
+        "'999999>' has 7 tokens, and with max_new_tokens 8 that exceeds context_length 14, as ",
+        "set context_length=15 or more, lower max_new_tokens",
     ),
     "demonstration longer than the context": Bad(
         ["context_length=8"], "demonstrations", "8", "raise context_length"
@@ -387,7 +465,7 @@ TABLE = {
         ["model=pretrained", "model.path=misfit"],
         "model at 'misfit'",
         "vocab_size is 5, but the tokenizer has 24",
-        "use the tokenizer that belongs to the model",
+        "use the tokenizer that belongs to the model, or call model.resize_token_embeddings(24)",
     ),
     "context longer than the model's": Bad(
         ["model=pretrained", "model.path=small", "context_length=4096"],
@@ -397,9 +475,12 @@ TABLE = {
     ),
     "model of the hub, offline": Bad(
         ["model=pretrained", "model.path=nobody/nothing"],
-        "model",
-        "'nobody/nothing'",
-        "name a run's directory, or go online",
+        "rlcomp: model.path is 'nobody/nothing': the hub cannot be reached and it is not",
+        "in the local cache",
+        "go online, download it (hf download nobody/nothing), or set model.path=FOLDER",
+    ),
+    "base of the hub, offline": Bad(
+        ["base=nobody/nothing"], "rlcomp: base is 'nobody/nothing': the", "cache", "base=FOLDER"
     ),
     "missing tokenizer": Bad(
         ["tokenizer=pretrained", "tokenizer.path=./nowhere"],

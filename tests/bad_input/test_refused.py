@@ -15,7 +15,7 @@ NAMED = {
     "phases.rl.steps=0 phases.warm_start.steps=0": "every phase has steps 0 (warm_start, rl)",
     "decoding.temperature=inf": "decoding.temperature is inf: must be finite",
     "learner.optimizer.lr=inf": "learner.optimizer.lr is inf: must be finite",
-    "learner.optimizer.lr=1e30": "learner.optimizer.lr is 1e+30: must be at most 100",
+    "learner.optimizer.lr=1e30": "learner.optimizer.lr is 1e30: must be at most 100",
     "phases.rl.stages=[prompts,checkpoint]": "checkpoint (Checkpoint) is no stage: it has no "
     "forward; take it out of the list, and say how often with every.checkpoint",
     "loss=null": "loss=null: an option is a name, and this is null: choose an option by name",

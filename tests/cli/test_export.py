@@ -333,3 +333,18 @@ def test_it_is_uploaded_when_asked(plain, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Hub, "refuses", True)
     with pytest.raises(UserError, match=r"is written, but was not uploaded .* `hf auth login`"):
         hub.upload(tmp_path / "out", "me/model", private=False)
+
+
+def test_a_step_that_is_no_number_is_told_with_those_there_are(
+    plain, tmp_path, monkeypatch, capsys
+):
+    words = ["rlcomp-export", str(plain), str(tmp_path / "new"), "--checkpoint", "last"]
+    monkeypatch.setattr(sys, "argv", words)
+
+    with pytest.raises(SystemExit) as left:
+        main()
+
+    assert left.value.code == 2
+    assert capsys.readouterr().err == (
+        "rlcomp: --checkpoint last: without --checkpoint it is the last; else one of 2, 1\n"
+    )

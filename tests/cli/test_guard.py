@@ -1,5 +1,6 @@
 """Exit codes and messages, without a run."""
 
+import os
 import re
 import signal
 import subprocess
@@ -189,3 +190,26 @@ def test_what_a_job_raises_is_not_taken_for_a_directory_that_cannot_be_made():
     jobs.failed = []
 
     assert jobs.describe_error(error) is error
+
+
+def test_a_reader_that_is_gone_ends_a_command_quietly(tmp_path):
+    code = "from rlcomp.cli.guard import guard\nguard(lambda: print('a line\\n' * 9 ** 6))"
+    for words in (["-c", code], ["-c", code.replace(" * 9 ** 6", "")]):
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(
+            [sys.executable, *words], stdout=write, stderr=subprocess.PIPE, check=False
+        )
+        os.close(write)
+        assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_another_pipe_that_breaks_is_an_error_as_any(capsys):
+    def app():
+        raise BrokenPipeError("of a worker")
+
+    with pytest.raises(SystemExit) as left:
+        guard(app)
+
+    assert left.value.code == 1
+    assert "BrokenPipeError: of a worker" in capsys.readouterr().err

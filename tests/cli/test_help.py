@@ -163,6 +163,15 @@ def test_the_command_reads_own_directories_and_is_whole_in_a_file(mine, rlcomp, 
     assert not any(line.endswith("…") for line in lines)
 
 
+def test_a_name_before_help_is_answered_as_help_on_it(mine, rlcomp, capsys):
+    assert rlcomp("grpo", "--help") == 2
+    told = capsys.readouterr().err
+    assert told.startswith("rlcomp: help grpo: it is an option: rlcomp help recipe=grpo, rlcomp ")
+    assert "rlcomp help loss=grpo" in told
+    assert rlcomp("-cd", str(mine), "recipe=grpo", "--help") in (0, None)
+    assert capsys.readouterr().out.startswith("rlcomp: reinforcement learning")
+
+
 def test_help_takes_no_torch_and_four_fifths_of_a_second_of_cpu(tmp_path):
     code = """
 import sys, time

@@ -28,8 +28,46 @@ CONF = [Path(__file__).resolve().parents[2] / "conf"]
     ],
 )
 def test_an_option_with_dashes_is_told_as_it_is_written_here(words, told):
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=f"(?m){told}"):
         check_options(["recipe=grpo", *words], [w for w in words if w.startswith("-")], CONF)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["--learning_rate", "1e-6", "--num_generations=8", "--use_peft", "recipe=rloo"],
+            [
+                "optimizer.lr=1e-6",
+                "group_size=8",
+                "adapter=lora",
+                "line: rlcomp learner.optimizer.lr=1e-6 group_size=8 adapter=lora recipe=rloo",
+            ],
+        ),
+        (  # beside the same without dashes
+            ["--lora_r", "8", "actor.rollout.n=4"],
+            [
+                "it is adapter=lora adapter.rank=8",
+                "rollout.n is not in the config; here it is",
+                "line: rlcomp adapter=lora adapter.rank=8 group_size=4",
+            ],
+        ),
+        (  # of a sweep, whose values are not tried
+            ["-m", "--learning_rate=1e-6,1e-5", "--max_steps", "9"],
+            ["here it is learner.optimizer.lr", "phases.rl.steps=9"],
+        ),
+        (["--learning_rate", "1e-6", "--zero_stage=3", "a=1"], ["lr=1e-6", "no such setting"]),
+        (["--lr=1e-6", "-m"], ["lr=1e-6", "line: rlcomp learner.optimizer.lr=1e-6 -m"]),
+    ],
+)
+def test_all_such_options_are_told_and_the_line_that_they_make(words, told):
+    unknown = [word for word in words if word.startswith("--")]
+
+    with pytest.raises(UserError) as raised:
+        check_options(words, [*unknown, *(["recipe=rloo"] if "recipe=rloo" in words else [])], CONF)
+
+    lines = str(raised.value).splitlines()
+    assert [part in line for part, line in zip(told, lines, strict=True)] == [True] * len(told)
 
 
 def test_a_command_line_without_such_options_is_taken():

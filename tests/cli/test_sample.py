@@ -111,7 +111,7 @@ def test_an_answer_can_be_kept_short(ask, run_directory):
         (["1+1=", "-n", "0"], "'0' must be an integer greater than 0"),
         (["1+1=", "--max-new-tokens", "x"], "'x' must be an integer greater than 0"),
         (["1+1=", "--temperature", "-1"], "temperature"),
-        (["1é="], "has no token for 'é' in '1é=': add it to tokenizer.characters"),
+        (["1é="], "has no token for 'é' in '1é='; it knows "),
         (["1" * 60], "context"),
     ],
 )
@@ -151,4 +151,14 @@ def test_a_run_without_a_language_model_cannot_be_asked(ask, tmp_path):
     _, error, code = ask(path, "1+1=")
 
     assert "its run has no language model named 'policy'" in error
+    assert code == 2
+
+
+def test_a_character_that_the_run_does_not_know_is_told_with_those_it_does(ask, run_directory):
+    _, told, code = ask(run_directory, "1+2=", "Why?")
+
+    assert told == (
+        "rlcomp: the tokenizer has no token for 'W' in 'Why?'; it knows ' ()*+,-/0123456789:=>?': "
+        "ask as it was trained\n"
+    )
     assert code == 2

@@ -136,7 +136,10 @@ def test_a_prompt_that_leaves_no_room_is_named_with_the_remedy():
 
     text = str(raised.value)
     assert text.startswith("the prompt 'four' has 4 tokens, and with max_new_tokens 7 that exceeds")
-    assert "raise context_length, lower max_new_tokens or shorten task.prompt_template" in text
+    assert text.endswith(
+        "context_length 10, as 1 of 2 prompts do; set context_length=11 or more, lower "
+        "max_new_tokens or shorten task.prompt_template"
+    )
 
 
 def test_a_long_prompt_is_shortened_in_the_message():

@@ -310,3 +310,15 @@ def test_a_json_array_is_told_as_such(tmp_path):
     file.write_text("{\n")
     with pytest.raises(DataError, match=r"each line must be one object$"):
         rows_of(file)
+
+
+def test_the_line_that_converts_a_csv_file_makes_what_is_read(tmp_path, monkeypatch):
+    (tmp_path / "table.csv").write_text('question,answer\n"1, 2",3\n')
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(DataError) as told:
+        read_rows("table.csv")
+    subprocess.run(str(told.value).partition(" with ")[2], shell=True, check=True)
+
+    (row,) = read_rows("table.jsonl")
+    assert row.columns == {"question": "1, 2", "answer": "3"}

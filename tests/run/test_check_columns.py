@@ -4,6 +4,7 @@ import pytest
 
 from rlcomp.errors import ConfigErrors
 from rlcomp.run.check_columns import check_columns
+from rlcomp.run.launch import launch
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
@@ -14,6 +15,8 @@ def checked(monkeypatch, tmp_path):
     (tmp_path / "my_scores.py").write_text(
         "def plain(response, answer): return 1.0\n"
         "def tested(response, unit_tests): return 1.0\n"
+        "def compute_score(data_source, solution_str, ground_truth, extra_info=None): return 1.0\n"
+        "def renamed(label): return 1.0\n"
         "def perhaps(response, unit_tests=None): return 1.0\n"
     )
     rows = [{"question": f"p{n}", "answer": "1", **extra} for n, extra in enumerate(ROWS)]
@@ -41,8 +44,29 @@ def test_a_column_that_the_task_lacks_is_named_before_a_model_is_built(checked):
         checked("reward.function=my_scores.tested")
 
     (message,) = told.value.messages  # of training and of the evaluator, once
-    assert message.startswith("reward: Function needs 'unit_tests', a column")
-    assert "(known: answer, prompt, response)" in message
+    assert message == (
+        "reward: my_scores.tested needs 'unit_tests', of which none of the first examples of the "
+        "task has a column (known: answer, prompt, response); give unit_tests a default, or drop it"
+    )
+
+
+def test_parameters_of_other_houses_are_told_in_one_message(checked):
+    with pytest.raises(ConfigErrors) as told:
+        checked("reward.function=my_scores.compute_score")
+    with pytest.raises(ConfigErrors) as renamed:
+        checked("reward.function=my_scores.renamed")
+
+    (message,) = told.value.messages
+    assert message.startswith(
+        "reward: my_scores.compute_score needs 'data_source', 'ground_truth', 'solution_str', of "
+    )
+    assert message.endswith(
+        "; ground_truth is answer here; solution_str is response here; give data_source a default, "
+        "or drop it"
+    )
+    assert renamed.value.messages[0].endswith(
+        "a column (known: answer, prompt, response); label is answer here"
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +108,7 @@ def test_a_column_that_no_example_has_is_told_with_the_nearest(checked, tmp_path
 
 def test_a_reward_inside_another_is_asked_too(checked):
     inner = "{_target_: components.reward.function.Function, function: my_scores.tested}"
-    with pytest.raises(ConfigErrors, match=r"reward: Function needs 'unit_tests'"):
+    with pytest.raises(ConfigErrors, match=r"reward: my_scores.tested needs 'unit_tests'"):
         checked(
             "reward=weighted_sum", f"reward.parts={{own: {inner}}}", "reward.weights={own: 1.0}"
         )
@@ -147,9 +171,26 @@ def test_a_class_is_handed_over_as_it_stands(monkeypatch, tmp_path):
 
 def test_a_judge_of_thoughts_is_asked_as_well(checked, tmp_path):
     inner = "{_target_: components.reward.function.Function, function: my_scores.tested}"
-    with pytest.raises(ConfigErrors, match=r"evaluation.reasoning: Function needs 'unit_tests'"):
+    with pytest.raises(
+        ConfigErrors, match=r"evaluation.reasoning: my_scores.tested needs 'unit_tests'"
+    ):
         checked(
             "evaluator@evaluation=coverage",
             "reward.function=my_scores.plain",
             f"evaluation.reasoning={inner}",
         )
+
+
+def test_a_signature_is_told_before_the_sizes_of_other_parts(checked, tmp_path):
+    config = compose_config(
+        [
+            "reward=function",
+            "reward.function=my_scores.renamed",
+            "task.length=2",
+            "prompts.batch_size=200",
+            f"directory={tmp_path}/run",
+        ]
+    )
+
+    with pytest.raises(ConfigErrors, match="label is answer here"):
+        launch(config, plan_of(config))

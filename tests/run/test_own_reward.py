@@ -42,6 +42,8 @@ class Judge:
         return {"right": float(response == answer), "draw": self.scale * (seed % 1000)}
 
 def refuses(response):
+    if not response:
+        return 0.0
     raise ValueError("no judge today")
 """
 JUDGE = "reward.function={_target_: judge_of_this_test.Judge, scale: 0.001}"

@@ -55,6 +55,18 @@ def test_what_is_chosen_stays(words, more):
     assert with_base(words) == [*words, *more]
 
 
+def test_a_home_directory_is_written_out(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert with_base(["task.path=~/a", "~phases.rl"]) == [f"task.path={tmp_path}/a", "~phases.rl"]
+    assert with_base(["base=~/m"])[0] == f"base={tmp_path}/m"
+    plan, _ = read(compose_config(["base='~/models/tiny'"]))
+    (told,) = check_base(plan)
+    assert told.startswith(
+        f"base is '~/models/tiny': write {tmp_path}/models/tiny, for ~ is not read in quotes; "
+    )
+
+
 def test_a_folder_of_checkpoints_names_the_newest(tmp_path):
     for name in ("checkpoint-500", "checkpoint-1500", "checkpoint-x", "other"):
         (tmp_path / name).mkdir()

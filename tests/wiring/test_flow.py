@@ -107,7 +107,7 @@ def test_an_option_that_writes_the_key_is_the_remedy():
 
 
 def test_options_are_found_by_what_their_class_writes():
-    options = ("adapter_off", "frozen", "frozen_full", "refreshed")
+    options = ("adapter_off", "frozen", "frozen_full", "pretrained", "refreshed")
     assert options_writing("ref_log_probs") == [f"reference={option}" for option in options]
     assert options_writing("no such key") == []
 

@@ -10,6 +10,7 @@ from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import _HERE, _OPTIONS, _WHOLE, option_here, word_here
 from rlcomp.wiring.resolve import check_used
+from rlcomp.wiring.translated import translated
 
 REMEDIES = sorted({*_HERE.values(), *_OPTIONS.values(), *_WHOLE.values()})
 # In a remedy: group=option, a.path.to.a.setting (with the value it takes), a setting at the root.
@@ -116,3 +117,32 @@ def test_another_librarys_word_is_told_by_ours_and_a_node_may_be_added():
     assert mistyped.partition(" (known")[0] == (
         "gruop_size is added, but nothing in this config refers to it; did you mean 'group_size'?"
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "ours"),
+    [
+        ("rollout_batch_size", "64", "prompts.batch_size=64"),
+        ("trainer.max_steps", "9", "phases.rl.steps=9"),
+        ("lora_rank", "8", "adapter=lora adapter.rank=8"),
+        ("eps_clip", "0.2", "loss.trust_region.clip_low=0.2 loss.trust_region.clip_high=0.2"),
+        ("model_name_or_path", "a/b", "base=a/b"),
+        ("train_files", "a.jsonl", "task=file task.path=a.jsonl"),
+        ("dataset_name", "a/b", "task=hub task.name=a/b"),
+        ("run_name", "x", "tracker=wandb tracker.run_name=x"),
+        ("loss_agg_mode", "seq-mean-token-mean", "loss/reduction=sequence_mean"),
+        ("loss_type", "DAPO", "loss=dapo"),
+        ("lr_scheduler_type", "linear", "schedule@learner.schedule=linear"),
+        ("use_kl_loss", "True", "kl=in_loss"),
+        ("bf16", "true", "engine=bfloat16"),
+        ("loss_type", "nobodys", None),
+        ("learning_rate", "[1]", None),
+        ("top_k", "-1", None),
+        ("warmup_steps", "10", None),  # a share here
+        ("ppo_mini_batch_size", "64", None),
+    ],
+)
+def test_a_setting_comes_with_its_value_where_that_means_the_same(key, value, ours):
+    assert translated(key, value) == ours
+    if ours:
+        composed(*ours.split())

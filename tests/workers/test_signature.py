@@ -81,3 +81,17 @@ def test_a_module_that_ends_the_process_at_import_is_refused(tmp_path, monkeypat
 
     with pytest.raises(ConfigError, match="importing it ends the process"):
         read_signature("ends_the_process.score")
+
+
+def test_a_file_is_told_with_the_functions_in_it(tmp_path, monkeypatch):
+    (tmp_path / "scores_in_file.py").write_text(
+        "from json import loads\ndef first(response): return 1\ndef second(response): return 2\n"
+        "class Judge: pass\n"
+    )
+    (tmp_path / "broken_file.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(ConfigError, match=r"scores_in_file\.py'.* (\(it has first, second\))$"):
+        read_signature("./scores_in_file.py")
+    with pytest.raises(ConfigError, match=r"file is not named here, broken_file\.FUNCTION is$"):
+        read_signature("broken_file.py")

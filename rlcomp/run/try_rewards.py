@@ -1,0 +1,86 @@
+"""Before anything expensive: does a reward of the user's own score a few made-up responses?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from tensordict import TensorDict
+
+from rlcomp.batch import encode_texts
+from rlcomp.data.examples import prompt_batch
+from rlcomp.errors import ConfigErrors, UserError
+from rlcomp.interfaces.reward import TriedFirst
+from rlcomp.interfaces.task import Example
+from rlcomp.io.random_state import random_state, set_random_state
+from rlcomp.metrics import recording
+from rlcomp.run.check_columns import pairs
+from rlcomp.wiring.plan import Plan
+
+# Examples of a task whose demonstration is scored, and an empty response to the same prompt.
+_EXAMPLES = 2
+
+
+def try_rewards(plan: Plan, built: Mapping[str, object]) -> None:
+    """Have every reward that asks for it score a few responses to its task, and forget the scores.
+
+    Nothing is recorded, and the generators of random numbers are as they were.
+
+    Args:
+        plan: of the run.
+        built: nodes by path; what is not built yet is left out.
+
+    Raises:
+        ConfigErrors: one cannot score; or it scores none, and the run would stop for that later.
+    """
+    errors: list[str] = []
+    state = random_state()
+    try:
+        for path, reward, batch in _trials(plan, built):
+            try:
+                with recording():
+                    fault = reward.trial(batch)
+            except UserError as error:
+                fault = str(error)
+            else:
+                fault = fault if _stops(plan) else None
+            if fault:
+                errors.append(f"{path}.function {reward.called}, tried before the run: {fault}")
+    finally:
+        set_random_state(state)
+    if errors:
+        raise ConfigErrors(errors)
+
+
+def _trials(
+    plan: Plan, built: Mapping[str, object]
+) -> Iterator[tuple[str, TriedFirst, TensorDict]]:
+    """Each reward to be tried, once, with rows of the first of its tasks."""
+    seen: set[str] = set()
+    for tasks, rewards in pairs(plan):
+        examples = _examples(built.get(tasks[0].path)) if tasks else []
+        for node in rewards if examples else []:
+            reward = built.get(node.path)
+            if isinstance(reward, TriedFirst) and node.path not in seen:
+                seen.add(node.path)
+                yield node.path, reward, _rows(examples)
+
+
+def _examples(task: object) -> list[Example]:
+    """The first examples; none of a task that is none of ours."""
+    if not (hasattr(task, "__len__") and hasattr(task, "example")):
+        return []
+    return [task.example(index) for index in islice(range(len(task)), _EXAMPLES)]
+
+
+def _rows(examples: list[Example]) -> TensorDict:
+    batch = prompt_batch([example for example in examples for _ in range(2)])
+    texts = [text for example in examples for text in (example.demonstration, "")]
+    batch["response"] = encode_texts(texts)
+    return batch
+
+
+def _stops(plan: Plan) -> bool:
+    """Whether the run stops where no reward is valid."""
+    limits = (node.arguments.get("max_invalid_fraction") for node in plan.nodes.values())
+    return any(isinstance(limit, (int, float)) and limit < 1 for limit in limits)

@@ -1,0 +1,53 @@
+"""Names on the hub: asked for once, and told by their setting where they are not to be had."""
+
+import pytest
+
+from rlcomp.errors import ConfigErrors
+from rlcomp.text import folder
+from rlcomp.text.folder import check_at_hand, local_only, reachable
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """What the hub is asked, and how it answers; nothing is cached, and no variable is set."""
+    asked, answers = [], {"up": False}
+
+    class Session:
+        def head(self, address, timeout):
+            asked.append((address, timeout))
+            if not answers["up"]:
+                raise OSError("no route")
+
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(folder, "get_session", Session)
+    monkeypatch.setattr(folder, "try_to_load_from_cache", lambda name, file: answers.get(name))
+    monkeypatch.setattr(folder.constants, "ENDPOINT", "https://hub")
+    reachable.cache_clear()
+    yield asked, answers
+    reachable.cache_clear()
+
+
+def test_a_hub_that_does_not_answer_is_asked_once_and_told_by_the_setting(hub, tmp_path):
+    asked, answers = hub
+    answers["kept/model"] = "/cache/config.json"
+
+    with pytest.raises(ConfigErrors) as told:
+        check_at_hand({"base": "a/b", "model.path": "kept/model", "tokenizer.path": str(tmp_path)})
+
+    assert told.value.messages == [
+        "base is 'a/b': the hub cannot be reached and it is not in the local cache: go online, "
+        "download it (hf download a/b), or set base=FOLDER"
+    ]
+    assert local_only("c/d")
+    assert asked == [("https://hub", 5)]
+
+
+def test_a_hub_that_answers_is_left_to_say_what_it_has(hub):
+    asked, answers = hub
+    answers["up"] = True
+
+    check_at_hand({"base": "a/b"})
+
+    assert not local_only("a/b")
+    assert len(asked) == 1
