@@ -60,7 +60,6 @@ BASE = [
     "context_length=2048",
     "task@corpus=text",
     "corpus.path=FOLDER/text.txt",
-    "corpus.longest=128",
 ]
 
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
@@ -335,7 +334,7 @@ def folder(tmp_path_factory):
     (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"
     (where / "chat.jinja").write_text(turns)
-    lines = [f"Line {n} of a text that is long enough.\n" for n in range(60)]
+    lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
     (where / "text.txt").write_text("".join(lines))
     tokenizer = character_tokenizer(characters="0123456789+=")
     model = tiny_model(tokenizer, context_length=32)
