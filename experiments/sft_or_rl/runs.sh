@@ -21,11 +21,16 @@ sft() { # NAME OVERRIDES...
     +phases.warm_start.every.other_task=5 demonstrations.batch_size=128 "$@"
 }
 
+rl() { # NAME OVERRIDES...
+  name=$1 && shift
+  branch "$task/$name" phases.warm_start.steps=0 phases.rl.every.evaluation=5 phases.rl.every.other_task=5 "$@"
+}
+
 both() { # WHAT IS TRAINED ON AND WHAT IS ASKED: all arms of a task
   sft sft sft_learner.optimizer.lr=1e-3 "$@"
   sft sft_slow sft_learner.optimizer.lr=2e-4 "$@"
-  branch "$task/rl" phases.warm_start.steps=0 phases.rl.steps=50 phases.rl.every.evaluation=5 \
-    phases.rl.every.other_task=5 "$@"
+  rl rl phases.rl.steps=50 "$@"
+  rl rl_slow phases.rl.steps=150 learner.optimizer.lr=1e-4 "$@"
 }
 
 task=substitution

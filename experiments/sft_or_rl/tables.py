@@ -15,7 +15,7 @@ from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate, paired
 
 TASKS = {"substitution": "the other values", "two_orders": "the opposite order"}
-ARMS = ("sft", "sft_slow", "rl")
+ARMS = ("sft", "sft_slow", "rl", "rl_slow")
 INSIDE, OUTSIDE = "evaluation/sampled", "other_task/sampled"
 COLUMNS = {OUTSIDE: "sampled", "other_task/greedy": "greedy"}
 
@@ -63,17 +63,18 @@ def table(runs, task, level):
                 for name in (INSIDE, *COLUMNS)
             ]
             lines.append(f"| {arm} | {len(found)} | {' | '.join(cells)} |")
-    for arm in ("sft", "sft_slow"):
+    for one, other in (("rl", "sft"), ("rl_slow", "sft_slow")):
+        if not at[one].keys() & at[other].keys():
+            continue
         pairs = [
             paired(
-                {seed: row[name] for seed, row in at["rl"].items()},
-                {seed: row[name] for seed, row in at[arm].items()},
+                {seed: row[name] for seed, row in at[one].items()},
+                {seed: row[name] for seed, row in at[other].items()},
             )
             for name in (INSIDE, *COLUMNS)
         ]
-        if all(pair.n for pair in pairs):
-            cells = [shown(pair, "+") for pair in pairs]
-            lines.append(f"| rl less {arm} | {pairs[0].n} | {' | '.join(cells)} |")
+        cells = [shown(pair, "+") for pair in pairs]
+        lines.append(f"| {one} less {other} | {pairs[0].n} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
