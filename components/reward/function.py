@@ -13,7 +13,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.batch import decode_texts
-from rlcomp.errors import ConfigError, in_one_line
+from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.interfaces.reward import TextReward, row_named
 from rlcomp.interfaces.scores import Score
@@ -121,26 +121,24 @@ class Function(PooledReward):
     def trial(self, batch: TensorDict) -> str | None:
         """Score rows by a copy, with workers of its own, so that no call leaves a trace.
 
-        A function that cannot be copied, or that names ``completion_ids``, is not tried.
+        A function that runs in the process itself may keep what it likes, and is not tried; nor is
+        one that cannot be copied, or that names ``completion_ids``.
 
         Raises:
             UserError: a call would stop the run.
         """
+        if self.called_directly or "completion_ids" in self.signature.named:
+            return None
         try:
             tried = copy.deepcopy(self)
         except (TypeError, NotImplementedError):  # it holds a lock, a connection
             return None
-        if "completion_ids" in self.signature.named:
-            return None
-        raised: list[str] = []
-        if not isinstance(tried.function, (str, Unbuilt)):
-            tried.function = _noted(tried.function, raised)
         with warnings.catch_warnings(), closing([tried.calls]):
             warnings.simplefilter("ignore")
             scored = tried(batch.clone())
         if scored["reward_valid"].any():
             return None
-        failed = [*raised, *filter(None, decode_texts(scored["invalid_reason"]))]
+        failed = [*filter(None, decode_texts(scored["invalid_reason"]))]
         all_failed = self.signature.whole_batch or len(failed) == len(scored)
         return f"every row failed, the first by {failed[0]}" if failed and all_failed else None
 
@@ -199,17 +197,3 @@ class Function(PooledReward):
             concurrency=self.concurrency if self.signature.is_async else 1,
             whole_batch=self.signature.whole_batch,
         )
-
-
-def _noted(function: Callable[..., object], raised: list[str]) -> Callable[..., object]:
-    """A function that lists what it raises, and then returns None for each row."""
-
-    def call(**arguments: object) -> object:
-        try:
-            return function(**arguments)
-        except Exception as error:
-            raised.append(in_one_line(error))
-            prompts = arguments.get("prompts", arguments.get("completions"))
-            return [None] * len(prompts) if isinstance(prompts, list) else None
-
-    return call

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import yaml  # type: ignore[import-untyped]
+
 from rlcomp.errors import ConfigError
 
 _PACKAGE = "# @package _global_"
@@ -37,6 +39,10 @@ def check_own_yamls(words: Sequence[str], directories: Iterable[str]) -> None:
 def _lacking(group: str, file: Path) -> str:
     """The lines that a file lacks: where it belongs, and what it starts from."""
     text = file.read_text(encoding="utf-8", errors="replace")
+    try:
+        yaml.safe_load(text)
+    except yaml.YAMLError:  # told, with its line, by who reads it
+        return ""
     lacks = [] if re.search(r"^#\s*@package\s+_global_\s*$", text, re.MULTILINE) else [_PACKAGE]
     whole = re.search(r"^(defaults|\s+stages)\s*:", text, re.MULTILINE)
     if group == "recipe" and not whole:

@@ -108,19 +108,15 @@ def test_it_leaves_no_trace_in_random_numbers_or_metrics(tried):
     assert ledger.means() == {}
 
 
-def test_a_function_in_the_process_is_tried_by_a_copy(tried, monkeypatch):
+def test_a_function_in_the_process_is_not_tried(tried):
     tried("parts")
-    from tried_first import Counter, Locked
+    from tried_first import Counter
 
-    counter, locked, failing = Counter(), Locked(), Counter()
-    failing.calls = None  # has no append: every call raises
-    for judge in (counter, locked):
-        tried("parts", replaced=Function(function=judge))
-        assert judge.calls == []
-    with pytest.raises(ConfigErrors, match=r"^reward\.function Counter, .* AttributeError"):
-        tried("parts", replaced=Function(function=failing))
-    with pytest.raises(ConfigErrors, match=r"<lambda>, .* every row failed, .* ZeroDivisionError"):
-        tried("parts", replaced=Function(function=lambda prompts: 1 / 0))
+    counter = Counter()
+    tried("parts", replaced=Function(function=counter))
+    tried("parts", replaced=Function(function=lambda prompts: 1 / 0))
+
+    assert counter.calls == []
 
 
 def test_a_reward_of_stages_and_of_an_evaluator_is_tried_once(tried, monkeypatch):
