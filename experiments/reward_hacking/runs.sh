@@ -1,9 +1,7 @@
 #!/bin/sh
-# A reward with a loophole, with and without KL, and an honest one: runs.sh RUNS SEEDS
+# A reward with a loophole, with and without KL, and an honest one: runs.sh RUNS SEEDS, from the repository
 set -e
 runs=$1 seeds=$2
-PYTHONPATH=$(dirname "$0")${PYTHONPATH:+:$PYTHONPATH}
-export PYTHONPATH
 
 arm() { # NAME OVERRIDES...: a run for each seed, unless they are there
   place=$runs/$1 && shift
@@ -13,7 +11,7 @@ arm() { # NAME OVERRIDES...: a run for each seed, unless they are there
     phases.rl.steps=100 phases.rl.every.evaluation=10 "$@" seed="$seeds" directory="$place"
 }
 
-loophole='reward=function reward.function=proxy.share_of_digits reward_pool=in_process'
+loophole='reward=function reward.function=experiments.reward_hacking.proxy.share_of_digits reward_pool=in_process'
 arm hacked $loophole kl=none early_stop.gap_above=1000 # watched, and never stopped
 arm stopped $loophole kl=none
 arm held $loophole kl=in_loss kl_controller.kl_coef=0.2

@@ -16,7 +16,8 @@ SHOWN = ("reward/mean", "hacking_monitor/true", "rollout/length")
 def by_seed(folder):
     """The finished runs of an arm by their seed, in order."""
     found = find_runs([str(folder)]) if folder.is_dir() else []
-    return dict(sorted((run.seed, run) for run in found if run.state == "finished"))
+    finished = [run for run in found if run.state == "finished"]
+    return {run.seed: run for run in sorted(finished, key=lambda run: run.seed)}
 
 
 def steps(run):
