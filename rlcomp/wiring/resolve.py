@@ -110,8 +110,10 @@ def as_written(told: str, words: Iterable[str]) -> str:
     path, text = found[1], given[found[1]]
     told = f"{path} is {text}: {told[found.end() :]}"
     slip = re.fullmatch(r"([\d.]+e)\+?(\d)", text, re.I)
-    meant = f"set {path}={slip[1]}-{slip[2]}, if that is meant" if slip else ""
-    return told.replace(f"set {path}=...", meant) if meant else told
+    if slip is None or "integer" in told:  # of those none is below 1
+        return told
+    meant = f"set {path}={slip[1]}-{slip[2]}, if that is meant"
+    return told.replace(f"set {path}=...", meant)
 
 
 def check_used(config: DictConfig, added: Iterable[str], words: Iterable[str]) -> list[str]:
