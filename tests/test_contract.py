@@ -62,6 +62,12 @@ BASE = [
     "corpus.path=FOLDER/text.txt",
 ]
 
+FEW = [
+    f"{each}=4"
+    for name in ("coverage", "progress")
+    for each in (f"{name}.num_prompts", f"{name}.samples_per_prompt")
+]
+
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
     "advantage/gdpo": ["probe.weights={a: 1.0, b: 0.5}"],
@@ -88,6 +94,9 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
+    "experiment/coverage": FEW,
+    "experiment/coverage_median": FEW,
+    "experiment/coverage_sums": FEW,
     "experiment/hops": ["base=FOLDER/bytes"],
     "experiment/pareto": ["+objective=brevity"],
     "experiment/pareto_text": ["base=FOLDER/bytes"],
@@ -244,6 +253,14 @@ CALLS = {
 }
 
 
+THOUGHT = {
+    "prompt": ["312>", "312>", ""],
+    "response": ["123=2", "132=2", ""],
+    "answer": ["2", "2", ""],
+    "columns": [{"reasoning": "123=2"}, {"reasoning": "123=2"}, {"reasoning": ""}],
+}
+
+
 def tagged(*answers, **columns):
     """Rows with the same columns and these answers in tags."""
     responses = [f"<answer>{text}</answer>" for text in answers]
@@ -276,6 +293,9 @@ DETECTED = '[{"box": [0, 0, 2, 2], "label": "cat"}]'
 
 # Texts for what cannot read those of an example batch (sums of two digits).
 TEXTS = {
+    **dict.fromkeys(
+        ("experiment/coverage", "experiment/coverage_median", "experiment/coverage_sums"), THOUGHT
+    ),
     "reward/countdown": {
         "prompt": ["3 7 2:13=", "3 7 2:13=", "1 2:3="],
         "response": ["3*2+7", "3+7+2", ""],
