@@ -91,7 +91,6 @@ def _ended_after(seconds: float, sock: socket.socket, late: threading.Event) -> 
 
     sock.settimeout(seconds)
     watch = threading.Timer(seconds, hang_up)
-    watch.daemon = True
     watch.start()
     try:
         yield

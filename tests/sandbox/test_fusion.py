@@ -124,7 +124,9 @@ def test_values_are_found_among_what_a_program_writes():
 
 
 def test_missing_texts_and_times_are_empty():
-    assert read(stdout=None, stderr=None, execution_time=None).status == "passed"
+    outcome = read(stdout=None, stderr=None, execution_time=None)
+
+    assert (outcome.status, outcome.wall) == ("passed", 0)
 
 
 def test_an_answer_that_is_too_long_is_the_programs_doing():

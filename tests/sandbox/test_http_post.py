@@ -66,6 +66,21 @@ def test_an_answer_that_drips_is_lost_when_the_time_is_up(head, saying):
     assert 0.45 <= time.monotonic() - started < 4  # the drip would take 8 s
 
 
+def test_an_answer_that_breaks_off_where_it_may_end_is_lost(saying):
+    with pytest.raises(Lost, match="only 1000 bytes of it"):
+        asked(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n" + b"x" * 1000))
+
+
+def test_an_answer_may_take_longer_than_connecting(saying, monkeypatch):
+    monkeypatch.setattr(http_post, "_CONNECT", 0.2)
+
+    def slow():
+        time.sleep(0.6)
+        yield with_body(b"fine")
+
+    assert asked(saying(slow)) == b"fine"
+
+
 def test_a_server_that_says_nothing_is_lost_when_the_time_is_up(saying):
     def silence():
         time.sleep(1.5)
