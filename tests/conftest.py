@@ -247,7 +247,8 @@ def needs() -> Callable[[str], None]:
         from rlcomp.sandbox.tier import lacks
 
         if reason := lacks(tier):
-            assert not namespaces_can_be_made(), f"no {tier}: {reason}"
+            had = shutil.which("bwrap") if tier == "bwrap" else True
+            assert not (had and namespaces_can_be_made()), f"no {tier}: {reason}"
             pytest.skip(f"no sandbox of tier {tier}: {reason}")
 
     return skip

@@ -188,6 +188,7 @@ GIVEN = {
         "probe.weights_start={easy: 1.0}",
         "probe.weights_end={easy: 1.0}",
     ],
+    "sandbox/remote": ["probe.url=http://localhost:8080"],
     "shaping/l1_exact": ["probe.target_length=4"],
     "shaping/l1_max": ["probe.target_length=4"],
     "shaping/soft_overlong": ["probe.buffer=4"],

@@ -11,7 +11,7 @@ from rlcomp.interfaces.code_reward import CodeReward, named
 from rlcomp.sandbox.job import CallsJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.plain_data import encode
-from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.verify.code import same_value
 from rlcomp.verify.columns import column
 
@@ -55,11 +55,12 @@ class CodeCalls(CodeReward):
     """
 
     name = "code_calls"
+    job_kind = CallsJob
 
     def __init__(
         self,
         *,
-        sandbox: Sandbox,
+        sandbox: ProgramRunner,
         inputs: NonEmptyText = "inputs",
         outputs: NonEmptyText = "outputs",
         entry_point: NonEmptyText | None = "entry_point",

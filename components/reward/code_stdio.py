@@ -10,7 +10,7 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.code_reward import CodeReward, named
 from rlcomp.sandbox.job import StdioJob
 from rlcomp.sandbox.outcome import Outcome
-from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.verify.code import same_output
 from rlcomp.verify.columns import column
 
@@ -49,11 +49,12 @@ class CodeStdio(CodeReward):
     """
 
     name = "code_stdio"
+    job_kind = StdioJob
 
     def __init__(
         self,
         *,
-        sandbox: Sandbox,
+        sandbox: ProgramRunner,
         pairs: NonEmptyText = "input_output",
         absolute: NonNegativeFloat = 0.0,
         relative: NonNegativeFloat = 0.0,

@@ -12,7 +12,7 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.code_reward import CodeReward, named
 from rlcomp.sandbox.job import CheckJob
 from rlcomp.sandbox.outcome import Outcome
-from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.verify.columns import column
 
 
@@ -61,11 +61,12 @@ class CodeTests(CodeReward):
     """
 
     name = "code_tests"
+    job_kind = CheckJob
 
     def __init__(
         self,
         *,
-        sandbox: Sandbox,
+        sandbox: ProgramRunner,
         tests: NonEmptyText = "test_list",
         entry_point: NonEmptyText | None = None,
         setup: NonEmptyText | None = "test_imports",

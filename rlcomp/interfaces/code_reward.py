@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, nearest
@@ -12,7 +12,7 @@ from rlcomp.interfaces.scores import Score
 from rlcomp.metrics import record
 from rlcomp.sandbox.job import MEBIBYTE, Job, Limits
 from rlcomp.sandbox.outcome import Outcome
-from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.verify.code import Where, code_of
 from rlcomp.verify.lint import check_rules, is_clean
 
@@ -41,8 +41,13 @@ class CodeReward(TextReward):
     (:meth:`verdicts`). Each distinct job of a batch runs once.
 
     Reads and writes what :class:`rlcomp.interfaces.reward.TextReward` does. Records beside its
-    metrics ``sandbox/strict`` (1: tier ``strict``, 0: ``portable``) and ``sandbox/jobs`` (distinct
-    jobs of a batch).
+    metrics ``sandbox/strict`` (1: tier ``strict``, 0: another one, and then 1 under the name of
+    that: ``sandbox/bwrap``, ``sandbox/portable``, ``sandbox/remote``) and ``sandbox/jobs``
+    (distinct jobs of a batch).
+
+    Class attributes:
+        job_kind: of what :meth:`jobs` gives, so that a sandbox that cannot run it says so when the
+            reward is made; None: told by the first job.
 
     Args:
         sandbox: runs the programs.
@@ -55,18 +60,19 @@ class CodeReward(TextReward):
         lint: ruff's rules for the part ``linter``, such as ``[E, F]``; null: no such part.
 
     Raises:
-        ConfigError: this machine has no sandbox of the tier that is asked for, a weight is that of
-            no part there is, or ruff does not know a rule.
+        ConfigError: this machine has no sandbox of the tier that is asked for, a server cannot run
+            such jobs, a weight is that of no part there is, or ruff does not know a rule.
         MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
     """
 
+    job_kind: ClassVar[type[Job] | None] = None
     correct_by = "passed"
     column_remedy = "write it into the task's data, or name another one in the reward's config"
 
     def __init__(
         self,
         *,
-        sandbox: Sandbox,
+        sandbox: ProgramRunner,
         where: Where,
         timeout: PositiveFloat,
         memory_mib: PositiveInt,
@@ -85,7 +91,7 @@ class CodeReward(TextReward):
         self.weights = _weights(type(self).__name__, weights or {"passed": 1.0}, lacking)
         if lint is not None:
             check_rules(lint)
-        _ = sandbox.tier  # refused here, before anything expensive
+        sandbox.check(self.job_kind, measured=measure)  # here, before anything expensive
 
     def tests_of(self, row: Row) -> Any:  # noqa: ANN401
         """The tests of a row, read from its columns.
@@ -118,6 +124,8 @@ class CodeReward(TextReward):
         asked = [job for some in jobs for job in some]
         outcomes = iter(self.sandbox.map(asked))
         record("sandbox/strict", float(self.sandbox.tier == "strict"))
+        if self.sandbox.tier != "strict":
+            record(f"sandbox/{self.sandbox.tier}", 1.0)
         record("sandbox/jobs", len({*asked}))
         ran = [[next(outcomes) for _ in some] for some in jobs]
         parts = [self._scored(*each) for each in zip(tests, ran, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -29,6 +30,9 @@ class ForkServer:
         root = str(Path(__file__).resolve().parents[2])
         interpreter = os.path.realpath(sys.executable)
         command = [interpreter, "-S", "-s", "-B", "-c", _CODE.format(root), tier, str(os.getpid())]
+        if tier == "bwrap":
+            found = shutil.which("bwrap")
+            command.append(os.path.abspath(found) if found else "")
         self.tier = tier
         self.socket = ours
         try:

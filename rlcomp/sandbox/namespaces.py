@@ -43,10 +43,11 @@ def readable_paths() -> list[str]:
     shared = sysconfig.get_config_var("LIBDIR")
     paths = [*_SYSTEM, *libraries, *([os.path.realpath(shared)] if shared else [])]
     existing = [path for path in dict.fromkeys(paths) if os.path.isdir(path)]
-    return [path for path in existing if not _within_another(path, existing)]
+    return [path for path in existing if not within_another(path, existing)]
 
 
-def _within_another(path: str, others: Sequence[str]) -> bool:
+def within_another(path: str, others: Sequence[str]) -> bool:
+    """Whether a path lies below one of others."""
     return any(path.startswith(other + "/") for other in others)
 
 
@@ -63,7 +64,7 @@ def enter() -> None:
     if as_root:
         linux.unshare(linux.NEWNS)
         _change_root(paths)
-        _leave_root()
+        leave_root(os.getpid())
     outside = os.geteuid(), os.getegid()
     linux.unshare(_ALL)
     _map_ids(own, *outside)
@@ -72,8 +73,13 @@ def enter() -> None:
         _change_root(paths)
 
 
-def _leave_root() -> None:
-    user = _FIRST_USER + os.getpid() % _USERS
+def leave_root(number: int) -> None:
+    """Change from root to a user that owns nothing.
+
+    Args:
+        number: of a process; servers of different processes have different users.
+    """
+    user = _FIRST_USER + number % _USERS
     try:
         os.setgroups([])
         os.setresgid(user, user, user)

@@ -24,9 +24,14 @@ Request = Mapping[str, Any]
 
 
 def run(payload: int) -> NoReturn:
-    """Do what the job says and end the process, without the interpreter's own clean-up."""
+    """Do what the job says, which is read from a file, and end the process."""
     with open(payload, encoding="utf-8", errors="surrogatepass") as file:
         request = json.load(file)
+    do(request)
+
+
+def do(request: Request) -> NoReturn:
+    """Do what the job says and end the process, without the interpreter's own clean-up."""
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     random.seed(0)  # the same program, the same outcome

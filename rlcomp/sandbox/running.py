@@ -64,7 +64,7 @@ class Running:
         job = self.job
         if not isinstance(job, CheckJob):
             stdin = job.stdin if isinstance(job, StdioJob) else ""
-            self.programs.append(Started(programs, _request(job), job.limits, stdin))
+            self.programs.append(Started(programs, request_of(job), job.limits, stdin))
             return
         with contextlib.ExitStack() as ends:
             asked, ask = _pipe(ends)
@@ -102,7 +102,8 @@ class Running:
             program.close()
 
 
-def _request(job: StdioJob | CallsJob) -> Mapping[str, Any]:
+def request_of(job: StdioJob | CallsJob) -> Mapping[str, Any]:
+    """What :mod:`rlcomp.sandbox.program` is asked to do for a job."""
     if isinstance(job, StdioJob):
         return {"kind": "stdio", "source": job.source}
     named = {"entry_point": job.entry_point, "names": job.names}

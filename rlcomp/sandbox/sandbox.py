@@ -7,19 +7,18 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Literal
 
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.sandbox.batch import Batch, new_worker
-from rlcomp.sandbox.job import DEFAULT_LIMITS, CallsJob, CheckJob, Job, Limits, StdioJob
+from rlcomp.sandbox.job import Job
 from rlcomp.sandbox.outcome import Outcome
-from rlcomp.sandbox.plain_data import encode
+from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.sandbox.running import Worker
 from rlcomp.sandbox.tier import Tier, known, strongest
 
 
-class Sandbox:
+class Sandbox(ProgramRunner):
     """Sandboxed execution of untrusted Python.
 
     Nothing is started, and nothing asked of the machine, before the first job, :meth:`start` or
@@ -28,14 +27,18 @@ class Sandbox:
     Args:
         workers: jobs at a time; each has two fork servers of some 15 MiB. None: one for each
             processor.
-        min_tier: the weakest walls that will do: ``strict`` or ``portable`` (docs/sandbox.md).
+        min_tier: the weakest walls that will do: ``strict``, ``bwrap`` or ``portable``
+            (docs/sandbox.md).
 
     Raises:
         ConfigError: ``workers`` is below 1, or there is no such tier.
     """
 
     def __init__(
-        self, *, workers: int | None = None, min_tier: Literal["strict", "portable"] = "strict"
+        self,
+        *,
+        workers: int | None = None,
+        min_tier: Literal["strict", "bwrap", "portable"] = "strict",
     ) -> None:
         if workers is not None and workers < 1:
             raise ConfigError(f"sandbox.workers={workers}: at least 1, or null for all processors")
@@ -76,33 +79,6 @@ class Sandbox:
             self.close()
             raise
 
-    def run_stdio(self, source: str, stdin: str = "", limits: Limits = DEFAULT_LIMITS) -> Outcome:
-        """Run a program on an input; whether ``stdout`` is right is for the caller to say."""
-        return self.map([StdioJob(source, stdin, limits)])[0]
-
-    def run_check(
-        self,
-        candidate_source: str,
-        test_source: str | Sequence[str],
-        entry_point: str,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> Outcome:
-        """Test a function of one source by another: ``check(candidate)``, or a list of asserts."""
-        tests = (test_source,) if isinstance(test_source, str) else tuple(test_source)
-        return self.map([CheckJob(candidate_source, tests, entry_point, limits)])[0]
-
-    def run_calls(
-        self,
-        source: str,
-        inputs: Sequence[tuple[object, ...]],
-        entry_point: str = "",
-        names: Sequence[str] = (),
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> Outcome:
-        """Call a function, or evaluate an expression of ``names``, at many inputs in one job."""
-        texts = tuple(encode(each) for each in inputs)
-        return self.map([CallsJob(source, texts, entry_point, tuple(names), limits)])[0]
-
     def map(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Run many jobs, as many at a time as there are workers; each distinct one once.
 
@@ -130,14 +106,6 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         self.start()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _close_all(workers: list[Worker], owner: int) -> None:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from rlcomp.errors import ConfigError
 
-Tier = Literal["strict", "portable"]
-TIERS: tuple[Tier, ...] = ("strict", "portable")  # the strongest first
+Tier = Literal["strict", "bwrap", "portable"]
+TIERS: tuple[Tier, ...] = ("strict", "bwrap", "portable")  # the strongest first
 
 
 def probe() -> dict[Tier, str]:

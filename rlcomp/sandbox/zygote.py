@@ -1,7 +1,8 @@
 """Fork server: a warm interpreter in a jail that forks a process for each job.
 
 It never reads a job: it passes files on to the fork, so that nothing of one job is in the memory of
-the next one. ``python -c "... main()" TIER PARENT`` with the socket of whoever asks as file 0.
+the next one. ``python -c "... main()" TIER PARENT`` with the socket of whoever asks as file 0; for
+the tier ``bwrap`` a third word says where that is.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import socket
 import sys
 from typing import NoReturn
 
-from rlcomp.sandbox import init, landlock, linux, namespaces
+from rlcomp.sandbox import bubblewrap, init, landlock, linux, namespaces
 from rlcomp.sandbox.syscalls import conditional, machine
 
 FILES = 8
+_TOLD = 500  # characters of what bubblewrap says
 _NAMESPACES_OF_A_JOB = linux.NEWPID | linux.NEWNS
 # What programs import most; a fork has it already.
 _WARM = """abc array bisect calendar cmath collections copy csv dataclasses datetime decimal enum
@@ -30,8 +32,49 @@ _WARM = """abc array bisect calendar cmath collections copy csv dataclasses date
 
 
 def main() -> None:
-    """Be the fork server until the socket is closed or its parent is gone."""
-    tier, parent = sys.argv[1], int(sys.argv[2])
+    """Guard the fork server until the socket is closed or its parent is gone."""
+    tier, parent, *program = sys.argv[1:]
+    asker = _asker()
+    try:
+        guardian = os.pidfd_open(int(parent))
+        if os.getppid() != int(parent):
+            return
+        if tier == "bwrap":
+            _guard_bubblewrap(asker, guardian, *program)
+            return
+        _warm_up()
+        landlock.version()
+        if tier == "strict":
+            namespaces.enter()
+    except OSError as error:
+        _refuse(asker, error)
+        return
+    server = os.fork()
+    if server == 0:
+        linux.die_with_parent()
+        os.close(guardian)
+        _serve(asker, tier)
+    asker.close()
+    _guard(guardian, server)
+
+
+def inside() -> None:
+    """Be the fork server in bubblewrap's jail; the word is the number of a process outside."""
+    number = int(sys.argv[1])
+    asker = _asker()
+    try:
+        _warm_up()
+        landlock.version()
+        if os.geteuid() == 0:
+            namespaces.leave_root(number)
+    except OSError as error:
+        _refuse(asker, error)
+        return
+    _serve(asker, "bwrap", lifeline=1)
+
+
+def _asker() -> socket.socket:
+    """The socket, no longer file 0; and no trace of how this interpreter was started."""
     # The folder that this package lies in may hold others, and a program has the standard library.
     del sys.path[0]
     sys.argv[:] = ["program"]
@@ -40,25 +83,27 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    try:
-        guardian = os.pidfd_open(parent)
-        if os.getppid() != parent:
-            return
-        _warm_up()
-        landlock.version()
-        if tier == "strict":
-            namespaces.enter()
-    except OSError as error:
-        asker.send(json.dumps({"error": str(error)}).encode())
-        return
+    return asker
+
+
+def _refuse(asker: socket.socket, reason: object) -> None:
+    with contextlib.suppress(OSError):  # nobody waits for it any more
+        asker.send(json.dumps({"error": str(reason)}).encode())
+
+
+def _guard_bubblewrap(asker: socket.socket, guardian: int, program: str) -> None:
+    if not program:
+        raise OSError(bubblewrap.ABSENT)
+    words = bubblewrap.command(program, namespaces.readable_paths(), root=os.geteuid() == 0)
+    errors = os.memfd_create("errors")
+    # bubblewrap's own --die-with-parent does not end a server that has left root.
+    lifeline, _held = os.pipe()
     server = os.fork()
     if server == 0:
-        linux.die_with_parent()
-        os.close(guardian)
-        asker.send(json.dumps({"tier": tier}).encode())
-        _serve(asker, jailed=tier == "strict")
-    asker.close()
+        bubblewrap.become(words, asker.fileno(), lifeline, errors)
     _guard(guardian, server)
+    lines = os.pread(errors, 1 << 16, 0).decode(errors="replace").split("\n")
+    _refuse(asker, next(filter(None, reversed(lines)), "bwrap ended without a word")[:_TOLD])
 
 
 def _warm_up() -> None:
@@ -97,12 +142,20 @@ def _reap(number: int, frame: object) -> None:
             pass
 
 
-def _serve(asker: socket.socket, *, jailed: bool) -> NoReturn:
-    """A fork for each message."""
+def _serve(asker: socket.socket, tier: str, lifeline: int | None = None) -> NoReturn:
+    """A fork for each message, until the socket is closed, or a pipe that somebody holds."""
+    asker.send(json.dumps({"tier": tier}).encode())
+    jailed = tier == "strict"
     _default_signals()
     signal.signal(signal.SIGCHLD, _reap)
     numbers = conditional(machine())
+    ready = select.poll()
+    ready.register(asker, select.POLLIN)
+    if lifeline is not None:
+        ready.register(lifeline, 0)  # its end is told unasked
     while True:
+        if lifeline in {file for file, _ in ready.poll()}:
+            os._exit(0)
         message, files, _, _ = socket.recv_fds(asker, 1, FILES)
         if not message:
             os._exit(0)

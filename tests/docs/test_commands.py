@@ -47,6 +47,7 @@ ALLOWED = {
     "python experiments/by_hand/sort_digits.py": "tests/test_by_hand.py runs it",
     "rlcomp-audit": "it leaves with 1 where it finds something; tests/cli/test_audit.py runs it",
     "rlcomp-evaluate": "it needs benchmarks; tests/cli/test_evaluate.py has files of its own",
+    "rlcomp recipe=rlvr_code sandbox=remote": "tests/sandbox/test_remote.py has such a server",
     "rlcomp rollout.group_size=1": "it is refused; test_readme.py has the message",
 }
 # The smallest form of each benchmark. Those that put a clock on torch, or read their peak of memory

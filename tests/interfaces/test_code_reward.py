@@ -113,17 +113,20 @@ def test_each_distinct_program_runs_once_a_batch_and_the_walls_are_told(reward):
     means = ledger.means()
     assert means["sandbox/jobs"] == 4  # two programs with two inputs each
     assert means["sandbox/strict"] == 1
+    assert len([name for name in means if name.startswith("sandbox/")]) == 2
     assert means["reward/passed"] == 0.75
     assert means["reward/passed_share"] == 0.875
 
 
-def test_weaker_walls_are_told_too(sandbox):
+@pytest.mark.parametrize("tier", ["bwrap", "portable"])
+def test_weaker_walls_are_told_by_name(tier, sandbox):
     weaker = Sandbox(workers=1, min_tier="portable")
-    weaker.tier = "portable"
-    with recording() as ledger, weaker:
+    weaker.tier = tier
+    with recording() as ledger:
         CodeStdio(sandbox=weaker)(rows(""))
 
-    assert ledger.means()["sandbox/strict"] == 0
+    told = {name: value for name, value in ledger.means().items() if name.startswith("sandbox/")}
+    assert told == {"sandbox/strict": 0, f"sandbox/{tier}": 1, "sandbox/jobs": 0}
 
 
 def test_what_the_sandbox_did_is_told_of_a_part_of_a_sum(reward):

@@ -257,7 +257,10 @@ BESIDE = {
         "test_it_ends_when_the_mean_of_the_window_is_above_the_budget",
     },
     "components/early_stop/plateau.py": {"early_stop/waited": PLATEAU},
-    "rlcomp/interfaces/code_reward.py": dict.fromkeys(("sandbox/jobs", "sandbox/strict"), CODE),
+    "rlcomp/interfaces/code_reward.py": {
+        **dict.fromkeys(("sandbox/jobs", "sandbox/strict"), CODE),
+        "sandbox/*": "tests/interfaces/test_code_reward.py::test_weaker_walls_are_told_by_name",
+    },
     "rlcomp/interfaces/pooled_reward.py": {
         "reward/*": POOLED + "test_it_can_log_and_see_the_step",
         "reward/failed/*": POOLED + "test_none_is_invalid_and_a_mistake_is_counted_and_told",

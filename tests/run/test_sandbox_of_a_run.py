@@ -46,8 +46,25 @@ def test_training_and_evaluators_share_one(sandbox):
     assert (nodes["sandbox"].workers, nodes["sandbox"].min_tier) == (None, "strict")
 
 
-def test_weaker_walls_are_chosen_by_their_word():
-    assert built("sandbox=portable")[0]["sandbox"].min_tier == "portable"
+@pytest.mark.parametrize("tier", ["bwrap", "portable"])
+def test_weaker_walls_are_chosen_by_their_word(tier):
+    assert built(f"sandbox={tier}")[0]["sandbox"].min_tier == tier
+
+
+def test_a_server_is_chosen_by_its_word_and_asked_nothing_before_it_is_used():
+    node = built("sandbox=remote", "sandbox.url=http://127.0.0.1:9")[0]["sandbox"]
+
+    assert (node.url, node.workers) == ("http://127.0.0.1:9", 8)
+
+
+def test_unit_tests_on_a_server_are_refused_before_a_model_is_built():
+    with pytest.raises(ConfigError, match=r"^reward: sandbox=remote runs no unit tests"):
+        built(
+            "recipe=rlvr_code",
+            "reward=code_tests",
+            "sandbox=remote",
+            "sandbox.url=http://127.0.0.1:9",
+        )
 
 
 def test_a_run_that_does_not_use_it_asks_nothing_of_the_machine(monkeypatch):
@@ -64,7 +81,7 @@ def test_a_machine_without_is_refused_before_a_model_is_built(monkeypatch):
 
     assert str(told.value).startswith(
         "reward: sandbox.min_tier=strict: the strongest tier here is portable (strict lacks: "
-        "namespaces). Allow unprivileged user namespaces"
+        "namespaces; bwrap lacks: namespaces). Allow unprivileged user namespaces"
     )
     assert "or sandbox.min_tier=portable if" in str(told.value)
 

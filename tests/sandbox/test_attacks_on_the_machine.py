@@ -292,7 +292,7 @@ def attack(run, tier, source, limits, surroundings):
     return outcome
 
 
-@pytest.mark.parametrize("tier", ["strict", "portable"])
+@pytest.mark.parametrize("tier", ["strict", "bwrap", "portable"])
 @pytest.mark.parametrize("name", ALL)
 def test_an_attack_on_the_machine_has_no_effect(name, tier, run_in, surroundings):
     attack(run_in, tier, ALL[name], SHORT, surroundings)

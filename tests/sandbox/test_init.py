@@ -38,16 +38,20 @@ def under_way(program):
     return status(program)["Seccomp"] == "2" and not any(map(os.path.lexists, files))
 
 
-@pytest.fixture(scope="module", params=["strict", "portable"])
+@pytest.fixture(scope="module", params=["strict", "bwrap", "portable"])
 def chain(request, processes, needs):
-    """Tier, and process ids: a fork server's guard and itself, a job's first process, its program."""
+    """Tier, and process ids: a fork server's guard and itself, a job's first process, its program.
+
+    In ``bwrap`` bubblewrap is between the guard and the server.
+    """
     needs(request.param)
     worker = new_worker(request.param)
     running = Running(StdioJob(SLEEP, limits=LIMITS), worker)
     guard = worker.servers[0].process.pid
     deadline = time.monotonic() + 20
     # Until it sleeps: its job (6) is read, and it is shut in (7 says so).
-    while len(found := processes(guard)) < 3 or not under_way(max(found)):
+    below = 4 if request.param == "bwrap" else 3
+    while len(found := processes(guard)) < below or not under_way(max(found)):
         assert time.monotonic() < deadline
     yield request.param, guard, *sorted(found)
     running.close()
@@ -81,15 +85,17 @@ def test_a_program_has_no_rights_and_is_under_a_filter(chain):
     assert set(sets.values()) == {0}
     assert found["NoNewPrivs"] == "1"
     assert found["Seccomp"] == "2"
-    if chain[0] == "strict" or os.geteuid() == 0:
+    if chain[0] == "strict" or (os.geteuid() == 0 and chain[0] == "portable"):
         assert int(found["CapBnd"], 16) == 0
 
 
 def test_those_who_watch_it_are_not_under_its_filter(chain):
-    assert {status(pid)["Seccomp"] for pid in chain[1:4]} == {"0"}
+    assert {status(pid)["Seccomp"] for pid in chain[1:-1]} == {"0"}
 
 
 def test_a_program_is_of_a_user_that_owns_nothing(chain):
+    number = chain[2 if chain[0] == "bwrap" else 1]  # the process that its own is made from
+    chain = [chain[0], *chain[3:]] if chain[0] == "bwrap" else chain
     users = {tuple(status(pid)[name].split()) for pid in chain[1:] for name in ("Uid", "Gid")}
 
     mine = str(os.geteuid())
@@ -97,14 +103,22 @@ def test_a_program_is_of_a_user_that_owns_nothing(chain):
         assert (mine,) * 4 in users
     else:
         ((user, *others),) = users
-        assert 64000 <= int(user) < 65000
+        assert int(user) == 64000 + number % 1000
         assert set(others) == {user}
         assert {status(pid)["Groups"].strip() for pid in chain[1:]} == {""}
 
 
 def test_namespaces_are_those_of_the_server_and_of_the_job(chain):
-    tier, guard, server, first, program = chain
+    tier, guard, *_, server, first, program = chain
 
+    if tier == "bwrap":
+        own = KINDS if os.geteuid() else KINDS[1:]
+        mine, its = (dict(zip(KINDS, spaces(pid), strict=True)) for pid in (os.getpid(), program))
+        assert {kind for kind in KINDS if mine[kind] != its[kind]} == {*own}
+        assert spaces(program) == spaces(first) == spaces(server)
+        assert spaces(guard) == spaces(os.getpid())
+        assert int(status(server)["NSpid"].split()[-1]) == 1
+        return
     if tier == "portable":
         assert spaces(program) == spaces(os.getpid())
         return
@@ -158,6 +172,27 @@ def test_the_file_system_of_a_jail(run_in):
     assert flags == "7 7 (14, 1048576, 512) 3"
     assert ids == "(1000, 1000, 1000) (1000, 1000, 1000) [] 0o40755 None" or os.geteuid()
     assert rest == f"{os.path.realpath('/bin')} True [] ['null']"
+
+
+IN_BUBBLEWRAP = """
+import os
+for path in ('/', '/usr', '/tmp', '/dev/null', '/etc', '/proc', '/sys', '/home'):
+    try: print(path, os.statvfs(path).f_flag & 7)
+    except OSError as error: print(path, error.strerror)
+"""
+
+
+def test_the_file_system_of_bubblewraps_jail(run_in):
+    outcome = run_in("bwrap", StdioJob(IN_BUBBLEWRAP, limits=LIMITS))
+
+    # ST_RDONLY 1, ST_NOSUID 2, ST_NODEV 4.
+    assert outcome.stdout.splitlines() == [
+        "/ 7",
+        "/usr 7",
+        "/tmp 7",
+        "/dev/null 2",
+        *[f"/{name} No such file or directory" for name in ("etc", "proc", "sys", "home")],
+    ]
 
 
 def test_what_may_be_read_is_there_and_named_once():
@@ -267,7 +302,7 @@ def test_a_fork_server_leaves_no_zombies(run_in, processes):
         assert time.monotonic() < deadline
 
 
-@pytest.mark.parametrize("tier", ["strict", "portable"])
+@pytest.mark.parametrize("tier", ["strict", "bwrap", "portable"])
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_all_below_a_process_that_is_killed_die(tier, victim, needs, processes):
     needs(tier)
@@ -275,7 +310,7 @@ def test_all_below_a_process_that_is_killed_die(tier, victim, needs, processes):
     running = Running(StdioJob(SLEEP, limits=LIMITS), worker)
     guard = worker.servers[0].process.pid
     deadline = time.monotonic() + 20
-    while len(below := sorted(processes(guard))) < 3:
+    while len(below := sorted(processes(guard))) < (4 if tier == "bwrap" else 3):
         assert time.monotonic() < deadline
 
     os.kill([guard, *below][victim], signal.SIGKILL)

@@ -56,7 +56,7 @@ def no_namespaces():
 
 
 def test_this_machine_is_probed():
-    assert probe() == {tier: lacks(tier) for tier in ("strict", "portable")}
+    assert probe() == {tier: lacks(tier) for tier in ("strict", "bwrap", "portable")}
 
 
 def test_the_tier_is_told(sandbox):
@@ -69,7 +69,9 @@ def test_a_sandbox_may_be_stronger_than_asked_for(sandbox):
 
 
 def test_a_tier_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigError, match=r"sandbox\.min_tier='none': one of strict, portable"):
+    with pytest.raises(
+        ConfigError, match=r"sandbox\.min_tier='none': one of strict, bwrap, portable"
+    ):
         Sandbox(min_tier="none")
 
 

@@ -1,0 +1,120 @@
+"""SandboxFusion's ``POST /run_code``: what is asked, and what its answer means.
+
+Our own side of a program (:mod:`rlcomp.sandbox.program`) is sent along as text, so that a program
+finds there what it finds at home. Its report goes to standard error, each line behind a nonce, by
+which it is told from what the program writes. As at home, the report is only ever that program's
+word.
+
+Source:
+    github.com/bytedance/SandboxFusion, ``sandbox/server/sandbox_api.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from rlcomp.sandbox.http_post import Lost
+from rlcomp.sandbox.job import MEBIBYTE, CallsJob, Limits, StdioJob
+from rlcomp.sandbox.outcome import Ended, Outcome, of_calls, of_stdio
+from rlcomp.sandbox.running import request_of
+
+_MODULES = ("plain_data", "execute", "messages", "tested", "program")
+_START = """\
+import json, sys, types
+texts, mark, request = json.loads({!a})
+del sys.path[0]
+sys.argv[:] = ["program"]
+for name in ("rlcomp", "rlcomp.sandbox", *texts):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(texts.get(name, ""), name, "exec"), module.__dict__)
+from rlcomp.sandbox import execute, program
+execute.REPORT, execute.MARK = 2, mark.encode()
+program.do(request)
+"""
+
+
+def asked(job: StdioJob | CallsJob, nonce: str) -> bytes:
+    """The body of the request for a job."""
+    request = [_texts(), f"\n{nonce}", request_of(job)]
+    stdin = job.stdin if isinstance(job, StdioJob) else ""
+    body = {
+        "language": "python",
+        "code": _START.format(json.dumps(request)),
+        "stdin": stdin.encode(errors="replace").decode(),
+        "run_timeout": job.limits.wall,
+        "compile_timeout": job.limits.wall,
+        "memory_limit_MB": math.ceil(job.limits.memory / MEBIBYTE),
+    }
+    return json.dumps(body).encode()
+
+
+@cache
+def _texts() -> dict[str, str]:
+    here = resources.files("rlcomp.sandbox")
+    return {
+        f"rlcomp.sandbox.{name}": (here / f"{name}.py").read_text(encoding="utf-8")
+        for name in _MODULES
+    }
+
+
+def most_bytes(limits: Limits) -> int:
+    """Of an answer: output and errors, of which JSON may make six bytes each, and the rest."""
+    return 12 * limits.output + 64 * 1024
+
+
+def outcome_of(job: StdioJob | CallsJob, nonce: str, answer: bytes) -> Outcome:
+    """What became of a job.
+
+    Raises:
+        Lost: the answer is none, or says that the server failed.
+    """
+    if len(answer) > most_bytes(job.limits):
+        return Outcome("output", f"more than {job.limits.output} bytes")
+    ended = _ended(_result(answer), nonce)
+    if isinstance(job, StdioJob):
+        return of_stdio(ended, job.limits)
+    return of_calls(ended, job.limits, len(job.inputs))
+
+
+def _result(answer: bytes) -> dict[str, Any]:
+    """What is told of the program's run."""
+    try:
+        told = json.loads(answer, parse_int=_int)
+    except (ValueError, RecursionError) as error:
+        raise Lost(f"its answer is no JSON: {answer!r:.80}") from error
+    told = told if isinstance(told, dict) else {}
+    result = told.get("run_result")
+    if told.get("status") not in ("Success", "Failed") or not isinstance(result, dict):
+        words = (told.get(name) for name in ("status", "message"))
+        raise Lost("it ran no program: " + ", ".join(f"{word!r:.200}" for word in words))
+    return result
+
+
+def _int(text: str) -> int:
+    """A number that is soon read."""
+    if len(text) > 20:
+        raise ValueError("a number of more than 20 digits")
+    return int(text)
+
+
+def _ended(result: dict[str, Any], nonce: str) -> Ended:
+    found = {name: value for name, value in result.items() if value is not None}
+    status, wall = found.get("status"), found.get("execution_time", 0.0)
+    late = status == "TimeLimitExceeded"
+    code = -signal.SIGKILL if late else found.get("return_code")
+    texts = [found.get(name, "") for name in ("stdout", "stderr")]
+    told = late or (status == "Finished" and type(code) is int)
+    timed = type(wall) in (int, float) and 0 <= wall < math.inf
+    if not told or not timed or {*map(type, texts)} != {str}:
+        raise Lost(f"it tells no end of a program: {result!r:.200}")
+    stdout, stderr = (text.encode(errors="replace") for text in texts)
+    facts = {"code": code, "cpu": 0.0, "peak": 0, "wall": wall}
+    facts["ended_by"] = "wall" if late else "itself"
+    mark = nonce.encode()
+    lines = [line for line in stderr.split(b"\n") if line.startswith(mark)]
+    return Ended(facts, stdout, stderr, b"\n".join(line[len(mark) :] for line in lines))

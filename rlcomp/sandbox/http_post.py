@@ -1,0 +1,109 @@
+"""A POST of JSON over HTTP, with limits on what comes back and on when.
+
+No redirect is followed, no proxy is asked, and nothing is done with what the server says but to
+hand it on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from urllib.parse import SplitResult, urlsplit
+
+from rlcomp.errors import ConfigError, RlcompError, in_one_line
+
+_CONNECT = 10.0  # seconds
+
+
+class Lost(RlcompError):
+    """No answer came, or none that counts: another time there may be one."""
+
+
+def address(url: str) -> SplitResult:
+    """The parts of the address of a server.
+
+    Raises:
+        ConfigError: it is none, or holds a password.
+
+    Examples:
+        >>> address("http://localhost:8080/runner/").path
+        '/runner'
+    """
+    if "@" in url:
+        raise ConfigError("sandbox.url: a user or password in it would be in the run's record")
+    try:
+        parts = urlsplit(url.rstrip("/"))
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or parts.query or parts.fragment or not (url.isascii() and url.isprintable()):
+        raise ConfigError(f"sandbox.url={url!r}: must be http://host:port or https://host:port")
+    return parts
+
+
+def post(where: SplitResult, path: str, data: bytes, *, seconds: float, most: int) -> bytes:
+    """The body of the answer; of one with more than ``most`` bytes, one byte more than that.
+
+    Args:
+        where: the server.
+        path: below it.
+        data: what is sent.
+        seconds: until the whole answer must be there.
+        most: bytes of it.
+
+    Raises:
+        Lost: no connection, no whole answer in time, 429, or 5xx.
+        RlcompError: any other answer than 200.
+    """
+    kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
+    port = where.port or kind.default_port
+    connection = kind(where.hostname or "", port, timeout=_CONNECT)
+    late = threading.Event()
+    try:
+        connection.connect()
+        with _ended_after(seconds, connection.sock, late):
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", where.path + path, data, headers)
+            answer = connection.getresponse()
+            _check(answer)
+            body = answer.read(most + 1)
+    except (OSError, HTTPException) as error:
+        told = f"no answer within {seconds:g} s" if late.is_set() else in_one_line(error)
+        raise Lost(told) from error
+    finally:
+        connection.close()
+    if late.is_set() or (len(body) <= most and answer.length):
+        raise Lost(f"no whole answer within {seconds:g} s, only {len(body)} bytes of it")
+    return body
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float, sock: socket.socket, late: threading.Event) -> Iterator[None]:
+    """Hang up then, however little at a time the other side says."""
+
+    def hang_up() -> None:
+        late.set()
+        with contextlib.suppress(OSError):  # it has
+            sock.shutdown(socket.SHUT_RDWR)
+
+    sock.settimeout(seconds)
+    watch = threading.Timer(seconds, hang_up)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+def _check(answer: HTTPResponse) -> None:
+    told = f"{answer.status} {answer.reason!r:.60}"
+    if answer.status == 429 or answer.status >= 500:
+        raise Lost(f"it answers {told}")
+    if 300 <= answer.status < 400:
+        elsewhere = f"{answer.getheader('Location')!r:.100}"
+        raise RlcompError(f"it answers {told} and sends to {elsewhere}, which is not followed")
+    if answer.status != 200:
+        raise RlcompError(f"it answers {told}: has it POST /run_code, as SandboxFusion has?")

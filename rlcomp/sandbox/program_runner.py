@@ -1,0 +1,90 @@
+"""What runs programs that nobody has read: the interface of the sandbox here and elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TypeVar
+
+from rlcomp.sandbox.job import DEFAULT_LIMITS, CallsJob, CheckJob, Job, Limits, StdioJob
+from rlcomp.sandbox.outcome import Outcome
+from rlcomp.sandbox.plain_data import encode
+
+Self = TypeVar("Self", bound="ProgramRunner")
+
+
+class ProgramRunner:
+    """Runs jobs, and says what became of them."""
+
+    @property
+    def tier(self) -> str:
+        """The walls there are (docs/sandbox.md).
+
+        Raises:
+            ConfigError: there are none, or weaker ones than were asked for.
+        """
+        raise NotImplementedError
+
+    def map(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Run many jobs, each distinct one once.
+
+        Returns:
+            Their outcomes, in the order of the jobs.
+
+        Raises:
+            RlcompError: a job was lost, which is not its own doing.
+        """
+        raise NotImplementedError
+
+    def check(self, kind: type[Job] | None, *, measured: bool) -> None:
+        """Refuse what could not be done later.
+
+        Args:
+            kind: of the jobs to come; None: not known yet.
+            measured: whether their memory will be asked for.
+
+        Raises:
+            ConfigError: it cannot run them, or there are no such walls.
+        """
+        _ = self.tier
+
+    def run_stdio(self, source: str, stdin: str = "", limits: Limits = DEFAULT_LIMITS) -> Outcome:
+        """Run a program on an input; whether ``stdout`` is right is for the caller to say."""
+        return self.map([StdioJob(source, stdin, limits)])[0]
+
+    def run_check(
+        self,
+        candidate_source: str,
+        test_source: str | Sequence[str],
+        entry_point: str,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Outcome:
+        """Test a function of one source by another: ``check(candidate)``, or a list of asserts."""
+        tests = (test_source,) if isinstance(test_source, str) else tuple(test_source)
+        return self.map([CheckJob(candidate_source, tests, entry_point, limits)])[0]
+
+    def run_calls(
+        self,
+        source: str,
+        inputs: Sequence[tuple[object, ...]],
+        entry_point: str = "",
+        names: Sequence[str] = (),
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Outcome:
+        """Call a function, or evaluate an expression of ``names``, at many inputs in one job."""
+        texts = tuple(encode(each) for each in inputs)
+        return self.map([CallsJob(source, texts, entry_point, tuple(names), limits)])[0]
+
+    def close(self) -> None:
+        """End what it has started."""
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
