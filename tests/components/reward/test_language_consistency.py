@@ -59,7 +59,7 @@ def test_short_lines_hide_no_other_language():
     assert language_share(text, "en") == pytest.approx(letters(ENGLISH) / (letters(ENGLISH) + 144))
 
 
-@pytest.mark.parametrize("text", ["https://example.com/about", "ada@example.com", "ᚠᚢᚦᚨᚱᚲ", "𝐀𝐁𝐂"])
+@pytest.mark.parametrize("text", ["https://example.com/about", "ada@example.com", "ᚠᚢᚦᚨᚱᚲ"])
 def test_letters_that_tell_no_language_are_in_none(text):
     assert detect_language(text) is None
     assert language_share(text, "en") == 0.0
