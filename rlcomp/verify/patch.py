@@ -51,14 +51,15 @@ class _Bounded(SequenceMatcher[str]):
 
     def __init__(self, one: Sequence[str], other: Sequence[str]) -> None:
         super().__init__(None, one, other, autojunk=False)
-        self.looks_before = [0, *accumulate(len(self.b2j.get(each, ())) for each in one)]
+        counts = Counter(other)
+        self.looks_before = [0, *accumulate(counts[each] for each in one)]
         self.looks = 0
 
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> Match:
         """The longest block in a part of both; an empty one behind the bound."""
-        end = len(self.a) if ahi is None else ahi
+        end = -1 if ahi is None else ahi
         self.looks += self.looks_before[end] - self.looks_before[alo]
         if self.looks > _MOST_LOOKS:
             return Match(alo, blo, 0)
