@@ -168,15 +168,24 @@ def is_large(expression: object, gold: object) -> bool:
 
 
 def _terms(expression: object) -> int:
-    """How many terms the expression has when all products and powers are multiplied out."""
-    parts = [_terms(part) for part in getattr(expression, "args", ())]
+    """How many terms the expression has when all is multiplied out, above or below its line."""
+    return max(_fraction(expression))
+
+
+def _fraction(expression: Any) -> tuple[int, int]:  # noqa: ANN401 - of sympy
+    """How many terms stand above and below the line, over a common denominator."""
+    parts = [_fraction(part) for part in getattr(expression, "args", ())]
+    below = math.prod(under for _, under in parts)
     if type(expression).__name__ == "Mul":
-        return math.prod(parts)
+        return math.prod(over for over, _ in parts), below
     exponent: Any = getattr(expression, "exp", None)
     if type(expression).__name__ == "Pow" and getattr(exponent, "is_Integer", False):
         power = min(abs(int(exponent)), _EXPONENT_OF_NUMBER)
-        return math.comb(parts[0] + power - 1, power)
-    return max(1, sum(parts))
+        over, under = (math.comb(terms + power - 1, power) for terms in parts[0])
+        return (over, under) if exponent >= 0 else (under, over)
+    if type(expression).__name__ == "Add":
+        return sum(over * below // under for over, under in parts), below
+    return max(1, sum(map(max, parts))), 1
 
 
 def _nested(expression: object) -> int:

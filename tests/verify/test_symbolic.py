@@ -131,6 +131,7 @@ HOSTILE = {
         ),
         *("*".join(f"(a+{c})" for c in LETTERS), "*".join(f"(a+b+c+{c})" for c in LETTERS[:8])),
         *(f"({'+'.join(LETTERS)})^{{9}}({'+'.join(LETTERS)})^{{9}}", "(x)" * 25),
+        "+".join(rf"\frac{{1}}{{({a}+{b})^{{9}}}}" for a, b in ("ab", "cd", "fg", "hj")),
     ],
 }
 CASES = [pytest.param(answer, id=family) for family, some in HOSTILE.items() for answer in some]
@@ -256,6 +257,11 @@ def test_powers(answer, too_much):
         ("sin(sin(sin(sin(a))))", False),
         ("sin(sin(sin(sin(sin(a)))))", True),
         ("(a + b)**1.5", False),
+        ("1/(x + 1) + 1/(x + 2) + 1/(x + 3)", False),
+        ("(a + b)**9/(c + d)**9", False),  # 10 over 10
+        ("1/(a + b)**9 + 1/(c + d)**9 + 1/(x + y)**9", True),  # under the line 10 * 10 * 10
+        ("1/(a + 1)**9 + 1/(c + d)**9 + x/(x + y)", False),  # 20 + 20 + 100 over 10 * 10 * 2
+        ("1/(a + 1)**9 + 1/(c + d)**9 + 1/(x + y)**2", True),  # over 10 * 10 * 3
     ],
 )
 def test_terms_and_nested_functions_are_counted(expression, large):
