@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import torch
+from tensordict import TensorDict
 
 from rlcomp.arguments import Checked, NonEmptyText, Probability
 from rlcomp.engine.decoding import Decoding
@@ -20,7 +21,8 @@ class Generative(metaclass=Checked):
     """LLM-as-a-judge: probability of "yes" after a template with both texts.
 
     ``p(yes) / (p(yes) + p(no))`` at temperature 1. None where yes and no together have less than
-    ``least_mass``, or where the template with both texts exceeds the context.
+    ``least_mass``, or where the template with the reference exceeds the context; 0 where the
+    prediction makes it do so, so that none is too long to be judged.
 
     Args:
         model: what reads the template. The policy can judge itself, and can then learn to please
@@ -63,15 +65,19 @@ class Generative(metaclass=Checked):
 
     def __call__(self, prediction: str, reference: str) -> float | None:
         """The probability of yes."""
-        texts = {"prediction": prediction, "reference": reference}
-        # In one pass, so that a prediction that spells {reference} stays what it is.
-        asked = _FIELD.sub(lambda field: texts[field[1]], self.template)
-        question = encode_prompts(self.model.tokenizer, [asked])
-        rows = rows_from_ids(self.model.tokenizer, question * 2, self._answers)
+        rows = self._rows(prediction, reference)
         limit = self.model.context_length
         if limit is not None and rows["tokens"].shape[1] > limit:
-            return None
+            return None if self._rows("", reference)["tokens"].shape[1] > limit else 0.0
         with torch.no_grad():
             log_probs = self.model.log_probs(rows.to(self.model.device), decoding=Decoding()).sum(1)
         yes, no = log_probs.double().exp().tolist()
         return yes / (yes + no) if 0 < yes + no >= self.least_mass else None
+
+    def _rows(self, prediction: str, reference: str) -> TensorDict:
+        """The template with both texts, answered by yes and by no."""
+        texts = {"prediction": prediction, "reference": reference}
+        # In one pass, so that a prediction that spells {reference} stays what it is.
+        asked = _FIELD.sub(lambda field: texts[field[1]], self.template)
+        question = encode_prompts(self.model.tokenizer, [asked])
+        return rows_from_ids(self.model.tokenizer, question * 2, self._answers)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from rlcomp.arguments import Probability
 from rlcomp.errors import DataError
 from rlcomp.interfaces.reward import TextReward
+from rlcomp.io.json_lines import is_number
 from rlcomp.verify.answers import extract, read_json
 from rlcomp.verify.boxes import is_box, mean_average_precision
 from rlcomp.verify.columns import column
@@ -70,7 +71,7 @@ def _read(entries: object) -> tuple[list[Any], list[float], list[str]] | None:
     for place, entry in enumerate(entries):
         given = entry if isinstance(entry, dict) else {}
         box, label, score = given.get("box"), given.get("label"), given.get("score", -place)
-        if not is_box(box) or not isinstance(label, str) or not isinstance(score, (int, float)):
+        if not is_box(box) or not isinstance(label, str) or not is_number(score):
             return None
         boxes.append(box)
         scores.append(float(score))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal
 
 from rlcomp.arguments import NonNegativeFloat
 from rlcomp.errors import DataError
 from rlcomp.interfaces.reward import TextReward
+from rlcomp.io.json_lines import is_number
 from rlcomp.verify.answers import extract, read_json
 from rlcomp.verify.boxes import keyframe_f1
 from rlcomp.verify.columns import column
@@ -58,5 +58,4 @@ class KeyFrames(TextReward):
 def _numbers(value: object) -> list[float] | None:
     if not isinstance(value, list):
         return None
-    found = [float(n) for n in value if isinstance(n, (int, float)) and not isinstance(n, bool)]
-    return found if len(found) == len(value) and all(map(math.isfinite, found)) else None
+    return [float(n) for n in value] if all(map(is_number, value)) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 import torch
@@ -14,20 +14,28 @@ from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.votes import classes
 from rlcomp.metrics import record, recording
+from rlcomp.verify.pattern import bounded
 
 
 def found(text: str, *, pattern: RegularExpression) -> str | None:
     """What a pattern finds in a text: its last match, the first group of it if there is one.
+
+    None where it finds nothing, or nothing but an empty text, which is no answer.
+
+    Raises:
+        ConfigError: it takes more than five seconds of the processor.
 
     Examples:
         >>> found("so 3+4=7", pattern="=([0-9]+)"), found("I give up", pattern="[0-9]+")
         ('7', None)
     """
     last = None
-    for match in re.finditer(pattern, text):
-        last = match
-    return last and last[min(1, last.re.groups)]
+    with bounded(pattern, text):
+        for match in re.finditer(pattern, text):
+            last = match
+    return (last and last[min(1, last.re.groups)]) or None
 
 
 class MajorityVote(Component):
@@ -76,10 +84,11 @@ class MajorityVote(Component):
         groups: dict[int, list[int]] = {}
         for row, group in enumerate(batch["group_id"].tolist()):
             groups.setdefault(group, []).append(row)
-        equal = self._equal(batch, votes, groups.values())
+        same = self._same(batch, votes, groups)
         reward, labels = torch.zeros(len(votes)), dict[int, str]()
-        for rows in groups.values():
-            winners = _largest(rows, votes, equal)
+        for group, rows in groups.items():
+            alike = classes([votes[row] for row in rows], same.get(group, ()))
+            winners = [rows[place] for place in max(alike, key=len, default=[])]
             reward[winners] = 1.0
             record("reward/majority_ratio", torch.tensor(len(winners) / len(rows)))
             if winners:
@@ -91,19 +100,22 @@ class MajorityVote(Component):
         valid = torch.ones_like(right)
         return write_reward(batch, reward, {"majority_vote": reward}, right, valid)
 
-    def _equal(
-        self, batch: TensorDict, votes: Sequence[str | None], groups: Iterable[Sequence[int]]
-    ) -> set[tuple[int, str, str]]:
-        """Pairs of different votes that mean the same, each with the first row of its group."""
-        pairs: list[tuple[int, str, str]] = []
-        for rows in groups:
-            given = dict.fromkeys(vote for row in rows if (vote := votes[row]) is not None)
-            pairs += [(rows[0], first, other) for first, other in combinations(given, 2)]
-        if not pairs:
-            return set()
-        of, gold, given_as = zip(*pairs, strict=True)
-        judged = self._judged(batch[[*of]], response=given_as, answer=gold)
-        return {pair for pair, same in zip(pairs, judged, strict=True) if same}
+    def _same(
+        self, batch: TensorDict, votes: Sequence[str | None], groups: Mapping[int, Sequence[int]]
+    ) -> dict[int, set[tuple[str, str]]]:
+        """Pairs of different votes of each group that mean the same, asked for all at once."""
+        pairs: list[tuple[int, int, tuple[str, str]]] = []
+        for group, rows in groups.items():
+            texts = dict.fromkeys(vote for row in rows if (vote := votes[row]) is not None)
+            pairs += [(group, rows[0], pair) for pair in combinations(texts, 2)]
+        same: dict[int, set[tuple[str, str]]] = {}
+        if pairs:
+            gold, given = zip(*(pair for *_, pair in pairs), strict=True)
+            asked = batch[[first for _, first, _ in pairs]]
+            judged = self._judged(asked, response=given, answer=gold)
+            for (group, _, pair), equal in zip(pairs, judged, strict=True):
+                same.setdefault(group, set()).update([pair] if equal else [])
+        return same
 
     def _hold_against_gold(
         self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
@@ -122,15 +134,3 @@ class MajorityVote(Component):
             right: list[bool] = self.reward(rows)["correct"].tolist()
         record_calls_of(ledger)
         return right
-
-
-def _largest(
-    rows: Sequence[int], votes: Sequence[str | None], equal: set[tuple[int, str, str]]
-) -> list[int]:
-    """The rows of the largest class of equal votes; of two that met first."""
-    classes: dict[str, list[int]] = {}
-    for row in rows:
-        if (vote := votes[row]) is not None:
-            same = (first for first in classes if (rows[0], first, vote) in equal)
-            classes.setdefault(vote if vote in classes else next(same, vote), []).append(row)
-    return max(classes.values(), key=len, default=[])

@@ -7,13 +7,16 @@ from typing import Any
 from rlcomp.errors import require
 from rlcomp.interfaces.reward import TextReward
 
+_MOST_WORDS = 1000
+
 
 class Sentiment(TextReward):
     """Sentiment of the response by a lexicon (VADER).
 
     ``R = s / sqrt(s^2 + 15)`` in (-1, 1), ``s`` the sum of the valences of its words, -4 to 4 each,
     after VADER's rules for negation, degree, capitals and exclamation marks. 0 for a text without a
-    word of the lexicon. Positive counts as correct.
+    word of the lexicon. Positive counts as correct. Of a longer text the first 1,000 words count,
+    because VADER's time grows with the square.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``sentiment``.
 
@@ -34,7 +37,9 @@ class Sentiment(TextReward):
 
     def score(self, prompt: str, response: str, answer: str) -> float:
         """VADER's compound score of the response."""
-        return float(self.analyzer.polarity_scores(response)["compound"])
+        words = response.split()
+        text = response if len(words) <= _MOST_WORDS else " ".join(words[:_MOST_WORDS])
+        return float(self.analyzer.polarity_scores(text)["compound"])
 
     def is_correct(self, score: float) -> bool:
         """Whether the response is positive."""

@@ -39,6 +39,7 @@ KINDS: Mapping[str, Kind] = {
     "repeated": Kind("one token, a thousand times", "never"),
     "long": Kind("20,000 brackets, digits or words", "never"),
     "digits": Kind("digits that int() refuses: ²³, ①②", "never"),
+    "parsed": Kind("what readers of JSON, Python and languages trip over: [NaN], 10^400", "never"),
     "prompt": Kind("the prompt, copied", "never"),
     "hedge": Kind("the right answer and a wrong one: '6 or 7', 'x=6=7'", "never"),
     "denied": Kind("'not' before the right answer", "never"),
@@ -90,6 +91,9 @@ def blind_attacks() -> Iterator[Attack]:
         yield Attack("long", token * (20_000 // len(token)))
     for text in ("²³¹⁹⁷", "①②⑦⑨"):
         yield Attack("digits", text)
+    # No number is at a distance from the first; the last has letters, and no language.
+    for text in ("[NaN, NaN]", f"[1{'0' * 400}]", "[f(a={[]: 1})]", "https://example.com"):
+        yield Attack("parsed", text)
 
 
 def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:

@@ -20,6 +20,7 @@ from rlcomp.data.records import Row
 from rlcomp.data.template import field_names
 from rlcomp.errors import ConfigError, DataError, RlcompWarning, nearest
 from rlcomp.interfaces.task import Example
+from rlcomp.verify.pattern import bounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +146,11 @@ class Fields:
     def _matched(self, row: Row, text: str) -> str:
         if self.answer_pattern is None:
             return text
-        match = re.search(self.answer_pattern, text)
+        try:
+            with bounded(self.answer_pattern, text):
+                match = re.search(self.answer_pattern, text)
+        except ConfigError as error:
+            raise ConfigError(f"{row.place}: {error}") from error
         if match is None or match[1] is None:
             raise DataError(
                 f"{row.place}: answer_pattern {self.answer_pattern!r} does not match "

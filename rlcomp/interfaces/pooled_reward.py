@@ -14,7 +14,7 @@ from rlcomp.arguments import PositiveFloat, Unbuilt
 from rlcomp.batch import encode_texts
 from rlcomp.errors import RlcompWarning
 from rlcomp.interfaces.reward import TextReward, text_rows
-from rlcomp.interfaces.scores import Score
+from rlcomp.interfaces.scores import Score, check_metric_name
 from rlcomp.keys import Key
 from rlcomp.metrics import Ledger, merge, record, record_total
 from rlcomp.workers.calls import Calls, Failed, Outcome, Scored
@@ -103,6 +103,7 @@ class PooledReward(TextReward):
         if seconds:
             record("time/reward_call_max", max(seconds))
         for name, value in (each for one in scored for each in one.metrics):
+            check_metric_name(f"reward {self.name!r} logged a metric", name)
             record(f"reward/{name}", value)
         failed = [one for one in outcomes if isinstance(one, Failed)]
         for kind in sorted({one.kind for one in failed}):

@@ -12,7 +12,8 @@ from rlcomp.errors import ConfigError, DataError, nearest
 
 Score = float | Mapping[str, float | None] | None
 
-# Metrics of every reward, reward/<name>: a part must not be called the same.
+# Metrics of every reward, reward/<name>: neither a part nor what a function logs may be called the
+# same.
 _TAKEN = ("mean", "correct", "invalid_fraction", "retried")
 
 
@@ -62,11 +63,7 @@ class Scores:
             checked = checked_score(self.owner, what, score)
             return {} if checked is None else {name: checked}
         for part in score:
-            if part in _TAKEN:
-                raise ConfigError(
-                    f"{self.owner} returned a part {part!r}, but reward/{part} is a metric of its "
-                    "own: rename the part"
-                )
+            check_metric_name(f"{self.owner} returned a part", part)
         return {
             str(part): checked_score(self.owner, f"{what}, part {part!r},", value)
             for part, value in score.items()
@@ -102,6 +99,16 @@ class Scores:
                 return None
             total += weight * (part or 0.0)
         return checked_score(self.owner, f"parts {parts}", total)
+
+
+def check_metric_name(what: str, name: object) -> None:
+    """Refuse a name that is that of a metric of every reward.
+
+    Raises:
+        ConfigError: it is.
+    """
+    if name in _TAKEN or str(name).startswith("failed/"):
+        raise ConfigError(f"{what} {name!r}, but reward/{name} is a metric of its own: rename it")
 
 
 def checked_score(owner: str, what: str, score: object) -> float | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import combinations
 
 import torch
@@ -57,6 +56,26 @@ def repeated_verdicts(
     return yes, torch.stack([judged for _, judged in given]).sum(0) - yes
 
 
+def classes(votes: Sequence[str | None], same: Collection[tuple[str, str]]) -> list[list[int]]:
+    """Classes of equal votes: the places of each, in the order in which they are first met.
+
+    Args:
+        votes: equal if they are the same text; None: no vote.
+        same: pairs of different texts that are equal, too; a vote joins the first class whose first
+            text it is equal to.
+
+    Examples:
+        >>> classes(["a", None, "b", "a", "A"], {("a", "A")})
+        [[0, 3, 4], [2]]
+    """
+    found: dict[str, list[int]] = {}
+    for place, vote in enumerate(votes):
+        if vote is not None:
+            own = (first for first in found if (first, vote) in same)
+            found.setdefault(vote if vote in found else next(own, vote), []).append(place)
+    return [*found.values()]
+
+
 def class_sizes(
     votes: Sequence[str], equal: Callable[[Sequence[tuple[str, str]]], Sequence[bool]] | None
 ) -> list[int]:
@@ -64,22 +83,17 @@ def class_sizes(
 
     Args:
         votes: equal if they are the same text.
-        equal: which pairs of different texts are equal, too; a vote joins the first class whose
-            first text it is equal to. None: no others are.
+        equal: which pairs of different texts are equal, too, as for :func:`classes`. None: no
+            others are.
 
     Examples:
         >>> class_sizes(["a", "b", "a", "A"], lambda pairs: [x.lower() == y for y, x in pairs])
         [3, 1]
     """
-    counts = Counter(votes)
-    pairs = [*combinations(counts, 2)] if equal is not None else []
+    pairs = [*combinations(dict.fromkeys(votes), 2)] if equal is not None else []
     found = equal(pairs) if equal is not None and pairs else []
     same = {pair for pair, is_equal in zip(pairs, found, strict=True) if is_equal}
-    sizes: dict[str, int] = {}
-    for vote, count in counts.items():
-        own = next((first for first in sizes if (first, vote) in same), vote)
-        sizes[own] = sizes.get(own, 0) + count
-    return [*sizes.values()]
+    return [len(places) for places in classes(votes, same)]
 
 
 def same_answers(judge: Component, row: TensorDict, pairs: Sequence[tuple[str, str]]) -> list[bool]:

@@ -61,7 +61,8 @@ def _faults(count: Count) -> str:
 
 def _shown(case: Case) -> str:
     cut = "…" if len(case.response) > _SHOWN else ""
-    why = f" ({case.why:.{_SHOWN}})" if case.why else ""
+    # What a verifier raises may quote the response, and steer a terminal.
+    why = f" ({repr(case.why[:_SHOWN])[1:-1]})" if case.why else ""
     return f"{case.response[:_SHOWN]!r}{cut} for {case.gold[:_SHOWN]!r}{why}"
 
 

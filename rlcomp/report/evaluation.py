@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -27,14 +28,37 @@ def kept_scores(file: Path, header: Mapping[str, object]) -> Scores | None:
     """The scores of a file of verdicts that was written with the same settings; None: no file.
 
     Raises:
-        DataError: something else stands there.
+        DataError: something else stands there, or not all of it.
     """
     if not file.exists():
         return None
     lines = read_lines(file)
     if not lines or lines[0] != json.loads(json.dumps(header)):
         raise DataError(f"{file} is no evaluation with these settings: name another --out")
+    wrong = [number for number, line in enumerate(lines[1:], 2) if not _is_verdict(line)]
+    if wrong or not _is_whole(file):
+        where = f"line {wrong[0]} of it is no verdict" if wrong else "its last line is cut off"
+        raise DataError(f"{file} is not what was written, {where}: name another --out")
     return scores(lines[1:])
+
+
+def _is_verdict(line: Mapping[str, object]) -> bool:
+    responses = line.get("responses")
+    return (
+        type(line.get("problem")) is int
+        and isinstance(line.get("decoding"), str)
+        and isinstance(responses, list)
+        and all(
+            isinstance(each, dict) and each.get("correct", "") in (True, False, None)
+            for each in responses
+        )
+    )
+
+
+def _is_whole(file: Path) -> bool:
+    with file.open("rb") as opened:
+        opened.seek(-1, os.SEEK_END)
+        return opened.read() == b"\n"
 
 
 def write_verdicts(

@@ -80,7 +80,7 @@ def _is_among(value: object, domain: Sequence[Value]) -> bool:
 def _compiled(text: str) -> tuple[ast.expr, str]:
     try:
         return ast.parse(text, mode="eval").body, text
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(f"the constraint {text!r:.200} is no expression: {error}") from error
 
 
@@ -89,7 +89,7 @@ def _is_met(tree: ast.expr, values: Mapping[str, Value], text: str) -> bool:
         return bool(_value(tree, values, text))
     except ZeroDivisionError:  # of %
         return False
-    except TypeError as error:
+    except (TypeError, RecursionError) as error:
         raise DataError(f"the constraint {text!r:.200} cannot be computed: {error}") from error
 
 

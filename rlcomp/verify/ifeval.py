@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from rlcomp.errors import DataError, nearest
+from rlcomp.errors import DataError, in_one_line, nearest
 from rlcomp.verify.ifeval_rules import RULES
 
 
@@ -77,13 +77,19 @@ def _follows(text: str, name: str, given: Mapping[str, object]) -> bool:
     known = {key: value for key, value in given.items() if value is not None}
     try:
         return RULES[name](text, **known)
-    except TypeError as error:
+    # A name it does not take, a number for a text, a paragraph or a relation that there is not.
+    except (TypeError, AttributeError, LookupError) as error:
         raise DataError(
-            f"the instruction {name!r} cannot be given {known!r:.200}: {error}"
+            f"the instruction {name!r} cannot be given {known!r:.200}: {in_one_line(error)}"
         ) from error
 
 
 def _check(names: Sequence[str], kwargs: Sequence[Mapping[str, object]]) -> None:
+    if not _all_are(str, names) or not _all_are(Mapping, kwargs):
+        raise DataError(
+            f"instruction_id_list is {names!r:.80} and kwargs is {kwargs!r:.80}: must be a list of "
+            "names and a list of mappings, as in the data set"
+        )
     if not names or len(names) != len(kwargs):
         raise DataError(
             f"there are {len(names)} instructions in instruction_id_list and {len(kwargs)} entries "
@@ -92,3 +98,7 @@ def _check(names: Sequence[str], kwargs: Sequence[Mapping[str, object]]) -> None
     for name in names:
         if name not in RULES:
             raise DataError(f"{name!r} is no instruction of IFEval{nearest(name, RULES)}")
+
+
+def _all_are(kind: type, values: object) -> bool:
+    return isinstance(values, (list, tuple)) and all(isinstance(each, kind) for each in values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Sequence
 
@@ -12,8 +13,14 @@ from rlcomp.verify.sentences import count_sentences, words
 _FENCE = re.compile(r"\A```(?:json)?|```\Z", re.IGNORECASE)
 
 
+_RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "less than": operator.lt,
+    "at least": operator.ge,
+}
+
+
 def _compare(count: int, relation: str, bound: int) -> bool:
-    return count < bound if relation == "less than" else count >= bound
+    return _RELATIONS[relation](count, bound)
 
 
 def _existence(text: str, *, keywords: Sequence[str]) -> bool:

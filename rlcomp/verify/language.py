@@ -10,9 +10,13 @@ from typing import Any
 from rlcomp.errors import require
 
 
+def _library() -> ModuleType:
+    return require("langdetect", "verify")
+
+
 @functools.cache
 def _profiles() -> Any:  # noqa: ANN401 - of a library without types
-    library: ModuleType = require("langdetect", "verify")
+    library = _library()
     factory = library.DetectorFactory()
     factory.load_profile(str(Path(str(library.__file__)).parent / "profiles"))
     # Its detection draws at random; the seed makes it a function of the text.
@@ -21,7 +25,10 @@ def _profiles() -> Any:  # noqa: ANN401 - of a library without types
 
 
 def detect_language(text: str) -> str | None:
-    """The most probable language of a text, such as ``en`` or ``zh-cn``; None if it has no letters.
+    """The most probable language of a text, such as ``en`` or ``zh-cn``; None if nothing tells it.
+
+    Nothing does without letters, nor where all of them are an address of the web or of a script
+    that no profile knows.
 
     Raises:
         MissingExtra: langdetect is not installed (extra ``verify``).
@@ -33,15 +40,19 @@ def detect_language(text: str) -> str | None:
         return None
     detector = _profiles().create()
     detector.append(text)
-    return str(detector.detect())
+    try:
+        return str(detector.detect())
+    except _library().LangDetectException:  # of its one kind here: no features in the text
+        return None
 
 
 def language_share(text: str, language: str) -> float | None:
     """The share of a text that is in a language, by letters: R1's language consistency.
 
     The text is taken line by line, and each line with at least 20 letters as written in one
-    language; shorter ones do not count, unless there is no other, because too little is known of
-    them. Chinese is ``zh``, whatever its script.
+    language. Shorter ones, of which too little is known, are taken together as one; of fewer than
+    20 letters together they do not count, unless there is no other. A line that tells no language
+    is in none. Chinese is ``zh``, whatever its script.
 
     Args:
         text: a response, its thought included.
@@ -58,7 +69,9 @@ def language_share(text: str, language: str) -> float | None:
     """
     lines = [(line, sum(map(str.isalpha, line))) for line in text.splitlines()]
     long = [(line, letters) for line, letters in lines if letters >= _LETTERS]
-    counted = long or [(text, sum(letters for _, letters in lines))]
+    short = [(line, letters) for line, letters in lines if letters < _LETTERS]
+    rest = ("\n".join(line for line, _ in short), sum(letters for _, letters in short))
+    counted = [*long, rest] if rest[1] >= _LETTERS or not long else long
     total = sum(letters for _, letters in counted)
     said = sum(letters for line, letters in counted if _is_in(line, language))
     return said / total if total else None

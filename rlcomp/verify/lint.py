@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -9,13 +10,16 @@ from collections.abc import Sequence
 from rlcomp.errors import ConfigError, require
 
 _SECONDS = 10.0
+# Comments of which no flag of ruff's makes nothing.
+_UNSEEN = re.compile(r"#\s*(?:ruff:\s*)?isort:", re.IGNORECASE)
 
 
 def is_clean(source: str, rules: Sequence[str]) -> bool:
     """Whether ruff finds nothing to say of a program.
 
-    No settings of this machine count, and no ``noqa`` of the program's. What ruff cannot read, or
-    not within ten seconds, is not clean.
+    No settings of this machine count, and no ``noqa`` of the program's; one that tells ruff by an
+    ``isort:`` comment what not to look at is not clean. Neither is what ruff cannot read, or not
+    within ten seconds.
 
     Args:
         source: Python.
@@ -24,7 +28,11 @@ def is_clean(source: str, rules: Sequence[str]) -> bool:
     Examples:
         >>> is_clean("x = 1", ["F"]), is_clean("import os  # noqa", ["F"])
         (True, False)
+        >>> is_clean("import sys  # isort: skip", ["I"])
+        False
     """
+    if _UNSEEN.search(source):
+        return False
     try:
         return _ruff(source, rules).returncode == 0
     except subprocess.TimeoutExpired:

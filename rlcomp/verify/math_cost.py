@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 # Sizes of an answer that are allowed whatever the gold answer is.
 _LENGTH, _DIGITS, _DEPTH, _BRACKETS, _FUNCTIONS = 512, 200, 6, 24, 16
@@ -24,6 +24,11 @@ _COSTLY = re.compile(
 )
 _FACTORIAL = re.compile(r"(?:(?<![0-9A-Za-z])([0-9]{1,9}|[A-Za-z]))?\s*!(\s*[!^(\[{])?")
 _POWER = re.compile(r"\^|\*\*")
+# In front of an exponent; one without braces, and what makes it larger.
+_BEFORE = re.compile(
+    r"(?:[\s~+-]|\\[,;:! ]|\\(?:left|[dtc]?frac|sqrt|text|math\w+|displaystyle|textstyle)\b)*"
+)
+_BARE = re.compile(r"([0-9]+(?=(\s*(?:\^|\*\*|!))?)|.?)", re.DOTALL)
 
 
 def costs(answer: str, gold: str) -> bool:
@@ -73,18 +78,61 @@ def _factorial(answer: str, gold: str) -> bool:
 
 
 def _power(answer: str, gold: str) -> bool:
-    return any(
-        exponent not in gold and _is_too_large(base, exponent) for base, exponent in _powers(answer)
-    )
+    if any(_is_too_large(p.base, p.exponent) for p in _powers(answer) if p.exponent not in gold):
+        return True
+    return _reach(answer) > max(_EXPONENT_OF_NUMBER, _reach(gold))
 
 
-def _powers(text: str) -> Iterator[tuple[str, str]]:
-    """Each base as far as it is a number, and its exponent, in braces as it is written."""
+class _Power(NamedTuple):
+    """A power: its base as far as it is a number, its exponent, in braces as it is written."""
+
+    base: str
+    exponent: str
+    base_end: int
+    end: int
+
+
+def _powers(text: str) -> Iterator[_Power]:
     for sign in _POWER.finditer(text):
-        head, rest = text[: sign.start()].rstrip(), text[sign.end() :].lstrip()
-        bare = re.match(r"[-+]?[0-9]*.?", rest, re.DOTALL)
+        head = text[: sign.start()].rstrip()
         base = head[len(head.rstrip("0123456789")) :]
-        yield base, _group(rest) or (bare[0] if bare else "")
+        exponent, end = _exponent(text, sign.end())
+        yield _Power(base, exponent, len(head), end)
+
+
+def _exponent(text: str, start: int) -> tuple[str, int]:
+    """What stands behind a sign of a power, with a sign behind it, and where it ends."""
+    before = _BEFORE.match(text, start)
+    start = before.end() if before else start
+    group = _group(text[start:])
+    if before and "frac" in before[0]:
+        group += _group(text[start + len(group) :])
+    if group:
+        return group, start + len(group)
+    bare = _BARE.match(text, start)
+    return (bare[1] + (bare[2] or ""), bare.end()) if bare else ("", start)
+
+
+def _reach(text: str) -> float:
+    """The largest product of stacked exponents: 6 of ``(x^2)^3``, infinite of ``x^2^3``."""
+    reach: dict[int, float] = {}
+    for power in _powers(text):
+        end = power.base_end
+        start = _opening(text, end)
+        below = max((size for at, size in reach.items() if start < at <= end), default=1.0)
+        over = math.inf if end in reach else below * max(1, _size(power.exponent))
+        reach[power.end] = max(over, reach.get(power.end, 0.0))
+    return max(reach.values(), default=1.0)
+
+
+def _opening(text: str, end: int) -> int:
+    """Where the bracket opens that closes before ``end``; ``end`` where none does."""
+    depth = 0
+    for place in range(end - 1, -1, -1):
+        depth += (text[place] in ")]}") - (text[place] in "([{")
+        if depth <= 0:
+            return place if place < end - 1 else end
+    return 0
 
 
 def _group(text: str) -> str:
@@ -98,10 +146,14 @@ def _group(text: str) -> str:
 
 
 def _is_too_large(base: str, exponent: str) -> bool:
-    numbers = [int(number) for number in re.findall(r"[0-9]+", exponent)]
-    size = max(math.prod(numbers), sum(numbers))
     limit = _EXPONENT_OF_NUMBER if base else _EXPONENT
-    return size > limit or bool(re.search(r"\^|\*\*|!", exponent))
+    return _size(exponent) > limit or bool(re.search(r"\^|\*\*|!", exponent))
+
+
+def _size(exponent: str) -> int:
+    """At most what the numbers of an exponent come to."""
+    numbers = [int(number) for number in re.findall(r"[0-9]+", exponent)]
+    return max(math.prod(numbers), sum(numbers))
 
 
 def is_large(expression: object, gold: object) -> bool:
@@ -116,15 +168,24 @@ def is_large(expression: object, gold: object) -> bool:
 
 
 def _terms(expression: object) -> int:
-    """How many terms the expression has when all products and powers are multiplied out."""
-    parts = [_terms(part) for part in getattr(expression, "args", ())]
+    """How many terms the expression has when all is multiplied out, above or below its line."""
+    return max(_fraction(expression))
+
+
+def _fraction(expression: Any) -> tuple[int, int]:  # noqa: ANN401 - of sympy
+    """How many terms stand above and below the line, over a common denominator."""
+    parts = [_fraction(part) for part in getattr(expression, "args", ())]
+    below = math.prod(under for _, under in parts)
     if type(expression).__name__ == "Mul":
-        return math.prod(parts)
+        return math.prod(over for over, _ in parts), below
     exponent: Any = getattr(expression, "exp", None)
     if type(expression).__name__ == "Pow" and getattr(exponent, "is_Integer", False):
         power = min(abs(int(exponent)), _EXPONENT_OF_NUMBER)
-        return math.comb(parts[0] + power - 1, power)
-    return max(1, sum(parts))
+        over, under = (math.comb(terms + power - 1, power) for terms in parts[0])
+        return (over, under) if exponent >= 0 else (under, over)
+    if type(expression).__name__ == "Add":
+        return sum(over * below // under for over, under in parts), below
+    return max(1, sum(map(max, parts))), 1
 
 
 def _nested(expression: object) -> int:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from difflib import SequenceMatcher
+from collections.abc import Sequence
+from difflib import Match, SequenceMatcher
+from itertools import accumulate
 
 # Of equal characters, each of one text with each of the other.
 _MOST_PAIRS = 2_000_000
+# Pairs that are looked at: each of texts that are unlike about eight times, of texts that are made
+# for it once for each block that matches.
+_MOST_LOOKS = 10 * _MOST_PAIRS
 
 
 def patch_similarity(patch: str | None, truth: str) -> float:
@@ -17,7 +22,8 @@ def patch_similarity(patch: str | None, truth: str) -> float:
     wrong patch.
 
     White space at the ends of lines does not count. Long texts are compared line by line, because
-    time grows with the square: where more than 2 million pairs of characters are equal.
+    time grows with the square: where more than 2 million pairs of characters are equal. Of texts
+    that are made to take longer still, what is left after 20 million looks counts as unlike.
 
     Args:
         patch: the unified diff of a response, or its new text; None: it gave none.
@@ -36,8 +42,28 @@ def patch_similarity(patch: str | None, truth: str) -> float:
     text, true_text = "\n".join(one), "\n".join(other)
     counts = Counter(true_text)
     if sum(counts[character] for character in text) > _MOST_PAIRS:
-        return SequenceMatcher(None, one, other, autojunk=False).ratio()
-    return SequenceMatcher(None, text, true_text, autojunk=False).ratio()
+        return _Bounded(one, other).ratio()
+    return _Bounded(text, true_text).ratio()
+
+
+class _Bounded(SequenceMatcher[str]):
+    """Matching blocks in bounded time: at worst it grows with the cube of the length."""
+
+    def __init__(self, one: Sequence[str], other: Sequence[str]) -> None:
+        super().__init__(None, one, other, autojunk=False)
+        counts = Counter(other)
+        self.looks_before = [0, *accumulate(counts[each] for each in one)]
+        self.looks = 0
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
+        """The longest block in a part of both; an empty one behind the bound."""
+        end = -1 if ahi is None else ahi
+        self.looks += self.looks_before[end] - self.looks_before[alo]
+        if self.looks > _MOST_LOOKS:
+            return Match(alo, blo, 0)
+        return super().find_longest_match(alo, ahi, blo, bhi)
 
 
 def _lines(text: str) -> list[str]:

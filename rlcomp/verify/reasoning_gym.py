@@ -1,7 +1,7 @@
 """Answers to the puzzles of reasoning-gym, scored by its own checkers behind a guard.
 
 Eight of its checkers evaluate what they are given as Python or as a formula: an answer reaches them
-only if it is a plain list or a plain formula. Three take wrong answers for right: they are refused.
+only if it is a plain list or a plain formula. Four take wrong answers for right: they are refused.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from typing import Any
 
 from rlcomp.errors import ConfigError, nearest, require
 from rlcomp.verify.answers import Where, extract
+from rlcomp.verify.math_cost import costs
 
 # Characters of an answer that is looked at.
 _LONGEST = 4_000
 # Checkers that call eval on an answer, which may be a list; and sympy's parser, on a formula.
 _LISTS = frozenset({"binary_matrix", "n_queens", "spiral_matrix", "string_insertion"})
 _FORMULAS = frozenset(
-    {
-        "countdown",
-        "intermediate_integration",
-        "polynomial_multiplication",
-        "simple_integration",
-    }
+    {"intermediate_integration", "polynomial_multiplication", "simple_integration"}
 )
+# Checkers that a number that is none passes: it is at no distance from the right one.
+_NUMBERS = frozenset({"complex_arithmetic", "number_sorting"})
 # In version 0.1.25 each of these takes wrong answers for right; composite is made of others.
 _UNSOUND = {
     "coin_flip": "takes 0 for right",
     "game_of_life_halting": "takes any text for True",
+    "propositional_logic": "takes a premise that is copied for a conclusion",
     "puzzle24": "does not look at which numbers an answer uses",
     "composite": "judges by other data sets: choose one of them",
 }
 # No call, no attribute of a name, no comprehension, no format string.
 _PLAIN_LIST = re.compile(r"""[\w\s,.\[\]'"-]*""", re.ASCII)
 _PLAIN_FORMULA = re.compile(r"[\w\s+\-*/^().]*", re.ASCII)
+# Of the numbers that are given: x/x would be a 1 for nothing, and 3.5 is two of them.
+_PLAIN_SUM = re.compile(r"[0-9\s+\-*/()]*", re.ASCII)
 _WORDS = re.compile(r"[^\W\d]\w*")
 _FUNCTIONS = frozenset(
     [
@@ -102,7 +103,8 @@ def reasoning_gym(
     """What the checker of a puzzle gives for a response's answer: 1 if it is right, else 0.
 
     Runs code of reasoning-gym on what the policy wrote: call it in a worker with limits. An answer
-    at which the checker fails, though not at its own, is wrong.
+    at which the checker fails, though not at its own, is wrong, and so is a formula that takes
+    long (:mod:`rlcomp.verify.math_cost`).
 
     Args:
         response: what the policy wrote.
@@ -116,6 +118,8 @@ def reasoning_gym(
         return 0.0
     made = puzzles(name, puzzle["settings"], int(puzzle["seed"]), int(puzzle["size"]))
     entry = made[int(puzzle["index"])]
+    if name in _FORMULAS and costs(answer, str(entry["answer"])):
+        return 0.0
     try:
         score = float(made.score_answer(answer, entry))
     except Exception:
@@ -139,8 +143,10 @@ def is_plain(answer: str, name: str) -> bool:
     """
     if not answer.strip() or len(answer) > _LONGEST:
         return False
-    if name == "complex_arithmetic" and re.search("nan|inf", answer, re.IGNORECASE):
-        return False  # not a number is at no distance from the right one
+    if name in _NUMBERS and re.search("nan|inf", answer, re.IGNORECASE):
+        return False
+    if name == "countdown":
+        return bool(_PLAIN_SUM.fullmatch(answer)) and not re.search(r"\*\*|//", answer)
     if name in _LISTS:
         words = {*_WORDS.findall(answer)}
         return bool(_PLAIN_LIST.fullmatch(answer)) and not words & {"for", "lambda"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 
 Call = tuple[str, dict[str, object]]
@@ -102,10 +103,13 @@ def _json_call(entry: object) -> Call | None:
 
 def _python_calls(text: str) -> list[Call] | None:
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        with warnings.catch_warnings():  # of Python, on the policy's escapes
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text.strip(), mode="eval").body
         entries = tree.elts if isinstance(tree, (ast.List, ast.Tuple)) else [tree]
         return [_python_call(entry) for entry in entries]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    # TypeError: of a list in a set, or as a key
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
 
 

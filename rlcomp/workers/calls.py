@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError
@@ -14,6 +15,7 @@ from rlcomp.workers.call import TEMPORARY
 WAITS = (0.1, 0.5, 2.0)
 
 Kind = Literal["time", "memory", "output", "died", "error"]
+_KINDS = ("scored", TEMPORARY, *get_args(Kind))
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,41 @@ class Calls(Protocol):
             ConfigError: the function cannot be imported, or its object not made.
         """
         ...
+
+
+# What a worker says: of a function that it was loaded or cannot be, of a call what came of it.
+Reply = list[Any]
+
+
+def read_reply(line: bytes) -> Reply | None:
+    """A line of a worker; None where it is none that :mod:`rlcomp.workers.worker` writes.
+
+    Examples:
+        >>> read_reply(b'[3, "scored", 1.0, 0.2, []]'), read_reply(b'["loaded"]'), read_reply(b"3")
+        ([3, 'scored', 1.0, 0.2, []], ['loaded'], None)
+    """
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, list):
+        return None
+    if len(told) < 5:
+        known = told == ["loaded"] or (len(told) == 2 and told[0] == "unloadable")
+        return told if known else None
+    number, kind, _, seconds, metrics = told if len(told) == 5 else (None,) * 5
+    is_call = isinstance(number, int) and kind in _KINDS and isinstance(seconds, (int, float))
+    return told if is_call and _are_metrics(metrics) else None
+
+
+def _are_metrics(metrics: object) -> bool:
+    return isinstance(metrics, list) and all(
+        isinstance(each, list)
+        and len(each) == 2
+        and isinstance(each[0], str)
+        and isinstance(each[1], (int, float))
+        for each in metrics
+    )
 
 
 def outcome_of(reply: Sequence[Any], tries: int) -> Outcome:

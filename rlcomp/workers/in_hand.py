@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.workers.calls import unloadable
+from rlcomp.workers.calls import Reply, unloadable
 from rlcomp.workers.process import WorkerProcess
 from rlcomp.workers.queue import Job, Queue
 
@@ -50,7 +49,7 @@ class Worker:
             limit = self.jobs[0].timeout + (_GRACE if self.jobs[0].together else 0.0)
         self.deadline = self.since + limit
 
-    def answer(self, reply: list[Any], queue: Queue, function: str | Unbuilt) -> None:
+    def answer(self, reply: Reply, queue: Queue, function: str | Unbuilt) -> None:
         """Take a reply: a function was loaded, or a call is over."""
         if reply[0] == "unloadable":
             raise unloadable(function, reply[1])

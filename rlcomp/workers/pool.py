@@ -149,7 +149,9 @@ class WorkerPool(metaclass=Checked):
         if not worker.jobs:
             return None
         code = worker.process.wait()
-        if code >= 0:
+        if worker.process.garbled:
+            why = "a call wrote into the channel of its worker process, which was ended"
+        elif code >= 0:
             why = f"its process ended with exit code {code}"
         else:
             why = f"its process died of signal {-code} ({signal.Signals(-code).name})"
@@ -157,7 +159,7 @@ class WorkerPool(metaclass=Checked):
             return queue.take_back(worker.jobs)
         if worker.loading:
             raise unloadable(function, why)
-        kind = "time" if -code == signal.SIGXCPU else "died"
+        kind = "time" if -code == signal.SIGXCPU and not worker.process.garbled else "died"
         return queue.lost(worker.jobs, (kind, why, 0.0, ()))
 
     def _kill_overrun(self, queue: Queue, function: str | Unbuilt) -> None:

@@ -11,7 +11,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from rlcomp.workers.calls import Reply, read_reply
 
 _START = """
 import json, sys
@@ -35,6 +36,9 @@ class WorkerProcess:
     Args:
         memory_limit: bytes of address space.
         output_limit: characters a call may print, or return.
+
+    Attributes:
+        garbled: whether something else than a reply came of it.
     """
 
     def __init__(self, memory_limit: int, output_limit: int) -> None:
@@ -55,6 +59,7 @@ class WorkerProcess:
         theirs.close()
         os.close(end)
         self.longest = output_limit + _READ
+        self.garbled = False
         self.received = b""
 
     def send(self, order: Mapping[str, object]) -> None:
@@ -67,8 +72,11 @@ class WorkerProcess:
         self.channel.sendall(json.dumps(order).encode() + b"\n")
         self.channel.setblocking(False)
 
-    def replies(self) -> tuple[list[list[Any]], bool]:
-        """What has come since the last time, and whether more can come."""
+    def replies(self) -> tuple[list[Reply], bool]:
+        """What has come since the last time, and whether more can come.
+
+        Nothing counts from a line on that is no reply: a call wrote into the channel.
+        """
         alive = not self.exited()  # asked first: what it sent before its end is read below
         with contextlib.suppress(BlockingIOError):
             while len(self.received) <= self.longest:
@@ -80,10 +88,14 @@ class WorkerProcess:
         *lines, self.received = self.received.split(b"\n")
         if len(self.received) > self.longest:
             alive = False
-        try:
-            return [json.loads(line) for line in lines], alive
-        except ValueError:  # a call wrote into the channel
-            return [], False
+        told: list[Reply] = []
+        for line in lines:
+            reply = read_reply(line)
+            if reply is None:
+                self.garbled = True
+                return told, False
+            told.append(reply)
+        return told, alive
 
     def _read(self) -> bytes:
         try:

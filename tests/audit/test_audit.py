@@ -62,7 +62,7 @@ def test_a_form_alone_is_told_by_nonsense_not_by_what_is_near_the_answer():
     assert accepted(found)["nonsense"] == 9
     assert "off_by_one" not in found.kinds
     assert set(found.false_accepts()) == {
-        "empty", "nonsense", "control", "repeated", "long", "digits", "prompt",
+        "empty", "nonsense", "control", "repeated", "long", "digits", "parsed", "prompt",
     }  # fmt: skip
 
 

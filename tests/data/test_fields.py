@@ -10,6 +10,7 @@ from rlcomp.data.fields import Fields, json_value
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
+from rlcomp.verify import pattern
 
 
 def fields(**changes) -> Fields:
@@ -49,6 +50,13 @@ def test_the_pattern_finds_the_answer_and_the_demonstration_keeps_its_column():
     found = fields(answer_pattern=r"####\s*(.+)$", demonstration_field="answer").examples([row()])
 
     assert found == [Example("1+1?", "2", "two #### 2")]
+
+
+def test_a_pattern_that_backtracks_is_told_with_the_row(monkeypatch):
+    monkeypatch.setattr(pattern, "_SECONDS", 0.05)
+
+    with pytest.raises(ConfigError, match=r"data.jsonl:7: the pattern .* takes more than 0.05 s"):
+        fields(answer_pattern="(a+)+b").examples([row(answer="a" * 40)])
 
 
 def test_without_a_demonstration_column_the_found_answer_is_the_demonstration():

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.errors import RlcompWarning
+from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.pooled_reward import PooledReward, record_calls_of
 from rlcomp.metrics import record, record_total, recording
 from rlcomp.testing import check_component
@@ -41,6 +41,16 @@ def test_a_part_of_ours_names_its_function_and_what_it_is_called_with(where):
     assert result["reward_valid"].tolist() == [True, False, True]
     assert result["rewards", "number"].tolist() == [2.5, 0.0, 0.0]
     assert result["correct"].tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("name", ["mean", "correct", "failed/time"])
+def test_what_a_function_logs_is_no_metric_of_every_reward(name):
+    class Logging:
+        def map(self, function, arguments, *, timeout):
+            return [Scored(1.0, 0.0, metrics=((name, 99.0),))]
+
+    with pytest.raises(ConfigError, match=f"'number' logged a metric '{name}', but reward/{name}"):
+        Number(calls=Logging())(batch("1"))
 
 
 def test_its_limit_is_handed_over():

@@ -121,6 +121,28 @@ def test_verdicts_are_kept_with_their_settings(tmp_path):
         kept_scores(file, header)
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{}\n", "line 3 of it is no verdict"),
+        (json.dumps(verdict(1, "no")) + "\n", "line 3"),
+        (json.dumps(verdict(1, 2)) + "\n", "line 3"),
+        (json.dumps(verdict("a", True)) + "\n", "line 3"),
+        (json.dumps(verdict(1, True) | {"responses": [{}]}) + "\n", "line 3"),
+        (json.dumps(verdict(1, True) | {"responses": 5}) + "\n", "line 3"),
+        ('{"problem": 1, "deco', "its last line is cut off"),
+    ],
+)
+def test_verdicts_that_nobody_wrote_are_told(tmp_path, line, told):
+    file = tmp_path / "gsm8k.jsonl"
+    write_verdicts(file, {"seed": 0}, [verdict(0, True)])
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write(line)
+
+    with pytest.raises(DataError, match=f"is not what was written, {told}"):
+        kept_scores(file, {"seed": 0})
+
+
 def test_a_file_that_is_not_finished_is_not_left(tmp_path):
     def broken():
         yield ROWS[0]

@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -272,6 +273,8 @@ CAT, DOG = {"box": [0, 0, 1, 1], "label": "cat"}, {"box": [5, 0, 6, 1], "label":
         ([CAT, DOG, 5], 0.0),
         ([CAT, DOG | {"label": 5}], 0.0),
         ([CAT, DOG | {"score": "high"}], 0.0),
+        ([CAT, DOG | {"score": 10**400}], 0.0),
+        ([CAT, DOG | {"score": math.nan}], 0.0),
         ([CAT] * 300, 0.5),
         ([CAT] * 301, 0.0),
         (None, 0.0),
@@ -301,7 +304,7 @@ def test_the_reward_of_key_frames():
     assert KeyFrames(tolerance=0.3).score_row(row) == 0.0
     assert KeyFrames(tolerance=4).score_row(row) == 1.0
     assert KeyFrames(where="whole").score_row(row | {"response": "[1, 5]"}) == 1.0
-    for text in ("5", "[true]", '["1"]', "[1, NaN]", "no"):
+    for text in ("5", "[true]", '["1"]', "[1, NaN]", f"[1{'0' * 400}]", "no"):
         assert KeyFrames().score_row(row | {"response": f"<answer>{text}</answer>"}) == 0.0
     with pytest.raises(DataError, match="'true_frames' is 'a': must be a list of numbers"):
         KeyFrames().score_row(row | {"true_frames": "a"})

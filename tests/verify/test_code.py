@@ -119,6 +119,8 @@ def test_a_linter_reads_programs_and_not_their_excuses(monkeypatch, tmp_path):
     assert is_clean("import os\nprint(os)\n", ["E", "F"])
     assert not is_clean("import os  # noqa: F401\n", ["E", "F"])
     assert not is_clean("# ruff: noqa\nimport os\n", ["F"])
+    for comment in ("# isort: skip_file", "#ruff: isort: off", "# isort:off"):
+        assert not is_clean(f"{comment}\nimport sys\nimport os\nprint(os, sys)\n", ["I"])
     assert is_clean("import os\n", ["E"])
     assert not is_clean("x =", ["E"])
     assert is_clean("x = '\ud800'", ["F"])

@@ -68,6 +68,7 @@ def test_what_is_no_assignment_satisfies_nothing(assignment):
     ("constraint", "message"),
     [
         ("a +", "is no expression"),
+        (f"{'-' * 50_000}a == 1", "is no expression"),
         ("a ** b", "has the operator Pow"),
         ("a @ b", "has the operator MatMult"),
         ("a is b", "has the operator Is"),
@@ -80,6 +81,7 @@ def test_what_is_no_assignment_satisfies_nothing(assignment):
         ("'x' * 1000000000000 == a", "computes with 'x', which is no whole number"),
         ("999999999999999 * a == 1", "computes with 999999999999999"),
         ("a < 'x'", "cannot be computed"),
+        (f"{'not ' * 700}a", "cannot be computed"),
     ],
 )
 def test_a_constraint_that_cannot_be_read_is_told(constraint, message):

@@ -146,6 +146,20 @@ def test_arguments_that_are_null_count_as_missing():
         ([], [], "0 instructions"),
         (["punctuation:no_comma"], [{"a": 1}], r"'punctuation:no_comma' cannot be given {'a': 1}"),
         (["startend:end_checker"], [{}], "missing.*end_phrase"),
+        (["startend:end_checker"], [{"end_phrase": 5}], "cannot be given {'end_phrase': 5}"),
+        (
+            ["keywords:frequency"],
+            [{"keyword": "a", "frequency": 1, "relation": "at most"}],
+            "cannot be given .*at most",
+        ),
+        (
+            ["length_constraints:nth_paragraph_first_word"],
+            [{"num_paragraphs": 1, "nth_paragraph": -5, "first_word": "a"}],
+            "cannot be given .*-5",
+        ),
+        ("punctuation:no_comma", [{}], "must be a list of names"),
+        (["punctuation:no_comma"], ["no"], "a list of mappings"),
+        ([["punctuation:no_comma"]], [{}], "must be a list of names"),
     ],
 )
 def test_what_is_no_instruction_is_told(names, kwargs, message):

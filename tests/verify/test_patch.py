@@ -3,11 +3,12 @@ import time
 import pytest
 
 from components.reward.patch_similarity import PatchSimilarity
+from rlcomp.verify import patch
 from rlcomp.verify.patch import patch_similarity
 
 
 @pytest.mark.parametrize(
-    ("patch", "truth", "score"),
+    ("given", "truth", "score"),
     [
         ("abc", "abc", 1.0),
         ("ab", "abcd", 2 / 3),  # 2 * 2 / 6
@@ -20,8 +21,8 @@ from rlcomp.verify.patch import patch_similarity
         (None, "abcd", -1.0),
     ],
 )
-def test_the_similarity(patch, truth, score):
-    assert patch_similarity(patch, truth) == pytest.approx(score, abs=1e-12)
+def test_the_similarity(given, truth, score):
+    assert patch_similarity(given, truth) == pytest.approx(score, abs=1e-12)
 
 
 def test_long_texts_are_compared_line_by_line_and_at_once():
@@ -33,6 +34,15 @@ def test_long_texts_are_compared_line_by_line_and_at_once():
     assert score == pytest.approx(2 / 3)
     assert patch_similarity("a" * 100_000, "a" * 100) == 0.0
     assert time.thread_time() - start < 1.0
+
+
+def test_behind_the_bound_nothing_more_is_matched(monkeypatch):
+    # Each of abcd meets one equal character: 4 looks find ab; 2 more would find cd.
+    monkeypatch.setattr(patch, "_MOST_LOOKS", 5)
+    assert patch_similarity("abxcd", "abcd") == pytest.approx(4 / 9)  # 2 * 2 / 9
+
+    monkeypatch.setattr(patch, "_MOST_LOOKS", 6)
+    assert patch_similarity("abxcd", "abcd") == pytest.approx(8 / 9)
 
 
 def test_the_reward_reads_tags():

@@ -1,3 +1,7 @@
+import json
+import math
+import time
+
 import pytest
 
 from rlcomp.errors import ConfigError, require
@@ -80,7 +84,12 @@ def test_a_part_of_the_credit_counts_only_if_asked_for():
         ("string_insertion", "f'{1}'"),
         ("countdown", "open(1)"),
         ("countdown", "x.subs(x, 1)"),
+        ("countdown", "3 + x/x"),
+        ("countdown", "3.5"),
+        ("countdown", "2**3"),
+        ("countdown", "7//2"),
         ("complex_arithmetic", "NaN"),
+        ("number_sorting", "[NaN]"),
         ("complex_arithmetic", "inf+1j"),
         ("simple_integration", "exec"),
         ("simple_integration", "x; y"),
@@ -92,6 +101,34 @@ def test_a_part_of_the_credit_counts_only_if_asked_for():
 def test_what_a_checker_would_evaluate_is_not_shown_to_it(name, answer):
     assert not is_plain(answer, name)
     assert reasoning_gym(answer, of(name), where="whole", partial=True) == 0.0
+
+
+def test_numbers_that_are_none_are_not_sorted():
+    # Each is at no distance from the one that stands there, and no list of them is out of order.
+    puzzle = of("number_sorting")
+    made = puzzles("number_sorting", {}, 3, 5)
+    answer = json.dumps([math.nan] * len(made[0]["metadata"]["original_numbers"]))
+
+    assert made.score_answer(answer, made[0]) == 1.0
+    assert reasoning_gym(answer, puzzle, where="whole", partial=True) == 0.0
+
+
+def test_a_countdown_makes_its_target_of_the_numbers_alone():
+    puzzle = of("countdown")
+    made = puzzles("countdown", {}, 3, 5)
+    told = made[0]["metadata"]
+    ones = "+".join(["x/x"] * told["target"])
+    answer = f"{'*'.join(map(str, told['numbers']))}*(x-x)+{ones}"
+
+    assert made.score_answer(answer, made[0]) == 1.0
+    assert reasoning_gym(answer, puzzle, where="whole", partial=True) == 0.0
+
+
+def test_a_formula_that_takes_long_is_wrong_at_once():
+    start = time.thread_time()
+
+    assert reasoning_gym("9**9**9*x", of("simple_integration"), where="whole") == 0.0
+    assert time.thread_time() - start < 2.0
 
 
 @pytest.mark.parametrize(
@@ -115,6 +152,7 @@ def test_what_is_plain_is_shown_to_it(name, answer):
         ("leg_countin", {}, r"no data set 'leg_countin'.*leg_counting"),
         ("composite", {}, "composite judges by other data sets"),
         ("coin_flip", {}, "coin_flip takes 0 for right"),
+        ("propositional_logic", {}, "propositional_logic takes a premise that is copied"),
         ("puzzle24", {}, "puzzle24 does not look at which numbers"),
         ("game_of_life_halting", {}, "game_of_life_halting takes any text for True"),
         (
@@ -158,5 +196,6 @@ def test_every_data_set_takes_its_own_answers_and_no_stock_ones():
                     "'" + stock + "'",
                 )
                 assert given < 1 or equal, (name, stock, answer)
-    assert refused == ["coin_flip", "composite", "game_of_life_halting", "puzzle24"]
-    assert tried == 2 * (len(factory.DATASETS) - 4)
+    unsound = ["coin_flip", "composite", "game_of_life_halting", "propositional_logic", "puzzle24"]
+    assert refused == unsound
+    assert tried == 2 * (len(factory.DATASETS) - 5)

@@ -1,6 +1,7 @@
 import gzip
 import json
 import time
+import warnings
 
 import pytest
 
@@ -100,6 +101,18 @@ def test_where_no_tool_fits_none_may_be_called():
     assert tool_match("", []) == 1.0
     assert tool_match("[f(a=1)]", []) == 0.0
     assert tool_match("<tool_call>f()</tool_call>", []) == 0.0
+
+
+@pytest.mark.parametrize("text", ["{[1]: 2}", "{[1]}", "{{}: 1}"])
+def test_an_argument_that_python_cannot_hold_is_none(text):
+    assert read_calls(f"f(a={text})") is None
+
+
+def test_python_tells_nothing_of_the_text_it_reads():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # an escape that is none is told, or an error
+
+        assert read_calls(r"f(a='\d')") == [("f", {"a": r"\d"})]
 
 
 def test_calls_are_read():

@@ -34,6 +34,14 @@ def fork_bomb(**_):
         time.sleep(0.1)
 
 
+def write_everywhere(text):
+    # What a library does that takes a number for a descriptor of its own.
+    for descriptor in range(3, 16):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, text.encode())
+    return 1.0
+
+
 def segfault():
     ctypes.string_at(0)
 

@@ -93,6 +93,21 @@ def test_a_mistake_costs_its_own_call_and_has_a_name(pool, what, kind, message):
     assert "\n" not in failed.message
 
 
+@pytest.mark.parametrize(
+    "text", ["5", "{}", "[]", '[0, "scored"]', '[0, "odd", 1, 0, []]', "[" * 5000, "no"]
+)
+def test_a_call_that_writes_into_the_channel_costs_itself(one, text):
+    calls = [{"text": ""}, {"text": f"{text}\n"}, {"text": ""}]
+
+    first, failed, last = one.map("called.write_everywhere", calls, timeout=20.0)
+
+    assert (first.value, last.value) == (1.0, 1.0)
+    assert (failed.kind, failed.message[:45]) == (
+        "died",
+        "a call wrote into the channel of its worker p",
+    )
+
+
 def test_a_call_that_overruns_its_time_is_tried_once_more(pool):
     failed, good = pool.map("called.mistake", [{"what": "regex"}, {"what": ""}], timeout=0.5)
 

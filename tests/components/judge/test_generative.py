@@ -76,7 +76,15 @@ def test_what_its_context_cannot_hold_it_cannot_tell():
 
     # Two marks, the answer and both texts: 3 + 5 tokens fit, one more does not.
     assert judge(model)("abc", "ab") is not None
-    assert judge(model)("abcd", "ab") is None
+    assert judge(model)("", "abcdef") is None
+
+
+def test_no_prediction_is_too_long_to_be_judged():
+    model = make_model(context_length=8)
+
+    assert judge(model)("abcd", "ab") == 0.0
+    assert judge(model)("a" * 999, "abcde") == 0.0
+    assert judge(model)("a" * 999, "abcdef") is None
 
 
 @pytest.mark.parametrize("template", ["{prediction}", "{reference}", "is it?"])

@@ -50,6 +50,21 @@ def test_short_texts_are_judged_as_a_whole():
     assert detect_language("12") is None
 
 
+def test_short_lines_hide_no_other_language():
+    # 12 lines of 12 letters each, none long enough to be judged alone, behind one in English.
+    line = "今天天气很好所以他们出去"
+    text = "\n".join([ENGLISH, *[line] * 12])
+
+    assert letters(line) == 12
+    assert language_share(text, "en") == pytest.approx(letters(ENGLISH) / (letters(ENGLISH) + 144))
+
+
+@pytest.mark.parametrize("text", ["https://example.com/about", "ada@example.com", "ᚠᚢᚦᚨᚱᚲ"])
+def test_letters_that_tell_no_language_are_in_none(text):
+    assert detect_language(text) is None
+    assert language_share(text, "en") == 0.0
+
+
 def test_the_same_text_has_always_the_same_language():
     assert len({detect_language("no die in un do") for _ in range(8)}) == 1
 

@@ -8,7 +8,9 @@ from components.reward.exact_match import ExactMatch
 from components.reward.majority_vote import MajorityVote, found
 from components.reward.numeric import Numeric
 from rlcomp.batch import encode_texts
+from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.verify import pattern
 
 NUMBERS = partial(found, pattern=r"\A[0-9.]+\Z")
 
@@ -36,6 +38,18 @@ def test_the_last_match_votes_and_its_group_if_it_has_one():
     assert found("a1 b2", pattern="[0-9]") == "2"
     assert found("a1 b2", pattern="([a-z])([0-9])") == "b"
     assert found("", pattern="x") is None
+
+
+def test_an_empty_match_is_no_vote():
+    assert found("none", pattern=r"[0-9]*\Z") is None
+    assert found("none", pattern="=?([0-9]*)") is None
+
+
+def test_a_pattern_that_backtracks_ends_with_its_name(monkeypatch):
+    monkeypatch.setattr(pattern, "_SECONDS", 0.05)
+
+    with pytest.raises(ConfigError, match=r"the pattern '\(a\+\)\+b' takes more than 0.05 s in a"):
+        found("a" * 40, pattern="(a+)+b")
 
 
 # Group 7: 4, 4, 5 and an answer that is none, gold 5. Group 3: 6 and 6, gold 6.

@@ -2,6 +2,7 @@ import pytest
 
 from components.reward.regex import Regex
 from rlcomp.errors import ConfigError
+from rlcomp.verify import pattern
 
 
 @pytest.mark.parametrize(("response", "score"), [("<think>a</think> 4", 1.0), ("4", 0.0)])
@@ -20,6 +21,13 @@ def test_with_compare_the_first_match_must_be_the_answer(response, score):
 
 def test_a_group_that_took_no_part_is_not_the_answer():
     assert Regex(pattern="a|(b)", group=1, compare=True).score("", "a", "") == 0.0
+
+
+def test_a_pattern_that_backtracks_ends_with_its_name(monkeypatch):
+    monkeypatch.setattr(pattern, "_SECONDS", 0.05)
+
+    with pytest.raises(ConfigError, match=r"the pattern '\(a\|a\)\*b' takes more than 0.05 s in a"):
+        Regex(pattern="(a|a)*b").score("", "a" * 40, "")
 
 
 def test_a_pattern_that_is_none_is_refused():

@@ -1,6 +1,7 @@
 """Lexicon sentiment. Its valences: good 1.9, kind 2.4, love 3.2, villain -2.6."""
 
 import sys
+import time
 from math import sqrt
 
 import pytest
@@ -35,6 +36,15 @@ def test_it_keeps_the_contract():
 )
 def test_the_score_is_that_of_the_words(response, valence):
     assert Sentiment().score("a good prompt", response, "love") == compound(valence)
+
+
+def test_of_a_long_text_the_first_thousand_words_count():
+    assert Sentiment().score("", "stone " * 999 + "good villain", "") == compound(1.9)
+    assert Sentiment().score("", "stone " * 998 + "good villain", "") == compound(1.9 - 2.6)
+
+    start = time.thread_time()
+    Sentiment().score("", "good but " * 20_000, "")
+    assert time.thread_time() - start < 2.0
 
 
 def test_positive_answers_count_as_correct():

@@ -7,8 +7,8 @@ from tensordict import TensorDict
 from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
 from components.reward.steps import Steps, split_steps
-from rlcomp.batch import encode_columns, encode_texts
-from rlcomp.errors import DataError
+from rlcomp.batch import decode_texts, encode_columns, encode_texts
+from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 from rlcomp.text.rows import encode_rows
@@ -45,6 +45,26 @@ def test_a_step_s_reward_stands_on_the_token_that_completes_it():
 
     assert batch["token_reward"].tolist() == [[0, 0, 0, 3, 0, 4], [0, 0, 1, 0, 0, 0]]
     assert batch["step_end"].nonzero().tolist() == [[0, 3], [0, 5], [1, 2]]
+
+
+def half_judged(response):
+    if response == "a":
+        raise ValueError("no c")
+    return 1.0
+
+
+def test_what_became_of_the_outcome_is_told():
+    tokenizer = character_tokenizer(characters="?abc;")
+    reward = steps(tokenizer, length)
+    reward.outcome = Function(function=f"{__name__}.half_judged")
+
+    with recording() as ledger, pytest.warns(RlcompWarning, match="1 of 2 calls failed"):
+        batch = reward(answered(tokenizer, ["ab;c", "a"]))
+
+    assert batch["reward_valid"].tolist() == [True, False]
+    first, second = decode_texts(batch["invalid_reason"])
+    assert (first, second[:16]) == ("", "ValueError: no c")
+    assert ledger.sums["reward/failed/error"] == 1
 
 
 def test_a_step_keeps_the_spaces_that_were_sampled():
