@@ -55,7 +55,8 @@ class Coverage(Accuracy):
         vote: the answer of a response, or None, such as a partial of
             :func:`components.reward.majority_vote.found`. None: no maj@k.
         equal_by: wrong votes are equal as a ``text``; or also if the ``verifier`` (``reward``)
-            takes one for the other as the gold answer, up to ``n * n / 2`` calls a prompt.
+            takes one for the other as the gold answer: a call for each vote and each class before
+            its own, ``n * n / 2`` a prompt if no two are equal.
         threshold: share of G-Pass@k.
         by: levels of difficulty (:func:`rlcomp.data.levels.levels`): a column, or
             ``prompt_length``. None: no levels.
@@ -177,13 +178,13 @@ class Coverage(Accuracy):
         assert self.vote is not None
         votes = [self.vote(response) for response in decode_texts(answered["response"])]
         size = self.samples_per_prompt
-        for start in range(0, len(votes), size):
-            rows = range(start, start + size)
-            wrong = [votes[row] for row in rows if valid[row] and not right[row]]
-            equal = partial(same_answers, self.reward, answered[start : start + 1])
-            given = [vote for vote in wrong if vote is not None]
-            sizes = class_sizes(given, equal if self.equal_by == "verifier" else None)
-            yield sum(right[row] for row in rows), sizes, wrong.count(None)
+        prompts = [range(start, start + size) for start in range(0, len(votes), size)]
+        wrong = [[votes[row] for row in rows if valid[row] and not right[row]] for rows in prompts]
+        given = [[vote for vote in some if vote is not None] for some in wrong]
+        equal = partial(same_answers, self.reward, answered[::size])
+        sizes = class_sizes(given, equal if self.equal_by == "verifier" else None)
+        for rows, some, classes in zip(prompts, wrong, sizes, strict=True):
+            yield sum(right[row] for row in rows), classes, some.count(None)
 
     def _keep(self, *counts: Tensor) -> None:
         """The counts of each prompt, as samples."""
