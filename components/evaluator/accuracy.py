@@ -14,7 +14,8 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch, split_examples
 from rlcomp.engine.decoding import Decoding
-from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
+from rlcomp.functional.mean_interval import share_interval
+from rlcomp.functional.pass_at_k import pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
@@ -95,7 +96,7 @@ class Accuracy(Component):
         for answered in (greedy, sampled):
             record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
         judged, right = self._counts(greedy)
-        self._record_rate("greedy", right[judged > 0])
+        self.record_mean("greedy", right[judged > 0].double())
         judged, right = self._counts(sampled)
         self.record_mean("sampled", right[judged > 0].double() / judged[judged > 0])
         k = 1
@@ -136,24 +137,15 @@ class Accuracy(Component):
         right = answered["correct"].cpu().view(len(self.examples), -1) & valid
         return valid.sum(1), right.sum(1)
 
-    def _record_rate(self, name: str, right: Tensor) -> None:
-        if len(right):
-            interval = wilson_interval(int(right.sum()), len(right), level=0.95)
-            self._record(name, right, interval)
-
     def record_mean(self, name: str, per_prompt: Tensor) -> None:
-        """Record a mean over prompts with its interval; nothing without prompts."""
+        """Record a mean over prompts of shares with its interval; nothing without prompts."""
         if not len(per_prompt):
             return
-        if bool(((per_prompt == 0) | (per_prompt == 1)).all()):
-            return self._record_rate(name, per_prompt.long())  # a bootstrap of 0s has no width
         draws = torch.Generator().manual_seed(self.seed)
-        self._record(name, per_prompt, bootstrap_interval(per_prompt, level=0.95, generator=draws))
-
-    def _record(self, name: str, per_prompt: Tensor, interval: tuple[float, float]) -> None:
+        low, high = share_interval(per_prompt, level=0.95, generator=draws)
         record(f"{self.name}/{name}", per_prompt)
-        record(f"{self.name}/{name}_low", interval[0])
-        record(f"{self.name}/{name}_high", interval[1])
+        record(f"{self.name}/{name}_low", low)
+        record(f"{self.name}/{name}_high", high)
 
     def _show(self, greedy: TensorDict) -> None:
         shown = greedy[: self.num_shown]
