@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Annotated
 
@@ -22,7 +23,8 @@ class Mixture(metaclass=Checked):
         held_out: share of the prompts that only evaluators see; those of the tasks do not count.
 
     Raises:
-        ConfigError: when called: a task has this column itself.
+        ConfigError: there are more examples than an index counts; when called: a task has this
+            column itself.
 
     Examples:
         >>> from components.task.addition import Addition
@@ -39,6 +41,11 @@ class Mixture(metaclass=Checked):
         column: NonEmptyText = "verify_with",
         held_out: Fraction = 0.1,
     ) -> None:
+        if len(tasks) * max(map(len, tasks.values())) > sys.maxsize:
+            raise ConfigError(
+                f"Mixture: {len(tasks)} tasks as long as the longest of them are more than "
+                f"{sys.maxsize} examples, which no index counts: shorten it"
+            )
         self.tasks = dict(tasks)
         self.column = column
         self.held_out = held_out

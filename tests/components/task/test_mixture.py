@@ -34,6 +34,15 @@ def test_columns_of_the_task_are_kept():
     assert {*task.example(0).columns} == {"domain", "instruction_id_list", "kwargs"}
 
 
+def test_more_examples_than_an_index_counts_are_refused():
+    # 9 * 10**18 < 2**63 - 1 = 9.22e18 < 10 * 10**18
+    long = Sorting(length=18)
+    assert len(Mixture(tasks={str(n): long for n in range(9)})) == 9 * 10**18
+
+    with pytest.raises(ConfigError, match=r"10 tasks as long as the longest .* more than 9223372"):
+        Mixture(tasks={str(n): long for n in range(10)})
+
+
 def test_a_column_of_the_task_is_not_overwritten():
     inner = mixture()
 
