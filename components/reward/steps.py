@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
+from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import TextReward, text_rows, write_reward
 from rlcomp.interfaces.scores import checked_score
 from rlcomp.metrics import record, recording
@@ -32,7 +33,8 @@ class Steps(Component):
 
     Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``, and where
     they are there ``columns`` (``{name: [B, W]}``). Runs the outcome's reward, writes its four
-    keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``.
+    keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``, and ``invalid_reason`` ``[B, W]``
+    where the outcome's reward does.
 
     Args:
         outcome: the reward of the whole response.
@@ -52,6 +54,7 @@ class Steps(Component):
     reads = ("prompt", "answer", "tokens", "response_mask")
     optional = ("columns",)
     writes = ("reward", "rewards", "correct", "reward_valid", "token_reward", "step_end")
+    may_write = ("invalid_reason",)
     must_reach = ("step_end",)
     runs = ("outcome",)
     contained = True
@@ -96,8 +99,11 @@ class Steps(Component):
         return self._put(batch, reward.to(device), count.to(device))
 
     def _put(self, batch: TensorDict, reward: Tensor, count: Tensor) -> TensorDict:
-        with recording():
+        with recording() as told:
             outcome = self.outcome(batch.copy())
+        record_calls_of(told)
+        if "invalid_reason" in outcome.keys():
+            batch["invalid_reason"] = outcome["invalid_reason"]
         batch["token_reward"], batch["step_end"] = reward, count > 0
         mean = reward.sum(1) / count.sum(1).clamp(min=1)
         rewards = {**dict(outcome["rewards"].items()), "steps": mean}
