@@ -14,6 +14,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch, split_examples
 from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import ConfigError
 from rlcomp.functional.mean_interval import share_interval
 from rlcomp.functional.pass_at_k import pass_at_k
 from rlcomp.interfaces.policy import Policy
@@ -48,7 +49,8 @@ class Accuracy(Component):
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
-        ConfigError: the policy does not stop where the format of the prompts ends a response.
+        ConfigError: the policy does not stop where the format of the prompts ends a response, or
+            the reward judges an answer by others.
         DataError: a held-out prompt and its response may exceed the policy's context.
     """
 
@@ -67,6 +69,11 @@ class Accuracy(Component):
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
+        if reward.min_group_size > 1:
+            raise ConfigError(
+                f"{name}.reward is a {type(reward).__name__}, which judges an answer by the others "
+                f"of its group: set {name}.reward to a verifier, as recipe=ttrl does"
+            )
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy

@@ -3,12 +3,14 @@ import torch
 from tensordict import TensorDict
 
 from components.evaluator.accuracy import Accuracy
+from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
+from components.reward.majority_vote import MajorityVote
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
-from rlcomp.errors import DataError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
@@ -199,3 +201,12 @@ def test_answers_that_may_not_fit_are_refused_before_anything_is_asked():
 
     with pytest.raises(DataError, match=r"has 6 tokens; with .* more .* lower max_new_tokens, sh"):
         evaluator(policy, max_new_tokens=room + 1)
+
+
+def test_a_reward_that_judges_by_the_group_is_no_verifier():
+    vote = MajorityVote(reward=ExactMatch(), vote=str)
+
+    with pytest.raises(
+        ConfigError, match=r"evaluation.reward is a MajorityVote, which judges an ans"
+    ):
+        evaluator(tiny_policy(), reward=vote)
