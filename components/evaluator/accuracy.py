@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -13,6 +13,7 @@ from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch, split_examples
+from rlcomp.data.levels import levels
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.functional.mean_interval import share_interval
@@ -34,7 +35,8 @@ class Accuracy(Component):
     interval (``_low``, ``_high``) over prompts: Wilson's for the greedy answers, one yes or no a
     prompt, the bootstrap's for the others. Answers whose reward is not valid are left out, and so
     are prompts left with none (with fewer than k, for pass@k); their share is
-    ``evaluation/invalid_fraction``. The first ``num_shown`` greedy answers are kept as samples.
+    ``evaluation/invalid_fraction``. Of each level (``by``) the same, ``evaluation/<level>/greedy``.
+    The first ``num_shown`` greedy answers are kept as samples.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
@@ -46,6 +48,8 @@ class Accuracy(Component):
         max_new_tokens: longest answer, in tokens.
         num_shown: how many answers are kept to be read.
         name: what its metrics are called, ``evaluation`` here; another beside it needs another.
+        by: levels of difficulty, or domains (:func:`rlcomp.data.levels.levels`): a column, or
+            ``prompt_length``. None: no levels.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -66,6 +70,7 @@ class Accuracy(Component):
         max_new_tokens: PositiveInt,
         num_shown: NonNegativeInt = 8,
         name: NonEmptyText = "evaluation",
+        by: NonEmptyText | None = None,
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
@@ -88,6 +93,8 @@ class Accuracy(Component):
         self.examples = split_examples(task, split, num_prompts, self.seed)
         self.asked = [example.prompt for example in self.examples]
         self.columns = [example.columns for example in self.examples]
+        self.by = by
+        self.levels = ["" for _ in self.examples] if by is None else levels(self.examples, by)
         asked = self.prompt.encode(self.asked, self.columns)
         most = [max_new_tokens] * len(asked)
         check_room([*map(len, asked)], most, policy.context_length, self.asked.__getitem__)
@@ -102,16 +109,31 @@ class Accuracy(Component):
         """Record the metrics of the responses; the rows of a prompt are contiguous."""
         for answered in (greedy, sampled):
             record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
-        judged, right = self._counts(greedy)
-        self.record_mean("greedy", right[judged > 0].double())
-        judged, right = self._counts(sampled)
-        self.record_mean("sampled", right[judged > 0].double() / judged[judged > 0])
+        counts = self._counts(greedy), self._counts(sampled)
+        for level, rows in self.parts():
+            self._rates(level, *((n[rows], c[rows]) for n, c in counts))
+        self._show(greedy)
+
+    def _rates(
+        self, level: str, greedy: tuple[Tensor, Tensor], sampled: tuple[Tensor, Tensor]
+    ) -> None:
+        """Record the accuracies of some prompts, from judged and right responses of each."""
+        judged, right = greedy
+        self.record_mean(f"{level}greedy", right[judged > 0].double())
+        judged, right = sampled
+        self.record_mean(f"{level}sampled", right[judged > 0].double() / judged[judged > 0])
         k = 1
         while k <= self.samples_per_prompt:
             enough = judged >= k
-            self.record_mean(f"pass@{k}", pass_at_k(judged[enough], right[enough], k))
+            self.record_mean(f"{level}pass@{k}", pass_at_k(judged[enough], right[enough], k))
             k *= 2
-        self._show(greedy)
+
+    def parts(self) -> Iterator[tuple[str, Tensor]]:
+        """All prompts, then those of each level: how its metrics begin, and which, bool ``[P]``."""
+        several = self.levels if len({*self.levels}) > 1 else []
+        for level in dict.fromkeys(["", *several]):
+            rows = torch.tensor([level in ("", own) for own in self.levels])
+            yield f"{level}/" if level else "", rows
 
     def answers(
         self, asked: Sequence[str], group_size: int, decoding: Decoding | None

@@ -16,7 +16,6 @@ from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
-from rlcomp.data.levels import levels
 from rlcomp.functional.g_pass_at_k import g_pass_at_k
 from rlcomp.functional.maj_at_k import maj_at_k
 from rlcomp.functional.pass_at_k import pass_at_k
@@ -101,14 +100,13 @@ class Coverage(Accuracy):
             max_new_tokens=max_new_tokens,
             num_shown=0,
             name=name,
+            by=by,
             prompt=prompt,
         )
         self.reasoning = reasoning
         self.vote = vote
         self.equal_by: Literal["text", "verifier"] = equal_by
         self.threshold = threshold
-        self.by = by
-        self.levels = ["" for _ in self.examples] if by is None else levels(self.examples, by)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
@@ -123,10 +121,8 @@ class Coverage(Accuracy):
         of_prompt = (each.cpu().view(len(self.examples), -1) for each in (valid, right, reasoned))
         n, c, d = (each.sum(1) for each in of_prompt)
         majority = self._majority(answered, right, valid) if self.vote is not None else None
-        several = self.levels if len({*self.levels}) > 1 else []
-        for level in dict.fromkeys(["", *several]):
-            rows = torch.tensor([level in ("", own) for own in self.levels])
-            self._curves(f"{level}/" if level else "", rows, (n, c, d), majority)
+        for level, rows in self.parts():
+            self._curves(level, rows, (n, c, d), majority)
         self._keep(n, c, d)
         return batch
 
@@ -137,7 +133,7 @@ class Coverage(Accuracy):
         counts: tuple[Tensor, Tensor, Tensor],
         majority: dict[int, Tensor] | None,
     ) -> None:
-        """Record the curves of some of the prompts."""
+        """Record the curves of some prompts."""
         n, c, d = counts
         for k in self._grid():
             own = rows & (n >= k)

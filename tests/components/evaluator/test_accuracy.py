@@ -203,6 +203,42 @@ def test_answers_that_may_not_fit_are_refused_before_anything_is_asked():
         evaluator(policy, max_new_tokens=room + 1)
 
 
+def test_the_accuracies_of_a_level_are_those_of_its_prompts():
+    policy = tiny_policy()
+    accuracy = evaluator(policy)
+    accuracy.levels = ["sums"] * 4 + ["code"] * 8
+
+    with recording() as ledger:
+        accuracy(empty())
+
+    greedy = right_by_hand(policy, accuracy.examples, 1, Decoding(temperature=0.0))[:, 0]
+    sampled = right_by_hand(policy, accuracy.examples, SAMPLES, None)
+    told = ledger.means()
+    for level, rows in {"": slice(None), "sums/": slice(4), "code/": slice(4, None)}.items():
+        assert told[f"evaluation/{level}greedy"] == pytest.approx(float(greedy[rows].mean()))
+        assert told[f"evaluation/{level}sampled"] == pytest.approx(float(sampled[rows].mean()))
+        any_right = (sampled[rows].sum(1) > 0).float().mean()
+        assert told[f"evaluation/{level}pass@4"] == pytest.approx(float(any_right))
+        assert f"evaluation/{level}pass@1_low" in told
+
+
+def test_the_levels_are_those_of_the_examples():
+    accuracy = evaluator(tiny_policy(), by="prompt_length")
+
+    assert accuracy.levels == [str(len(prompt)) for prompt in accuracy.asked]
+    assert evaluator(tiny_policy()).levels == [""] * PROMPTS
+
+
+def test_one_level_alone_is_told_once():
+    accuracy = evaluator(tiny_policy())
+    accuracy.levels = ["6"] * PROMPTS
+
+    with recording() as ledger:
+        accuracy(empty())
+
+    assert all(name.count("/") == 1 for name in ledger.means())
+
+
 def test_a_reward_that_judges_by_the_group_is_no_verifier():
     vote = MajorityVote(reward=ExactMatch(), vote=str)
 
