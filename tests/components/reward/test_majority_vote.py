@@ -82,6 +82,13 @@ def test_of_two_majorities_that_met_first_counts():
     assert result["reward"].tolist() == [1, 0, 0, 1]
 
 
+def test_one_that_is_left_of_its_group_is_the_majority():
+    result, told = voted(ExactMatch(), (0, "4", "5"), (1, "x", "5"))
+
+    assert result["reward"].tolist() == [1.0, 0.0]
+    assert told["reward/majority_ratio"] == 0.5
+
+
 def test_without_an_answer_there_is_nothing_to_learn():
     rows = [(0, "x", "1"), (0, "", "1"), (1, "x", "x"), (1, "3", "x")]
 

@@ -67,4 +67,5 @@ def test_what_cannot_be_is_refused(arguments, told):
 
 def test_the_ends_of_the_ranges_are_allowed():
     assert len(DigitSum(modulus=10, shortest=18, longest=18)) == 10**18
+    assert len(DigitSum(modulus=10, shortest=10, longest=18)) == 9 * 10**18  # 2**63 is 9.22e18
     assert len(DigitSum(modulus=2, shortest=2, longest=2)) == 4
