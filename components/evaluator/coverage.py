@@ -22,7 +22,7 @@ from rlcomp.functional.pass_at_k import pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
-from rlcomp.interfaces.votes import class_sizes, same_answers, verdicts
+from rlcomp.interfaces.votes import class_sizes, repeated_verdicts, same_answers
 from rlcomp.metrics import record, record_sample
 
 
@@ -36,7 +36,9 @@ class Coverage(Accuracy):
     - ``g_pass@k``: at least ``threshold * k`` of them are;
     - ``maj@k``: the answer that most of them give is, chance deciding between equals; right samples
       vote alike, wrong ones as ``vote`` finds, those without a vote for nothing;
-    - ``cot_pass@k = 1 - C(n - d, k) / C(n, k) <= pass@k``: one is right for right reasons;
+    - ``cot_pass@k = 1 - C(n - d, k) / C(n, k) <= pass@k``: one is right for right reasons, which
+      most of the ``judgements`` say (more yes than no); ``cot_pass_any@k`` and ``cot_pass_all@k``,
+      where there are several: one of them says so, and none says no;
     - ``reasoning_given_right = d / c``, P(CC|CA), over prompts with ``c > 0``.
 
     Records each as ``<name>/pass@k``, with a 95 % interval over prompts (``_low``, ``_high``:
@@ -51,6 +53,8 @@ class Coverage(Accuracy):
         reward: writes ``correct`` and ``reward_valid``.
         reasoning: judges the thought of right samples, by the same two keys; a sample that it
             cannot judge counts as not judged. None: no CoT-Pass@k.
+        judgements: how often it judges each, for a judge that draws its verdicts; those that it
+            abstains from are ignored.
         vote: the answer of a response, or None, such as a partial of
             :func:`components.reward.majority_vote.found`. None: no maj@k.
         equal_by: wrong votes are equal as a ``text``; or also if the ``verifier`` (``reward``)
@@ -69,7 +73,7 @@ class Coverage(Accuracy):
     Source:
         pass@k: Chen et al. 2021, arXiv:2107.03374, eq. 1; G-Pass@k: Liu et al. 2024,
         arXiv:2412.13147, eq. 3; maj@k: Wang et al. 2022, arXiv:2203.11171; CoT-Pass@k and P(CC|CA):
-        Wen et al. 2025, arXiv:2506.14245, section 3.
+        Wen et al. 2025, arXiv:2506.14245, section 3 (three rules for several judgements).
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Coverage(Accuracy):
         task: Task,
         reward: Component,
         reasoning: Component | None = None,
+        judgements: PositiveInt = 1,
         vote: Callable[[str], str | None] | None = None,
         equal_by: Literal["text", "verifier"] = "text",
         threshold: Probability = 0.5,
@@ -104,6 +109,7 @@ class Coverage(Accuracy):
             prompt=prompt,
         )
         self.reasoning = reasoning
+        self.judgements = judgements
         self.vote = vote
         self.equal_by: Literal["text", "verifier"] = equal_by
         self.threshold = threshold
@@ -112,29 +118,36 @@ class Coverage(Accuracy):
         """Evaluate and record; ignores the training batch."""
         answered = self.answers(self.asked, self.samples_per_prompt, None)
         right, valid = answered["correct"] & answered["reward_valid"], answered["reward_valid"]
-        reasoned = right
+        reasoned: dict[str, Tensor] = {}
         if self.reasoning is not None:
-            reasoned, judged = verdicts(self.reasoning, answered, right)
-            valid = valid & (judged | ~right)
+            yes, no = repeated_verdicts(self.reasoning, answered, right, self.judgements)
+            valid = valid & ((yes + no > 0) | ~right)
             right = right & valid
+            reasoned = {"cot_pass": yes > no}
+            if self.judgements > 1:
+                reasoned |= {"cot_pass_any": yes > 0, "cot_pass_all": (yes > 0) & (no == 0)}
         record(f"{self.name}/invalid_fraction", (~valid).float())
-        of_prompt = (each.cpu().view(len(self.examples), -1) for each in (valid, right, reasoned))
-        n, c, d = (each.sum(1) for each in of_prompt)
+        n, c = self._of_prompt(valid), self._of_prompt(right)
+        d = {name: self._of_prompt(each) for name, each in reasoned.items()}
         majority = self._majority(answered, right, valid) if self.vote is not None else None
         for level, rows in self.parts():
             self._curves(level, rows, (n, c, d), majority)
-        self._keep(n, c, d)
+        self._keep(n, c, d.get("cot_pass"))
         return batch
+
+    def _of_prompt(self, rows: Tensor) -> Tensor:
+        """How many of each prompt's samples, int64 ``[P]``."""
+        return rows.cpu().view(len(self.examples), -1).sum(1)
 
     def _curves(
         self,
         level: str,
         rows: Tensor,
-        counts: tuple[Tensor, Tensor, Tensor],
+        counts: tuple[Tensor, Tensor, dict[str, Tensor]],
         majority: dict[int, Tensor] | None,
     ) -> None:
-        """Record the curves of some prompts."""
-        n, c, d = counts
+        """Record the curves of some of the prompts."""
+        n, c, reasoned = counts
         for k in self._grid():
             own = rows & (n >= k)
             self.record_mean(f"{level}pass@{k}", pass_at_k(n[own], c[own], k))
@@ -142,11 +155,12 @@ class Coverage(Accuracy):
             self.record_mean(f"{level}g_pass@{k}", share)
             if majority is not None:
                 self.record_mean(f"{level}maj@{k}", majority[k][own])
-            if self.reasoning is not None:
-                self.record_mean(f"{level}cot_pass@{k}", pass_at_k(n[own], d[own], k))
-        if self.reasoning is not None:
+            for name, d in reasoned.items():
+                self.record_mean(f"{level}{name}@{k}", pass_at_k(n[own], d[own], k))
+        if "cot_pass" in reasoned:
             own = rows & (c > 0)
-            self.record_mean(f"{level}reasoning_given_right", d[own].double() / c[own])
+            share = reasoned["cot_pass"][own].double() / c[own]
+            self.record_mean(f"{level}reasoning_given_right", share)
 
     def _grid(self) -> list[int]:
         """1, 2, 4, ... and n."""
@@ -182,14 +196,17 @@ class Coverage(Accuracy):
         for rows, some, classes in zip(prompts, wrong, sizes, strict=True):
             yield sum(right[row] for row in rows), classes, some.count(None)
 
-    def _keep(self, *counts: Tensor) -> None:
+    def _keep(self, n: Tensor, c: Tensor, d: Tensor | None) -> None:
         """The counts of each prompt, as samples."""
-        rows = zip(self.examples, self.levels, *(each.tolist() for each in counts), strict=True)
-        for example, level, n, c, d in rows:
-            row = {"evaluator": self.name, "problem": _name(example), "n": n, "c": c}
+        reasoned = [None] * len(n) if d is None else d.tolist()
+        rows = zip(self.examples, self.levels, n.tolist(), c.tolist(), reasoned, strict=True)
+        for example, level, judged, right, for_right_reasons in rows:
             record_sample(
-                **row,
-                d=None if self.reasoning is None else d,
+                evaluator=self.name,
+                problem=_name(example),
+                n=judged,
+                c=right,
+                d=for_right_reasons,
                 level=level or None,
                 text=example.prompt[:80],
             )

@@ -7,17 +7,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcomp.report.colours import colour_of
-from rlcomp.report.runs import find_runs
+from rlcomp.report.runs import finished
 
 ARMS = ("hacked", "stopped", "held", "honest")
 SHOWN = ("reward/mean", "hacking_monitor/true", "rollout/length")
-
-
-def by_seed(folder):
-    """The finished runs of an arm by their seed, in order."""
-    found = find_runs([str(folder)]) if folder.is_dir() else []
-    finished = [run for run in found if run.state == "finished"]
-    return {run.seed: run for run in sorted(finished, key=lambda run: run.seed)}
 
 
 def steps(run):
@@ -39,7 +32,7 @@ def table(runs):
     head = ["arm", "reward", "held-out accuracy", "length", "largest gap_z", "alarm at step"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for arm in ARMS:
-        found = [(run, steps(run)) for run in by_seed(runs / arm).values()]
+        found = [(run, steps(run)) for run in finished(runs / arm).values()]
         held = [[row["evaluation/sampled"] for row in run.rows if "evaluation/sampled" in row]
                 for run, _ in found]  # fmt: skip
         cells = [
@@ -62,7 +55,7 @@ def draw(runs, path):
     FigureCanvasAgg(figure)
     for axes, metric in zip(figure.subplots(1, len(SHOWN)), SHOWN, strict=True):
         for number, arm in enumerate(ARMS):
-            for count, run in enumerate(by_seed(runs / arm).values()):
+            for count, run in enumerate(finished(runs / arm).values()):
                 values = [row[metric] for row in steps(run) if metric in row]
                 style = {"color": colour_of(number), "linewidth": 0.8}
                 axes.plot(values, label=None if count else arm, **style)

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcomp.report.colours import colour_of
-from rlcomp.report.runs import find_runs
+from rlcomp.report.runs import finished
 from rlcomp.report.statistics import estimate, final, paired
 
 ARMS = ("stop", "imitation", "rejection", "rpt", "rpt_random")
@@ -24,22 +24,9 @@ METRICS = {
 CHANCE = 0.2
 
 
-def by_seed(runs, arm):
-    """The finished runs of an arm by their seed."""
-    found = find_runs([str(runs / arm)]) if (runs / arm).is_dir() else []
-    return {run.seed: run for run in found if run.state == "finished"}
-
-
 def ends(found, metric):
     """The last value of each seed."""
     return {seed: final(run, metric) for seed, run in found.items()}
-
-
-def shown(estimate, sign=""):
-    """A mean with its t interval."""
-    if estimate.low is None:
-        return f"{estimate.mean:{sign}.3f}"
-    return f"{estimate.mean:{sign}.3f} ({estimate.low:{sign}.3f} to {estimate.high:{sign}.3f})"
 
 
 def total(run, metric):
@@ -56,7 +43,7 @@ def table(arms):
             f"{mean(total(run, name) for run in found.values()):.0f}"
             for name in ("learner/tokens", "rollout/tokens")
         ]
-        rates = [shown(estimate([*ends(found, metric).values()])) for metric in METRICS]
+        rates = [estimate([*ends(found, metric).values()]).text(3) for metric in METRICS]
         lines.append(f"| {' | '.join([arm, str(len(found)), *costs, *rates])} |")
     return "\n".join(lines)
 
@@ -69,7 +56,7 @@ def differences(arms, baseline):
         if arm == baseline:
             continue
         pairs = [paired(ends(found, m), ends(arms[baseline], m)) for m in METRICS]
-        cells = [str(pairs[0].n), *(shown(pair, "+") for pair in pairs)]
+        cells = [str(pairs[0].n), *(pair.text(3, "+") for pair in pairs)]
         lines.append(f"| {' | '.join([arm, *cells])} |")
     return "\n".join(lines)
 
@@ -109,7 +96,7 @@ if __name__ == "__main__":
     parser.add_argument("runs", type=Path)
     parser.add_argument("--figure")
     given = parser.parse_args()
-    known = {arm: found for arm in ARMS if (found := by_seed(given.runs, arm))}
+    known = {arm: found for arm in ARMS if (found := finished(given.runs / arm))}
     print(table(known), end="\n\n")
     for baseline in [arm for arm in ("imitation", "stop", "rpt") if arm in known]:
         print(differences(known, baseline), end="\n\n")

@@ -8,20 +8,13 @@ import argparse
 from pathlib import Path
 from statistics import mean
 
-from rlcomp.report.runs import find_runs
+from rlcomp.report.runs import finished
 from rlcomp.report.statistics import area_under, curve, final
 from rlcomp.report.tables import seconds
 
 ARMS = ("base", "next_token", "rpt", "rpt_random", "rpt_result", "rpt_entropy", "rpt_no_thought")
 ARMS += ("rlp",)
 SAMPLED = "evaluation/sampled"
-
-
-def finished(folder):
-    """The finished runs of a folder; none where there is no folder."""
-    if not folder.is_dir():
-        return []
-    return [run for run in find_runs([str(folder)]) if run.state == "finished"]
 
 
 def cell(values, digits=3):
@@ -38,9 +31,9 @@ def levels(runs, positions):
     columns = [f"{each}, {how}" for each in positions for how in ("at once", "after a thought")]
     lines = [f"| arm | s | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
     for arm in [arm for arm in ARMS if (runs / "levels" / arm).is_dir()]:
-        cells = [cell([seconds(run) for run in finished(runs / arm)], 0)]
+        cells = [cell([seconds(run) for run in finished(runs / arm).values()], 0)]
         for position in positions:
-            ends = finished(runs / "levels" / arm / position)
+            ends = finished(runs / "levels" / arm / position).values()
             for metric in ("direct/direct", "evaluation/greedy"):
                 cells.append(cell([final(run, metric) for run in ends]))
         lines.append(f"| {arm} | {' | '.join(cells)} |")
@@ -59,7 +52,7 @@ def rlvr(runs):
     """Markdown: how each arm responds to RL on the small task."""
     lines = ["| arm | before RL | at its end | gain | over its steps |", "|---|---|---|---|---|"]
     for arm in [arm for arm in ARMS if (runs / "rlvr" / arm).is_dir()]:
-        found = [response(run) for run in finished(runs / "rlvr" / arm)]
+        found = [response(run) for run in finished(runs / "rlvr" / arm).values()]
         columns = zip(*[(a, b, b - a, over) for a, b, over in found], strict=True)
         lines.append(f"| {arm} | {' | '.join(cell(column) for column in columns)} |")
     return "\n".join(lines)

@@ -11,19 +11,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcomp.report.colours import colour_of
-from rlcomp.report.runs import find_runs
+from rlcomp.report.runs import finished
 from rlcomp.report.statistics import estimate, paired
 
 TASKS = {"substitution": "the other values", "two_orders": "the opposite order"}
 ARMS = ("sft", "sft_slow", "rl", "rl_slow")
 INSIDE, OUTSIDE = "evaluation/sampled", "other_task/sampled"
 COLUMNS = {OUTSIDE: "sampled", "other_task/greedy": "greedy"}
-
-
-def by_seed(folder):
-    """The finished runs of an arm by their seed."""
-    found = find_runs([str(folder)]) if folder.is_dir() else []
-    return {run.seed: run for run in found if run.state == "finished"}
 
 
 def evaluations(run):
@@ -37,29 +31,22 @@ def reached(run, level):
     return next((row for row in rows if row[INSIDE] >= level), rows[-1])
 
 
-def shown(found, sign=""):
-    """A mean with its t interval."""
-    if found.low is None:
-        return f"{found.mean:{sign}.2f}"
-    return f"{found.mean:{sign}.2f} ({found.low:{sign}.2f} to {found.high:{sign}.2f})"
-
-
 def table(runs, task, level):
     """Markdown: every arm at equal accuracy on what it was trained on."""
     head = ["arm", "seeds", "trained on", *(f"{TASKS[task]}, {name}" for name in COLUMNS.values())]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    warm = by_seed(runs / task / "rl")
+    warm = finished(runs / task / "rl")
     if warm:
         rows = [evaluations(run)[0] for run in warm.values()]
-        cells = [shown(estimate([row[name] for row in rows])) for name in (INSIDE, *COLUMNS)]
+        cells = [estimate([row[name] for row in rows]).text() for name in (INSIDE, *COLUMNS)]
         lines.append(f"| first evaluation of rl | {len(rows)} | {' | '.join(cells)} |")
     at = {}
     for arm in ARMS:
-        found = by_seed(runs / task / arm)
+        found = finished(runs / task / arm)
         at[arm] = {seed: reached(run, level) for seed, run in found.items()}
         if found:
             cells = [
-                shown(estimate([row[name] for row in at[arm].values()]))
+                estimate([row[name] for row in at[arm].values()]).text()
                 for name in (INSIDE, *COLUMNS)
             ]
             lines.append(f"| {arm} | {len(found)} | {' | '.join(cells)} |")
@@ -73,7 +60,7 @@ def table(runs, task, level):
             )
             for name in (INSIDE, *COLUMNS)
         ]
-        cells = [shown(pair, "+") for pair in pairs]
+        cells = [pair.text(sign="+") for pair in pairs]
         lines.append(f"| {one} less {other} | {pairs[0].n} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -84,7 +71,7 @@ def draw(runs, path):
     FigureCanvasAgg(figure)
     for axes, (task, outside) in zip(figure.subplots(1, len(TASKS)), TASKS.items(), strict=True):
         for number, arm in enumerate(ARMS):
-            for count, run in enumerate(by_seed(runs / task / arm).values()):
+            for count, run in enumerate(finished(runs / task / arm).values()):
                 rows = evaluations(run)
                 axes.plot(
                     [row[INSIDE] for row in rows],

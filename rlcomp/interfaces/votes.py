@@ -42,6 +42,25 @@ def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor,
     return right, judged
 
 
+def repeated_verdicts(
+    judge: Component, batch: TensorDict, rows: Tensor, times: int
+) -> tuple[Tensor, Tensor]:
+    """How often a judge says yes and no to some rows of a batch; abstentions are neither.
+
+    Args:
+        judge: as for :func:`verdicts`; asked ``times`` times.
+        batch: ``B`` rows.
+        rows: which of them, bool, shape ``[B]``.
+        times: how often, at least once.
+
+    Returns:
+        Yes and no, int64, shape ``[B]``; 0 in the other rows.
+    """
+    given = [verdicts(judge, batch, rows) for _ in range(times)]
+    yes = torch.stack([right for right, _ in given]).sum(0)
+    return yes, torch.stack([judged for _, judged in given]).sum(0) - yes
+
+
 def first_votes(groups: Iterable[Iterable[str]], equal: Equal | None) -> list[dict[str, str]]:
     """Of each group, every vote with the first vote of its class of equal ones.
 

@@ -101,6 +101,12 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
     return list(found.values())
 
 
+def finished(folder: Path) -> dict[str, Run]:
+    """The finished runs with a seed under a folder, by seed; none where there is no folder."""
+    found = find_runs([str(folder)]) if folder.is_dir() else []
+    return {run.seed: run for run in found if run.state == "finished" and run.seed is not None}
+
+
 def _expanded(path: str) -> list[Path]:
     if Path(path).is_dir():
         return [Path(path)]

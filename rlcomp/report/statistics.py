@@ -27,6 +27,24 @@ class Estimate:
     high: float | None
     n: int
 
+    def text(self, places: int = 2, sign: str = "") -> str:
+        """The mean with its interval, where there is one.
+
+        Args:
+            places: after the point.
+            sign: ``"+"``: of differences, which show it always.
+
+        Examples:
+            >>> Estimate(0.123, -0.1, 0.35, 5).text(), Estimate(0.123, None, None, 1).text(1, "+")
+            ('0.12 (-0.10 to 0.35)', '+0.1')
+        """
+        mean, *ends = (
+            f"{each:{sign}.{places}f}"
+            for each in (self.mean, self.low, self.high)
+            if each is not None
+        )
+        return f"{mean} ({' to '.join(ends)})" if ends else mean
+
 
 def curve(run: Run, metric: str) -> tuple[Array, Array]:
     """Steps (over the run) at which a metric was recorded as a finite number, and its values."""

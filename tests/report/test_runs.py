@@ -4,7 +4,7 @@ import json
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.report.runs import find_runs, read_run
+from rlcomp.report.runs import find_runs, finished, read_run
 
 ROWS = [{"m": 0.5}, {"m": 1.0}]
 
@@ -25,6 +25,17 @@ def test_runs_are_found_below_folders_and_by_patterns_each_once(make_run, tmp_pa
     found = find_runs([str(tmp_path / "sweep"), str(tmp_path / "o*"), str(tmp_path)])
 
     assert [run.directory.name for run in found] == ["9", "10", "other"]
+
+
+def test_finished_runs_are_given_by_seed_and_no_folder_has_none(make_run, tmp_path):
+    make_run("arm/0", ROWS, seed=4)
+    make_run("arm/1", ROWS, seed=2)
+    make_run("arm/2", ROWS, seed=3, steps=9)
+
+    found = finished(tmp_path / "arm")
+
+    assert {seed: run.directory.name for seed, run in found.items()} == {"4": "0", "2": "1"}
+    assert finished(tmp_path / "other") == {}
 
 
 def test_checkpoints_of_a_run_are_no_runs(make_run):

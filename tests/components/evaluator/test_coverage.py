@@ -109,6 +109,32 @@ def test_every_curve_has_its_interval():
     assert 1 / 4 <= means["coverage/pass@1_low"] < 17 / 36 < means["coverage/pass@1_high"] <= 2 / 3
 
 
+class DealtInTurn(Dealt):
+    """Other verdicts each time."""
+
+    def forward(self, batch):
+        now, _, later = self.verdicts.partition("|")
+        self.verdicts = later
+        return Dealt(verdicts=now)(batch)
+
+
+def test_a_thought_can_be_judged_several_times():
+    # Of the five right ones, (+), (++ +) and (+), three judgements each. Of the second prompt's one
+    # has a yes, a no and an abstention, which is no majority, one nothing but abstentions, and one
+    # two noes and a yes.
+    reasoning = DealtInTurn(verdicts="+ +?- +|+ -?- +|- ??+ +")
+
+    means = measured(coverage(reasoning=reasoning, judgements=3)).means()
+
+    # n = 2, 3, 4; c = 1, 2, 1.
+    assert means["coverage/invalid_fraction"] == 3 / 12
+    assert means["coverage/pass@1"] == pytest.approx((1 / 2 + 2 / 3 + 1 / 4) / 3)
+    assert means["coverage/cot_pass@1"] == pytest.approx((1 / 2 + 0 + 1 / 4) / 3)
+    assert means["coverage/cot_pass_any@1"] == pytest.approx((1 / 2 + 2 / 3 + 1 / 4) / 3)
+    assert means["coverage/cot_pass_all@1"] == pytest.approx((0 + 0 + 1 / 4) / 3)
+    assert means["coverage/reasoning_given_right"] == pytest.approx(2 / 3)
+
+
 def test_each_level_of_difficulty_has_its_curves():
     part = coverage(by="prompt_length")
 

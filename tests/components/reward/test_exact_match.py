@@ -1,8 +1,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tensordict import TensorDict
 
 from components.reward.exact_match import ExactMatch
+from rlcomp.batch import encode_columns, encode_texts
+from rlcomp.errors import DataError
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,28 @@ def test_only_the_answer_itself_is_right(response, answer):
 )
 def test_exact_match_reads_the_agreed_place(where, response, score):
     assert ExactMatch(where=where).score("", response, " 42") == score
+
+
+def test_a_column_can_hold_the_gold_text():
+    reward = ExactMatch(column="reasoning")
+    batch = TensorDict(
+        {
+            "prompt": encode_texts(["312>"] * 3),
+            "response": encode_texts(["123=2", "2", "123=3"]),
+            "answer": encode_texts(["2", "2", "123=3"]),
+            "columns": encode_columns([{"reasoning": " 123=2"}] * 3),
+        },
+        [3],
+    )
+    assert reward(batch)["reward"].tolist() == [1.0, 0.0, 0.0]
+    assert reward.needed_columns == {"reasoning"}
+
+
+def test_an_example_without_the_column_is_told():
+    with pytest.raises(DataError, match="reward=exact_match needs the column 'thought'"):
+        ExactMatch(column="thought").score_row({"prompt": "", "response": "1", "answer": "1"})
+
+
+def test_the_answer_is_the_gold_text_and_needs_no_column():
+    assert ExactMatch().needed_columns == frozenset()
+    assert ExactMatch().score_row({"prompt": "", "response": "7", "answer": "7"}) == 1.0
