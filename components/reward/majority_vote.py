@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,7 +12,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import RegularExpression
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, RlcompWarning
+from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.interfaces.votes import JUDGED, Pair, as_gold, first_votes
@@ -40,8 +39,8 @@ class MajorityVote(Component):
     answer that it gives; two answers are equal if the verifier takes one for the other as the
     gold answer (:func:`rlcomp.interfaces.votes.first_votes`). Of two largest classes that met first
     in the group counts; responses without an answer do not vote and get 0. So the mean reward is
-    the majority ratio. It rises in success and in collapse alike: it is no sign of health. A batch
-    in which none votes is told once.
+    the majority ratio. It rises in success and in collapse alike: it is no sign of health. Where
+    none votes, as ``reward/unread`` says, nothing is learnt: see to ``vote``.
 
     Runs the verifier, whose entries stay inside: on the true responses and on the votes with the
     gold answers, for metrics alone.
@@ -81,14 +80,10 @@ class MajorityVote(Component):
             )
         self.reward = reward
         self.vote = vote
-        self._told = False
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Vote in each group, and write the reward entries."""
-        responses = decode_texts(batch["response"])
-        votes = [self.vote(response) for response in responses]
-        if responses and votes.count(None) == len(votes):
-            self._tell_of_no_vote(responses[0])
+        votes = [self.vote(response) for response in decode_texts(batch["response"])]
         groups: dict[int, list[int]] = {}
         for row, group in enumerate(batch["group_id"].tolist()):
             groups.setdefault(group, []).append(row)
@@ -105,16 +100,6 @@ class MajorityVote(Component):
         right = reward > 0
         valid = torch.ones_like(right)
         return write_reward(batch, reward, {"majority_vote": reward}, right, valid)
-
-    def _tell_of_no_vote(self, response: str) -> None:
-        if not self._told:
-            self._told = True
-            warnings.warn(
-                "MajorityVote: none of a batch votes, so that nothing is learnt: reward.vote finds "
-                f"no answer in {response!r:.100}, say; set reward.vote.pattern to how one is given",
-                RlcompWarning,
-                stacklevel=2,
-            )
 
     def _classes(
         self, batch: TensorDict, votes: Sequence[str | None], groups: Mapping[int, Sequence[int]]

@@ -8,7 +8,7 @@ from components.reward.exact_match import ExactMatch
 from components.reward.majority_vote import MajorityVote, found
 from components.reward.numeric import Numeric
 from rlcomp.batch import encode_texts
-from rlcomp.errors import ConfigError, RlcompWarning
+from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 
 NUMBERS = partial(found, pattern=r"\A[0-9.]+\Z")
@@ -97,16 +97,6 @@ def test_without_an_answer_there_is_nothing_to_learn():
     assert result["reward"].tolist() == [0, 0, 0, 1]
     assert told["reward/majority_ratio"] == 0.25
     assert told["reward/label_correct"] == 0.0
-
-
-def test_a_batch_in_which_none_votes_is_told_once():
-    reward = MajorityVote(reward=ExactMatch(), vote=NUMBERS)
-    row = (0, r"so \boxed{7}", "7")
-
-    with pytest.warns(RlcompWarning, match=r"none of a batch votes.* 'so .*set reward.vote.patt"):
-        reward(batch(row, row))
-
-    reward(batch(row, row))
 
 
 def test_gold_answers_change_no_reward():
