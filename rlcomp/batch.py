@@ -119,22 +119,26 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
     return TensorDict(joined, batch_size=[sum(batch.shape[0] for batch in batches)])
 
 
-def _absent(key: str) -> str:
+def _absent(key: str) -> str | float:
     found = lookup(key)
     return found.absent if found is not None else ""
 
 
 def _join_ragged(key: str, batches: Sequence[TensorDict]) -> TensorDict:
-    """Nested texts whose parts differ from batch to batch."""
+    """Nested texts or numbers whose parts differ from batch to batch."""
     parts = [batch.get(key, TensorDict({}, batch_size=batch.shape)) for batch in batches]
     names = dict.fromkeys(name for part in parts for name in part.keys())
     device = next(part[name].device for part in parts for name in part.keys()) if names else None
-    nothing = [encode_texts([_absent(key)] * len(part)).to(device) for part in parts]
+    nothing = [_missing(_absent(key), len(part)).to(device) for part in parts]
     nested = {
         name: _join(f"{key}.{name}", [p.get(name, n) for p, n in zip(parts, nothing, strict=True)])
         for name in names
     }
     return TensorDict(nested, batch_size=[sum(map(len, parts))])
+
+
+def _missing(absent: str | float, rows: int) -> Tensor:
+    return encode_texts([absent] * rows) if isinstance(absent, str) else torch.full((rows,), absent)
 
 
 def _common(batches: Sequence[TensorDict], path: str) -> list[str]:

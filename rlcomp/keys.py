@@ -8,6 +8,7 @@ schema is read by ``rlcomp-describe`` before anything heavy is imported.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -58,8 +59,8 @@ class Spec:
         offset: the family of ids it belongs to: shifted together where batches are joined, so that
             no two batches share one; negative values name nothing and stay.
         per_prompt: it belongs to the prompt, and passes from the prompt to each answer.
-        absent: of nested texts, what stands in the rows of a batch that lacks a part which another
-            batch has; by default all have the same parts.
+        absent: of a nested entry, what stands in the rows of a batch that lacks a part which
+            another batch has: a text, or NaN of numbers; by default all have the same parts.
         example: what :mod:`rlcomp.testing` fills it with, where its shape and dtype do not say:
             ``log_prob``, ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group``,
             ``same_in_all_rows`` (of rows).
@@ -71,7 +72,7 @@ class Spec:
     pad: int | None = None
     offset: str = ""
     per_prompt: bool = False
-    absent: str = ""
+    absent: str | float = ""
     example: str = ""
 
     @property
@@ -161,7 +162,12 @@ SCHEMA: dict[Key, Spec] = {
         "B", _F, "weight of the row's unit (pair) in the loss of the whole step", example="positive"
     ),
     "reward": Spec("B", _F, "scalar outcome"),
-    "rewards": Spec("B", "nested", "each named part of the reward, [B] by name; NaN if missing"),
+    "rewards": Spec(
+        "B",
+        "nested",
+        "each named part of the reward, [B] by name; NaN if missing",
+        absent=math.nan,
+    ),
     "advantages": Spec(
         "B T K", _F, "detached advantage of each objective, in the order of rewards"
     ),
@@ -291,8 +297,8 @@ def _limits(found: Spec) -> dict[str, tuple[bool, str]]:
         ),
         "per_prompt": (isinstance(found.per_prompt, bool), "True or False"),
         "absent": (
-            isinstance(found.absent, str) and (not found.absent or dtype == "nested"),
-            "a text, of nested texts only",
+            isinstance(found.absent, (str, float)) and (not found.absent or dtype == "nested"),
+            "a text, of nested texts only, or a float, of nested numbers",
         ),
         "example": (
             isinstance(found.example, str) and found.example in ("", *_EXAMPLES),

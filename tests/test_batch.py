@@ -254,6 +254,16 @@ def test_cat_joins_the_named_parts_of_the_reward():
     assert joined["rewards", "a"].tolist() == [0.5, 2.0]
 
 
+def test_a_part_of_the_reward_that_one_batch_lacks_is_no_number_there():
+    names = [("a",), ("b", "a"), ("b",)]
+    parts = [TensorDict({n: torch.ones(2) for n in own}, batch_size=[2]) for own in names]
+
+    joined = cat([TensorDict({"rewards": part}, batch_size=[2]) for part in parts])["rewards"]
+
+    assert joined["a"].isnan().tolist() == [False] * 4 + [True] * 2
+    assert joined["b"].isnan().tolist() == [True] * 2 + [False] * 4
+
+
 def test_cat_fills_a_text_under_another_name_like_a_text():
     parts = [TensorDict({"note": encode_texts([t])}, batch_size=[1]) for t in ("a", "bbbb")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -13,8 +13,11 @@ from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch, split_examples
+from rlcomp.data.levels import levels
 from rlcomp.engine.decoding import Decoding
-from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k, wilson_interval
+from rlcomp.errors import ConfigError
+from rlcomp.functional.mean_interval import share_interval
+from rlcomp.functional.pass_at_k import pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
@@ -32,7 +35,8 @@ class Accuracy(Component):
     interval (``_low``, ``_high``) over prompts: Wilson's for the greedy answers, one yes or no a
     prompt, the bootstrap's for the others. Answers whose reward is not valid are left out, and so
     are prompts left with none (with fewer than k, for pass@k); their share is
-    ``evaluation/invalid_fraction``. The first ``num_shown`` greedy answers are kept as samples.
+    ``evaluation/invalid_fraction``. Of each level (``by``) the same, ``evaluation/<level>/greedy``.
+    The first ``num_shown`` greedy answers are kept as samples.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
@@ -44,10 +48,13 @@ class Accuracy(Component):
         max_new_tokens: longest answer, in tokens.
         num_shown: how many answers are kept to be read.
         name: what its metrics are called, ``evaluation`` here; another beside it needs another.
+        by: levels of difficulty, or domains (:func:`rlcomp.data.levels.levels`): a column, or
+            ``prompt_length``. None: no levels.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
-        ConfigError: the policy does not stop where the format of the prompts ends a response.
+        ConfigError: the policy does not stop where the format of the prompts ends a response, or
+            the reward judges an answer by others.
         DataError: a held-out prompt and its response may exceed the policy's context.
     """
 
@@ -63,9 +70,15 @@ class Accuracy(Component):
         max_new_tokens: PositiveInt,
         num_shown: NonNegativeInt = 8,
         name: NonEmptyText = "evaluation",
+        by: NonEmptyText | None = None,
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
+        if reward.min_group_size > 1:
+            raise ConfigError(
+                f"{name}.reward is a {type(reward).__name__}, which judges an answer by the others "
+                f"of its group: set {name}.reward to a verifier, as recipe=ttrl does"
+            )
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy
@@ -80,6 +93,8 @@ class Accuracy(Component):
         self.examples = split_examples(task, split, num_prompts, self.seed)
         self.asked = [example.prompt for example in self.examples]
         self.columns = [example.columns for example in self.examples]
+        self.by = by
+        self.levels = ["" for _ in self.examples] if by is None else levels(self.examples, by)
         asked = self.prompt.encode(self.asked, self.columns)
         most = [max_new_tokens] * len(asked)
         check_room([*map(len, asked)], most, policy.context_length, self.asked.__getitem__)
@@ -94,16 +109,31 @@ class Accuracy(Component):
         """Record the metrics of the responses; the rows of a prompt are contiguous."""
         for answered in (greedy, sampled):
             record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
-        judged, right = self._counts(greedy)
-        self._record_rate("greedy", right[judged > 0])
-        judged, right = self._counts(sampled)
-        self.record_mean("sampled", right[judged > 0].double() / judged[judged > 0])
+        counts = self._counts(greedy), self._counts(sampled)
+        for level, rows in self.parts():
+            self._rates(level, *((n[rows], c[rows]) for n, c in counts))
+        self._show(greedy)
+
+    def _rates(
+        self, level: str, greedy: tuple[Tensor, Tensor], sampled: tuple[Tensor, Tensor]
+    ) -> None:
+        """Record the accuracies of some prompts, from judged and right responses of each."""
+        judged, right = greedy
+        self.record_mean(f"{level}greedy", right[judged > 0].double())
+        judged, right = sampled
+        self.record_mean(f"{level}sampled", right[judged > 0].double() / judged[judged > 0])
         k = 1
         while k <= self.samples_per_prompt:
             enough = judged >= k
-            self.record_mean(f"pass@{k}", pass_at_k(judged[enough], right[enough], k))
+            self.record_mean(f"{level}pass@{k}", pass_at_k(judged[enough], right[enough], k))
             k *= 2
-        self._show(greedy)
+
+    def parts(self) -> Iterator[tuple[str, Tensor]]:
+        """All prompts, then those of each level: how its metrics begin, and which, bool ``[P]``."""
+        several = self.levels if len({*self.levels}) > 1 else []
+        for level in dict.fromkeys(["", *several]):
+            rows = torch.tensor([level in ("", own) for own in self.levels])
+            yield f"{level}/" if level else "", rows
 
     def answers(
         self, asked: Sequence[str], group_size: int, decoding: Decoding | None
@@ -136,24 +166,15 @@ class Accuracy(Component):
         right = answered["correct"].cpu().view(len(self.examples), -1) & valid
         return valid.sum(1), right.sum(1)
 
-    def _record_rate(self, name: str, right: Tensor) -> None:
-        if len(right):
-            interval = wilson_interval(int(right.sum()), len(right), level=0.95)
-            self._record(name, right, interval)
-
     def record_mean(self, name: str, per_prompt: Tensor) -> None:
-        """Record a mean over prompts with its interval; nothing without prompts."""
+        """Record a mean over prompts of shares with its interval; nothing without prompts."""
         if not len(per_prompt):
             return
-        if bool(((per_prompt == 0) | (per_prompt == 1)).all()):
-            return self._record_rate(name, per_prompt.long())  # a bootstrap of 0s has no width
         draws = torch.Generator().manual_seed(self.seed)
-        self._record(name, per_prompt, bootstrap_interval(per_prompt, level=0.95, generator=draws))
-
-    def _record(self, name: str, per_prompt: Tensor, interval: tuple[float, float]) -> None:
+        low, high = share_interval(per_prompt, level=0.95, generator=draws)
         record(f"{self.name}/{name}", per_prompt)
-        record(f"{self.name}/{name}_low", interval[0])
-        record(f"{self.name}/{name}_high", interval[1])
+        record(f"{self.name}/{name}_low", low)
+        record(f"{self.name}/{name}_high", high)
 
     def _show(self, greedy: TensorDict) -> None:
         shown = greedy[: self.num_shown]

@@ -16,7 +16,6 @@ from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
-from rlcomp.data.levels import levels
 from rlcomp.functional.g_pass_at_k import g_pass_at_k
 from rlcomp.functional.maj_at_k import maj_at_k
 from rlcomp.functional.pass_at_k import pass_at_k
@@ -59,7 +58,8 @@ class Coverage(Accuracy):
         vote: the answer of a response, or None, such as a partial of
             :func:`components.reward.majority_vote.found`. None: no maj@k.
         equal_by: wrong votes are equal as a ``text``; or also if the ``verifier`` (``reward``)
-            takes one for the other as the gold answer, up to ``n * n / 2`` calls a prompt.
+            takes one for the other as the gold answer: a call for each vote and each class before
+            its own, ``n * n / 2`` a prompt if no two are equal.
         threshold: share of G-Pass@k.
         by: levels of difficulty (:func:`rlcomp.data.levels.levels`): a column, or
             ``prompt_length``. None: no levels.
@@ -105,6 +105,7 @@ class Coverage(Accuracy):
             max_new_tokens=max_new_tokens,
             num_shown=0,
             name=name,
+            by=by,
             prompt=prompt,
         )
         self.reasoning = reasoning
@@ -112,8 +113,6 @@ class Coverage(Accuracy):
         self.vote = vote
         self.equal_by: Literal["text", "verifier"] = equal_by
         self.threshold = threshold
-        self.by = by
-        self.levels = ["" for _ in self.examples] if by is None else levels(self.examples, by)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
@@ -131,10 +130,8 @@ class Coverage(Accuracy):
         n, c = self._of_prompt(valid), self._of_prompt(right)
         d = {name: self._of_prompt(each) for name, each in reasoned.items()}
         majority = self._majority(answered, right, valid) if self.vote is not None else None
-        several = self.levels if len({*self.levels}) > 1 else []
-        for level in dict.fromkeys(["", *several]):
-            rows = torch.tensor([level in ("", own) for own in self.levels])
-            self._curves(f"{level}/" if level else "", rows, (n, c, d), majority)
+        for level, rows in self.parts():
+            self._curves(level, rows, (n, c, d), majority)
         self._keep(n, c, d.get("cot_pass"))
         return batch
 
@@ -191,13 +188,13 @@ class Coverage(Accuracy):
         assert self.vote is not None
         votes = [self.vote(response) for response in decode_texts(answered["response"])]
         size = self.samples_per_prompt
-        for start in range(0, len(votes), size):
-            rows = range(start, start + size)
-            wrong = [votes[row] for row in rows if valid[row] and not right[row]]
-            equal = partial(same_answers, self.reward, answered[start : start + 1])
-            given = [vote for vote in wrong if vote is not None]
-            sizes = class_sizes(given, equal if self.equal_by == "verifier" else None)
-            yield sum(right[row] for row in rows), sizes, wrong.count(None)
+        prompts = [range(start, start + size) for start in range(0, len(votes), size)]
+        wrong = [[votes[row] for row in rows if valid[row] and not right[row]] for rows in prompts]
+        given = [[vote for vote in some if vote is not None] for some in wrong]
+        equal = partial(same_answers, self.reward, answered[::size])
+        sizes = class_sizes(given, equal if self.equal_by == "verifier" else None)
+        for rows, some, classes in zip(prompts, wrong, sizes, strict=True):
+            yield sum(right[row] for row in rows), classes, some.count(None)
 
     def _keep(self, n: Tensor, c: Tensor, d: Tensor | None) -> None:
         """The counts of each prompt, as samples."""

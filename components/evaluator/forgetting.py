@@ -14,7 +14,7 @@ from rlcomp.component import Component
 from rlcomp.data.examples import demonstrations
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
-from rlcomp.functional.pass_at_k import bootstrap_interval
+from rlcomp.functional.mean_interval import difference_interval
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
@@ -111,7 +111,7 @@ class Forgetting(Accuracy):
         if not len(change):
             return
         draws = torch.Generator().manual_seed(self.seed)
-        low, high = bootstrap_interval(change, level=0.95, generator=draws)
+        low, high = difference_interval(change, level=0.95, generator=draws)
         record(f"{self.name}/accuracy_change", change)
         record(f"{self.name}/accuracy_change_low", low)
         record(f"{self.name}/accuracy_change_high", high)

@@ -32,8 +32,9 @@ class HackingMonitor(Component):
         true_z = z(mean of the last w true rewards, the best such mean so far)
         z(a, b) = (a - b) / sqrt(var a + var b)
 
-    A gap that grows may come of a proxy that is only more lenient; ``early_stop=reward_hacking``
-    asks for a fall of the true reward as well.
+    The proxy is the reward that the advantage was made of, a shaping and a KL penalty in it
+    included. A gap that grows may come of a proxy that is only more lenient;
+    ``early_stop=reward_hacking`` asks for a fall of the true reward as well.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``reward``,
     ``reward_valid``, ``group_id`` ``[B]`` and what the verifier reads, whose entries stay inside.

@@ -10,6 +10,7 @@ from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
+from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, weighed
 from rlcomp.pareto.objectives import centred, observed, stacked
@@ -90,8 +91,9 @@ class Several(Component):
 
     def per_objective(self, batch: TensorDict) -> TensorDict:
         """Every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
-        with recording():
+        with recording() as told:
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
+        record_calls_of(told)
         return TensorDict(
             {name: _present(result) for name, result in {self.first: batch, **results}.items()},
             batch_size=batch.batch_size,

@@ -28,7 +28,7 @@ class ByColumn(Component):
     ``answer`` (``[B, W]`` uint8 texts), ``columns`` and what they read. Writes ``reward``
     (``[B]`` float32), ``rewards`` (``{part: [B]}``; NaN where a row's domain has no such part),
     ``correct`` and ``reward_valid`` (``[B]`` bool), ``kl_weight`` (``[B]`` float32) where weights
-    are given, and ``invalid_reason`` (``[B, W]``) where a reward does. Records
+    are given, and ``invalid_reason`` (``[B, W]``) where a reward may. Records
     ``reward/<domain>/mean``, ``reward/<domain>/correct`` (both over valid rows),
     ``reward/<domain>/invalid_fraction`` and what
     :func:`rlcomp.interfaces.reward.write_reward` does.
@@ -66,6 +66,9 @@ class ByColumn(Component):
         self.kl_weights = dict(kl_weights or {})
         self.routes = nn.ModuleDict(routes)
         self.column = column
+        # Of every batch alike, whichever domains occur in it: batches are joined.
+        written = [{*route.writes, *route.may_write} for route in routes.values()]
+        self._tells_reasons = any("invalid_reason" in keys for keys in written)
 
     @property
     def needed_columns(self) -> frozenset[str]:
@@ -95,7 +98,7 @@ class ByColumn(Component):
             record(f"reward/{domain}/invalid_fraction", (~judged).float())
         if self.kl_weights:
             batch["kl_weight"] = kl_weight
-        if any(reasons):
+        if self._tells_reasons:
             batch["invalid_reason"] = encode_texts(reasons).to(device)
         return write_reward(batch, reward, rewards, correct, valid)
 

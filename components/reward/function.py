@@ -50,14 +50,16 @@ class Function(PooledReward):
             ``{_target_: my_module.Judge, threshold: 3}``; or a function.
         name: of the part, where there is but one.
         weights: of named parts, 1 for those that are not among them.
-        correct_by: the part that decides ``correct`` (1 or more); null: the reward does.
+        correct_by: the part that decides ``correct`` (1 or more); null: the reward does, where one
+            part alone weighs.
         timeout: limit of a call, in seconds.
         concurrency: calls of an ``async`` function that run at a time in one worker.
         calls: the reward pool.
 
     Raises:
         ConfigError: the function cannot be imported or called by name, its parameters cannot be
-            seen; when called: it needs a column that the example lacks, or returns no number.
+            seen; when called: it needs a column that the example lacks, returns no number, or
+            several parts that weigh without ``correct_by``.
         DataError: a function in the process returns what float32 holds as infinite.
 
     Examples:

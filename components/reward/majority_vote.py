@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
 
 import torch
 from tensordict import TensorDict
@@ -12,9 +12,10 @@ from tensordict import TensorDict
 from rlcomp.arguments import RegularExpression
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
+from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import write_reward
-from rlcomp.interfaces.votes import classes
+from rlcomp.interfaces.votes import JUDGED, Pair, as_gold, first_votes
 from rlcomp.metrics import record, recording
 from rlcomp.verify.pattern import bounded
 
@@ -43,9 +44,10 @@ class MajorityVote(Component):
 
     ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with the
     answer that it gives; two answers are equal if the verifier takes one for the other as the
-    gold answer. Of two largest classes that met first in the group counts; responses without an
-    answer do not vote and get 0. So the mean reward is the majority ratio. It rises in success
-    and in collapse alike: it is no sign of health.
+    gold answer (:func:`rlcomp.interfaces.votes.first_votes`). Of two largest classes that met first
+    in the group counts; responses without an answer do not vote and get 0. So the mean reward is
+    the majority ratio. It rises in success and in collapse alike: it is no sign of health. Where
+    none votes, as ``reward/unread`` says, nothing is learnt: see to ``vote``.
 
     Runs the verifier, whose entries stay inside: on the true responses and on the votes with the
     gold answers, for metrics alone.
@@ -63,6 +65,9 @@ class MajorityVote(Component):
         reward: the verifier.
         vote: the answer of a response, or None, such as a partial of :func:`found`.
 
+    Raises:
+        ConfigError: the verifier reads more than texts.
+
     Source:
         Zuo et al. 2025 (TTRL), arXiv:2504.16084, section 2.
     """
@@ -75,6 +80,11 @@ class MajorityVote(Component):
 
     def __init__(self, *, reward: Component, vote: Callable[[str], str | None]) -> None:
         super().__init__()
+        if others := sorted({*reward.reads} - {*JUDGED}):
+            raise ConfigError(
+                f"MajorityVote: reward is a {type(reward).__name__}, which reads "
+                f"{', '.join(others)}: a vote is a text, so name a verifier of texts"
+            )
         self.reward = reward
         self.vote = vote
 
@@ -84,11 +94,9 @@ class MajorityVote(Component):
         groups: dict[int, list[int]] = {}
         for row, group in enumerate(batch["group_id"].tolist()):
             groups.setdefault(group, []).append(row)
-        same = self._same(batch, votes, groups)
         reward, labels = torch.zeros(len(votes)), dict[int, str]()
-        for group, rows in groups.items():
-            alike = classes([votes[row] for row in rows], same.get(group, ()))
-            winners = [rows[place] for place in max(alike, key=len, default=[])]
+        for rows, first in zip(groups.values(), self._classes(batch, votes, groups), strict=True):
+            winners = _largest(rows, votes, first)
             reward[winners] = 1.0
             record("reward/majority_ratio", torch.tensor(len(winners) / len(rows)))
             if winners:
@@ -100,37 +108,47 @@ class MajorityVote(Component):
         valid = torch.ones_like(right)
         return write_reward(batch, reward, {"majority_vote": reward}, right, valid)
 
-    def _same(
+    def _classes(
         self, batch: TensorDict, votes: Sequence[str | None], groups: Mapping[int, Sequence[int]]
-    ) -> dict[int, set[tuple[str, str]]]:
-        """Pairs of different votes of each group that mean the same, asked for all at once."""
-        pairs: list[tuple[int, int, tuple[str, str]]] = []
-        for group, rows in groups.items():
-            texts = dict.fromkeys(vote for row in rows if (vote := votes[row]) is not None)
-            pairs += [(group, rows[0], pair) for pair in combinations(texts, 2)]
-        same: dict[int, set[tuple[str, str]]] = {}
-        if pairs:
-            gold, given = zip(*(pair for *_, pair in pairs), strict=True)
-            asked = batch[[first for _, first, _ in pairs]]
-            judged = self._judged(asked, response=given, answer=gold)
-            for (group, _, pair), equal in zip(pairs, judged, strict=True):
-                same.setdefault(group, set()).update([pair] if equal else [])
-        return same
+    ) -> list[dict[str, str]]:
+        """Of each group, every vote with the first that means the same."""
+        firsts = [rows[0] for rows in groups.values()]
+        given = [
+            [vote for row in rows if (vote := votes[row]) is not None] for rows in groups.values()
+        ]
+
+        def equal(pairs: Sequence[Pair]) -> list[bool]:
+            of_rows = [(firsts[group], first, other) for group, first, other in pairs]
+            return self._judged(as_gold(batch, of_rows))
+
+        return first_votes(given, equal)
 
     def _hold_against_gold(
         self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
     ) -> None:
-        true = torch.tensor(self._judged(batch), device=reward.device)
+        true = torch.tensor(self._judged(batch.copy()), device=reward.device)
         record("reward/agreement", (true == (reward > 0)).float())
-        labelled = self._judged(batch[[*labels]], response=[*labels.values()]) if labels else []
+        labelled: list[bool] = []
+        if labels:
+            said = batch[[*labels]]
+            said["response"] = encode_texts([*labels.values()]).to(reward.device)
+            labelled = self._judged(said)
         record("reward/label_correct", torch.tensor(sum(labelled) / groups))
 
-    def _judged(self, rows: TensorDict, **texts: Sequence[str]) -> list[bool]:
-        """Whether the verifier takes rows as right, with other texts in them."""
-        rows = rows.copy()
-        for key, told in texts.items():
-            rows[key] = encode_texts(told).to(rows.device or rows["prompt"].device)
+    def _judged(self, rows: TensorDict) -> list[bool]:
+        """Whether the verifier takes rows as right; it may write into them."""
         with recording() as ledger:  # what it says of these rows is not of the training reward
             right: list[bool] = self.reward(rows)["correct"].tolist()
         record_calls_of(ledger)
         return right
+
+
+def _largest(
+    rows: Sequence[int], votes: Sequence[str | None], first: Mapping[str, str]
+) -> list[int]:
+    """The rows of the largest class of equal votes; of two that met first."""
+    classes = {row: first[vote] for row in rows if (vote := votes[row]) is not None}
+    if not classes:
+        return []
+    ((largest, _),) = Counter(classes.values()).most_common(1)
+    return [row for row, own in classes.items() if own == largest]

@@ -125,8 +125,14 @@ class DifficultyPools(TaskSampler):
         del self.resting[index], self.streaks[index]
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
-        """Count what was solved or hopeless, and retire what was so often enough."""
+        """Count what was solved or hopeless, and retire what was so often enough.
+
+        What rests already is left alone: its answers were sampled before it retired (a delayed
+        collector).
+        """
         for index, rate in pass_rates.items():
+            if index in self.resting:
+                continue
             before = self.streaks.pop(index, 0)
             if rate >= self.solved:
                 self.streaks[index] = max(before, 0) + 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlcomp.arguments import NonEmptyText
+from rlcomp.data.column_names import likely, value_at
 from rlcomp.data.fields import Fields
 from rlcomp.data.record_task import RecordTask
-from rlcomp.data.records import read_rows
+from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import ConfigError, DataError
 
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
@@ -47,7 +49,8 @@ class Benchmark(RecordTask):
     ) -> None:
         self.path = str(_found(Path(folder).expanduser(), names, form)) if path is None else path
         rows = [*read_rows(self.path)]
-        asked = next((name for name in prompt_fields if name in rows[0].columns), prompt_fields[0])
+        _check_columns(rows[0], prompt_fields, answer_field)
+        asked = next((name for name in prompt_fields if _has(rows[0], name)), prompt_fields[0])
         fields = Fields(
             prompt_field=asked,
             answer_field=answer_field,
@@ -56,6 +59,35 @@ class Benchmark(RecordTask):
             prompt_template=prompt_template,
         )
         super().__init__(fields, rows, held_out=1.0)
+
+
+def _check_columns(row: Row, prompt_fields: Sequence[str], answer_field: str) -> None:
+    """Refuse a file whose first row has neither messages nor the columns of question and answer.
+
+    Raises:
+        DataError: names the columns there are, and the settings of the suite.
+    """
+    asked = [row.columns[name] for name in (*prompt_fields, "messages") if name in row.columns]
+    if any(isinstance(value, list) for value in asked):
+        return  # a conversation, whose last turn may be the answer
+    missing, remedies = [], []
+    if not any(_has(row, name) for name in prompt_fields):
+        missing.append(" or ".join(map(repr, prompt_fields)))
+        meant = likely("prompt_field", prompt_fields[0], row) or "COLUMN"
+        remedies.append(f"SUITE.task.prompt_fields=[{meant}]")
+    if not _has(row, answer_field):
+        missing.append(repr(answer_field))
+        meant = likely("answer_field", answer_field, row) or "COLUMN"
+        remedies.append(f"SUITE.task.answer_field={meant}")
+    if missing:
+        raise DataError(
+            f"{row.place}: the row has no column {' and no column '.join(missing)} (known: "
+            f"{', '.join(row.columns)}); set {' '.join(remedies)}, SUITE being the suite's name"
+        )
+
+
+def _has(row: Row, name: str) -> bool:
+    return name in row.columns or value_at(row.columns, name) is not None
 
 
 def _found(folder: Path, names: list[str], form: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from itertools import accumulate
 from typing import Any
 
@@ -27,8 +28,8 @@ class DigitSum(metaclass=Checked):
         flawed: share of the steps of the others whose sum is another one, with which they go on.
 
     Raises:
-        ConfigError: ``modulus`` is not one of 2 to 10, ``longest`` is above 18, or ``shortest``
-            above ``longest``.
+        ConfigError: ``modulus`` is not one of 2 to 10, ``longest`` is above 18, ``shortest`` above
+            ``longest``, or there are more examples than an index counts.
 
     Examples:
         >>> task = DigitSum(shortest=4, longest=4)
@@ -52,6 +53,11 @@ class DigitSum(metaclass=Checked):
             raise ConfigError(
                 f"DigitSum: shortest is {shortest} and longest {longest}: shortest must be at most "
                 "longest, and longest at most 18"
+            )
+        if (longest - shortest + 1) * modulus**longest > sys.maxsize:
+            raise ConfigError(
+                f"DigitSum: modulus is {modulus}, shortest {shortest} and longest {longest}: those "
+                f"are more than {sys.maxsize} examples, which no index counts; lower longest"
             )
         self.modulus = modulus
         self.held_out = held_out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -19,10 +21,12 @@ class Mixture(metaclass=Checked):
     Args:
         tasks: by the name of their domain.
         column: that holds the name.
-        held_out: share of the prompts that only evaluators see; those of the tasks do not count.
+        held_out: share of the prompts that only evaluators see, at least that of each task: prompts
+            are held out by their hash, so that those of the tasks are among them.
 
     Raises:
-        ConfigError: when called: a task has this column itself.
+        ConfigError: a task holds out more, or there are more examples than an index counts; when
+            called: a task has this column itself.
 
     Examples:
         >>> from components.task.addition import Addition
@@ -39,6 +43,7 @@ class Mixture(metaclass=Checked):
         column: NonEmptyText = "verify_with",
         held_out: Fraction = 0.1,
     ) -> None:
+        _check(tasks, held_out)
         self.tasks = dict(tasks)
         self.column = column
         self.held_out = held_out
@@ -58,3 +63,18 @@ class Mixture(metaclass=Checked):
                 "set task.column"
             )
         return replace(example, columns={**example.columns, self.column: name})
+
+
+def _check(tasks: Mapping[str, Task], held_out: float) -> None:
+    for name, task in tasks.items():
+        if task.held_out > held_out:
+            remedy = "raise task.held_out" if task.held_out < 1 else "take it out of the mixture"
+            raise ConfigError(
+                f"Mixture: {name!r} holds out {task.held_out:g} of its prompts, and held_out of "
+                f"the mixture is {held_out:g}: some would be trained on; {remedy}"
+            )
+    if len(tasks) * max(map(len, tasks.values())) > sys.maxsize:
+        raise ConfigError(
+            f"Mixture: {len(tasks)} tasks as long as the longest of them are more than "
+            f"{sys.maxsize} examples, which no index counts: shorten it"
+        )

@@ -107,7 +107,8 @@ def audited(
         forms: of the user's own, beside :data:`rlcomp.audit.forms.FORMS`.
 
     Raises:
-        ConfigError: reward or task cannot be built, or the reward reads what no text gives.
+        ConfigError: reward or task cannot be built, or the reward reads what no text gives, or
+            judges an answer by others.
     """
     from rlcomp.audit.audit import audit, examples_of
     from rlcomp.audit.forms import all_forms
@@ -120,6 +121,11 @@ def audited(
     builder = Builder(plan, int(plan.tree["seed"]))
     task: Any = builder.build(plan.nodes["task"])
     reward: Any = builder.build(plan.nodes["reward"])
+    if reward.min_group_size > 1:
+        raise ConfigError(
+            f"reward is a {type(reward).__name__}, which judges an answer by the others of its "
+            "group: audit the verifier in it, reward=..."
+        )
     tokenizer: Any = builder.build(plan.nodes["tokenizer"]) if reads_tokens else None
     examples, judge = examples_of(task, rows, seed), Judge(reward, tokenizer)
     judge.check(examples[0])

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k
+from rlcomp.functional.mean_interval import difference_interval, share_interval
+from rlcomp.functional.pass_at_k import pass_at_k
 
 
 class Point(NamedTuple):
@@ -40,9 +41,10 @@ class Crossing(NamedTuple):
 
 
 def coverage_curve(n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: int) -> list[Point]:
-    """pass@k over k with bootstrap intervals over problems.
+    """pass@k over k with intervals over problems.
 
-    Problems with fewer than k answers are left out of k; a k that leaves none is left out.
+    The intervals are those of :func:`rlcomp.functional.mean_interval.share_interval`. Problems with
+    fewer than k answers are left out of k; a k that leaves none is left out.
 
     Args:
         n: answers per problem, int64, shape ``[P]``.
@@ -55,9 +57,9 @@ def coverage_curve(n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: 
         Chen et al. 2021, arXiv:2107.03374, eq. 1; Efron 1979, Annals of Statistics 7(1).
     """
     return [
-        _point(k, pass_at_k(n[own], c[own], k), level, seed)
+        Point(k, float(rates.mean()), *share_interval(rates, level, _draws(seed)))
         for k in ks
-        if bool((own := n >= k).any())
+        if len(rates := pass_at_k(n[n >= k], c[n >= k], k))
     ]
 
 
@@ -71,7 +73,8 @@ def coverage_difference(
     """Paired difference of pass@k, trained minus base, on the same problems.
 
     ``mean over p of pass@k_trained(p) - pass@k_base(p)``; the bootstrap draws problems, and with a
-    problem both its values: how hard it is cancels.
+    problem both its values: how hard it is cancels. Where all differences are equal the interval
+    is that of :func:`rlcomp.functional.mean_interval.difference_interval`.
 
     Args:
         base: answers and right ones per problem, int64, shape ``[P]`` each.
@@ -94,7 +97,9 @@ def coverage_difference(
         own = (base[0] >= k) & (trained[0] >= k)
         if bool(own.any()):
             before, now = (pass_at_k(n[own], c[own], k) for n, c in (base, trained))
-            found.append(_point(k, now - before, level, seed))
+            gained = now - before
+            interval = difference_interval(gained, level, _draws(seed))
+            found.append(Point(k, float(gained.mean()), *interval))
     return found
 
 
@@ -126,6 +131,5 @@ def crossings(differences: Sequence[Point]) -> list[Crossing]:
     ]
 
 
-def _point(k: int, values: Tensor, level: float, seed: int) -> Point:
-    draws = torch.Generator().manual_seed(seed)
-    return Point(k, float(values.mean()), *bootstrap_interval(values, level, draws))
+def _draws(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)

@@ -74,7 +74,8 @@ class TextReward(Component):
     Attributes:
         name: under which the part stands in ``rewards``, where it has no other name.
         weights: of named parts; 1 for those that are not among them.
-        correct_by: the part that says whether a response is right; None: the reward does.
+        correct_by: the part that says whether a response is right; None: the reward does, where
+            one part alone weighs.
         needs: columns of the example without which it cannot score.
         column_remedy: what to do where the task lacks one.
     """
@@ -141,7 +142,8 @@ class TextReward(Component):
         """Write the reward entries of scores: a number, named parts or None for each row.
 
         Raises:
-            ConfigError: a score is no number, or ``weights`` or ``correct_by`` names no part.
+            ConfigError: a score is no number, ``weights`` or ``correct_by`` names no part, or
+                several parts weigh and none is to decide.
             DataError: a score is infinite in float32.
         """
         responses = [str(row["response"]) for row in rows]
@@ -149,6 +151,8 @@ class TextReward(Component):
         self._parts |= parts.found
         weighing = [name for name, weight in self.weights.items() if weight]
         parts.check_named([*weighing, *([self.correct_by] if self.correct_by else [])])
+        if self.correct_by is None:
+            parts.check_one_decides(self.weights)
         totals = parts.totals(self.weights)
         valid = [total is not None for total in totals]
         deciding = totals if self.correct_by is None else parts.of(self.correct_by)

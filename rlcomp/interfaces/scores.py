@@ -82,6 +82,22 @@ class Scores:
                     f"scores{nearest(name, self.names)}"
                 )
 
+    def check_one_decides(self, weights: Mapping[str, float]) -> None:
+        """Refuse several parts that weigh, whose sum would say what is right.
+
+        A format and a length, say, would make a wrong answer a right one.
+
+        Raises:
+            ConfigError: there are several.
+        """
+        weighing = [name for name in self.found if weights.get(name, 1.0)]
+        if len(weighing) > 1:
+            raise ConfigError(
+                f"{self.owner} returned parts ({', '.join(weighing)}), and correct_by is null: a "
+                "sum of 1 would count as right, whichever of them make it; set correct_by to the "
+                "part that says what is right (one that weighs 0 can)"
+            )
+
     def of(self, name: str) -> list[float | None]:
         """The part of each row; None where it is missing."""
         return [row.get(name) for row in self.rows]

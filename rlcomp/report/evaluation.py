@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from rich import box
 from rich.table import Table
 
 from rlcomp.errors import DataError
-from rlcomp.functional.pass_at_k import bootstrap_interval, wilson_interval
+from rlcomp.functional.mean_interval import difference_interval, share_interval
 from rlcomp.io.draft import draft_of
 from rlcomp.io.json_lines import json_line, read_lines
 from rlcomp.report.digits import half_width, rounded
@@ -22,6 +22,7 @@ from rlcomp.report.statistics import LEVEL, Estimate
 
 # By decoding, the share of right answers to each problem that could be judged.
 Scores = Mapping[str, Mapping[int, float]]
+_Interval = Callable[[torch.Tensor, float, torch.Generator], tuple[float, float]]
 
 
 def kept_scores(file: Path, header: Mapping[str, object]) -> Scores | None:
@@ -93,39 +94,29 @@ def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
 
 def mean(values: Sequence[float]) -> Estimate | None:
     """Mean over problems with a 95 % interval: Wilson's of yes and no, else the bootstrap's."""
-    if not values:
-        return None
-    if all(value in (0, 1) for value in values):
-        low, high = wilson_interval(int(sum(values)), len(values), level=LEVEL)
-    else:
-        low, high = _bootstrap(values)
-    return Estimate(sum(values) / len(values), low, high, len(values))
+    return _estimate(values, share_interval)
 
 
 def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> Estimate | None:
-    """Mean paired difference over the problems that both have, with a bootstrap interval.
+    """Mean paired difference over the problems that both have, with a 95 % interval.
 
-    Where all differences are equal a bootstrap has no width. Then the interval says how rare
-    another difference must be not to be seen in ``n`` problems: Wilson's of 0 in ``n``.
+    The bootstrap's; where all differences are equal, that of
+    :func:`rlcomp.functional.mean_interval.difference_interval`.
 
     Examples:
         >>> difference({0: 1.0, 1: 0.5}, {0: 0.0, 1: 0.5, 2: 1.0}).mean
         0.5
     """
     pairs = [values[n] - baseline[n] for n in values if n in baseline]
-    if not pairs:
+    return _estimate(pairs, difference_interval)
+
+
+def _estimate(values: Sequence[float], interval: _Interval) -> Estimate | None:
+    if not values:
         return None
-    if min(pairs) < max(pairs):
-        low, high = _bootstrap(pairs)
-    else:
-        _, width = wilson_interval(0, len(pairs), level=LEVEL)
-        low, high = max(pairs[0] - width, -1.0), min(pairs[0] + width, 1.0)
-    return Estimate(sum(pairs) / len(pairs), low, high, len(pairs))
-
-
-def _bootstrap(values: Sequence[float]) -> tuple[float, float]:
     draws = torch.Generator().manual_seed(0)
-    return bootstrap_interval(torch.tensor(values), level=LEVEL, generator=draws)
+    low, high = interval(torch.tensor(values, dtype=torch.float64), LEVEL, draws)
+    return Estimate(sum(values) / len(values), low, high, len(values))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 
 import torch
@@ -22,10 +23,11 @@ _ROWS = 64
 
 
 def problems_of(suite: Suite) -> str:
-    """What tells the problems of a suite from other ones: a hash of their texts."""
+    """What tells the problems of a suite from other ones: a hash of their texts and columns."""
     told = hashlib.sha256()
     for example in suite.examples:
-        told.update(f"{example.prompt!r}{example.answer!r}".encode("utf-8", "replace"))
+        columns = json.dumps(dict(example.columns), sort_keys=True, default=str)
+        told.update(f"{example.prompt!r}{example.answer!r}{columns}\n".encode("utf-8", "replace"))
     return told.hexdigest()[:16]
 
 

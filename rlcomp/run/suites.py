@@ -139,8 +139,15 @@ def _opened(name: str, suite: object, config: DictConfig, given: Mapping[str, ob
             f"suite={name}: it is of class {type(suite).__name__}, which asks no problems: it must "
             "be an evaluator such as evaluator=accuracy"
         )
-    own = {"suite": name, "settings": _plain(config[name]), "problems": problems_of(suite)}
+    own = {"suite": name, "settings": _settings(config[name]), "problems": problems_of(suite)}
     return Opened(name, suite, {**own, "decoding": asdict(suite.policy.decoding), **given})
+
+
+def _settings(config: DictConfig) -> object:
+    """A suite's own settings, with what they refer to; policy and prompt are told by themselves."""
+    told = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(told, dict)
+    return {key: value for key, value in told.items() if key not in ("policy", "prompt")}
 
 
 def _plain(config: DictConfig | None) -> object:

@@ -132,6 +132,7 @@ def test_hostile_texts_cannot_steer_the_terminal(audit):
         (["reward=numerik"], "reward=numerik: there is no such option; did you mean 'numeric'?"),
         (["reward=numeric", "reward.absolute=-1"], "reward.absolute is -1"),
         (["reward=gibberish", "reward.below=-3"], "reward reads rollout_log_probs, which a text"),
+        (["recipe=ttrl"], "reward is a MajorityVote, which judges an answer by the others of its"),
         (["recipe=control_ppo"], "there is no reward: set reward=..."),
         (["reward=brevity"], "reward.longest is missing (???)"),
         (["-cd", "nowhere"], "--config-dir is nowhere: there is no such directory"),

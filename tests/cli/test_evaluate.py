@@ -111,6 +111,26 @@ def test_verdicts_are_kept_and_other_settings_stand_beside_them(evaluate, place,
     assert file.stat().st_mtime_ns == before
 
 
+def test_other_rules_or_another_verifier_are_another_evaluation(evaluate, place, tmp_path):
+    # The same prompts, to be answered by other rules; and a verifier that the suite refers to.
+    rows = [json.loads(line) for line in (place / "input_data.jsonl").read_text().splitlines()]
+    rules = {"instruction_id_list": ["startend:quotation"]}
+    more = "".join(json.dumps({**row, **rules}) + "\n" for row in rows)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "input_data.jsonl").write_text(more)
+    words = [place / "bytes", "suite=ifeval", "max_new_tokens=4", "ifeval.reward=${reward}"]
+
+    for own in (
+        [f"data={place}", "reward=ifeval"],
+        [f"data={tmp_path}/data", "reward=ifeval"],
+        [f"data={place}", "reward=ifeval_loose"],
+    ):
+        out, err, code = evaluate(*words, *own)
+        assert (code, "kept" in out) == (0, False), err
+
+    assert len([*(tmp_path / "evaluations" / "ifeval").iterdir()]) == 3
+
+
 def test_a_file_holds_settings_and_a_verdict_a_problem(evaluate, place, tmp_path):
     evaluate(place / "run", *sums(place), "limit=3", "--out", tmp_path / "kept")
 

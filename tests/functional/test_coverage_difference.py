@@ -55,13 +55,39 @@ def test_the_interval_is_that_of_all_equally_likely_draws_of_problems():
 
 
 def test_pairing_takes_out_how_hard_the_problems_are():
-    # Every problem gains one of sixteen: the difference is exact, however the problems differ.
+    # Every problem but the last gains one of sixteen, that two: however the problems differ, the
+    # mean of 15 draws lies between 1/16 (14/15 ** 15 = 36 % of the draws) and little more.
     c = torch.arange(15)
     n = torch.full((15,), 16)
+    now = c + 1
+    now[-1] += 1
 
-    (point,) = coverage_difference((n, c), (n, c + 1), [1], 0.95, seed=0)
+    (point,) = coverage_difference((n, c), (n, now), [1], 0.95, seed=0)
 
-    assert point == (1, *[pytest.approx(1 / 16)] * 3)
+    assert point.mean == pytest.approx(1 / 15)
+    assert point.low == pytest.approx(1 / 16)
+    assert point.high < 1.3 / 16
+
+
+def test_two_problems_that_gain_alike_show_nothing():
+    # Both gain 1/4 at k = 1: a bootstrap has no width. Wilson's upper end of 0 in 2 is
+    # z^2 / (2 + z^2) = 3.841459 / 5.841459 = 0.657620.
+    n = torch.full((2,), 4)
+
+    (point,) = coverage_difference(
+        (n, torch.tensor([1, 2])), (n, torch.tensor([2, 3])), [1], 0.95, 0
+    )
+
+    assert point.mean == 0.25
+    assert (point.low, point.high) == pytest.approx((0.25 - 0.657620, 0.25 + 0.657620), abs=1e-6)
+    assert not point.shown
+
+
+def test_a_curve_of_solved_problems_has_wilsons_interval():
+    # 3 of 3: 3 / (3 + z^2) = 3 / 6.841459 = 0.438503.
+    (point,) = coverage_curve(torch.full((3,), 4), torch.tensor([1, 2, 4]), [4], 0.95, seed=0)
+
+    assert point == (4, 1.0, pytest.approx(0.438503, abs=1e-6), 1.0)
 
 
 def test_a_curve_is_pass_at_k_with_its_interval():

@@ -34,18 +34,27 @@ def batch(*scores):
 
 
 def test_the_reward_is_the_weighted_sum_and_weights_are_1_by_default():
-    result = Said({"a": 0.5})(batch({"a": 1, "b": 2}, {"a": 4, "b": -3}))
+    result = Said({"a": 0.5}, "a")(batch({"a": 1, "b": 2}, {"a": 4, "b": -3}))
 
     assert result["reward"].tolist() == [2.5, -1.0]
     assert result["rewards", "a"].tolist() == [1.0, 4.0]
     assert result["rewards", "b"].tolist() == [2.0, -3.0]
 
 
-def test_the_reward_decides_what_is_correct_or_one_of_the_parts():
+def test_one_of_the_parts_decides_what_is_correct():
     rows = batch({"a": 0.9, "b": 2}, {"a": 1, "b": -3}, {"a": None, "b": 5})
 
-    assert Said()(rows)["correct"].tolist() == [True, False, False]
     assert Said(correct_by="a")(rows)["correct"].tolist() == [False, True, False]
+    assert Said({"a": 0.0}, correct_by="a")(rows)["correct"].tolist() == [False, True, False]
+    assert Said({"a": 0.0})(rows)["correct"].tolist() == [True, False, True]  # b alone weighs
+
+
+def test_the_sum_of_several_parts_does_not_decide():
+    told = r"Said returned parts \(right, form\), and correct_by is null: .* set correct_by"
+
+    with pytest.raises(ConfigError, match=told):
+        Said()(batch({"right": 0, "form": 1}))
+    Said()(batch(None))  # nothing is known of its parts
 
 
 def test_a_row_may_lack_a_part_that_weighs_nothing():
@@ -58,7 +67,9 @@ def test_a_row_may_lack_a_part_that_weighs_nothing():
 
 def test_a_row_that_lacks_a_part_is_invalid():
     with recording() as ledger:
-        result = Said()(batch({"a": 1, "b": 2}, {"a": 3}, {"a": 5, "b": math.nan}, None))
+        result = Said(correct_by="a")(
+            batch({"a": 1, "b": 2}, {"a": 3}, {"a": 5, "b": math.nan}, None)
+        )
 
     assert result["reward_valid"].tolist() == [True, False, False, False]
     assert result["reward"].tolist() == [3.0, 0.0, 0.0, 0.0]
@@ -71,7 +82,7 @@ def test_a_row_that_lacks_a_part_is_invalid():
 
 
 def test_a_part_that_a_batch_lacks_stays_a_part():
-    reward = Said()
+    reward = Said(correct_by="a")
     reward(batch(None))
     reward(batch({"a": 1, "b": 2}))
 
@@ -91,7 +102,7 @@ def test_a_number_and_parts_do_not_mix():
 
 
 def test_a_part_may_be_called_as_the_reward():
-    reward = Said()
+    reward = Said(correct_by="said")
     for _ in range(2):
         assert reward(batch({"said": 1, "a": 2}))["reward"].tolist() == [3.0]
 
@@ -122,4 +133,4 @@ def test_a_part_that_is_no_number_is_refused():
 
 def test_a_sum_that_float32_cannot_hold_is_refused():
     with pytest.raises(DataError, match="infinite in float32"):
-        Said()(batch({"a": 3e38, "b": 3e38}))
+        Said(correct_by="a")(batch({"a": 3e38, "b": 3e38}))

@@ -2,8 +2,8 @@ import torch
 from tensordict import TensorDict
 
 from components.reward.function import Function
-from rlcomp.batch import encode_texts
-from rlcomp.interfaces.votes import class_sizes, same_answers, verdicts
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.interfaces.votes import as_gold, class_sizes, first_votes, same_answers, verdicts
 from rlcomp.metrics import recording
 
 
@@ -42,13 +42,49 @@ def test_nobody_is_asked_about_no_rows():
 
 
 def test_equal_texts_are_one_class_and_a_judge_may_join_more():
-    votes = ["7", "8", "07", "7", "007", "08"]
+    groups = [["7", "8", "07", "7", "007", "08"], [], ["7"]]
     judge = Function(function=same_number)
 
     def equal(pairs):
-        return same_answers(judge, rows(["x"], ["9"]), pairs)
+        return same_answers(judge, rows(["x"] * 3, ["9"] * 3), pairs)
 
-    assert class_sizes(votes, None) == [2, 1, 1, 1, 1]
-    assert class_sizes(votes, equal) == [4, 2]
+    assert class_sizes(groups, None) == [[2, 1, 1, 1, 1], [], [1]]
+    assert class_sizes(groups, equal) == [[4, 2], [], [1]]
     assert class_sizes([], equal) == []
-    assert class_sizes(["7"], equal) == [1]
+
+
+def test_votes_are_compared_with_the_first_of_each_class_alone():
+    # 1 founds a class that 01 joins, 2 another that 02 joins, 3 the last: 4 questions, then 2.
+    asked = []
+
+    def equal(pairs):
+        asked.append(pairs)
+        return [int(first) == int(other) for _, first, other in pairs]
+
+    found = first_votes([["1", "2", "01", "3", "02"], ["5", "5"]], equal)
+
+    assert found == [{"1": "1", "01": "1", "2": "2", "02": "2", "3": "3"}, {"5": "5"}]
+    assert asked == [[(0, "1", other) for other in ("2", "01", "3", "02")],
+                     [(0, "2", other) for other in ("3", "02")]]  # fmt: skip
+
+
+def test_a_vote_joins_the_first_class_whose_first_vote_it_equals():
+    # Not transitive: 2 is near 1 and near 3, 3 is not near 1.
+    def near(pairs):
+        return [abs(int(first) - int(other)) <= 1 for _, first, other in pairs]
+
+    assert class_sizes([["1", "2", "3"]], near) == [[2, 1]]
+    assert class_sizes([["2", "1", "3"]], near) == [[3]]
+
+
+def test_the_answer_of_a_question_ends_where_it_ends_and_not_where_the_old_one_did():
+    batch = rows(["x", "y"], ["long", "9"])
+    batch["answer_ends"] = torch.ones(2, 4, dtype=torch.bool)
+    batch["tokens"] = torch.zeros(2, 3)
+
+    asked = as_gold(batch, [(1, "4", "5"), (0, "67", "7"), (0, "", "7")])
+
+    assert {*asked.keys()} == {"prompt", "response", "answer", "answer_ends"}
+    assert decode_texts(asked["answer"]) == ["4", "67", ""]
+    assert decode_texts(asked["response"]) == ["5", "7", "7"]
+    assert asked["answer_ends"].nonzero().tolist() == [[0, 0], [1, 1]]

@@ -88,11 +88,14 @@ def test_samples_differ_between_pieces_and_not_between_calls(monkeypatch):
     assert texts[0] != texts[1]
 
 
-def test_problems_are_told_apart_by_their_texts():
+def test_problems_are_told_apart_by_their_texts_and_columns():
     asked, other = suite(), suite()
     assert evaluate.problems_of(asked) == evaluate.problems_of(other)
 
     other.examples = [*other.examples[:-1], dataclasses.replace(other.examples[-1], answer="?")]
+    assert evaluate.problems_of(asked) != evaluate.problems_of(other)
+    last = dataclasses.replace(asked.examples[-1], columns={"tests": ["f(1) == 2"]})
+    other.examples = [*asked.examples[:-1], last]
     assert evaluate.problems_of(asked) != evaluate.problems_of(other)
 
 

@@ -3,12 +3,14 @@ import torch
 from tensordict import TensorDict
 
 from components.evaluator.accuracy import Accuracy
+from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
+from components.reward.majority_vote import MajorityVote
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
-from rlcomp.errors import DataError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
@@ -199,3 +201,48 @@ def test_answers_that_may_not_fit_are_refused_before_anything_is_asked():
 
     with pytest.raises(DataError, match=r"has 6 tokens; with .* more .* lower max_new_tokens, sh"):
         evaluator(policy, max_new_tokens=room + 1)
+
+
+def test_the_accuracies_of_a_level_are_those_of_its_prompts():
+    policy = tiny_policy()
+    accuracy = evaluator(policy)
+    accuracy.levels = ["sums"] * 4 + ["code"] * 8
+
+    with recording() as ledger:
+        accuracy(empty())
+
+    greedy = right_by_hand(policy, accuracy.examples, 1, Decoding(temperature=0.0))[:, 0]
+    sampled = right_by_hand(policy, accuracy.examples, SAMPLES, None)
+    told = ledger.means()
+    for level, rows in {"": slice(None), "sums/": slice(4), "code/": slice(4, None)}.items():
+        assert told[f"evaluation/{level}greedy"] == pytest.approx(float(greedy[rows].mean()))
+        assert told[f"evaluation/{level}sampled"] == pytest.approx(float(sampled[rows].mean()))
+        any_right = (sampled[rows].sum(1) > 0).float().mean()
+        assert told[f"evaluation/{level}pass@4"] == pytest.approx(float(any_right))
+        assert f"evaluation/{level}pass@1_low" in told
+
+
+def test_the_levels_are_those_of_the_examples():
+    accuracy = evaluator(tiny_policy(), by="prompt_length")
+
+    assert accuracy.levels == [str(len(prompt)) for prompt in accuracy.asked]
+    assert evaluator(tiny_policy()).levels == [""] * PROMPTS
+
+
+def test_one_level_alone_is_told_once():
+    accuracy = evaluator(tiny_policy())
+    accuracy.levels = ["6"] * PROMPTS
+
+    with recording() as ledger:
+        accuracy(empty())
+
+    assert all(name.count("/") == 1 for name in ledger.means())
+
+
+def test_a_reward_that_judges_by_the_group_is_no_verifier():
+    vote = MajorityVote(reward=ExactMatch(), vote=str)
+
+    with pytest.raises(
+        ConfigError, match=r"evaluation.reward is a MajorityVote, which judges an ans"
+    ):
+        evaluator(tiny_policy(), reward=vote)

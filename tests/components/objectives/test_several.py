@@ -16,6 +16,7 @@ from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator, Objectives
+from rlcomp.workers.calls import Failed
 
 
 class Told(Aggregator):
@@ -261,3 +262,15 @@ def test_a_part_that_is_null_is_left_out():
     assert list(part(batch())["rewards"].keys()) == ["correctness", "digits"]
     with pytest.raises(ConfigError, match="parts is empty"):
         Several(parts={"gone": None}, aggregator=Linear(weights=None))
+
+
+@pytest.mark.filterwarnings("ignore:reward 'function'")
+def test_calls_of_a_part_that_failed_are_counted():
+    class Failing(Function):
+        def outcomes(self, batch, rows):
+            return [Failed("time", "too slow")] * len(rows)
+
+    with recording() as ledger:
+        several(Told(1.0, 1.0), digits=Failing(function=digits))(batch())
+
+    assert ledger.sums["reward/failed/time"] == 4

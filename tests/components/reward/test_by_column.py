@@ -8,7 +8,7 @@ from components.reward.by_column import ByColumn
 from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
 from components.reward.weighted_sum import WeightedSum
-from rlcomp.batch import decode_texts, encode_columns, encode_texts
+from rlcomp.batch import cat, decode_texts, encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import recording
@@ -107,6 +107,8 @@ def test_permuted_rows_permute_the_rewards():
 
 def test_why_a_row_is_invalid_comes_along():
     class Failing(ExactMatch):
+        may_write = ("invalid_reason",)
+
         def forward(self, rows):
             none = torch.zeros(len(rows))
             rows["invalid_reason"] = encode_texts(["gone", "late"])
@@ -115,7 +117,20 @@ def test_why_a_row_is_invalid_comes_along():
     result = ByColumn(routes={**routes(), "prose": Failing()})(batch(*ROWS))
 
     assert decode_texts(result["invalid_reason"]) == ["", "gone", "", "late", ""]
-    assert "invalid_reason" not in ByColumn(routes=routes())(batch(*ROWS)).keys()
+    plain = ByColumn(routes={"sums": ExactMatch()})(batch(ROWS[0], ROWS[2]))
+    assert "invalid_reason" not in plain.keys()
+
+
+def test_batches_of_other_domains_are_joined():
+    # As in dynamic sampling, where one round draws sums and the next prose.
+    reward = ByColumn(routes={"sums": ExactMatch(), "prose": Function(function=length)})
+
+    joined = cat([reward(batch(row)) for row in (ROWS[0], ROWS[1], ROWS[3])])
+
+    assert joined["reward"].tolist() == [1.0, 4.0, 0.0]
+    assert joined["rewards", "exact_match"].nan_to_num(-1).tolist() == [1.0, -1.0, -1.0]
+    assert joined["rewards", "function"].nan_to_num(-1).tolist() == [-1.0, 4.0, 0.0]
+    assert decode_texts(joined["invalid_reason"]) == ["", "", ""]
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_named_parts_are_weighted_and_one_decides_what_is_correct(calls):
 
 
 def test_none_is_invalid_and_a_mistake_is_counted_and_told(calls):
-    reward = own("judged", calls)
+    reward = own("judged", calls, correct_by="right")
     rows = batch(["a", "?", "!", "!!"], columns=[{"level": 1}] * 4)
 
     with recording() as ledger, pytest.warns(RlcompWarning) as told:
@@ -141,7 +141,7 @@ def test_a_text_is_no_score(calls):
 
 def test_a_parameter_called_seed_gets_a_number_of_its_own_for_each_step_and_row(calls):
     torch.manual_seed(5)
-    reward = own("drawn", calls)
+    reward = own("drawn", calls, correct_by="right")
 
     with recording(step=3):
         result = reward(batch(["x", "x"]))
@@ -152,7 +152,7 @@ def test_a_parameter_called_seed_gets_a_number_of_its_own_for_each_step_and_row(
 
 
 def test_a_column_called_seed_is_the_columns(calls):
-    result = own("drawn", calls)(batch(["x"], columns=[{"seed": 6}]))
+    result = own("drawn", calls, correct_by="right")(batch(["x"], columns=[{"seed": 6}]))
 
     assert result["rewards", "draw"].item() == pytest.approx(6 / 1009)
 

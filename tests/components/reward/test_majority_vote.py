@@ -95,6 +95,13 @@ def test_of_two_majorities_that_met_first_counts():
     assert result["reward"].tolist() == [1, 0, 0, 1]
 
 
+def test_one_that_is_left_of_its_group_is_the_majority():
+    result, told = voted(ExactMatch(), (0, "4", "5"), (1, "x", "5"))
+
+    assert result["reward"].tolist() == [1.0, 0.0]
+    assert told["reward/majority_ratio"] == 0.5
+
+
 def test_without_an_answer_there_is_nothing_to_learn():
     rows = [(0, "x", "1"), (0, "", "1"), (1, "x", "x"), (1, "3", "x")]
 
@@ -125,3 +132,46 @@ def test_columns_reach_the_verifier():
     MajorityVote(reward=Noting(), vote=NUMBERS)(rows)
 
     assert set(seen) == {"m"}
+
+
+def test_a_vote_stands_in_for_the_gold_answer_as_a_whole():
+    class WholeAnswer(ExactMatch):
+        """Looks where the answer ends, as rewards of texts that go on do."""
+
+        reads = (*ExactMatch.reads, "answer_ends")
+
+        def forward(self, rows):
+            assert rows["answer_ends"].shape == rows["answer"].shape
+            return super().forward(rows)
+
+    rows = batch((0, "12", "123456"), (0, "3", "123456"), (0, "3", "123456"))
+    rows["answer_ends"] = torch.zeros_like(rows["answer"], dtype=torch.bool)
+
+    assert MajorityVote(reward=WholeAnswer(), vote=NUMBERS)(rows)["reward"].tolist() == [0, 1, 1]
+
+
+def test_a_verifier_of_tokens_cannot_compare_votes():
+    class OfTokens(ExactMatch):
+        reads = (*ExactMatch.reads, "tokens")
+
+    with pytest.raises(ConfigError, match=r"reward is a OfTokens, which reads tokens: a vote is a"):
+        MajorityVote(reward=OfTokens(), vote=NUMBERS)
+
+
+def test_few_classes_need_few_comparisons():
+    judged = []
+
+    class Counting(ExactMatch):
+        def score_rows(self, rows, numbers):
+            judged.append(len(rows))
+            return super().score_rows(rows, numbers)
+
+    # 8 votes, 7 of them different: 6 questions of the first, 5 of the second, ... 21 in 6 rounds.
+    rows = [(0, vote, "1") for vote in "12345677"]
+    MajorityVote(reward=Counting(), vote=NUMBERS)(batch(*rows))
+
+    assert judged[:-2] == [6, 5, 4, 3, 2, 1]
+    judged.clear()
+    alike = [(group, vote, "1") for group in (0, 1) for vote in ("1", "2", "2", "1")]
+    MajorityVote(reward=Counting(), vote=NUMBERS)(batch(*alike))
+    assert judged[:-2] == [2]  # one in each group, in one call

@@ -13,6 +13,7 @@ from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
+from rlcomp.workers.calls import Failed
 
 
 def answered(tokenizer, responses: list[str]) -> TensorDict:
@@ -106,6 +107,24 @@ def test_the_outcome_stays_apart_and_the_mean_step_is_a_named_part():
     assert batch["rewards", "exact_match"].tolist() == [1.0, 0.0]
     assert ledger.counts["reward/mean"] == 2
     assert ledger.means()["reward/steps"] == 2.25
+
+
+@pytest.mark.filterwarnings("ignore:reward 'function'")
+def test_what_became_of_the_calls_of_the_outcome_s_reward_is_told():
+    class Failing(Function):
+        def outcomes(self, batch, rows):
+            return [Failed("error", f"no {row['response']}") for row in rows]
+
+    tokenizer = character_tokenizer(characters="?abc;")
+    reward = steps(tokenizer, length)
+    reward.outcome = Failing(function=length)
+
+    with recording() as ledger:
+        batch = reward(answered(tokenizer, ["ab;c", "a"]))
+
+    assert not batch["reward_valid"].any()
+    assert decode_texts(batch["invalid_reason"]) == ["no ab;c", "no a"]
+    assert ledger.sums["reward/failed/error"] == 2
 
 
 def test_steps_of_rows_that_cannot_be_judged_are_not_recorded():

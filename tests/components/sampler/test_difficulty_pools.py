@@ -68,6 +68,20 @@ def test_another_pass_rate_in_between_begins_anew():
     assert retired(draw)["solved"] == 0
 
 
+@pytest.mark.parametrize("late", [0.5, 0.0, 1.0])
+def test_a_pass_rate_that_comes_late_changes_nothing_of_what_rests(late):
+    draw = sampler(batch_size=1, patience=1, release_after=3)
+    draw.tell({TRAINING[0]: 1.0})
+    draw.take(1)
+
+    draw.tell({TRAINING[0]: late})
+
+    told = [retired(draw) for _ in range(3)]
+    assert [each["solved"] for each in told] == [1, 1, 0]
+    assert [each["hopeless"] for each in told] == [0, 0, 0]
+    assert [each["released"] for each in told] == [0, 0, 1]
+
+
 def test_the_bounds_count_as_solved_and_hopeless():
     draw = sampler(batch_size=1, solved=0.8, hopeless=0.25, patience=1)
     draw.tell(dict(zip(TRAINING, [0.8, 0.79, 0.25, 0.26], strict=False)))

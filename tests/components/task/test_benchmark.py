@@ -48,6 +48,46 @@ def test_the_folder_comes_before_those_in_it_and_the_first_name_first(tmp_path, 
     assert task.path == str(tmp_path / found)
 
 
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (
+            {"input": "1+1=", "target": "2"},
+            r"own.jsonl:1: the row has no column 'question' or 'problem' and no column 'answer' "
+            r"\(known: input, target\); set SUITE.task.prompt_fields=\[input\] "
+            r"SUITE.task.answer_field=target, SUITE being",
+        ),
+        (
+            {"problem": "1+1=", "x": "2"},
+            r"no column 'answer' .* set SUITE.task.answer_field=COLUMN",
+        ),
+        ({"q": "1+1=", "answer": "2"}, r"set SUITE.task.prompt_fields=\[COLUMN\], SUITE being"),
+    ],
+)
+def test_other_columns_are_told_by_the_settings_of_a_suite(tmp_path, row, told):
+    written(tmp_path / "own.jsonl", row)
+
+    with pytest.raises(DataError, match=told):
+        Benchmark(path=str(tmp_path / "own.jsonl"), prompt_fields=["question", "problem"], **KNOWN)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"data": {"q": "1+1="}, "answer": "2"},
+        {"messages": [{"role": "user", "content": "1+1="}, {"role": "assistant", "content": "2"}]},
+    ],
+)
+def test_an_inner_column_and_a_conversation_are_read(tmp_path, row):
+    written(tmp_path / "own.jsonl", row)
+
+    task = Benchmark(
+        path=str(tmp_path / "own.jsonl"), prompt_fields=["question", "data.q"], **KNOWN
+    )
+
+    assert (task.example(0).prompt, task.example(0).answer) == ("1+1=", "2")
+
+
 def test_a_file_of_any_name_by_its_path(tmp_path):
     written(tmp_path / "mine.jsonl", {"text": "1+1=", "answer": "so #### 2"})
     task = Benchmark(

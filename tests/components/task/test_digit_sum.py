@@ -56,6 +56,7 @@ def test_every_step_of_a_wholly_flawed_one_is_wrong():
         ({"modulus": 11}, "modulus is 11: must be 2 to 10"),
         ({"modulus": 1}, "modulus is 1: must be 2 to 10"),
         ({"longest": 19}, "shortest is 4 and longest 19"),
+        ({"modulus": 10, "shortest": 9, "longest": 18}, "more than 9223372036854775807 examples"),
         ({"shortest": 5}, "shortest is 5 and longest 4: shortest must be at most longest"),
     ],
 )
@@ -66,4 +67,5 @@ def test_what_cannot_be_is_refused(arguments, told):
 
 def test_the_ends_of_the_ranges_are_allowed():
     assert len(DigitSum(modulus=10, shortest=18, longest=18)) == 10**18
+    assert len(DigitSum(modulus=10, shortest=10, longest=18)) == 9 * 10**18  # 2**63 is 9.22e18
     assert len(DigitSum(modulus=2, shortest=2, longest=2)) == 4

@@ -34,6 +34,33 @@ def test_columns_of_the_task_are_kept():
     assert {*task.example(0).columns} == {"domain", "instruction_id_list", "kwargs"}
 
 
+def test_what_a_task_holds_out_is_not_trained_on():
+    task = Mixture(
+        tasks={"a": Addition(digits=1, held_out=0.2), "b": Sorting(length=2)}, held_out=0.3
+    )
+    held = [n for n in range(100) if Addition(digits=1).example(n).is_held_out(0.2)]
+    assert held
+    assert all(task.example(2 * n).is_held_out(task.held_out) for n in held)
+
+    with pytest.raises(
+        ConfigError, match=r"'a' holds out 0.2 .* mixture is 0.1: .* raise task.held"
+    ):
+        Mixture(tasks={"a": Addition(digits=1, held_out=0.2)}, held_out=0.1)
+    benchmark = Addition(digits=1)
+    benchmark.held_out = 1.0
+    with pytest.raises(ConfigError, match=r"'a' holds out 1 of .* take it out of the mixture"):
+        Mixture(tasks={"a": benchmark}, held_out=0.9)
+
+
+def test_more_examples_than_an_index_counts_are_refused():
+    # 9 * 10**18 < 2**63 - 1 = 9.22e18 < 10 * 10**18
+    long = Sorting(length=18)
+    assert len(Mixture(tasks={str(n): long for n in range(9)})) == 9 * 10**18
+
+    with pytest.raises(ConfigError, match=r"10 tasks as long as the longest .* more than 9223372"):
+        Mixture(tasks={str(n): long for n in range(10)})
+
+
 def test_a_column_of_the_task_is_not_overwritten():
     inner = mixture()
 
