@@ -15,8 +15,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
-from rlcomp.wiring.explain import explain_composition, keys_below
+from rlcomp.wiring.explain import explain_composition
+from rlcomp.wiring.line import Line
 from rlcomp.wiring.sifted import Refused, sift
+from rlcomp.wiring.unknown_key import keys_below
 
 # Where a job finds that its config could not be composed: Hydra hands env_set to every job.
 REFUSED = "RLCOMP_REFUSED"
@@ -57,7 +59,14 @@ def refusals(refused: Refused, configs: Sequence[DictConfig]) -> str:
 
     sources = OmegaConf.select(configs[-1], "hydra.runtime.config_sources", default=[])
     own = [source.path for source in sources if source.provider not in ("main", "hydra", "schema")]
-    return "\n".join(explain_composition(error, own, keys) for _, error in refused)
+    choices = {str(group): str(option) for group, option in _chosen(configs[-1]).items()}
+    recipe = [f"recipe={choices['recipe']}"] if "recipe" in choices else []
+    line = Line(recipe, own, configs[-1], choices) if len(configs) == 1 and choices else None
+    return "\n".join(explain_composition(error, own, keys, line) for _, error in refused)
+
+
+def _chosen(config: DictConfig) -> Any:  # noqa: ANN401
+    return OmegaConf.select(config, "hydra.runtime.choices", default={})
 
 
 def check_known(arguments: Sequence[str], context: HydraContext, master: DictConfig) -> None:

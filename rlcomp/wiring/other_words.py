@@ -26,6 +26,7 @@ _TRACKER = "tracker=wandb (or tracker=tensorboard, tracker=none)"
 # By the last words of an option, as their configs and command lines have it.
 _HERE = {
     "model.path": _PRETRAINED,
+    "critic.lr": "value_learner.optimizer.lr (recipe=ppo)",
     "critic.optim.lr": "value_learner.optimizer.lr (recipe=ppo)",
     "val_kwargs.n": "evaluation.samples_per_prompt",
     "val_kwargs.temperature": _EVALUATED,
