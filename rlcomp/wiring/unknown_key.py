@@ -42,7 +42,12 @@ def unknown_key(
             f"{key} is a choice of parts whose settings stand elsewhere; "
             f"rlcomp ... {key}=OPTION --cfg job shows where"
         )
-    group = key.split(".")[0]
+    return _not_there(key, text, beside)
+
+
+def _not_there(key: str, text: str, beside: list[str]) -> str:
+    """What to say of a setting that nobody knows, by those that stand beside it."""
+    (parent, _, name), group = key.rpartition("."), key.split(".")[0]
     if having := _options_with(key):
         more = ", …" if len(having) > _SHOWN else ""
         return f"{key} is not in the config; it is a setting of {', '.join(having[:_SHOWN])}{more}"
@@ -61,12 +66,9 @@ def unknown_key(
         where = f"phases.{next(iter(beside), 'rl')}" if parent == "phases" else parent
         return f"{known}; phases are counted in steps: {where}.steps=..."
     # A part takes what it declares, whatever is added.
-    of_a_part = bool(beside) and (config_directory() / group).is_dir()
-    return (
-        f"{known}; nothing is read under another name: leave it out"
-        if of_a_part
-        else (f"{known}; a + before it adds a new key")
-    )
+    if beside and (config_directory() / group).is_dir():
+        return known if "did you mean" in known else f"{known}; it takes no other: leave this out"
+    return f"{known}; a + before it adds a new key"
 
 
 def unmatched_group(text: str, line: Line | None) -> str | None:
@@ -106,7 +108,9 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> st
     if root in own and root != key:  # below a key of ours only what is below it
         given = key
     here = word_here(given)
-    there = here and (root not in own or here.startswith(f"{root}.") or here.endswith(given))
+    there = here and (
+        root not in own or here.startswith((f"{root}.", "nothing")) or here.endswith(given)
+    )
     if here is None or not there or here.startswith(given):
         lacks = line and (line.lacks(key) or line.lacks(root))
         return f"{given} is not in the config: {lacks}" if lacks else None
