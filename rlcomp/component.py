@@ -8,14 +8,14 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from rlcomp.arguments import Checked
 from rlcomp.arguments import check_arguments as check_arguments
 from rlcomp.canonical import canonical, check_written
-from rlcomp.errors import ConfigError, nearest
+from rlcomp.errors import ConfigError, ContractError, nearest
 from rlcomp.keys import (
     DECLARED,
     Key,
@@ -130,6 +130,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
         Raises:
             KeyError: the batch lacks a key that this component reads.
+            ContractError: ``forward`` returned something else than a batch.
         """
         batch = TensorDict({}, batch_size=[]) if batch is None else batch
         missing = [key for key in self.in_keys if key not in batch.keys()]
@@ -139,7 +140,9 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             )
         view = self.view(batch)
         given = {} if view is batch else dict(view.items())
-        result = typing.cast("TensorDict", super().__call__(view))
+        result = super().__call__(view)
+        if not isinstance(result, TensorDictBase):
+            raise ContractError(f"{type(self).__name__} returned {_shown(result)}: {_RETURNS}")
         check_written(type(self).__name__, result, self.writes)
         if view is batch or (result is not view and not self.renames):
             return result
@@ -159,6 +162,17 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         """The keys it may hand on, under their own names."""
         kept = prompt_keys() if self.keeps_prompt else frozenset()
         return kept.union(self.writes, self.may_write)
+
+
+_RETURNS = "forward must return the batch (batch['advantage'] = ..., then return batch)"
+
+
+def _shown(value: object) -> str:
+    """A value that is no batch, in a word or two."""
+    if value is None:
+        return "nothing"
+    shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) else ""
+    return f"a {type(value).__name__}{shape}"
 
 
 # What a part that drops rows carries for the caller: no identifier, so that no key is called so.

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component, asked, asking, per_token
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, ContractError
 from rlcomp.functional.masked import masked
 
 
@@ -173,3 +173,26 @@ def test_a_part_that_drops_rows_keeps_the_original_of_a_key_it_knows_by_another_
 
         kept = {key: entry.tolist() for key, entry in result.items()}
         assert kept == {"reward": [3.0], "shaped": [wanted], "value": [13.0]}
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (None, "Returns returned nothing: forward must return the batch (batch['advantage'] = "),
+        (
+            torch.zeros(2, 3),
+            "Returns returned a Tensor of shape [2, 3]: forward must return the ba",
+        ),
+        ({"reward": 1}, "Returns returned a dict: forward must return the batch"),
+    ],
+)
+def test_what_is_no_batch_is_refused_by_the_class_that_returned_it(returned, told):
+    class Returns(Component):
+        """Returns something."""
+
+        def forward(self, batch):
+            return returned
+
+    with pytest.raises(ContractError) as refused:
+        Returns()()
+    assert str(refused.value).startswith(told)

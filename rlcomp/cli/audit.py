@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,6 +58,7 @@ def _app() -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was found")
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
+    check_words(sys.argv[1:])
     given = parser.parse()
     _check_kinds(given.allow)
     if given.json is not None and given.json.exists():
@@ -72,6 +74,49 @@ def _app() -> None:
         _write(given.json, audit_as_json(found, given.allow))
     if found.false_accepts(given.allow):
         sys.exit(1)
+
+
+# Options with a value, which is no setting.
+_VALUED = ("--rows", "--seed", "--form", "--allow", "--json", "-cd", "--config-dir")
+_FILE = re.compile(r".*\.(jsonl?|jsonl\.gz|parquet|csv)")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuse a task or a reward that is not written as a setting.
+
+    Raises:
+        UserError: names the word, and the whole line as it is written here.
+    """
+    line, told, rest = list[str](), list[str](), [*words]
+    while rest:
+        word = rest.pop(0)
+        name, _, value = word.partition("=")
+        if name in ("--task", "--reward"):
+            value = value or (rest.pop(0) if rest else "NAME")
+            own = _setting(name[2:], value)
+        elif word in _VALUED:
+            line += [word, *rest[:1]]
+            del rest[:1]
+            continue
+        elif _FILE.fullmatch(word) and "=" not in word:
+            own = _setting("task", word)
+        else:
+            own = _setting("reward", word) if _DOTTED.fullmatch(word) else word
+        if own != word:
+            told.append(f"{word}: settings are written key=value; here it is {own}")
+        line += [own]
+    if told:
+        raise UserError("\n".join([*told, f"the whole line: rlcomp-audit {' '.join(line)}"]))
+
+
+def _setting(group: str, value: str) -> str:
+    """A task or a reward as a setting: by its name, its file, its function."""
+    if group == "task" and ("/" in value or "." in value):
+        return f"task=file task.path={value}"
+    if group == "reward" and "." in value:
+        return f"reward=function reward.function={value.replace('.py:', '.').replace(':', '.')}"
+    return f"{group}={value}"
 
 
 def _check_kinds(allowed: Sequence[str]) -> None:

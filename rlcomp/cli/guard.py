@@ -34,6 +34,7 @@ def guard(app: Callable[[], None]) -> None:
         sys.path.append(os.getcwd())  # the user's own parts
     warnings.showwarning = _show_warning
     try:
+        check_alone(os.environ)
         check_packages()
         app()
         sys.stdout.flush()
@@ -123,6 +124,24 @@ def user_directories() -> list[str]:
     """The config directories the command line adds (``-cd``)."""
     given = [word for text in sys.argv[1:] for word in re.split("(?<=^--config-dir)=", text)]
     return [given[i + 1] for i, text in enumerate(given[:-1]) if text in ("-cd", "--config-dir")]
+
+
+def check_alone(environment: Mapping[str, str]) -> None:
+    """Refuse to be one of several processes that were started to share a run.
+
+    Args:
+        environment: torchrun, accelerate and deepspeed say there how many there are.
+
+    Raises:
+        UserError: there are several; says how to start one.
+    """
+    if re.fullmatch(r"[2-9]|[1-9]\d+", environment.get("WORLD_SIZE", "")):
+        raise UserError(
+            f"WORLD_SIZE is {environment['WORLD_SIZE']}: a run is one process on one device, and "
+            "this is one of several; start rlcomp itself, without torchrun, accelerate or "
+            "deepspeed (or unset WORLD_SIZE); several seeds at once: rlcomp -m seed=0,1 "
+            "hydra/launcher=joblib"
+        )
 
 
 def check_packages() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NoReturn
 
 from rlcomp.errors import UserError, nearest
@@ -16,17 +17,27 @@ class Parser(argparse.ArgumentParser):
 
     ``--max_new_tokens`` means ``--max-new-tokens``.
 
+    Args:
+        prog: name of the program.
+        description: of what it does.
+        plain: options there are not, whose values stand alone (``--prompt``).
+
     Raises:
         UserError: words that it does not take.
     """
 
-    def __init__(self, *, prog: str, description: str | None = None) -> None:
+    def __init__(
+        self, *, prog: str, description: str | None = None, plain: Collection[str] = ()
+    ) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.plain = plain
 
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """What a command line says; of this process if no words are given."""
         given = [*(sys.argv[1:] if words is None else words)]
         options = given.index("--") if "--" in given else len(given)
+        if odd := [word for word in given[:options] if word.partition("=")[0] in self.plain]:
+            raise UserError(self._alone(odd[0], given))
         words = [*map(self._spelled, given[:options]), *given[options:]]
         # Words on both sides of an option, unless a -- says where the options end.
         mixed = "--" not in given
@@ -46,6 +57,15 @@ class Parser(argparse.ArgumentParser):
         name, is_set, value = word.partition("=")
         own = name.replace("_", "-")
         return f"{own}{is_set}{value}" if own in self._option_string_actions else word
+
+    def _alone(self, odd: str, given: Sequence[str]) -> str:
+        """What to say of an option whose value stands alone: the whole line without it."""
+        words = [
+            word.partition("=")[2] if word.partition("=")[0] in self.plain else word
+            for word in given
+        ]
+        line = " ".join([self.prog, *(shlex.quote(word) for word in words if word)])
+        return f"{odd.partition('=')[0]}: its value stands without an option; write {line}"
 
     def _refused(self, word: str) -> str:
         if word.startswith("-"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser
 from rlcomp.cli.printable import printable
-from rlcomp.errors import DataError, UserError, require
+from rlcomp.errors import ConfigError, ConfigErrors, DataError, UserError, require
 from rlcomp.report.groups import Group, baseline_of, grouped
 from rlcomp.report.runs import Run, find_runs
 
@@ -69,12 +69,11 @@ def report(
         require(module, "report")
     from rlcomp.report.fronts import fronts_of, write_fronts
     from rlcomp.report.page import Report, write_page
-    from rlcomp.report.tables import chosen_metrics, results, write_results, write_runs
+    from rlcomp.report.tables import results, write_results, write_runs
 
     runs = find_runs(paths)
     groups = grouped(runs)
-    against = baseline_of(groups, baseline) if groups else None
-    metrics = chosen_metrics(runs, wanted)
+    against, metrics = _chosen(runs, groups, baseline, wanted)
     rows = results(groups, metrics, against) if against else []
     fronts = fronts_of(groups, along)
     place = out or (Path(paths[0]) if Path(paths[0]).is_dir() else Path())
@@ -93,6 +92,30 @@ def report(
     said = _said(groups, rows, against) if against else []
     told = [_counted(runs, len(groups)), *_faults(runs), *said]
     return [*told, f"report: {place / 'report.html'}"]
+
+
+def _chosen(
+    runs: list[Run], groups: list[Group], baseline: str | None, wanted: list[str]
+) -> tuple[Group | None, list[str]]:
+    """The group to compare with, and the metrics.
+
+    Raises:
+        ConfigErrors: what is wrong with either.
+    """
+    from rlcomp.report.tables import chosen_metrics
+
+    faults, against, metrics = list[str](), None, list[str]()
+    try:
+        against = baseline_of(groups, baseline) if groups else None
+    except ConfigError as error:
+        faults.append(str(error))
+    try:
+        metrics = chosen_metrics(runs, wanted)
+    except ConfigError as error:
+        faults.append(str(error))
+    if faults:
+        raise ConfigErrors(faults)
+    return against, metrics
 
 
 def _said(groups: list[Group], rows: list[Result], against: Group) -> list[str]:

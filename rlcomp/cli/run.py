@@ -27,6 +27,7 @@ from rlcomp.cli.help import help_text, tell
 from rlcomp.cli.overrides import check_no_config_file, check_options, check_overrides
 from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
+from rlcomp.io.attempt import chosen_options
 from rlcomp.io.outcome import failure_kept
 from rlcomp.io.watch import Watch
 from rlcomp.sweep.job_configs import REFUSED, hidden
@@ -38,6 +39,7 @@ from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.own_yaml import check_own_yamls
 from rlcomp.wiring.resolve import added, as_written, check_used, plan_of
 from rlcomp.wiring.sifted import sift
+from rlcomp.wiring.unread import check_unread
 
 
 def main(*, apart: bool = True) -> None:
@@ -175,7 +177,7 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
     _label(config)
     words = cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.task))
     words += cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.hydra))
-    if faults := check_used(config, added(words), words):
+    if faults := check_used(config, added(words), words) + _unread(config, words):
         raise ConfigErrors(faults)
     try:
         plan = plan_of(config)
@@ -198,6 +200,13 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
         in_child(job, watch)
     else:
         job()
+
+
+def _unread(config: DictConfig, words: Sequence[str]) -> list[str]:
+    """Settings that nothing reads; those of a sweep are looked at before its first job."""
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        return []
+    return check_unread(config, words, chosen_options(), user_directories())
 
 
 def _label(config: DictConfig) -> None:

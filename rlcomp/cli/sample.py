@@ -18,7 +18,8 @@ def main() -> None:
 
 
 def _app() -> None:
-    parser = Parser(prog="rlcomp-sample", description=main.__doc__)
+    plain = ("--prompt", "--prompts", "--checkpoint", "--run", "--model")
+    parser = Parser(prog="rlcomp-sample", description=main.__doc__, plain=plain)
     parser.add_argument("checkpoint", type=Path, help="a checkpoint, or a run's directory")
     parser.add_argument("prompts", nargs="+", metavar="PROMPT")
     parser.add_argument(

@@ -14,7 +14,7 @@ from datetime import date, time
 from decimal import Decimal
 
 from rlcomp.columns import CONVERSATION, check_depth, check_length, column_text
-from rlcomp.data.column_names import check_columns, likely, value_at
+from rlcomp.data.column_names import check_columns, no_answer, value_at
 from rlcomp.data.conversations import Conversation, conversation_of
 from rlcomp.data.records import Row
 from rlcomp.data.template import field_names
@@ -131,12 +131,8 @@ class Fields:
         if self.answer_field in row.columns:
             return _text(row, self.answer_field)
         if not found.completion:
-            meant = likely("answer_field", self.answer_field, row) or "COLUMN"
-            raise DataError(
-                f"{row.place}: there is no column {self.answer_field!r} and no final turn of the "
-                f"assistant{nearest(self.answer_field, row.columns)}; set "
-                f"task.answer_field={meant}, or end the messages with the assistant's"
-            )
+            taken = [*found.used, *filter(None, [self.demonstration_field])]
+            raise DataError(no_answer(row, self.answer_field, taken))
         return found.outcome
 
     def _others(self, row: Row, prompt: tuple[str, ...]) -> dict[str, object]:
@@ -154,7 +150,8 @@ class Fields:
         if match is None or match[1] is None:
             raise DataError(
                 f"{row.place}: answer_pattern {self.answer_pattern!r} does not match "
-                f"{self.answer_field!r}, which ends in {text[-60:]!r}"
+                f"{self.answer_field!r}, which ends in {text[-60:]!r}; where that is the whole "
+                "answer, set task.answer_pattern=null"
             )
         return match[1]
 

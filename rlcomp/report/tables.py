@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlcomp.errors import ConfigError, nearest
+from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.io.draft import draft_of
 from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
@@ -63,11 +63,32 @@ def chosen_metrics(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     known = dict.fromkeys(name for run in runs for row in run.rows for name in row)
     for place in ("total", "phase", "step"):
         known.pop(place, None)
-    for metric in wanted:
-        if metric not in known:
-            raise ConfigError(f"--metrics: no run recorded {metric!r}{nearest(metric, known)}")
+    if lacking := [metric for metric in wanted if metric not in known]:
+        raise ConfigErrors(
+            [f"--metrics: no run recorded {metric!r}{_near(metric, known)}" for metric in lacking]
+        )
     usual = [metric for name in METRICS for metric in _called(name, known)]
     return list(wanted) or usual or [name for name in known if not name.startswith("time/")]
+
+
+# What they are called elsewhere.
+_MEANT = {
+    "accuracy": "evaluation/sampled",
+    "acc": "evaluation/sampled",
+    "eval/accuracy": "evaluation/sampled",
+    "rewards": "reward/mean",
+    "kl": "kl/reference",
+}
+
+
+def _near(metric: str, known: Collection[str]) -> str:
+    """The metric that is meant by another name, or by its last part; else the nearest ones."""
+    alike = [name for name in known if metric.lower() in name.split("/")]
+    meant = next((name for name in (_MEANT.get(metric.lower()), *alike) if name in known), None)
+    if meant is None:
+        return nearest(metric, known)
+    usual = [name for wanted in METRICS for name in _called(wanted, known)]
+    return f"; did you mean '{meant}'? (known: {', '.join(usual[:8] or list(known)[:8])}, …)"
 
 
 def _called(name: str, known: Collection[str]) -> list[str]:

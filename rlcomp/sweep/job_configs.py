@@ -15,8 +15,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
-from rlcomp.wiring.explain import explain_composition, keys_below
+from rlcomp.wiring.explain import explain_composition
+from rlcomp.wiring.line import Line
 from rlcomp.wiring.sifted import Refused, sift
+from rlcomp.wiring.unknown_key import keys_below
+from rlcomp.wiring.unread import check_unread, unread
 
 # Where a job finds that its config could not be composed: Hydra hands env_set to every job.
 REFUSED = "RLCOMP_REFUSED"
@@ -57,14 +60,22 @@ def refusals(refused: Refused, configs: Sequence[DictConfig]) -> str:
 
     sources = OmegaConf.select(configs[-1], "hydra.runtime.config_sources", default=[])
     own = [source.path for source in sources if source.provider not in ("main", "hydra", "schema")]
-    return "\n".join(explain_composition(error, own, keys) for _, error in refused)
+    choices = _chosen(configs[-1])
+    recipe = [f"recipe={choices['recipe']}"] if "recipe" in choices else []
+    line = Line(recipe, own, configs[-1], choices) if len(configs) == 1 and choices else None
+    return "\n".join(explain_composition(error, own, keys, line) for _, error in refused)
+
+
+def _chosen(config: DictConfig) -> dict[str, str]:
+    found: Any = OmegaConf.select(config, "hydra.runtime.choices", default={})
+    return {str(group): str(option) for group, option in found.items()}
 
 
 def check_known(arguments: Sequence[str], context: HydraContext, master: DictConfig) -> None:
     """Refuse what no job of a sweep knows, before the first job.
 
     One job is composed for each combination of the options that are swept, until every override
-    was known once.
+    was known once, and read once.
 
     Args:
         arguments: overrides of the sweep.
@@ -72,20 +83,24 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
         master: the sweep's own config.
 
     Raises:
-        ConfigErrors: an override that no job knows, or an option that is not there.
+        ConfigErrors: an override that no job knows or reads, or an option that is not there.
     """
     loader: Any = context.config_loader
     overrides = overrides_of(arguments, loader)
     rows = [_choices(override, loader, master) for override in overrides.values()]
-    unknown, configs, errors = set(overrides), [], {}
+    unknown, idle, configs, errors = set(overrides), set(overrides), [], {}
     for job in itertools.product(*rows):
         config, refused = loader.sifted(master, list(job))
         configs.append(config)
         errors = dict(refused)
         given = dict(zip(job, overrides, strict=True))
         unknown &= {given[text] for text in errors}
-        if not unknown:
+        idle &= {given[text] for text in (*unread(config, job), *errors)}
+        if not unknown and not idle:
             return
+    if not unknown:
+        texts = [text for text in job if given[text] in idle]
+        raise ConfigErrors(check_unread(config, texts, _chosen(config)))
     told = [(text, error) for text, error in errors.items() if given[text] in unknown]
     raise ConfigErrors(refusals(told, configs).splitlines())
 

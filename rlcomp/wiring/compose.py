@@ -25,6 +25,21 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
         overrides: as on the command line.
         config_dirs: directories of the user's own configs.
     """
+    return _compose(overrides, config_dirs, with_hydra=False)
+
+
+def compose_with_choices(
+    overrides: Sequence[str], config_dirs: Sequence[str]
+) -> tuple[DictConfig, dict[str, str]]:
+    """The same, and the option that is chosen of every group."""
+    config = _compose(overrides, config_dirs, with_hydra=True)
+    choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
+    return config, choices
+
+
+def _compose(
+    overrides: Sequence[str], config_dirs: Sequence[str], *, with_hydra: bool
+) -> DictConfig:
     setup_globals()
     for place in config_dirs:
         if not Path(place).is_dir():
@@ -36,4 +51,5 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
         text for text in _PLACEHOLDERS if not any(o.startswith("directory=") for o in overrides)
     ]
     with initialize_config_dir(str(config_directory()), version_base="1.3", job_name="rlcomp"):
-        return compose("config", overrides=[*placeholders, *with_base(overrides), *search])
+        words = [*placeholders, *with_base(overrides), *search]
+        return compose("config", overrides=words, return_hydra_config=with_hydra)

@@ -14,21 +14,18 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import ConfigError, in_one_line, nearest
 from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.line import Line, line_of
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import option_here, word_here
+from rlcomp.wiring.other_words import option_here
 from rlcomp.wiring.reader import unset_variable
-from rlcomp.wiring.renamed import new_name
 from rlcomp.wiring.translated import (
     all_refused,
     corrected,
-    in_our_words,
     in_shell,
     overrides_in,
     whole_line,
 )
-
-# Options in a message.
-_SHOWN = 5
+from rlcomp.wiring.unknown_key import keys_below, unknown_key, unmatched_group
 
 
 def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
@@ -66,17 +63,18 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
         words: of the command line.
         config_dirs: directories of the user's own configs.
     """
+    line = line_of(words, config_dirs)
 
     def told(one: Exception) -> str:
         if isinstance(one, OverrideParseException):
             return _unread(one, config_dirs, words)
         return explain_composition(
-            one, config_dirs, lambda parent: _keys(parent, words, config_dirs)
+            one, config_dirs, lambda parent: keys_below(line.config, parent), line
         )
 
     refused = {word: told(one) for word, one in all_refused(error, words, config_dirs)}
     lines = dict.fromkeys(refused.values()) if refused else [told(error)]
-    return "\n".join([*lines, *corrected(words, refused, config_dirs)])
+    return "\n".join([*lines, *corrected(words, refused, config_dirs, line.fit)])
 
 
 def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
@@ -94,20 +92,11 @@ def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
     return [f"the whole line: {whole_line(words)}"]
 
 
-def _keys(parent: str, words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
-    """The keys beside a mistyped one, in the config that the rest of the words give."""
-    sound = [text for text in words if "=" in text and not text.startswith("-")]
-    choices = [text for text in sound if "." not in text.split("=")[0] and "," not in text]
-    while choices:
-        try:
-            return keys_below(compose_config(choices, config_dirs), parent)
-        except (HydraException, OmegaConfBaseException):
-            choices.pop()
-    return keys_below(compose_config([], config_dirs), parent)
-
-
 def explain_composition(
-    error: Exception, directories: Sequence[str], keys: Callable[[str], Iterable[str]]
+    error: Exception,
+    directories: Sequence[str],
+    keys: Callable[[str], Iterable[str]],
+    line: Line | None = None,
 ) -> str:
     """One message for an error of Hydra or OmegaConf.
 
@@ -115,6 +104,7 @@ def explain_composition(
         error: what was raised.
         directories: of the user's own configs.
         keys: gives the keys of the config below a path.
+        line: the choices of the command line, where there is one.
     """
     if isinstance(error, OverrideParseException):
         return _unread(error, directories)
@@ -141,7 +131,9 @@ def explain_composition(
         known = f"; here: {here}" if here else nearest(option, _options(group, directories))
         return f"{group}={option}: there is no such option{known}"
     if key and "is not in struct" in text:
-        return _unknown_key(key, text, keys)
+        return unknown_key(key, text, keys, line)
+    if unmatched := unmatched_group(text, line):
+        return unmatched
     noise = (
         *("full_key:", "object_type=", "reference_", "See https", "Config search", "provider="),
         "To append to your default list",  # which would set what nothing reads
@@ -195,62 +187,12 @@ def _quoted(word: str) -> str | None:
     return None if value[:1] in tuple("'\"[{") or parsed.is_delete() else quoted
 
 
-def _unknown_key(key: str, text: str, keys: Callable[[str], Iterable[str]]) -> str:
-    parent, _, name = key.rpartition(".")
-    new = new_name(name)
-    if new is not None:
-        return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
-    if here := _as_elsewhere(key, text, keys("")):
-        return here
-    if name in (beside := [*keys(parent)]):
-        return (
-            f"{key} is a choice of parts whose settings stand elsewhere; "
-            f"rlcomp ... {key}=OPTION --cfg job shows where"
-        )
-    group = key.split(".")[0]
-    if having := _options_with(key):
-        more = ", …" if len(having) > _SHOWN else ""
-        return f"{key} is not in the config; it is a setting of {', '.join(having[:_SHOWN])}{more}"
-    if parent and not beside and (config_directory() / group).is_dir():
-        return (
-            f"{key} is not in the config: as {group} is chosen, it has no settings; choose another "
-            f"{group}=OPTION (rlcomp help {group})"
-        )
-    known = f"{key} is not in the config{nearest(name, beside)}"
-    if group == "phases" and parent:
-        return f"{known}; phases are counted in steps: {parent}.steps=..."
-    # A part takes what it declares, whatever is added.
-    of_a_part = bool(beside) and (config_directory() / group).is_dir()
-    return known if of_a_part else f"{known}; a + before it adds a new key"
-
-
-def _options_with(key: str) -> list[str]:
-    """The options of a group, ``task=file``, whose yaml sets this key."""
-    group, _, name = key.rpartition(".")
-    group = group.replace(".", "/")
-    files = sorted((config_directory() / group).glob("*.yaml")) if group else []
-    options = {file.stem: OmegaConf.load(file) for file in files}
-    return [f"{group}={option}" for option, own in options.items() if {"_target_", name} <= {*own}]
-
-
 def _no_language_model(text: str) -> str | None:
     part = re.search(r"Could not override '(model|tokenizer|adapter)'\.", text)
     return part and (
         f"this recipe has no {part[1]}: base=DIR, model, tokenizer and adapter are of recipes with "
         "a language model"
     )
-
-
-def _as_elsewhere(key: str, text: str, own: Iterable[str]) -> str | None:
-    """What another library's option is called here; below a key of ours only what is below it."""
-    whole = re.search(r"Could not override '([^']+)'.*\n.*use \+\S+?=(.*)", text)
-    root = key.split(".")[0]
-    given = whole[1] if whole and (root not in own or root == key) else key
-    here = word_here(given)
-    if not here or (root in own and not here.startswith(f"{root}.") and not here.endswith(given)):
-        return None
-    told = in_our_words(given, whole[2]) if whole else here
-    return f"{given} is not in the config; here it is {told}"
 
 
 def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:
@@ -275,11 +217,3 @@ def _options(group: str, directories: Sequence[str]) -> list[str]:
     """The options of a group, of ours and of the user's config directories."""
     places = [config_directory(), *map(Path, directories)]
     return [file.stem for place in places for file in (place / group).glob("*.yaml")]
-
-
-def keys_below(config: DictConfig, parent: str) -> list[str]:
-    """The keys of a config below a path; groups too where that is the root."""
-    node = OmegaConf.select(config, parent) if parent else config
-    groups = [entry.name for entry in config_directory().iterdir() if entry.is_dir()]
-    below = [str(key) for key in node] if isinstance(node, DictConfig) and node else []
-    return below + (groups if not parent else [])

@@ -21,11 +21,16 @@ _CHAT = "prompt=chat (prompt=text takes texts as they stand)"
 _ARGUMENTS = "prompt=chat prompt.arguments (a mapping: {enable_thinking: false})"
 _TURNS = "prompt=chat (every turn of the assistant is trained, and nothing else)"
 _MESSAGES = "task=file task.prompt_field (a column of texts, or of messages for prompt=chat)"
+_ALONE = (
+    "nothing to set: a run is one process on one device (device=cuda:0); several seeds at once are "
+    "rlcomp -m seed=0,1 hydra/launcher=joblib"
+)
 _TRACKER = "tracker=wandb (or tracker=tensorboard, tracker=none)"
 
 # By the last words of an option, as their configs and command lines have it.
 _HERE = {
     "model.path": _PRETRAINED,
+    "critic.lr": "value_learner.optimizer.lr (recipe=ppo)",
     "critic.optim.lr": "value_learner.optimizer.lr (recipe=ppo)",
     "val_kwargs.n": "evaluation.samples_per_prompt",
     "val_kwargs.temperature": _EVALUATED,
@@ -202,6 +207,24 @@ _HERE = {
     "logger": _TRACKER,
     "project_name": "tracker=wandb tracker.project",
     "wandb_project": "tracker=wandb tracker.project",
+    "entity": "nothing to set: W&B reads the variable WANDB_ENTITY",
+    "wandb_entity": "nothing to set: W&B reads the variable WANDB_ENTITY",
+    "lora_dropout": "nothing: adapter=lora has no dropout; leave it out",
+    # processes and devices
+    **dict.fromkeys(
+        (
+            *("n_gpus_per_node", "nnodes", "n_gpus", "num_gpus", "ngpus", "gpus", "nproc_per_node"),
+            *(
+                "num_processes",
+                "num_machines",
+                "tensor_model_parallel_size",
+                "tensor_parallel_size",
+            ),
+            *("vllm_tensor_parallel_size", "actor_num_gpus_per_node", "actor_num_nodes"),
+            *("deepspeed", "zero_stage", "fsdp", "fsdp_config", "ddp_find_unused_parameters"),
+        ),
+        _ALONE,
+    ),
     "trust_remote_code": "there is no such thing: code of a model's folder is never run",
 }
 

@@ -17,6 +17,7 @@ from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.reader import BROKEN
+from rlcomp.wiring.returned import check_returned
 from rlcomp.wiring.watched import check_watched
 
 
@@ -44,6 +45,7 @@ def check_plan(plan: Plan) -> list[str]:
         + _check_rates(plan)
         + check_base(plan)
         + (refused or check_arguments(plan))
+        + check_returned(plan)
         + check_flow(plan)
         + check_watched(plan)
     )

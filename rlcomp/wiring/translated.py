@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
@@ -145,7 +145,10 @@ def _is_foreign(key: str) -> bool:
 
 
 def corrected(
-    words: Sequence[str], refused: Mapping[str, str], config_dirs: Sequence[str]
+    words: Sequence[str],
+    refused: Mapping[str, str],
+    config_dirs: Sequence[str],
+    fit: Callable[[str], str | None],
 ) -> list[str]:
     """The command line in our words, where each refused one has its like and all fit together.
 
@@ -153,11 +156,13 @@ def corrected(
         words: of the command line.
         refused: of these, with what was told of each.
         config_dirs: directories of the user's own configs.
+        fit: gives overrides as the choices of this line take them.
     """
     own = [*words]
     if with_base(base := own[:-2]) == own:  # as it was typed
         own = base
-    ours = {word: _ours(*word.partition("=")[::2]) for word in refused}
+    found = {word: _ours(*word.partition("=")[::2]) for word in refused}
+    ours = {word: fit(one or word) for word, one in found.items()}
     if not ours or len(own) < 2 or not all(own and own in refused[w] for w, own in ours.items()):
         return []
     line = [one for word in own for one in ((ours.get(word) or "").split() or [word])]

@@ -150,7 +150,7 @@ TABLE = {
     "forced": Bad(["++learning_rate=1"], "learning_rate is added", "no", "learner.optimizer.lr"),
     "forced below": Bad(["++optim.lr=1"], "optim is added", "nothing", "learner.optimizer.lr"),
     "group without its place": Bad(
-        ["optimizer=adamw"], "optimizer", "Did you mean", "optimizer@learner.optimizer"
+        ["optimizer=adamw"], "optimizer", "stands elsewhere", "write optimizer@learner.optimizer=ad"
     ),
     "word of TRL": Bad(
         ["num_generations=8"], "num_generations", "not in the config", "here it is group_size"
@@ -208,7 +208,7 @@ TABLE = {
         ["decoding.tmp=1"],
         "decoding.tmp is not in",
         "tmp",
-        "…)\n",
+        "…); it takes no other: leave this out\n",
     ),
     "stage": Bad(
         ["phases.rl.stages=[promts,rollout]"],

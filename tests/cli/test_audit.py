@@ -128,6 +128,14 @@ def test_hostile_texts_cannot_steer_the_terminal(audit):
     [
         (["--rows", "0"], "'0' must be an integer greater than 0"),
         (["--allow", "hedges"], "--allow 'hedges': there is no such kind; did you mean 'hedge'?"),
+        (
+            ["mine.passed", "--task", "gsm.jsonl", "--rows", "3"],
+            "mine.passed: settings are written key=value; here it is reward=function "
+            "reward.function=mine.passed\n--task: settings are written key=value; here it is "
+            "task=file task.path=gsm.jsonl\nthe whole line: rlcomp-audit reward=function "
+            "reward.function=mine.passed task=file task.path=gsm.jsonl --rows 3\n",
+        ),
+        (["--reward=numeric"], "the whole line: rlcomp-audit reward=numeric\n"),
         (["--form", "<f>"], "--form '<f>' has no {answer} in it"),
         (["reward=numerik"], "reward=numerik: there is no such option; did you mean 'numeric'?"),
         (["reward=numeric", "reward.absolute=-1"], "reward.absolute is -1"),

@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 
-from rlcomp.cli.guard import guard, message, verdict
+from rlcomp.cli.guard import check_alone, guard, message, verdict
 from rlcomp.cli.run import Jobs
 from rlcomp.cli.stack import innermost, stack_of
 from rlcomp.component import Component
@@ -213,3 +213,14 @@ def test_another_pipe_that_breaks_is_an_error_as_any(capsys):
 
     assert left.value.code == 1
     assert "BrokenPipeError: of a worker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", ["2", "16"])
+def test_one_of_several_processes_is_refused(size):
+    with pytest.raises(UserError, match=rf"^WORLD_SIZE is {size}: .*without torchrun.*=joblib$"):
+        check_alone({"WORLD_SIZE": size, "RANK": "0"})
+
+
+@pytest.mark.parametrize("environment", [{}, {"WORLD_SIZE": "1"}, {"WORLD_SIZE": ""}])
+def test_a_process_alone_may_go_on(environment):
+    check_alone(environment)

@@ -50,3 +50,18 @@ def test_words_may_stand_on_both_sides_of_options():
     both.add_argument("--merge", action="store_true")
 
     assert both.parse(["a=1", "--merge", "b=2"]).words == ["a=1", "b=2"]
+
+
+@pytest.mark.parametrize("words", [["--prompt", "a b>"], ["--prompt=a b>"]])
+def test_an_option_whose_value_stands_alone_is_told_with_the_whole_line(words):
+    asking = Parser(prog="it", plain=("--prompt",))
+    asking.add_argument("run")
+    asking.add_argument("prompts", nargs="+")
+    asking.add_argument("-n", type=int)
+
+    with pytest.raises(UserError) as refused:
+        asking.parse(["r", *words, "-n", "2"])
+    assert str(refused.value) == (
+        "--prompt: its value stands without an option; write it r 'a b>' -n 2"
+    )
+    assert asking.parse(["r", "--", "--prompt"]).prompts == ["--prompt"]

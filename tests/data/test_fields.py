@@ -277,8 +277,24 @@ def test_a_column_holds_json_and_nothing_where_that_cannot_be():
         (
             ["question", "answer", "z"],
             {"demonstration_field": "y"},
-            r"no column 'y' .*; set task.demonstration_field=COLUMN, or mend the row$",
+            r"no column 'y' .*; set task.demonstration_field to the column of demonstrations, or m",
         ),
+        # Near by its letters only: what is asked is no solution, and no column is two things.
+        (
+            ["problem", "solution"],
+            {},
+            r"\(known: problem, solution\); set task.prompt_field=problem "
+            r"task.answer_field=solution$",
+        ),
+        (
+            ["solution"],
+            {"demonstration_field": "answer"},
+            r"\(known: solution\); set task.answer_field=solution "
+            r"task.demonstration_field=solution and task.prompt_field to the column of prompts$",
+        ),
+        (["question", "right", "id"], {}, r"; set task.answer_field=right$"),
+        (["question", "id"], {}, r"; set task.answer_field to the column of answers, or mend the"),
+        (["question", "a", "b"], {}, r"; set task.answer_field to the column of answers, or mend"),
         # The nearest name comes before the usual ones.
         (
             ["my_prompt", "prompt", "answer"],
@@ -328,3 +344,17 @@ def test_a_demonstration_of_a_conversation_has_to_be_there_too():
         DataError, match=r"no column 'y' .*; set task.demonstration_field=solution$"
     ):
         fields(demonstration_field="y").examples([Row("f:1", {"messages": chat, "solution": "!"})])
+
+
+def test_the_only_other_column_of_a_conversation_is_likely_the_answer():
+    columns = {"prompt": [{"role": "user", "content": "?"}], "ground_truth": "2"}
+
+    with pytest.raises(DataError, match=r"ground_truth, prompt\); set task.answer_field=ground_tr"):
+        fields().examples([Row("f:1", columns)])
+    with pytest.raises(DataError, match=r"\(known: prompt\); name one, task.answer_field, or end"):
+        fields().examples([Row("f:1", {"prompt": columns["prompt"]})])
+
+
+def test_an_answer_without_its_mark_is_told_how_to_be_taken_whole():
+    with pytest.raises(DataError, match=r"ends in '2'; .*set task.answer_pattern=null$"):
+        fields(answer_pattern="#### (.+)").examples([row(answer="2")])

@@ -1,0 +1,153 @@
+"""The choices of a command line: what its config has, and which choice has what it lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rlcomp.wiring.compose import compose_config, compose_with_choices
+from rlcomp.wiring.options import config_directory
+
+# Where the same setting stands in recipes that imitate instead of sampling.
+_LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}
+_NOT_ASKED = ("experiment", "suite")
+
+
+class Line(NamedTuple):
+    """The config of a command line's choices.
+
+    Attributes:
+        words: the choices.
+        config_dirs: directories of the user's own configs.
+        config: what they compose.
+        choices: the option of each group, those that recipes choose among them.
+    """
+
+    words: list[str]
+    config_dirs: Sequence[str]
+    config: DictConfig
+    choices: Mapping[str, str]
+
+    def has(self, path: str) -> bool:
+        """Whether its config has a setting."""
+        parent, _, name = path.rpartition(".")
+        node = OmegaConf.select(self.config, parent) if parent else self.config
+        return isinstance(node, DictConfig) and name in node
+
+    def like(self, path: str) -> str | None:
+        """The same setting in this config: itself, or what does that here; None: nothing does."""
+        if self.has(path):
+            return path
+        root, _, rest = path.partition(".")
+        phase, _, of_phase = rest.partition(".")
+        others = [f"{_LIKES.get(root)}.{rest}"]
+        if root == "phases" and len(self.config.phases) == 1:
+            others = [f"phases.{only}.{of_phase}" for only in self.config.phases if only != phase]
+        return next((one for one in others if rest and self.has(one)), None)
+
+    def fit(self, remedy: str) -> str | None:
+        """Overrides that this line takes: as they are, or with what its config has instead."""
+        instead = " ".join(self._instead(word) for word in remedy.split())
+        return next((one for one in (remedy, instead) if self._takes(one)), None)
+
+    def _instead(self, word: str) -> str:
+        path, is_set, value = word.partition("=")
+        return f"{self.like(path) or path}{is_set}{value}"
+
+    def _takes(self, remedy: str) -> bool:
+        if any(self.lacks(word.partition("=")[0].split(".")[0]) for word in remedy.split()):
+            return False
+        try:
+            compose_config([*self.words, *remedy.split()], self.config_dirs)
+        except (HydraException, OmegaConfBaseException, ValueError):
+            return False
+        return True
+
+    def lacks(self, name: str) -> str | None:
+        """Why its config has no such group or setting, and which choice has it; None: none has.
+
+        Args:
+            name: ``advantage``, ``loss@learner.losses.kl``, ``group_size``.
+        """
+        there = name in self.choices if _is_group(name) else self.has(name)
+        if there and _is_empty(OmegaConf.select(self.config, name)) and not _is_group(name):
+            there = False
+        having = [one for one in self._having(name) if one[1] != self.choices.get(one[0])]
+        known = [group for group, _ in having if group in self.choices]
+        if there or not having:
+            return None
+        if not known:  # what has it is lacking itself
+            above = ((self.lacks(group), group, one) for group, one in having if group != name)
+            told = next((one for one in above if one[0]), None)
+            return told and f"{told[0]}, and {told[1]}={told[2]} has {name}"
+        group = "recipe" if "recipe" in known else known[0]
+        usual = _usual(group)
+        # The recipe that others start from, else one that is called plainly.
+        first, *more = sorted(
+            {option for other, option in having if other == group},
+            key=lambda option: (option != usual, len(option), option),
+        )
+        also = f" (or {', '.join(more[:2])})" if more and group != "recipe" else ""
+        called = name.partition("@")[2] or name
+        return f"{group}={self.choices[group]} has no {called}; {group}={first} has it{also}"
+
+    def _having(self, name: str) -> Iterator[tuple[str, str]]:
+        """The options (group, name) whose yamls bring a group or a setting along."""
+        named = re.escape(name)
+        as_part = re.compile(rf"^ *- /(\w+@)?{named}(@{named})?: ", re.MULTILINE)
+        parts = [*self._matching(as_part)]
+        values = self._matching(re.compile(rf"^{named}:", re.MULTILINE))
+        # Others set in their own way what the first of the recipes has.
+        yield from parts or (one for one in values if one == ("recipe", "grpo"))
+
+    def _matching(self, lines: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+        """The options (group, name) that set places of the whole config in such a line."""
+        for place in (config_directory(), *map(Path, self.config_dirs)):
+            for file in sorted(place.glob("*/**/*.yaml")):
+                text = file.read_text(encoding="utf-8", errors="replace")
+                group = file.parent.relative_to(place).as_posix()
+                if group not in _NOT_ASKED and "# @package _global_" in text and lines.search(text):
+                    yield group, file.stem
+
+
+def _usual(group: str) -> str | None:
+    """The option of a group that a run has without a word."""
+    for name in ("config", "recipe/grpo", "recipe/sft"):
+        text = (config_directory() / f"{name}.yaml").read_text(encoding="utf-8")
+        if found := re.search(rf"^  - /?{re.escape(group)}: (\w+)$", text, re.MULTILINE):
+            return found[1]
+    return None
+
+
+def _is_empty(node: object) -> bool:
+    """Whether it is an empty slot."""
+    return isinstance(node, DictConfig) and str(node.get("_target_")).endswith(".Nothing")
+
+
+def _is_group(name: str) -> bool:
+    return (config_directory() / name.partition("@")[0]).is_dir()
+
+
+def line_of(words: Sequence[str], config_dirs: Sequence[str]) -> Line:
+    """The choices of a command line, as many of the first as compose.
+
+    Args:
+        words: of the command line.
+        config_dirs: directories of the user's own configs.
+    """
+    sound = [word for word in words if "=" in word and not word.startswith("-")]
+    chosen = [word for word in sound if "." not in word.split("=")[0] and "," not in word]
+    there = [place for place in config_dirs if Path(place).is_dir()]
+    while True:
+        try:
+            return Line(chosen, there, *compose_with_choices(chosen, there))
+        except (HydraException, OmegaConfBaseException, ValueError):
+            if not chosen:
+                raise
+            chosen = chosen[:-1]

@@ -1,0 +1,151 @@
+"""Messages for settings and groups that a config does not have: what has them, what is meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.errors import nearest
+from rlcomp.wiring.line import Line
+from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.other_words import known_by, word_here
+from rlcomp.wiring.renamed import new_name
+from rlcomp.wiring.translated import in_our_words, translated
+
+# Options in a message.
+_SHOWN = 5
+# Where the settings of other libraries stand; there is no name near to these.
+_FOREIGN = ("trainer", "data", "algorithm", "actor_rollout_ref", "critic", "actor", "algo")
+
+
+def unknown_key(
+    key: str, text: str, keys: Callable[[str], Iterable[str]], line: Line | None
+) -> str:
+    """What to say of a setting that the config does not have.
+
+    Args:
+        key: where it is missing, at its first part that is.
+        text: of the error.
+        keys: gives the keys of the config below a path.
+        line: the choices of the command line, where it is known.
+    """
+    parent, _, name = key.rpartition(".")
+    new = new_name(name)
+    if new is not None:
+        return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
+    if told := _elsewhere(key, text, keys(""), line):
+        return told
+    if name in (beside := [*keys(parent)]):
+        return (
+            f"{key} is a choice of parts whose settings stand elsewhere; "
+            f"rlcomp ... {key}=OPTION --cfg job shows where"
+        )
+    return _not_there(key, text, beside)
+
+
+def _not_there(key: str, text: str, beside: list[str]) -> str:
+    """What to say of a setting that nobody knows, by those that stand beside it."""
+    (parent, _, name), group = key.rpartition("."), key.split(".")[0]
+    if having := _options_with(key):
+        more = ", …" if len(having) > _SHOWN else ""
+        return f"{key} is not in the config; it is a setting of {', '.join(having[:_SHOWN])}{more}"
+    if parent and not beside and (config_directory() / group).is_dir():
+        return (
+            f"{key} is not in the config: as {group} is chosen, it has no settings; choose another "
+            f"{group}=OPTION (rlcomp help {group})"
+        )
+    if key in _FOREIGN:
+        return (
+            f"{_given(key, text)[0]} is not in the config, and nothing here is known to be the "
+            "same; leave it out (rlcomp --help lists what there is)"
+        )
+    known = f"{key} is not in the config{nearest(name, beside)}"
+    if group == "phases" and parent:
+        where = f"phases.{next(iter(beside), 'rl')}" if parent == "phases" else parent
+        return f"{known}; phases are counted in steps: {where}.steps=..."
+    # A part takes what it declares, whatever is added.
+    if beside and (config_directory() / group).is_dir():
+        return known if "did you mean" in known else f"{known}; it takes no other: leave this out"
+    return f"{known}; a + before it adds a new key"
+
+
+def unmatched_group(text: str, line: Line | None) -> str | None:
+    """What to say of a group that the defaults of this line do not have; None: it is none."""
+    found = re.search(r"Could not override '([^']+)'\.", text)
+    if found is None or ("No match" not in text and "Did you mean" not in text):
+        return None
+    group = found[1]
+    word = re.search(r"use \+(\S.*)", text)
+    given = word[1] if word else f"{group}=OPTION"
+    if line and (told := line.lacks(group)):
+        return f"{given}: {told}"
+    meant = re.search(r"Did you mean to override (?:one of )?(.+)\?", text)
+    if meant is None:
+        return f"{given}: nothing in this line has {group}: leave it out"
+    value = given.partition("=")[2]
+    places = [f"{place}={value}" for place in meant[1].split(", ")]
+    return f"{given}: {group} stands elsewhere in this line; write {' or '.join(places)}"
+
+
+def _given(key: str, text: str) -> tuple[str, str | None]:
+    """The setting as it was given, and its value if that is told."""
+    whole = re.search(r"Could not override '([^']+)'.*\n.*use \+\S+?=(.*)", text)
+    return (whole[1], whole[2]) if whole else (key, None)
+
+
+def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> str | None:
+    """What the setting is here, or which choice has it; None: nothing is known."""
+    root, (given, value) = key.split(".")[0], _given(key, text)
+    set_to = "" if value is None else f"={value}"
+    if line and (like := line.like(given)):
+        recipe = line.choices["recipe"]
+        return f"{given} is not in the config with recipe={recipe}; here it is {like}{set_to}"
+    lacks = line and root != given and root not in _FOREIGN and line.lacks(root)
+    if lacks and known_by(given) != given:
+        return f"{given} is not in the config: {lacks}"
+    if root in own and root != key:  # below a key of ours only what is below it
+        given = key
+    here = word_here(given)
+    there = here and (
+        root not in own or here.startswith((f"{root}.", "nothing")) or here.endswith(given)
+    )
+    if here is None or not there or here.startswith(given):
+        lacks = line and (line.lacks(key) or line.lacks(root))
+        return f"{given} is not in the config: {lacks}" if lacks else None
+    told = in_our_words(given, value) if value is not None else here
+    return f"{given} is not in the config; {_fitting(given, value or '', str(told), line)}"
+
+
+def _fitting(given: str, value: str, told: str, line: Line | None) -> str:
+    """What a setting of another library is, in words that this line takes."""
+    path = re.match(r"[a-z_]+(?:\.\w+)*(?=[= ]|$)", told)
+    ours = translated(given, value)
+    if line is None or path is None:
+        return f"here it is {told}"
+    if ours:
+        fit = line.fit(ours)
+        if fit is not None:
+            return f"here it is {told if fit == ours else fit}"
+    elif (like := line.like(path[0])) and not line.lacks(path[0].split(".")[0]):
+        return f"here it is {told if like == path[0] else like}"
+    lacks = line.lacks(path[0].split(".")[0]) or line.lacks(path[0])
+    return f"here it is {told}" + (f", but {lacks}" if lacks else "")
+
+
+def _options_with(key: str) -> list[str]:
+    """The options of a group, ``task=file``, whose yaml sets this key."""
+    group, _, name = key.rpartition(".")
+    group = group.replace(".", "/")
+    files = sorted((config_directory() / group).glob("*.yaml")) if group else []
+    options = {file.stem: OmegaConf.load(file) for file in files}
+    return [f"{group}={option}" for option, own in options.items() if {"_target_", name} <= {*own}]
+
+
+def keys_below(config: DictConfig, parent: str) -> list[str]:
+    """The keys of a config below a path; groups too where that is the root."""
+    node = OmegaConf.select(config, parent) if parent else config
+    groups = [entry.name for entry in config_directory().iterdir() if entry.is_dir()]
+    below = [str(key) for key in node] if isinstance(node, DictConfig) and node else []
+    return below + (groups if not parent else [])
