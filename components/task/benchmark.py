@@ -70,16 +70,19 @@ def _check_columns(row: Row, prompt_fields: Sequence[str], answer_field: str) ->
     asked = [row.columns[name] for name in (*prompt_fields, "messages") if name in row.columns]
     if any(isinstance(value, list) for value in asked):
         return  # a conversation, whose last turn may be the answer
-    missing, remedies = [], []
+    missing, lacking = [], dict[str, str]()
     if not any(_has(row, name) for name in prompt_fields):
         missing.append(" or ".join(map(repr, prompt_fields)))
-        meant = likely("prompt_field", prompt_fields[0], row) or "COLUMN"
-        remedies.append(f"SUITE.task.prompt_fields=[{meant}]")
+        lacking["prompt_field"] = prompt_fields[0]
     if not _has(row, answer_field):
         missing.append(repr(answer_field))
-        meant = likely("answer_field", answer_field, row) or "COLUMN"
-        remedies.append(f"SUITE.task.answer_field={meant}")
+        lacking["answer_field"] = answer_field
     if missing:
+        forms = {"prompt_field": "prompt_fields=[{}]", "answer_field": "answer_field={}"}
+        remedies = [
+            f"SUITE.task.{forms[setting].format(meant or 'COLUMN')}"
+            for setting, meant in likely(lacking, row).items()
+        ]
         raise DataError(
             f"{row.place}: the row has no column {' and no column '.join(missing)} (known: "
             f"{', '.join(row.columns)}); set {' '.join(remedies)}, SUITE being the suite's name"

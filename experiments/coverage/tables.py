@@ -16,16 +16,16 @@ from rlcomp.report.runs import finished
 from rlcomp.report.statistics import estimate, paired
 
 METHODS = {"group_mean_std": "GRPO", "pass_at_k_training": "pass@k training"}
-# Levels are lengths of prompts, ">" included.
+# Of a family's lengths the one that the base of a seed gets right least often, and so on.
 LEVELS = {
-    ("sums", "5"): "sums, 4 digits",
-    ("sums", "6"): "sums, 5 digits",
-    ("sums", "7"): "sums, 6 digits",
-    ("median", None): "median, 7 digits",
+    ("sums", 2): "sums, easiest length",
+    ("sums", 1): "sums, middle length",
+    ("sums", 0): "sums, hardest length",
+    ("median", 0): "median",
 }
 RIGHT = {"answer": "pass@k", "reasoning": "CoT-Pass@k"}
 DRAWS = (1, 16, 256)
-HARD = ("sums", "7")
+MIDDLE, HARD, UNNEEDED = ("sums", 1), ("sums", 0), ("median", 0)
 
 
 @cache
@@ -35,13 +35,23 @@ def counts(runs, family, arm):
 
 
 @cache
-def comparisons(runs, family, level, method, right):
-    """Base and trained of each seed, where both have problems of this level."""
+def level(runs, family, rank, seed):
+    """The length of this rank by CoT-Pass@1 of the base; None if it has too few lengths."""
+    rates = {}
+    for one in counts(runs, family, "warm")[seed].values():
+        rates.setdefault(one.level, []).append(one.d / one.n)
+    ordered = sorted(rates, key=lambda length: sum(rates[length]) / len(rates[length]))
+    return ordered[rank] if rank < len(ordered) else None
+
+
+@cache
+def comparisons(runs, family, rank, method, right):
+    """Base and trained of each seed, where there are problems of this rank."""
     warm, trained = (counts(runs, family, arm) for arm in ("warm", method))
     return {
-        seed: compare(warm[seed], trained[seed], level=level, right=right)
+        seed: compare(warm[seed], trained[seed], level=length, right=right)
         for seed in sorted(warm.keys() & trained.keys(), key=int)
-        if level is None or level in {one.level for one in warm[seed].values()}
+        if (length := level(runs, family, rank, seed))
     }
 
 
@@ -55,23 +65,28 @@ def at(points, k):
     return next((point.mean for point in points if point.k == k), points[-1].mean)
 
 
-def reasoning(run, level):
+def reasoning(run, length):
     """P(CC|CA) after each step at which it was measured."""
-    name = f"progress/{level}/reasoning_given_right" if level else "progress/reasoning_given_right"
-    return [(row["total"], row[name]) for row in run.rows if name in row]
+    # A family of one length has no levels.
+    name, every = (f"progress/{each}reasoning_given_right" for each in (f"{length}/", ""))
+    return [(row["total"], row.get(name, row[every])) for row in run.rows if every in row]
 
 
 def table(runs):
-    """Markdown: means over seeds, and what a method changed, paired by seed."""
+    """Markdown: means over seeds, and differences paired by seed."""
     columns = [f"{name} {k}" for name in RIGHT.values() for k in DRAWS]
     lines = [f"| | seeds | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
-    for (family, level), name in LEVELS.items():
+    for (family, rank), name in LEVELS.items():
+        first = {}
         for method, called in METHODS.items():
-            by = {right: comparisons(runs, family, level, method, right) for right in RIGHT}
+            by = {right: comparisons(runs, family, rank, method, right) for right in RIGHT}
             if method == next(iter(METHODS)):
                 lines.append(row(f"**{name}**: base", by, lambda one, k: at(one.base, k)))
             lines.append(row(called, by, lambda one, k: at(one.trained, k)))
-            lines.append(change(f"{called} less base", by))
+            lines.append(change(f"{called} less base", by, by))
+            if first:
+                lines.append(change(f"{called} less GRPO", by, first, "trained"))
+            first = first or by
     return "\n".join(lines)
 
 
@@ -84,27 +99,30 @@ def row(name, by, value):
     return f"| {name} | {len(by['answer'])} | {' | '.join(cells)} |"
 
 
-def change(name, by):
+def change(name, now, before, curve="base"):
     """A difference of each measure and k, with its t interval over seeds."""
-    cells = []
-    for right in RIGHT:
-        for k in DRAWS:
-            before, after = (
-                {seed: at(getattr(one, which), k) for seed, one in by[right].items()}
-                for which in ("base", "trained")
-            )
-            cells.append(text(paired(after, before), "+"))
-    return f"| {name} | {len(by['answer'])} | {' | '.join(cells)} |"
+    cells = [
+        text(
+            paired(
+                {seed: at(one.trained, k) for seed, one in now[right].items()},
+                {seed: at(getattr(one, curve), k) for seed, one in before[right].items()},
+            ),
+            "+",
+        )
+        for right in RIGHT
+        for k in DRAWS
+    ]
+    return f"| {name} | {len(now['answer'])} | {' | '.join(cells)} |"
 
 
 def crossing_table(runs):
     """Markdown: in how many seeds the curves cross, and where."""
     head = ["", "of", "seeds", "cross downwards", "of these shown", "between k"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for (family, level), name in LEVELS.items():
+    for (family, rank), name in LEVELS.items():
         for method, called in METHODS.items():
             for right, measure in RIGHT.items():
-                found = comparisons(runs, family, level, method, right)
+                found = comparisons(runs, family, rank, method, right)
                 crossed = [each for one in found.values() if (each := downwards(one))]
                 told = [each for each in crossed if each.shown]
                 places = ", ".join(f"{one.before} and {one.after}" for one in told) or "-"
@@ -123,10 +141,10 @@ def downwards(comparison):
 def reasoning_table(runs):
     """Markdown: P(CC|CA) before and after."""
     lines = ["| P(CC\\|CA) | seeds | base | trained | trained less base |", "|---" * 5 + "|"]
-    for (family, level), name in LEVELS.items():
+    for (family, rank), name in LEVELS.items():
         for method, called in METHODS.items():
             base, trained = (
-                {seed: given for seed, (_, given) in ends(runs, family, level, arm).items()}
+                {seed: given for seed, (_, given) in ends(runs, family, rank, arm).items()}
                 for arm in ("warm", method)
             )
             both = base.keys() & trained.keys()
@@ -137,10 +155,19 @@ def reasoning_table(runs):
     return "\n".join(lines)
 
 
-def ends(runs, family, level, arm):
+def ends(runs, family, rank, arm):
     """The last step at which P(CC|CA) was measured, and its value, of each seed that has one."""
-    found = finished(runs / family / arm)
-    return {seed: path[-1] for seed, run in found.items() if (path := reasoning(run, level))}
+    return {seed: path[-1] for seed, path in paths(runs, family, rank, arm).items() if path}
+
+
+def paths(runs, family, rank, arm):
+    """P(CC|CA) of each seed along the way."""
+    warm, found = counts(runs, family, "warm"), finished(runs / family / arm)
+    return {
+        seed: reasoning(run, level(runs, family, rank, seed))
+        for seed, run in found.items()
+        if seed in warm
+    }
 
 
 def draw(runs, path):
@@ -148,31 +175,29 @@ def draw(runs, path):
     figure = Figure(figsize=(11.5, 3.7), layout="constrained")
     FigureCanvasAgg(figure)
     mended, crossed, decayed = figure.subplots(1, 3)
-    along(mended, runs, "sums", "5", "the reasoning is mended: sums, 4 digits")
-    along(decayed, runs, "median", None, "it decays where it is not needed: median")
+    along(mended, runs, *MIDDLE, "the reasoning is mended")
+    along(decayed, runs, *UNNEEDED, "it decays where it is not needed")
     for number, (method, called) in enumerate(METHODS.items(), 1):
         found = comparisons(runs, *HARD, method, "reasoning")
         if number == 1:
             curves(crossed, [one.base for one in found.values()], 0, "base")
         curves(crossed, [one.trained for one in found.values()], number, called)
     crossed.set_xscale("log", base=2)
-    crossed.set(title=f"the crossing: {LEVELS[HARD]}", xlabel="k", ylabel="CoT-Pass@k", ylim=(0, 1))
+    crossed.set(title=f"the crossing\n{LEVELS[HARD]}", xlabel="k", ylabel="CoT-Pass@k", ylim=(0, 1))
     crossed.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
 
 
-def along(axes, runs, family, level, title):
+def along(axes, runs, family, rank, title):
     """P(CC|CA) over the steps of RL: a line a run, and the mean."""
-    warm = ends(runs, family, level, "warm")
+    warm = ends(runs, family, rank, "warm")
     for number, (method, called) in enumerate(METHODS.items(), 1):
-        found = finished(runs / family / method)
-        paths = [
-            [(0, warm[seed][1]), *reasoning(run, level)]
-            for seed, run in found.items()
-            if seed in warm
-        ]
-        lines(axes, paths, number, called)
-    axes.set(title=title, xlabel="step of RL", ylabel="P(CC|CA)", ylim=(0, 1))
+        found = paths(runs, family, rank, method)
+        lines(
+            axes, [[(0, warm[s][1]), *found[s]] for s in found.keys() & warm.keys()], number, called
+        )
+    axes.set(title=f"{title}\n{LEVELS[family, rank]}", xlabel="step of RL", ylabel="P(CC|CA)")
+    axes.set_ylim(0, 1)
     axes.legend(frameon=False, fontsize=8)
 
 
