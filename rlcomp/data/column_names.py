@@ -60,7 +60,7 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
         names = [*dict.fromkeys(lacking.values())]
         raise DataError(
             f"{row.place}: the row has no column {' and no column '.join(map(repr, names))}"
-            f"{_known(names[0], row, found.values())}; {_remedy(found)}"
+            f"{_known(names[0], row, [found[s] for s in lacking if lacking[s] == names[0]])}; {_remedy(found)}"
             + ("" if any(found.values()) else ", or mend the row")
             + (_PAIRS if {"chosen", "rejected"} <= {*row.columns} else "")
         )

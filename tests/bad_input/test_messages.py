@@ -425,13 +425,13 @@ TABLE = {
         ["task.length=2", "prompts.batch_size=200", "demonstrations.batch_size=2"],
         "prompts",
         "batch_size is 200",
-        "lower batch_size or task.held_out",
+        "or less, or lower task.held_out",
     ),
     "demonstrations larger than the task": Bad(
         ["task.length=2", "demonstrations.batch_size=200"],
         "demonstrations",
         "batch_size is 200",
-        "lower batch_size or task.held_out",
+        "or less, or lower task.held_out",
     ),
     "no held-out examples": Bad(
         ["task.length=2", "task.held_out=0", "prompts.batch_size=2", "demonstrations.batch_size=2"],
