@@ -98,6 +98,32 @@ def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
     return _problem_plain(annotation, value) if origin is None else None
 
 
+# What is a part of something here, and a count elsewhere.
+_SHARES = {
+    "warmup": "it is a share of the phase's steps, 0.1 for the first tenth",
+    "held_out": "it is a share of the examples, 0.1 for a tenth",
+}
+
+
+def remedy(where: str, value: object, fault: str) -> str:
+    """What to set instead of a value that does not fit.
+
+    Examples:
+        >>> remedy("phases.rl.steps", 1e6, "must be an integer")
+        'set phases.rl.steps=1000000'
+        >>> remedy("learner.epochs", "many", "must be an integer")
+        'set learner.epochs=...'
+        >>> remedy("task.held_out", 5, "must be at most 1")
+        'it is a share of the examples, 0.1 for a tenth: set task.held_out=0.1'
+    """
+    share = _SHARES.get(where.rpartition(".")[2])
+    if share:
+        return f"{share}: set {where}=0.1"
+    counted = isinstance(value, float) and value.is_integer() and 0 < value < 1e15
+    whole = counted and "integer" in fault
+    return f"set {where}={int(value) if whole else '...'}"  # type: ignore[call-overload]
+
+
 def _problem_annotated(annotation: Any, value: object) -> str | None:  # noqa: ANN401
     kind, *limits = typing.get_args(annotation)
     fault = problem(kind, value)

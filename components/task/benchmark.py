@@ -101,7 +101,7 @@ def _found(folder: Path, names: list[str], form: str) -> Path:
         DataError: there is none; says where it was looked for, and what it holds.
     """
     if not names:
-        raise ConfigError(f"path is not set: name the file of problems, whose rows hold {form}")
+        raise ConfigError(f"no path is given; set path=FILE of problems, whose rows hold {form}")
     inside = sorted(place for place in folder.glob("*") if place.is_dir())
     for place in (folder, *inside):
         for name in names:
@@ -110,7 +110,7 @@ def _found(folder: Path, names: list[str], form: str) -> Path:
                     return file
     there = "" if folder.is_dir() else ", which is not there"
     raise DataError(
-        f"no file of this benchmark in {str(folder)!r}{there}, nor in the folders in it: it is "
-        f"called {' or '.join(names)} ({', '.join(_SUFFIXES)}), and a row holds {form}; nothing is "
-        "downloaded: set data=FOLDER or the variable RLCOMP_DATA, or path to the file"
+        f"no file of this benchmark in {str(folder)!r}{there}; set path=FILE, or data=FOLDER where "
+        f"there is one called {' or '.join(names)} ({', '.join(_SUFFIXES)}); its rows hold {form}, "
+        "and nothing is downloaded"
     )

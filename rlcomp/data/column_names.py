@@ -58,9 +58,10 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
         taken = [name for name in named.values() if name and name in row.columns]
         found = likely(lacking, row, taken)
         names = [*dict.fromkeys(lacking.values())]
+        meant = [found[setting] for setting, name in lacking.items() if name == names[0]]
         raise DataError(
             f"{row.place}: the row has no column {' and no column '.join(map(repr, names))}"
-            f"{_known(names[0], row, found.values())}; {_remedy(found)}"
+            f"{_known(names[0], row, meant)}; {_remedy(found)}"
             + ("" if any(found.values()) else ", or mend the row")
             + (_PAIRS if {"chosen", "rejected"} <= {*row.columns} else "")
         )

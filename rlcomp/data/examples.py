@@ -78,8 +78,13 @@ def split_examples(task: Task, split: Split, count: int, seed: int) -> list[Exam
     return list(chosen.values())
 
 
-def check_enough(task: Task, batch_size: int) -> None:
+def check_enough(task: Task, batch_size: int, otherwise: str = "") -> None:
     """Refuse a batch larger than the training part.
+
+    Args:
+        task: where the examples come from.
+        batch_size: how many a batch takes.
+        otherwise: what else can be done, for the message.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -88,7 +93,9 @@ def check_enough(task: Task, batch_size: int) -> None:
     if found < batch_size:
         raise ConfigError(
             f"batch_size is {batch_size}, but the task has only {found} training examples (of "
-            f"{len(task)}, task.held_out is {task.held_out}); lower batch_size or task.held_out"
+            f"{len(task)}, task.held_out is {task.held_out}); "
+            + (f"set batch_size={found} or less, or " if found else "")
+            + f"lower task.held_out{otherwise}"
         )
 
 
@@ -141,10 +148,12 @@ def check_demonstrations_fit(
     length = max(lengths)
     if length > context_length:
         longest = examples[lengths.index(length)].prompt
+        many = sum(one > context_length for one in lengths)
         raise DataError(
             f"the prompt {_shown(longest)}, its demonstration and EOS have {length} tokens, which "
-            f"exceeds context_length {context_length}; raise context_length or take the example "
-            "out of the task"
+            f"exceeds context_length {context_length}, as {many} of {len(lengths)} do; set "
+            f"context_length={length} or more, where the model holds as many, or take them out of "
+            "the task"
         )
 
 

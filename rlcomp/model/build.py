@@ -255,7 +255,7 @@ def check_context(path: str, context_length: int | None, limit: int | None) -> N
     if context_length is not None and limit is not None and context_length > limit:
         raise ConfigError(
             f"context_length is {context_length}, but the model at '{path}' holds {limit} tokens: "
-            f"set context_length to {limit} or less"
+            f"set context_length={limit} or less, and take longer examples out of the task"
         )
 
 

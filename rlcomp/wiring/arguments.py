@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 
-from rlcomp.arguments import problem
+from rlcomp.arguments import problem, remedy
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import prompt_keys
 from rlcomp.wiring.declare import declare
@@ -38,7 +38,7 @@ def _check_node(node: Node) -> list[str]:
         fault = problem(known.annotation, value) if known else None
         fault = fault or _number_fault(name, value)
         if fault and not _has_broken(value):
-            errors.append(f"{where} is {_shown(value)}: {fault}; set {where}=...")
+            errors.append(f"{where} is {_shown(value)}: {fault}; {remedy(where, value, fault)}")
     for name, parameter in declaration.parameters.items():
         if parameter.required and name not in node.arguments and not node.partial:
             errors.append(f"{node.path}: {kind} needs '{name}'; set +{node.path}.{name}=...")

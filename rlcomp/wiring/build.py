@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import re
 import traceback
 import typing
 from collections.abc import Callable
@@ -138,14 +139,33 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
         with seeded(seed, node.path), exit_refused(f"{node.path}: {node.target}"):
             made = target(**arguments)
     except RlcompError as error:
-        if not str(error).startswith((f"{node.path}:", f"{node.path}.")):
-            error.args = (f"{node.path}: {error}",)
+        error.args = (placed(str(error), node),)
         raise
     except _REFUSALS as error:
         raise refused(node, error) from error
     if node.keys and isinstance(made, Component):
         made.set_keys(**node.keys)
     return made
+
+
+# What several parts are given stands at the root.
+_SHARED = ("context_length", "max_new_tokens", "group_size")
+
+
+def placed(told: str, node: Node) -> str:
+    """A constructor's message with its place: the node's path, and that of what is to be set.
+
+    Examples:
+        >>> placed("it is too large; set size=3", Node("a.b", "mine.B", {"size": 9}))
+        'a.b: it is too large; set a.b.size=3'
+        >>> placed("decoding.temperature is 0", Node("learner", "mine.L"))
+        'decoding.temperature is 0'
+    """
+    own = "|".join(re.escape(name) for name in node.arguments if name not in _SHARED)
+    told = re.sub(rf"\bset ({own})=", rf"set {node.path}.\1=", told) if own else told
+    elsewhere = re.match(r"decoding\.\w+ is ", told)  # the one that is set, whoever finds it
+    here = elsewhere or told.startswith((f"{node.path}:", f"{node.path}."))
+    return told if here else f"{node.path}: {told}"
 
 
 def _cause(error: BaseException) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _PROMPTS = "prompts.batch_size (prompts a step, each answered group_size times)"
 _PREFERENCES = (
     "no recipe, for none trains on preferences; a loss of your own can (docs/how_to), and a reward "
@@ -296,6 +298,8 @@ def option_here(group: str, option: str) -> str | None:
     if group == "reward" and "." in option:
         own = f"{option[:-3]}.FUNCTION" if option.endswith(".py") else option
         return f"reward=function reward.function={own}"
+    if group == "environment" and re.search(r"-v\d+$", option):
+        return f"environment.name={option} (of gymnasium)"
     return _OPTIONS.get((group, option.lower()))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.arguments import NonNegativeInt, problem
+from rlcomp.arguments import NonNegativeInt, problem, remedy
 from rlcomp.errors import nearest
 from rlcomp.wiring.insert import inserted
 from rlcomp.wiring.reader import BROKEN, Node, Reader
@@ -103,7 +103,8 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
     steps = body.get("steps")
     fault = problem(NonNegativeInt, steps)
     if fault and steps is not BROKEN:
-        reader.fail(f"{where}.steps is {steps!r}: {fault}; set {where}.steps=...")
+        told = remedy(f"{where}.steps", steps, fault)
+        reader.fail(f"{where}.steps is {steps!r}: {fault}; {told}")
     count = steps if isinstance(steps, int) and not fault else 0
     lists = _stages(reader, where, body, count)
     return PhasePlan(count, lists.pop(1), _every(reader, where, body.get("every")), lists)

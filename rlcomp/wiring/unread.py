@@ -37,7 +37,8 @@ def check_unread(
 
 def unread(config: DictConfig, words: Sequence[str]) -> list[str]:
     """Those of the words that set such a value."""
-    dotted = [word for word in words if re.match(r"\+{0,2}\w+(\.\w+)+=", word)]
+    # Who adds a value of his own (+) knows that none was there.
+    dotted = [word for word in words if re.match(r"(\+\+)?\w+(\.\w+)+=", word)]
     if not dotted:
         return []
     text = "\n".join([OmegaConf.to_yaml(config, resolve=False), *words])

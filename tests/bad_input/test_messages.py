@@ -145,7 +145,7 @@ TABLE = {
         ["--beta", "-m"], "--beta", "beta", "kl_controller.kl_coef=VALUE"
     ),
     "dashes before nothing of ours": Bad(
-        ["--zero_stage", "3"], "--zero_stage", "no such setting", "rlcomp --help"
+        ["--lr_find", "3"], "--lr_find", "no such setting", "rlcomp --help"
     ),
     "forced": Bad(["++learning_rate=1"], "learning_rate is added", "no", "learner.optimizer.lr"),
     "forced below": Bad(["++optim.lr=1"], "optim is added", "nothing", "learner.optimizer.lr"),
@@ -425,13 +425,13 @@ TABLE = {
         ["task.length=2", "prompts.batch_size=200", "demonstrations.batch_size=2"],
         "prompts",
         "batch_size is 200",
-        "lower batch_size or task.held_out",
+        "or less, or lower task.held_out",
     ),
     "demonstrations larger than the task": Bad(
         ["task.length=2", "demonstrations.batch_size=200"],
         "demonstrations",
         "batch_size is 200",
-        "lower batch_size or task.held_out",
+        "or less, or lower task.held_out",
     ),
     "no held-out examples": Bad(
         ["task.length=2", "task.held_out=0", "prompts.batch_size=2", "demonstrations.batch_size=2"],
@@ -459,7 +459,7 @@ TABLE = {
         "set context_length=15 or more, lower max_new_tokens",
     ),
     "demonstration longer than the context": Bad(
-        ["context_length=8"], "demonstrations", "8", "raise context_length"
+        ["context_length=8"], "demonstrations", "8", "set context_length=14 or more"
     ),
     "tokenizer of another model": Bad(
         ["model=pretrained", "model.path=misfit"],
@@ -471,7 +471,7 @@ TABLE = {
         ["model=pretrained", "model.path=small", "context_length=4096"],
         "context_length",
         "4096",
-        "set context_length to 64 or less",
+        "set context_length=64 or less",
     ),
     "model of the hub, offline": Bad(
         ["model=pretrained", "model.path=nobody/nothing"],

@@ -121,8 +121,13 @@ def test_a_batch_larger_than_the_training_part_is_refused():
     task = letters(100, 0.5)
     there = sum(not is_held_out(prompt, 0.5) for prompt in task.prompts)
 
-    with pytest.raises(ConfigError, match=rf"only {there} training examples .*lower batch_size"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"only {there} training examples .*; set batch_size={there} or less, or lower tas",
+    ):
         check_enough(task, there + 1)
+    with pytest.raises(ConfigError, match=r"only 0 training .*; lower task.held_out or not at all"):
+        check_enough(letters(100, 1.0), 1, " or not at all")
 
 
 def test_prompts_that_just_fit_are_accepted():
@@ -182,7 +187,10 @@ def test_a_demonstration_that_does_not_fit_is_named_with_the_remedy():
 
     text = str(raised.value)
     assert text.startswith("the prompt 'four', its demonstration and EOS have 9 tokens, which exc")
-    assert "context_length 8; raise context_length" in text
+    assert (
+        "context_length 8, as 1 of 2 do; set context_length=9 or more, where the model holds"
+        in text
+    )
 
 
 def test_of_a_large_task_the_last_demonstration_is_measured_too():

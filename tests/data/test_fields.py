@@ -283,7 +283,7 @@ def test_a_column_holds_json_and_nothing_where_that_cannot_be():
         (
             ["problem", "solution"],
             {},
-            r"\(known: problem, solution\); set task.prompt_field=problem "
+            r"no column 'answer' \(known: problem, solution\); set task.prompt_field=problem "
             r"task.answer_field=solution$",
         ),
         (

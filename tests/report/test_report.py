@@ -242,6 +242,19 @@ def test_what_is_asked_for_wrongly_ends_with_a_message(compared, monkeypatch, ca
     assert "no run recorded 'reward/men'; did you mean 'reward/mean'?" in message
 
 
+def test_all_that_is_asked_for_wrongly_is_told_at_once(compared, monkeypatch, capsys):
+    words = ["rlcomp-report", str(compared), "--baseline", "lr=99", "--metrics", "mean,nothing"]
+    monkeypatch.setattr(sys, "argv", words)
+
+    with pytest.raises(SystemExit):
+        main()
+
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first.startswith("rlcomp: --baseline is 'lr=99', which is no group; did you mean")
+    assert second.startswith("--metrics: no run recorded 'mean'; did you mean 'reward/mean'?")
+    assert third.startswith("--metrics: no run recorded 'nothing' (known: ")
+
+
 def test_the_command_line_writes_where_it_is_told(compared, tmp_path, monkeypatch, capsys):
     words = ["rlcomp-report", str(compared), "--out", str(tmp_path / "new"), "--baseline", "lr=2"]
     monkeypatch.setattr(sys, "argv", words)

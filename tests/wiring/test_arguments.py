@@ -21,7 +21,7 @@ def test_known_arguments_are_taken():
 def test_unknown_ones_are_told_unless_a_constructor_takes_any():
     assert faults(MATCH, strap=True) == [
         "slot.strap: slot (ExactMatch) takes no such argument; did you mean 'strip'? (known: "
-        "strip, where)"
+        "column, strip, where)"
     ]
     assert faults("torch.nn.modules.linear.Identity", anything=True) == []
 
@@ -97,3 +97,10 @@ def test_of_a_target_that_is_not_there_nothing_else_is_told():
     (told,) = faults("components.reward.exact_match.Nope", wrong=3)
 
     assert told.startswith("slot._target_ is components.reward.exact_match.Nope: ")
+
+
+def test_a_share_that_is_a_count_is_told_what_it_is_a_share_of():
+    assert faults("rlcomp.model.schedule.Schedule", name="linear", warmup=100) == [
+        "slot.warmup is 100: must be less than 1; it is a share of the phase's steps, 0.1 for the "
+        "first tenth: set slot.warmup=0.1"
+    ]

@@ -79,6 +79,8 @@ def test_a_path_of_a_model_is_told_whole():
     assert option_here("model", "tny") is None
     assert option_here("advantage", "RLOO") == "advantage=leave_one_out"
     assert option_here("reward/a", "b") is None
+    assert option_here("environment", "Pong-v5") == "environment.name=Pong-v5 (of gymnasium)"
+    assert option_here("environment", "carpole") is None
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,9 @@ def test_what_a_part_takes_is_read(words):
     [
         ("${mine.width}", "mine.width=3", True),
         ("${eval:'${mine.width} * 2'}", "mine.width=3", True),
-        ("${mine}", "+mine.width=3", True),
+        ("${mine}", "++mine.width=3", True),
+        (4, "++mine.width=3", False),
+        (4, "+mine.width=3", True),
         (4, "mine.width=3", False),
         (4, "task.size=3", True),
         (4, "task.nosuch=3", True),  # told as an argument that it does not take

@@ -106,10 +106,10 @@ def test_a_missing_file_is_told_with_place_name_and_form(tmp_path):
 
     told = str(refused.value)
     assert f"no file of this benchmark in '{tmp_path}/data', which is not there" in told
-    assert "it is called sums_test or sums/test (.jsonl, .jsonl.gz, .parquet)" in told
-    assert "a row holds question and answer" in told
-    assert "set data=FOLDER or the variable RLCOMP_DATA, or path to the file" in told
-    with pytest.raises(DataError, match=f"in '{tmp_path}', nor in the folders"):
+    assert "there is one called sums_test or sums/test (.jsonl, .jsonl.gz, .parquet)" in told
+    assert "its rows hold question and answer" in told
+    assert "set path=FILE, or data=FOLDER where there" in told
+    with pytest.raises(DataError, match=f"in '{tmp_path}'; set path=FILE"):
         Benchmark(folder=str(tmp_path), prompt_fields=["question"], **KNOWN)
 
 
@@ -121,5 +121,7 @@ def test_a_column_that_no_row_has_is_named(tmp_path):
 
 
 def test_without_a_usual_name_the_path_is_asked_for():
-    with pytest.raises(ConfigError, match="path is not set: name the file of problems, whose rows"):
+    with pytest.raises(
+        ConfigError, match="no path is given; set path=FILE of problems, whose rows"
+    ):
         Benchmark(names=[], form="question and answer", prompt_fields=["question"])
