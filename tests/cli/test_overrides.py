@@ -24,7 +24,7 @@ CONF = [Path(__file__).resolve().parents[2] / "conf"]
         (["--seed", "1"], "here it is seed=1$"),
         (["--schedule@x", "1"], "here it is schedule@x$"),
         (["--ppo_mini_batch_size=64"], r"num_minibatches \(how many there are, not their size\)$"),
-        (["--zero_stage", "3"], "--zero_stage: there is no such setting, .* rlcomp --help"),
+        (["--lr_find", "3"], "--lr_find: there is no such setting, .* rlcomp --help"),
     ],
 )
 def test_an_option_with_dashes_is_told_as_it_is_written_here(words, told):
@@ -56,7 +56,7 @@ def test_an_option_with_dashes_is_told_as_it_is_written_here(words, told):
             ["-m", "--learning_rate=1e-6,1e-5", "--max_steps", "9"],
             ["here it is learner.optimizer.lr", "phases.rl.steps=9"],
         ),
-        (["--learning_rate", "1e-6", "--zero_stage=3", "a=1"], ["lr=1e-6", "no such setting"]),
+        (["--learning_rate", "1e-6", "--lr_find=3", "a=1"], ["lr=1e-6", "no such setting"]),
         (["--lr=1e-6", "-m"], ["lr=1e-6", "line: rlcomp learner.optimizer.lr=1e-6 -m"]),
     ],
 )
