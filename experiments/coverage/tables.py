@@ -184,7 +184,6 @@ def draw(runs, path):
         curves(crossed, [one.trained for one in found.values()], number, called)
     crossed.set_xscale("log", base=2)
     crossed.set(title=f"the crossing\n{LEVELS[HARD]}", xlabel="k", ylabel="CoT-Pass@k", ylim=(0, 1))
-    crossed.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
 
 
@@ -198,7 +197,6 @@ def along(axes, runs, family, rank, title):
         )
     axes.set(title=f"{title}\n{LEVELS[family, rank]}", xlabel="step of RL", ylabel="P(CC|CA)")
     axes.set_ylim(0, 1)
-    axes.legend(frameon=False, fontsize=8)
 
 
 def curves(axes, found, number, label):
@@ -217,6 +215,7 @@ def lines(axes, paths, number, label):
         axes.plot(
             [each[0][0] for each in rows], means, color=colour_of(number), linewidth=2, label=label
         )
+        axes.legend(frameon=False, fontsize=8)
 
 
 def main():

@@ -58,10 +58,10 @@ def test_the_folder_comes_before_those_in_it_and_the_first_name_first(tmp_path, 
             r"SUITE.task.answer_field=target, SUITE being",
         ),
         (
-            {"problem": "1+1=", "x": "2"},
+            {"problem": "1+1=", "x": "2", "y": "3"},
             r"no column 'answer' .* set SUITE.task.answer_field=COLUMN",
         ),
-        ({"q": "1+1=", "answer": "2"}, r"set SUITE.task.prompt_fields=\[COLUMN\], SUITE being"),
+        ({"q": "1+1=", "answer": "2"}, r"set SUITE.task.prompt_fields=\[q\], SUITE being"),
     ],
 )
 def test_other_columns_are_told_by_the_settings_of_a_suite(tmp_path, row, told):
