@@ -198,6 +198,11 @@ GIVEN = {
         *suite("humaneval", "task.path=FOLDER/asked.jsonl", "task.answer_field=key"),
         "sandbox=portable",
     ],
+    "suite/mbpp": [
+        *suite("mbpp", "task.path=FOLDER/asked.jsonl", "task.answer_field=key"),
+        "mbpp.task.prompt_template='{prompt}'",
+        "sandbox=portable",
+    ],
     "task/benchmark": ["probe.path=FOLDER/rows.jsonl", "probe.names=[]", "probe.form=rows"],
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
@@ -333,7 +338,8 @@ TEXTS = {
     ),
     "reward/detections": tagged(DETECTED, "[]", true_boxes=json.loads(DETECTED)),
     "reward/key_frames": tagged("[1, 5]", "[1]", true_frames=[1, 5]),
-    **dict.fromkeys([*(f"reward/code_{name}" for name in CODE), "suite/humaneval"], PROGRAMS),
+    **dict.fromkeys([f"reward/code_{name}" for name in CODE], PROGRAMS),
+    **dict.fromkeys(("suite/humaneval", "suite/mbpp"), PROGRAMS),
 }
 
 

@@ -49,7 +49,7 @@ def main() -> None:
     """Evaluate models on suites of problems, side by side: right answers with intervals.
 
     A model is a folder of save_pretrained, a run, one of its checkpoints, or a name on the hub.
-    Words: suite=[gsm8k,math500,aime,ifeval,humaneval,jsonl]; data=FOLDER, where their files
+    Words: suite=[gsm8k,math500,aime,ifeval,humaneval,mbpp,jsonl]; data=FOLDER, where their files
     are; limit=N problems; samples=N, to sample answers beside the greedy ones; max_new_tokens=N;
     seed=N; and all settings of rlcomp, such as gsm8k.task.path=FILE, prompt=chat.
     """

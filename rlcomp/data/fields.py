@@ -36,7 +36,8 @@ class Fields:
         demonstration_field: column of the response to imitate; None: the answer itself, or what
             the conversation's assistant says.
         answer_pattern: regular expression whose group 1 is the answer inside its column.
-        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
+        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in, a list of
+            texts as lines.
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
@@ -163,7 +164,7 @@ class Fields:
                     f"prompt_template names {{{name}}}, but {row.place} has no such column"
                     f"{nearest(name, ['prompt', *row.columns])}"
                 )
-            values[name] = _text(row, name)
+            values[name] = _lines(row, name)
         return self.prompt_template.format_map(values)
 
 
@@ -222,6 +223,14 @@ def _text(row: Row, column: str) -> str:
     check_length(row.place, column, value)
     # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
     return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _lines(row: Row, column: str) -> str:
+    """A text; a list of texts, such as the tests of a program, a line each."""
+    value = row.columns[column]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(line, str) for line in value):
+        return _text(row, column)
+    return _text(row._replace(columns={column: "\n".join(value)}), column)
 
 
 def _column(row: Row, name: str, value: object) -> object:

@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -322,3 +323,19 @@ def test_help_imports_no_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "--checkpoint N" in done.stdout
+
+
+def test_mbpp_shows_its_tests_and_runs_them(evaluate, place, tmp_path, needs):
+    needs("portable")
+    problem = {"prompt": "Double.", "code": "def double(n): return 2 * n", "test_imports": []}
+    row = {**problem, "test_list": ["assert double(2) == 4", "assert double(0) == 0"]}
+    (tmp_path / "mbpp.jsonl").write_text(json.dumps(row) + "\n")
+    words = ["suite=mbpp", "data=.", "max_new_tokens=4", "sandbox=portable"]
+
+    out, err, code = evaluate(place / "bytes", *words)
+
+    assert code == 0, err
+    assert re.search(r"mbpp +greedy +1 +0.0 \[0.0, 0.8\]", out)  # Wilson, of one problem
+    _, line = lines_of(tmp_path / "evaluations" / "mbpp")
+    shown = "Your code should pass these tests:\n\nassert double(2) == 4\nassert double(0) == 0\n"
+    assert line["prompt"] == f"Double.\n{shown}"

@@ -71,6 +71,21 @@ def test_the_template_words_the_prompt_with_any_column():
     assert found[0].prompt == "[3] 1+1? {sic}\n"
 
 
+def test_a_list_of_texts_fills_a_template_line_by_line_and_stays_a_column():
+    tests = ["assert f(1) == 2", "assert f(2) == 3"]
+
+    (found,) = fields(prompt_template="{prompt}\n{tests}").examples([row(tests=tests)])
+
+    assert found.prompt == "1+1?\nassert f(1) == 2\nassert f(2) == 3"
+    assert found.columns == {"tests": tests}
+
+
+@pytest.mark.parametrize("told", [["a", 1], {"a": "b"}, [None]])
+def test_no_other_list_fills_a_template(told):
+    with pytest.raises(DataError, match=r"data.jsonl:7: column 'told' is the (list|dict) "):
+        fields(prompt_template="{prompt}{told}").examples([row(told=told)])
+
+
 def test_braces_in_the_data_are_left_alone():
     assert fields().examples([row(question="{x} {")])[0].prompt == "{x} {"
 
