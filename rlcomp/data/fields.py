@@ -36,8 +36,8 @@ class Fields:
         demonstration_field: column of the response to imitate; None: the answer itself, or what
             the conversation's assistant says.
         answer_pattern: regular expression whose group 1 is the answer inside its column.
-        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in, a list of
-            texts as lines.
+        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in, a list
+            of texts as lines.
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
