@@ -86,6 +86,7 @@ GIVEN = {
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
+    "evaluator/accuracy_by_column": ["probe.num_prompts=4", "probe.by=prompt_length"],
     "evaluator/budget": ["probe.num_prompts=4", "probe.budgets=[2]", "probe.think_end='>'"],
     "evaluator/coverage": ["probe.num_prompts=4", "probe.samples_per_prompt=4"],
     "evaluator/forgetting": ["probe.num_prompts=4", "probe.task=${task}"],
@@ -356,6 +357,7 @@ def folder(tmp_path_factory):
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     rules = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
     tests = {"test": "def check(f):\n    assert f(1) == 1\n", "entry_point": "f"}
+    tests |= {"test_list": ["assert f(1) == 1"], "test_imports": []}
     asked = [{"key": n, "prompt": f"{n}?", **rules, **tests} for n in range(4)]
     (where / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
     (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")

@@ -71,7 +71,8 @@ def post(where: SplitResult, path: str, data: bytes, *, seconds: float, most: in
             _check(answer)
             body = answer.read(most + 1)
     except (OSError, HTTPException) as error:
-        told = f"no answer within {seconds:g} s" if late.is_set() else in_one_line(error)
+        over = late.is_set() or isinstance(error, TimeoutError)  # whichever clock is first
+        told = f"no answer within {seconds:g} s" if over else in_one_line(error)
         raise Lost(told) from error
     finally:
         connection.close()

@@ -78,7 +78,8 @@ def _entry(key: Key, spec: Spec, rows: int, seed: int, dtype: torch.dtype) -> Te
     if key in _ROWS:
         return _ROWS[key](torch.arange(rows))
     if spec.dtype == "nested":
-        part = Spec("B W", "uint8", "") if spec.absent else Spec("B", "float", "")
+        texts = isinstance(spec.absent, str) and spec.absent
+        part = Spec("B W", "uint8", "") if texts else Spec("B", "float", "")
         parts = {name: _entry("part", part, rows, seed + n, dtype) for n, name in _PARTS}
         return TensorDict(parts, batch_size=[rows])
     if spec.dtype == "float":

@@ -70,7 +70,7 @@ FOUND = {
     "phases.rl.stages=[[prompts]]": "it is ['prompts'], no part with a _target_",
     "phases.rl.stages=[null]": "it is None, no part with a _target_",
     "phases.rl.stages=[phases]": "'phases' has only warm_start, rl, no part",
-    "phases.rl.steps=1e9": "phases.rl.steps is 1e9: must be an integer; set phases.rl.steps=...\n",
+    "phases.rl.steps=1e9": "phases.rl.steps is 1e9: must be an integer; set phases.rl.steps=1000000000\n",
     "phases.rl.steps=true": "phases.rl.steps is True: must be an integer",
     "phases.rl.every=3": "phases.rl.every is 3: must be {evaluation: 25}",
     "phases.rl.every.evaluation=true": "must be a number of steps, or null",
@@ -82,7 +82,7 @@ FOUND = {
     "+reward._keys_.reward=null": "reward._keys_.reward is None: must be the name of a key",
     "+reward._keys_.reward=''": "reward._keys_.reward is '': must be the name of a key",
     "reward._target_=3": "reward._target_ is 3: must be package.module.Name",
-    "~reward._target_": "'reward' has only where, strip, no part with a _target_",
+    "~reward._target_": "'reward' has only where, strip, column, no part with a _target_",
     "learner.optimizer=null": "learner.optimizer is None: must be something to call",
     "learner.optimizer._target_=torch.optim.Nope": "'torch.optim' has no 'Nope'",
     "loss.reduction=token_mean": "reduction is 'token_mean': must be a Component; an option is "

@@ -36,7 +36,7 @@ def fork_bomb(**_):
 
 def write_everywhere(text):
     # What a library does that takes a number for a descriptor of its own.
-    for descriptor in range(3, 16):
+    for descriptor in range(3, 512):
         with contextlib.suppress(OSError):
             os.write(descriptor, text.encode())
     return 1.0
