@@ -70,7 +70,8 @@ FOUND = {
     "phases.rl.stages=[[prompts]]": "it is ['prompts'], no part with a _target_",
     "phases.rl.stages=[null]": "it is None, no part with a _target_",
     "phases.rl.stages=[phases]": "'phases' has only warm_start, rl, no part",
-    "phases.rl.steps=1e9": "phases.rl.steps is 1e9: must be an integer; set phases.rl.steps=1000000000\n",
+    "phases.rl.steps=1e9": "phases.rl.steps is 1e9: must be an integer; "
+    "set phases.rl.steps=1000000000\n",
     "phases.rl.steps=true": "phases.rl.steps is True: must be an integer",
     "phases.rl.every=3": "phases.rl.every is 3: must be {evaluation: 25}",
     "phases.rl.every.evaluation=true": "must be a number of steps, or null",
