@@ -48,7 +48,14 @@ def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
 
 
 def pooled(estimates: Iterable[Estimate]) -> Estimate:
-    """The mean of n independent estimates: ``m = 1/n sum_i m_i``, ``v = 1/n^2 sum_i v_i``."""
+    """The mean of n independent estimates: ``m = 1/n sum_i m_i``, ``v = 1/n^2 sum_i v_i``.
+
+    Args:
+        estimates: at least one; no tensors.
+
+    Source:
+        Variance of a mean of independent variables (Bienaymé).
+    """
     means, variances = zip(*estimates, strict=True)
     return Estimate(sum(means) / len(means), sum(variances) / len(variances) ** 2)
 
@@ -57,6 +64,10 @@ def z_score(now: Estimate, before: Estimate) -> float:
     """``(m_now - m_before) / sqrt(v_now + v_before)``; 0 for equal means, whatever their variance.
 
     Infinite where the means differ and have no variance.
+
+    Args:
+        now: a mean with its variance.
+        before: another, independent of it.
 
     Source:
         Welch 1947, "The generalization of Student's problem", Biometrika 34; of clustered means.

@@ -71,8 +71,7 @@ def post(where: SplitResult, path: str, data: bytes, *, seconds: float, most: in
             _check(answer)
             body = answer.read(most + 1)
     except (OSError, HTTPException) as error:
-        over = late.is_set() or isinstance(error, TimeoutError)  # whichever clock is first
-        told = f"no answer within {seconds:g} s" if over else in_one_line(error)
+        told = f"no answer within {seconds:g} s" if late.is_set() else in_one_line(error)
         raise Lost(told) from error
     finally:
         connection.close()
@@ -90,7 +89,7 @@ def _ended_after(seconds: float, sock: socket.socket, late: threading.Event) -> 
         with contextlib.suppress(OSError):  # it has
             sock.shutdown(socket.SHUT_RDWR)
 
-    sock.settimeout(seconds)
+    sock.settimeout(None)  # one clock, not two that end at the same time
     watch = threading.Timer(seconds, hang_up)
     watch.start()
     try:
