@@ -103,3 +103,11 @@ def test_a_line_is_told_what_it_can_write(words, told):
     with pytest.raises(ConfigError) as refused:
         compose_or_explain(words.split())
     assert str(refused.value).startswith(told)
+
+
+def test_of_recipes_one_is_named_and_of_options_up_to_three():
+    assert (
+        line("recipe=sft").lacks("advantage") == "recipe=sft has no advantage; recipe=grpo has it"
+    )
+    kl = line("kl=none").lacks("kl_controller")
+    assert kl == "kl=none has no kl_controller; kl=in_loss has it (or in_reward, in_loss_full)"
