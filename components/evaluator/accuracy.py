@@ -94,7 +94,8 @@ class Accuracy(Component):
         self.asked = [example.prompt for example in self.examples]
         self.columns = [example.columns for example in self.examples]
         self.by = by
-        self.levels = ["" for _ in self.examples] if by is None else levels(self.examples, by)
+        found = [] if by is None else levels(self.examples, by)
+        self.levels = found if len({*found}) > 1 else ["" for _ in self.examples]
         asked = self.prompt.encode(self.asked, self.columns)
         most = [max_new_tokens] * len(asked)
         check_room([*map(len, asked)], most, policy.context_length, self.asked.__getitem__)
@@ -130,8 +131,7 @@ class Accuracy(Component):
 
     def parts(self) -> Iterator[tuple[str, Tensor]]:
         """All prompts, then those of each level: how its metrics begin, and which, bool ``[P]``."""
-        several = self.levels if len({*self.levels}) > 1 else []
-        for level in dict.fromkeys(["", *several]):
+        for level in dict.fromkeys(["", *self.levels]):
             rows = torch.tensor([level in ("", own) for own in self.levels])
             yield f"{level}/" if level else "", rows
 

@@ -29,8 +29,9 @@ class Budget(Accuracy):
     that ends a thought is appended, and the policy answers from there; others stay as they are.
 
     Records for each budget ``<name>/accuracy@b`` (with a 95 % interval over prompts, ``_low``,
-    ``_high``), ``<name>/thinking_tokens@b`` (mean, without the appended end), ``<name>/forced@b``
-    (share of responses that were cut) and ``<name>/tokens_per_right@b`` (tokens of all responses,
+    ``_high``), ``<name>/thinking_tokens@b`` (mean, without the appended end; a response without
+    any end that is not cut is an answer without a thought, 0), ``<name>/forced@b`` (share of
+    responses that were cut) and ``<name>/tokens_per_right@b`` (tokens of all responses,
     what is appended included, by right ones); of the responses without a budget
     ``<name>/length_right`` and ``<name>/length_wrong``, mean tokens; ``<name>/invalid_fraction``,
     of them all.

@@ -36,7 +36,8 @@ class ByColumn(Component):
     Args:
         routes: rewards by the name of their domain.
         column: of the examples, a text that names the domain.
-        kl_weights: weight of the KL penalty by domain; 1 for those that are not among them.
+        kl_weights: weight of the KL penalty by domain; 1 for those that are not among them. Without
+            such a penalty (``kl=none``) they change nothing.
 
     Raises:
         ConfigError: ``kl_weights`` names no domain.

@@ -13,10 +13,12 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
+from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import TextReward, text_rows, write_reward
 from rlcomp.interfaces.scores import checked_score
 from rlcomp.metrics import record, recording
+from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import decode_rows
 
 
@@ -74,6 +76,10 @@ class Steps(Component):
         self.tokenizer = tokenizer
         self.separator = separator
         self.so_far = so_far
+        try:
+            self._table: list[bytes] | None = token_bytes(tokenizer)
+        except ConfigError:  # its decoder does not say what a token stands for
+            self._table = None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the outcome's reward, and score every step."""
@@ -115,11 +121,20 @@ class Steps(Component):
         """The text of each step that is scored, and how many tokens it takes up to its end."""
         if not ids:
             return
-        steps = split_steps(self._text(ids), self.separator)
+        text = self._text(ids)
+        steps = split_steps(text, self.separator)
+        ends = self._ends(ids, text)
         for step, prefix in zip(steps[:-1], accumulate(steps[:-1]), strict=True):
-            tokens = self._complete(ids, prefix)
-            yield (prefix if self.so_far else step), tokens
+            tokens = bisect.bisect_left(ends, len(prefix.encode())) + 1 if ends else None
+            yield (prefix if self.so_far else step), tokens or self._complete(ids, prefix)
         yield ("".join(steps) if self.so_far else steps[-1]), len(ids)
+
+    def _ends(self, ids: Sequence[int], text: str) -> list[int] | None:
+        """After how many bytes of the text each token ends; None where they are not its bytes."""
+        if self._table is None:
+            return None
+        parts = [self._table[token] for token in ids]
+        return [*accumulate(map(len, parts))] if b"".join(parts) == text.encode() else None
 
     def _complete(self, ids: Sequence[int], prefix: str) -> int:
         """The smallest number of tokens whose text starts with the given prefix."""

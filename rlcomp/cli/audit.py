@@ -30,6 +30,7 @@ _TOKENS = {"tokens", "attention_mask", "response_mask"}
 def main() -> None:
     """Attack a reward with wrong answers; exit code 1 if one is accepted that cannot be right.
 
+    Or if it accepts no gold answer in any form: then little was tried.
     Empty, hedging, stuffed, copied, degenerate and mutated answers, in every form that it reads.
     """
     guard(_app)
@@ -72,7 +73,7 @@ def _app() -> None:
         console.print(part, soft_wrap=isinstance(part, str))
     if given.json is not None:
         _write(given.json, audit_as_json(found, given.allow))
-    if found.false_accepts(given.allow):
+    if found.false_accepts(given.allow) or (found.gold.tried and not found.gold.accepted):
         sys.exit(1)
 
 

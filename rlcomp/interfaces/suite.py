@@ -16,6 +16,7 @@ class Suite(Protocol):
 
     Attributes:
         examples: the problems, the same for the same seed.
+        levels: of each problem, empty where there are none.
         policy: answers.
         reward: judges, writing ``correct`` and ``reward_valid``.
         prompt: how a problem becomes tokens.
@@ -25,6 +26,7 @@ class Suite(Protocol):
     """
 
     examples: list[Example]
+    levels: list[str]
     policy: Policy
     reward: Component
     prompt: Prompt

@@ -20,7 +20,8 @@ from rlcomp.io.json_lines import json_line, read_lines
 from rlcomp.report.digits import half_width, rounded
 from rlcomp.report.statistics import LEVEL, Estimate
 
-# By decoding, the share of right answers to each problem that could be judged.
+# By decoding, the share of right answers to each problem that could be judged; of the problems of
+# a level also by "decoding, level".
 Scores = Mapping[str, Mapping[int, float]]
 _Interval = Callable[[torch.Tensor, float, torch.Generator], tuple[float, float]]
 
@@ -48,6 +49,7 @@ def _is_verdict(line: Mapping[str, object]) -> bool:
     return (
         type(line.get("problem")) is int
         and isinstance(line.get("decoding"), str)
+        and isinstance(line.get("level", ""), str)
         and isinstance(responses, list)
         and all(
             isinstance(each, dict) and each.get("correct", "") in (True, False, None)
@@ -75,21 +77,25 @@ def write_verdicts(
 
 
 def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
-    """The share of right ones among the judged responses of each problem, by decoding.
+    """The share of right ones among the judged responses of each problem, by decoding and level.
 
     Examples:
         >>> said = [{"correct": True}, {"correct": False}, {"correct": None}]
         >>> scores([{"problem": 3, "decoding": "sampled", "responses": said}])
         {'sampled': {3: 0.5}}
+        >>> scores([{"problem": 3, "decoding": "greedy", "level": "hard", "responses": said}])
+        {'greedy': {3: 0.5}, 'greedy, hard': {3: 0.5}}
     """
     found: dict[str, dict[int, float]] = {}
     for verdict in verdicts:
         responses: list[Mapping[str, object]] = verdict["responses"]  # type: ignore[assignment]
         judged = [bool(each["correct"]) for each in responses if each["correct"] is not None]
-        named = found.setdefault(str(verdict["decoding"]), {})
-        if judged:
-            named[int(str(verdict["problem"]))] = sum(judged) / len(judged)
-    return found
+        decoding, level = str(verdict["decoding"]), verdict.get("level")
+        for name in [decoding, *([f"{decoding}, {level}"] if level else [])]:
+            named = found.setdefault(name, {})
+            if judged:
+                named[int(str(verdict["problem"]))] = sum(judged) / len(judged)
+    return dict(sorted(found.items()))
 
 
 def mean(values: Sequence[float]) -> Estimate | None:

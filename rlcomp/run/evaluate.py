@@ -40,7 +40,7 @@ def verdicts(suite: Suite, *, sampled: bool) -> Iterator[dict[str, object]]:
 
     Yields:
         ``problem`` (a number from 0), ``prompt``, ``answer``, ``decoding`` (``greedy`` or
-        ``sampled``) and ``responses``, each with ``text``, ``correct`` (null where it could not be
+        ``sampled``), ``level`` (empty without any) and ``responses``, each with ``text``, ``correct`` (null where it could not be
         judged), ``reward``, ``tokens`` and ``truncated``.
     """
     yield from _verdicts(suite, "greedy", 1, Decoding(temperature=0.0))
@@ -62,6 +62,7 @@ def _verdicts(
                 "prompt": example.prompt,
                 "answer": example.answer,
                 "decoding": name,
+                "level": suite.levels[start + place],
                 "responses": rows[place * group_size : (place + 1) * group_size],
             }
 

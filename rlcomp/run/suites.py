@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -26,6 +28,9 @@ from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.plan import Plan, below, read
 from rlcomp.wiring.reader import Node
 from rlcomp.wiring.resolve import check_settings
+from rlcomp.wiring.source import source_of
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 class Opened(NamedTuple):
@@ -139,7 +144,9 @@ def _opened(name: str, suite: object, config: DictConfig, given: Mapping[str, ob
             f"suite={name}: it is of class {type(suite).__name__}, which asks no problems: it must "
             "be an evaluator such as evaluator=accuracy"
         )
-    own = {"suite": name, "settings": _settings(config[name]), "problems": problems_of(suite)}
+    settings = _settings(config[name])
+    own = {"suite": name, "settings": settings, "problems": problems_of(suite)}
+    own["code"] = _code(settings)
     return Opened(name, suite, {**own, "decoding": asdict(suite.policy.decoding), **given})
 
 
@@ -148,6 +155,28 @@ def _settings(config: DictConfig) -> object:
     told = OmegaConf.to_container(config, resolve=True)
     assert isinstance(told, dict)
     return {key: value for key, value in told.items() if key not in ("policy", "prompt")}
+
+
+def _code(settings: object) -> str:
+    """What tells a verifier from an edited one: a hash of the modules whose names are set."""
+    told = hashlib.sha256()
+    for name in sorted({*_names(settings)}):
+        with suppress(ConfigError):  # a file, a pattern, a model's name
+            found = source_of(name.rpartition(".")[0])
+            told.update(found[0].read_bytes() if found else b"")
+    return told.hexdigest()[:16]
+
+
+def _names(value: object) -> Iterator[str]:
+    """The dotted names among settings."""
+    if isinstance(value, str) and _DOTTED.fullmatch(value):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _names(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _names(each)
 
 
 def _plain(config: DictConfig | None) -> object:

@@ -27,8 +27,12 @@ _LONGEST, _MOST_BASES = 2**23, 256
 
 
 @cache
-def _source(module: str) -> tuple[Path, ast.Module] | None:
-    """Path and syntax tree of a module, found without importing it or its parents."""
+def source_of(module: str) -> tuple[Path, ast.Module] | None:
+    """Path and syntax tree of a module, found without importing it or its parents; None: not Python.
+
+    Raises:
+        ConfigError: there is none, or it cannot be read.
+    """
     top, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
@@ -137,8 +141,8 @@ def _stored(line: ast.stmt) -> Iterator[str]:
 def _bound(module: str) -> dict[str, list[Binding]]:
     """All bindings of each name of a module, in order."""
     found: dict[str, list[Binding]] = defaultdict(list)
-    source = _source(module)
-    for line in _statements(source[1]) if source else ():
+    found_in = source_of(module)
+    for line in _statements(found_in[1]) if found_in else ():
         for name, value in bindings(line):
             found[name].append((line, value))
     return dict(found)
@@ -158,7 +162,7 @@ def find(
     Raises:
         ConfigError: there is no such module or name.
     """
-    found = None if module == "builtins" or depth > 8 else _source(module)
+    found = None if module == "builtins" or depth > 8 else source_of(module)
     if found is None:
         return None
     path, tree = found
@@ -279,7 +283,7 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
     Follows imports of names; None for classes, functions and whatever cannot be followed.
     """
     try:
-        found = _source(module) if depth < 4 else None
+        found = source_of(module) if depth < 4 else None
     except ConfigError:
         return None
     bound = _bound(module).get(name) if found else None

@@ -95,7 +95,8 @@ def test_a_form_of_ones_own(audit, mine):
     words = [*mine, "reward=function", "reward.function=audited.final", "--rows", "2"]
 
     out, _, code = audit(*words)
-    assert code == 0
+    assert code == 1  # nothing was accepted, for little was tried
+    assert "false accepts: none" in out
     assert "false rejects: 2 of 2 gold answers in every form; the first: '1" in out
     assert "Little of the above was tried: say how an answer is given" in out
 

@@ -14,6 +14,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.resolve import plan_of
+from rlcomp.wiring.source import source_of
 
 TINY = [
     "recipe=sft",
@@ -130,6 +131,39 @@ def test_other_rules_or_another_verifier_are_another_evaluation(evaluate, place,
         assert (code, "kept" in out) == (0, False), err
 
     assert len([*(tmp_path / "evaluations" / "ifeval").iterdir()]) == 3
+
+
+def test_an_edited_verifier_is_another_evaluation(evaluate, place, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    judge = tmp_path / "edited_judge.py"
+    words = [place / "run", *sums(place), "limit=2", "reward_pool=in_process"]
+    words += ["reward@jsonl.reward=function", "jsonl.reward.function=edited_judge.passed"]
+
+    said = []
+    for value in ("0.0", "0.0", "1.0"):
+        judge.write_text(f"def passed(response):\n    return {value}\n")
+        sys.modules.pop("edited_judge", None)
+        source_of.cache_clear()  # another process reads it anew
+        out, err, code = evaluate(*words)
+        assert code == 0, err
+        said.append("kept" in out)
+
+    assert said == [False, True, False]
+
+
+def test_levels_are_lines_of_the_table(evaluate, place, tmp_path):
+    rows = [{"question": f"{n}+1=", "answer": str(n + 1)} for n in (1, 2, 10)]
+    own = tmp_path / "own.jsonl"
+    own.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    by = [*sums(place), f"jsonl.task.path={own}", "jsonl.by=prompt_length"]
+
+    out, err, code = evaluate(place / "run", *by)
+
+    assert code == 0, err
+    assert "greedy, 5" in out
+    told = json.loads((tmp_path / "evaluations" / "summary.json").read_text())
+    counts = [(line["decoding"], *(mean["n"] for mean in line["means"].values())) for line in told]
+    assert counts == [("greedy", 3), ("greedy, 4", 2), ("greedy, 5", 1)]
 
 
 def test_a_file_holds_settings_and_a_verdict_a_problem(evaluate, place, tmp_path):

@@ -31,6 +31,18 @@ def test_a_score_is_the_share_of_right_ones_among_the_judged():
     assert scores([verdict(0, None)]) == {"greedy": {}}
 
 
+def test_problems_of_a_level_have_a_score_of_their_own():
+    hard, easy = {"level": "hard"}, {"level": "easy"}
+    rows = [verdict(0, True) | hard, verdict(1, False) | easy, verdict(2, None) | hard, *MORE]
+
+    found = scores(rows)
+
+    assert found["greedy"] == {0: 1.0, 1: 0.0}
+    assert found["greedy, hard"] == {0: 1.0}
+    assert found["greedy, easy"] == {1: 0.0}
+    assert [*found] == ["greedy", "greedy, easy", "greedy, hard", "sampled"]
+
+
 def test_yes_and_no_get_wilsons_interval():
     # 2 of 4: centre 1/2, half = z sqrt(1/16 + z^2/64) / (1 + z^2/4), z = 1.959964:
     # 1.959964 * sqrt(0.0625 + 0.0600228) / 1.960365 = 0.349957.

@@ -29,7 +29,7 @@ class Even(TextReward):
         return None if row["answer"] == "4" else float(row["even"])
 
 
-def suite(samples=2, max_new_tokens=3):
+def suite(samples=2, max_new_tokens=3, by=None):
     return Accuracy(
         policy=tiny_policy(),
         task=Numbers(),
@@ -37,7 +37,18 @@ def suite(samples=2, max_new_tokens=3):
         num_prompts=9,
         samples_per_prompt=samples,
         max_new_tokens=max_new_tokens,
+        by=by,
     )
+
+
+def test_a_verdict_names_the_level_of_its_problem(monkeypatch):
+    monkeypatch.setattr(evaluate, "_ROWS", 4)
+    found = [*evaluate.verdicts(suite(by="even"), sampled=False)]
+
+    assert {each["level"] for each in found} == {"True", "False"}
+    for each in found:
+        assert each["level"] == str(int(each["answer"]) % 2 == 0)
+    assert {each["level"] for each in evaluate.verdicts(suite(), sampled=False)} == {""}
 
 
 def test_an_evaluator_of_answers_is_a_suite():

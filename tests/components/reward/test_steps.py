@@ -12,6 +12,7 @@ from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 from rlcomp.text.rows import encode_rows
+from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 from rlcomp.workers.calls import Failed
 
@@ -200,6 +201,30 @@ def test_every_step_ends_at_its_last_byte(responses):
             ends.append(place - 1)
         ends[-1] = place  # EOS
         assert batch["step_end"][row].nonzero()[:, 0].tolist() == ends
+
+
+@given(st.lists(st.integers(0, 255), min_size=1, max_size=12))
+def test_bytes_that_are_no_text_end_steps_where_decoding_does(ids):
+    # Halves of characters are decoded as something else: steps end by the bytes or by decoding.
+    tokenizer = byte_tokenizer()
+    byte = {raw[0]: token for token, raw in enumerate(token_bytes(tokenizer)) if len(raw) == 1}
+    row = [byte[each] for each in ids]
+    reward = steps(tokenizer, length)
+
+    found = [*reward._steps(row)]
+    reward._table = None
+    assert found == [*reward._steps(row)]
+
+
+def test_a_long_response_is_decoded_once(monkeypatch):
+    tokenizer = character_tokenizer(characters="?abc;")
+    reward, decoded = steps(tokenizer, length), []
+    plain = reward._text
+    monkeypatch.setattr(reward, "_text", lambda ids: decoded.append(len(ids)) or plain(ids))
+
+    reward(answered(tokenizer, ["ab;" * 100]))
+
+    assert decoded == [301]
 
 
 def test_it_keeps_the_contract():
