@@ -181,6 +181,22 @@ SCHEMA: dict[Key, Spec] = {
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),
+    "trajectory_id": Spec("B", _I, "which episode the row belongs to", offset="trajectory_id"),
+    "turn_id": Spec(
+        "B T", _I, "which turn of the episode sampled the token, from 0; else -1", pad=-1
+    ),
+    "turn_reward": Spec("B T", _F, "the environment's reward of a turn, at its last sampled token"),
+    "anchor_id": Spec(
+        "B T", _I, "the state in which the token's turn was decided; -1: unknown", pad=-1
+    ),
+    "transcript": Spec("B W", _U, "everything behind the prompt, observations included, as text"),
+    "episode_error": Spec("B W", _U, "why the environment failed; empty where it did not"),
+    "facts": Spec(
+        "B",
+        "nested",
+        "numbers that the environment tells of the episode, [B] by name; NaN if missing",
+        absent=math.nan,
+    ),
     "sampling_mask": Spec("B T V/8", _U, "tokens truncated sampling kept, one bit each"),
 }
 # What components declare beside the schema: by key, then by the class that declares it.

@@ -11,6 +11,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import DataError
 from rlcomp.functional.group import Groups
+from rlcomp.keys import TEXT_END
 from rlcomp.metrics import record
 
 
@@ -21,8 +22,11 @@ class RewardCheck(Component):
     are all equal, ``groups/unjudged``, the share of groups without a valid row, and
     ``groups/all_truncated``, the share of groups whose responses all hit the length limit.
 
+    Nothing can be said of an episode whose environment failed (``episode_error``): it is invalid.
+
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and where they are there ``truncated``
-    ``[B]``, ``prompt``, ``response`` and ``invalid_reason`` ``[B, W]``. Writes nothing.
+    ``[B]``, ``prompt``, ``response``, ``invalid_reason`` and ``episode_error`` ``[B, W]``. Writes
+    ``reward_valid``.
 
     Args:
         max_invalid_fraction: a larger share of invalid rewards stops the run; 1: none does.
@@ -33,7 +37,8 @@ class RewardCheck(Component):
     """
 
     reads = ("reward", "reward_valid", "group_id")
-    optional = ("truncated", "prompt", "response", "invalid_reason")
+    optional = ("truncated", "prompt", "response", "invalid_reason", "episode_error")
+    writes = ("reward_valid",)
 
     def __init__(self, *, max_invalid_fraction: Probability = 0.2) -> None:
         super().__init__()
@@ -41,7 +46,8 @@ class RewardCheck(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Count the groups; stop where too many rewards are invalid."""
-        valid = batch["reward_valid"]
+        valid = batch["reward_valid"] & ~_failed(batch)
+        batch["reward_valid"] = valid
         groups = Groups(batch["reward"], batch["group_id"], valid)
         first = _first_of_group(groups)
         record("groups/unjudged", (groups.count == 0).float(), where=first)
@@ -64,10 +70,12 @@ class RewardCheck(Component):
             for key in ("prompt", "response")
             if key in batch.keys()
         ]
-        why = ""
-        if "invalid_reason" in batch.keys():
-            why = decode_texts(batch["invalid_reason"][first : first + 1])[0]
-        why = why or (
+        told = [
+            decode_texts(batch[key][first : first + 1])[0]
+            for key in ("episode_error", "invalid_reason")
+            if key in batch.keys()
+        ]
+        why = next(filter(None, told), "") or (
             "the reward returned None or NaN for it, as if it could not be judged (0.0 is wrong)"
         )
         raise DataError(
@@ -83,3 +91,11 @@ def _first_of_group(groups: Groups) -> Tensor:
     rows = torch.arange(len(groups.index))
     start = torch.full((groups.groups,), len(rows), dtype=torch.int64)
     return rows == start.scatter_reduce(0, groups.index, rows, "amin")[groups.index]
+
+
+def _failed(batch: TensorDict) -> Tensor:
+    """Rows whose environment failed, bool ``[B]``."""
+    if "episode_error" not in batch.keys():
+        return torch.zeros_like(batch["reward_valid"])
+    failed: Tensor = batch["episode_error"][:, 0] != TEXT_END
+    return failed

@@ -161,7 +161,7 @@ def demonstrations(prompt: Prompt, examples: list[Example]) -> list[Demonstratio
     """The rows to imitate of examples, in order."""
     return prompt.demonstrations(
         [example.prompt for example in examples],
-        [example.demonstration for example in examples],
+        [example.turns or example.demonstration for example in examples],
         [example.columns for example in examples],
     )
 

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from rlcomp.engine.attention import attend
 from rlcomp.engine.cache import Cache, Memory
-from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms, is_stop
+from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.packing import pack_prompts
+from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 
 # Prompt tokens read in one go: what the layers make of them on the way is not kept.
@@ -26,14 +27,13 @@ def decode(
     prompts: Sequence[Sequence[int]],
     *,
     group_size: int,
-    max_new_tokens: int,
-    stops: Sequence[int],
+    stop: StopRule,
     draw: Draw,
-    generator: torch.Generator,
+    uniforms: Uniforms,
 ) -> Sampled:
     """Sample ``group_size`` responses per prompt.
 
-    From the same generator it gives the tokens of
+    From the same numbers it gives the tokens of
     :func:`rlcomp.engine.decode_transformers.decode`, as far as rounding leaves the logits alike.
 
     Takes memory for one more copy of the model's layers, and of its head where the kernel wants
@@ -47,15 +47,14 @@ def decode(
     for place, prompt in enumerate(prompts):
         answers = range(place * group_size, (place + 1) * group_size)
         groups.setdefault(tuple(prompt), []).extend(answers)
-    longest = max(len(prompt) for prompt in groups)
-    fused = Fused(transformer, longest + max_new_tokens)
-    uniforms = Uniforms(len(prompts) * group_size, generator)
+    longest, most = max(len(prompt) for prompt in groups), max(stop.limits)
+    fused = Fused(transformer, longest + most)
     transcript = Transcript(uniforms.rows)
-    for some in _passes(groups, max_new_tokens, fused.token_bytes):
-        loop = _Loop(fused, some, max_new_tokens)
-        for rows, start, steps in loop.segments(draw, uniforms, stops):
+    for some in _passes(groups, most, fused.token_bytes):
+        loop = _Loop(fused, some, most)
+        for rows, start, steps in loop.segments(draw, uniforms, stop):
             transcript.write(rows, start, steps)
-    return transcript.sampled(stops)
+    return transcript.sampled(stop)
 
 
 Groups = dict[tuple[int, ...], list[int]]
@@ -82,7 +81,6 @@ class _Loop:
         prompts = list(groups)
         owners = [place for place, rows in enumerate(groups.values()) for _ in rows]
         self.fused = fused
-        self.limit = limit
         # Rows of the batch that are still computed; repeated ones at the end fill up.
         self.rows = [row for rows in groups.values() for row in rows]
         self.real = len(self.rows)
@@ -93,28 +91,27 @@ class _Loop:
         self.positions = torch.tensor([lengths[owner] for owner in owners], device=fused.device)
 
     def segments(
-        self, draw: Draw, uniforms: Uniforms, stops: Sequence[int]
+        self, draw: Draw, uniforms: Uniforms, stop: StopRule
     ) -> Iterator[tuple[list[int], int, list[Drawn]]]:
         """Runs of steps with the same rows: the rows, the first step, the draws."""
-        alive = torch.ones(self.real, dtype=torch.bool, device=self.fused.device)
         start, steps = 0, list[Drawn]()
-        for step in range(self.limit):
-            numbers = uniforms.at(step)[self.rows].to(self.fused.device)
+        while True:
+            numbers = uniforms.at(start + len(steps))[self.rows].to(self.fused.device)
             steps.append(draw(self.logits, numbers))
             tokens = steps[-1].tokens
-            alive &= ~is_stop(tokens[: self.real], stops)
-            left = alive.nonzero().flatten().tolist()
-            if not left or step + 1 == self.limit:
+            over = stop.take(self.rows[: self.real], tokens[: self.real])
+            left = [row for row, ended in enumerate(over) if not ended]
+            if not left:
                 break
             size = _size(len(left))
             if size < len(self.rows):
                 yield self.rows[: self.real], start, steps
-                start, steps = step + 1, []
-                alive, tokens = self._compact(left, size, tokens)
+                start, steps = start + len(steps), []
+                tokens = self._compact(left, size, tokens)
             self._step(tokens)
         yield self.rows[: self.real], start, steps
 
-    def _compact(self, left: list[int], size: int, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def _compact(self, left: list[int], size: int, tokens: Tensor) -> Tensor:
         """Keep the unfinished rows, padded with repeated ones to an efficient size."""
         kept = (left + left)[:size]
         self.rows = [self.rows[row] for row in kept]
@@ -122,7 +119,7 @@ class _Loop:
         self.cache.keep(kept)
         index = torch.tensor(kept, device=tokens.device)
         self.positions = self.positions[index]
-        return torch.ones_like(index[: self.real], dtype=torch.bool), tokens[index]
+        return tokens[index]
 
     def _step(self, tokens: Tensor) -> None:
         """Forward one more token per row."""

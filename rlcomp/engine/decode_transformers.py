@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
-from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms, is_stop
+from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
 from rlcomp.engine.probe import ModelSignature
+from rlcomp.engine.stopping import StopRule
 
 
 @torch.no_grad()
@@ -20,10 +21,9 @@ def decode(
     prompts: Sequence[Sequence[int]],
     *,
     group_size: int,
-    max_new_tokens: int,
-    stops: Sequence[int],
+    stop: StopRule,
     draw: Draw,
-    generator: torch.Generator,
+    uniforms: Uniforms,
 ) -> Sampled:
     """Sample ``group_size`` responses per prompt.
 
@@ -34,28 +34,23 @@ def decode(
         traits: how the model is spoken to.
         prompts: ``P`` non-empty lists of token ids.
         group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
-        max_new_tokens: the most tokens a row may get, the one that ends it included; at least 1.
-        stops: the ids that end a row.
+        stop: when each row ends.
         draw: from logits and uniform numbers to tokens.
-        generator: on the CPU, so that the draws do not depend on the device; gives ``B`` uniform
-            numbers a step, finished rows included, in the order of the rows.
+        uniforms: of the rows, step by step.
 
     Returns:
         ``B = P * G`` rows.
     """
     state = _prefill(model, traits, prompts, group_size)
-    uniforms = Uniforms(len(prompts) * group_size, generator)
-    finished = torch.zeros(len(prompts) * group_size, dtype=torch.bool, device=model.device)
     steps: list[Drawn] = []
-    for step in range(max_new_tokens):
-        steps.append(draw(state.logits, uniforms.at(step).to(model.device)))
-        finished = finished | is_stop(steps[-1].tokens, stops)
-        if step + 1 == max_new_tokens or bool(finished.all()):
+    while True:
+        steps.append(draw(state.logits, uniforms.at(len(steps)).to(model.device)))
+        if all(stop.take(range(uniforms.rows), steps[-1].tokens)):
             break
         state.step(steps[-1].tokens)
     transcript = Transcript(uniforms.rows)
     transcript.write(range(uniforms.rows), 0, steps)
-    return transcript.sampled(stops)
+    return transcript.sampled(stop)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rlcomp.engine.decoding import Decoding, filtered, sample
 from rlcomp.engine.sampling_mask import pack
+from rlcomp.engine.stopping import StopRule
 
 # Logits a draw looks at in one go: 1 million, which stay in a cache of 4 MB.
 _DRAWN = 2**20
@@ -107,22 +108,21 @@ class Transcript:
         )
         self._pieces.append((list(rows), start, drawn))
 
-    def sampled(self, stops: Sequence[int]) -> Sampled:
+    def sampled(self, stop: StopRule) -> Sampled:
         """All rows; 0 where nothing was written.
 
         Args:
-            stops: the ids that end a row.
+            stop: what ended them.
         """
         length = max(start + drawn.tokens.shape[1] for _, start, drawn in self._pieces)
         tokens = self._whole([drawn.tokens for _, _, drawn in self._pieces], length)
-        ends = is_stop(tokens, stops)
-        ended = ends.any(1)
         kept = [drawn.kept for _, _, drawn in self._pieces if drawn.kept is not None]
+        lengths, truncated = stop.ends(tokens.device)
         return Sampled(
             tokens=tokens,
             log_probs=self._whole([drawn.log_probs for _, _, drawn in self._pieces], length),
-            lengths=torch.where(ended, ends.int().argmax(1) + 1, length),
-            truncated=~ended,
+            lengths=lengths,
+            truncated=truncated,
             kept=self._whole(kept, length) if kept else None,
         )
 
@@ -131,27 +131,6 @@ class Transcript:
         for (rows, start, _), part in zip(self._pieces, parts, strict=True):
             whole[rows, start : start + part.shape[1]] = part
         return whole
-
-
-def is_stop(tokens: Tensor, stops: Sequence[int]) -> Tensor:
-    """Which tokens end a row.
-
-    Args:
-        tokens: any shape, int64.
-        stops: the ids that end a row, at least one.
-
-    Returns:
-        The shape of ``tokens``, bool.
-
-    Examples:
-        >>> is_stop(torch.tensor([3, 5, 4, 5]), [5, 4])
-        tensor([False,  True,  True,  True])
-    """
-    first, *others = stops
-    found = tokens == first
-    for other in others:
-        found = found | (tokens == other)
-    return found
 
 
 def draw_tokens(

@@ -14,7 +14,8 @@ class Turn:
     """What an environment says after a reset or a step.
 
     Attributes:
-        observation: appended to what the policy reads next; "" appends nothing.
+        observation: appended to what the policy reads next; "" appends nothing. A long one is cut.
+        closing: stands behind the observation and is never cut, such as ``</information>``.
         reward: for the action, in reward units; 0 after a reset.
         done: the episode is over.
         anchor: the state in which the next turn is decided, where states can be compared; equal
@@ -23,6 +24,7 @@ class Turn:
     """
 
     observation: str = ""
+    closing: str = ""
     reward: float = 0.0
     done: bool = False
     anchor: str | None = None

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.session import Session
 
 
 @runtime_checkable
@@ -110,6 +111,21 @@ class Policy(Protocol):
         Returns:
             Shape ``[B, T]``, nats, 0 outside ``response_mask``.
         """
+        ...
+
+
+@runtime_checkable
+class TakesTurns(Policy, Protocol):
+    """A policy that goes on behind what is read to it: episodes with an environment."""
+
+    def session(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        decoding: Decoding | None = None,
+        generator: torch.Generator,
+    ) -> Session:
+        """A row for each prompt, to be sampled, read on and sampled again."""
         ...
 
 

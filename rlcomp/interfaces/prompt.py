@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 from rlcomp.interfaces.policy import Policy
 
 Columns = Sequence[Mapping[str, object]]
+# A text, or turns of the policy and of an environment, the policy's first.
+Response = str | tuple[str, ...]
 
 
 class Demonstration(NamedTuple):
@@ -58,10 +60,11 @@ class Prompt(Protocol):
         ...
 
     def demonstrations(
-        self, texts: Sequence[str], responses: Sequence[str], columns: Columns
+        self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
         """Rows of prompts and given responses.
 
-        ``responses`` are without what ends a response, which is added.
+        ``responses`` are without what ends a response, which is added. Of one in turns only what
+        the policy says is trained.
         """
         ...

@@ -16,6 +16,8 @@ class Example:
         prompt: text the policy continues.
         answer: what a verifier compares with.
         demonstration: a full response to imitate (without EOS); often the answer itself.
+        turns: the same in pieces, where an environment takes part: what the policy says and what
+            is said to it take turns, the policy first. Empty: the policy says all of it.
         answer_ends: after how many bytes (UTF-8) of the answer a part of it ends that counts as an
             answer by itself; None: the whole answer only.
         source: what is held out or not as a whole, such as the text that prompts are cut from; by
@@ -31,6 +33,7 @@ class Example:
     answer_ends: tuple[int, ...] | None = None
     source: str | None = None
     columns: Mapping[str, object] = field(default_factory=dict, hash=False)
+    turns: tuple[str, ...] = ()
 
     @property
     def held_out_by(self) -> str:

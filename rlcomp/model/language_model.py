@@ -14,7 +14,7 @@ from rlcomp.component import Component, asked
 from rlcomp.engine import decode_packed
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Sampled, draw_tokens
+from rlcomp.engine.draw import Draw, Sampled, Uniforms, draw_tokens
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.packing import packed_pieces
 from rlcomp.engine.probe import probe
@@ -27,12 +27,15 @@ from rlcomp.engine.readouts import (
     squares_read,
 )
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
+from rlcomp.engine.session import Rereading, Session
+from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer, has_hooks
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import check_vocabulary
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.stop_tokens import stop_ids
 from rlcomp.text.rows import check_room, pad_id, rollout_rows
+from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import suppressed_token_mask
 
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
@@ -320,19 +323,52 @@ class LanguageModel(Component):
             if value < 1:
                 raise ConfigError(f"{name} is {value}: write at least 1")
         self._check_prompts(prompts, max_new_tokens)
+        rows = len(prompts) * group_size
         sampled = self._decode()(
             prompts,
             group_size=group_size,
-            max_new_tokens=max_new_tokens,
-            stops=self.stops,
-            draw=partial(
-                draw_tokens,
-                decoding=self.decoding if decoding is None else decoding,
-                suppressed=self._suppressed_on(self.model.device, suppressed_tokens),
-            ),
-            generator=generator,
+            stop=StopRule(self.stops, [max_new_tokens] * rows),
+            draw=self._draw(decoding, suppressed_tokens),
+            uniforms=Uniforms(rows, generator),
         )
         return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=self.version)
+
+    def session(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        decoding: Decoding | None = None,
+        generator: torch.Generator,
+    ) -> Session:
+        """Generation over turns, a row for each prompt (:class:`rlcomp.engine.session.Session`).
+
+        The first turn of a session gives the tokens of :meth:`generate` with the same generator.
+
+        Args:
+            prompts: ``B`` lists of token ids; equal ones are read once.
+            decoding: the distribution to draw from; the policy's own if not given.
+            generator: on the CPU.
+
+        Raises:
+            ConfigError: a prompt is a text.
+            DataError: a prompt has no tokens or leaves no room for one more.
+        """
+        self._check_prompts(prompts, 1)
+        return Rereading(
+            self._decode(),
+            prompts,
+            stops=self.stops,
+            table=token_bytes(self.tokenizer),
+            draw=self._draw(decoding, ()),
+            generator=generator,
+        )
+
+    def _draw(self, decoding: Decoding | None, suppressed_tokens: Sequence[int]) -> Draw:
+        return partial(
+            draw_tokens,
+            decoding=self.decoding if decoding is None else decoding,
+            suppressed=self._suppressed_on(self.model.device, suppressed_tokens),
+        )
 
     def _check_prompts(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
         if any(isinstance(prompt, str) for prompt in prompts):

@@ -13,7 +13,7 @@ from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.policy import Policy, StopsAtTokens
-from rlcomp.interfaces.prompt import Columns, Demonstration
+from rlcomp.interfaces.prompt import Columns, Demonstration, Response
 from rlcomp.text.chat_spans import Spans, assistant_spans
 from rlcomp.text.chat_template import Chat, ChatTemplate
 
@@ -102,21 +102,27 @@ class ChatPrompt(metaclass=Checked):
         return [chat.ids(chat.text(len(chat.messages), due=True)) for chat in chats]
 
     def demonstrations(
-        self, texts: Sequence[str], responses: Sequence[str], columns: Columns
+        self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
         """Whole conversations, of which the assistant's turns are trained.
 
         A text's response is the assistant's message; that of a conversation is its own.
 
         Raises:
+            ConfigError: a response is in turns that are no messages.
             DataError: a conversation has no response; or as :meth:`encode`.
         """
         rows = zip(texts, responses, columns, strict=True)
         return [self._demonstration(*row) for row in rows]
 
     def _demonstration(
-        self, text: str, response: str, columns: Mapping[str, object]
+        self, text: str, response: Response, columns: Mapping[str, object]
     ) -> Demonstration:
+        if not isinstance(response, str):
+            raise ConfigError(
+                "prompt is chat, but the task's demonstrations are turns of plain text: use "
+                "prompt=text, or data with messages"
+            )
         held = _conversation(columns)
         completion = [{"role": "assistant", "content": response}]
         if held is not None:

@@ -10,7 +10,7 @@ from rlcomp.arguments import Checked
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Columns, Demonstration, Prompt
+from rlcomp.interfaces.prompt import Columns, Demonstration, Prompt, Response
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 
@@ -45,11 +45,12 @@ class TextPrompt(metaclass=Checked):
         return encode_prompts(self.tokenizer, texts)
 
     def demonstrations(
-        self, texts: Sequence[str], responses: Sequence[str], columns: Columns
+        self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
         """Prompt, response and EOS, of which the last two are trained on.
 
-        Prompt and response are tokenised apart, as they are when the response is sampled.
+        Prompt and response are tokenised apart, as they are when the response is sampled; so are
+        the turns of a response, of which the environment's are not trained on.
 
         Raises:
             ConfigError: an example is a conversation.
@@ -60,10 +61,20 @@ class TextPrompt(metaclass=Checked):
             >>> text = TextPrompt(tokenizer=character_tokenizer(characters="ab"))
             >>> text.demonstrations(["a"], ["b"], [{}])
             [Demonstration(ids=[2, 3, 1], trained=[False, True, True])]
+            >>> text.demonstrations(["a"], [("b", "a", "b")], [{}])[0].trained
+            [False, True, False, True, True]
         """
         heads, eos = self.encode(texts, columns), int(self.tokenizer.eos_token_id)
-        tails = [[*row, eos] for row in encode_all(self.tokenizer, responses)]
-        return [Demonstration.of(*both) for both in zip(heads, tails, strict=True)]
+        turns = [(response,) if isinstance(response, str) else response for response in responses]
+        pieces = iter(encode_all(self.tokenizer, [piece for each in turns for piece in each]))
+        rows = []
+        for head, each in zip(heads, turns, strict=True):
+            row = Demonstration.of(head, [])
+            for number in range(len(each)):
+                ids = next(pieces)
+                row = Demonstration(row.ids + ids, row.trained + [number % 2 == 0] * len(ids))
+            rows.append(Demonstration([*row.ids, eos], [*row.trained, True]))
+        return rows
 
 
 def or_text(prompt: Prompt | None, tokenizer: PreTrainedTokenizerBase) -> Prompt:

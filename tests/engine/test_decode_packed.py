@@ -25,11 +25,12 @@ from rlcomp.engine import decode_packed as native
 from rlcomp.engine import decode_transformers as engine
 from rlcomp.engine.cache import Cache
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import draw_tokens
+from rlcomp.engine.draw import Uniforms, draw_tokens
 from rlcomp.engine.families import layers
 from rlcomp.engine.fused import FusedBlock
 from rlcomp.engine.probe import probe
 from rlcomp.engine.sampling_mask import contains
+from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.model.adapters import adapters_off, lora
 
@@ -104,17 +105,20 @@ def wrapped(model, kernel="torch"):
 PLAIN = Decoding()
 
 
-def arguments(decoding=PLAIN, group_size=3, max_new_tokens=40, stops=(EOS,), seed=5):
+def arguments(
+    decoding=PLAIN, group_size=3, max_new_tokens=40, stops=(EOS,), seed=5, prompts=PROMPTS
+):
+    rows = len(prompts) * group_size
     return dict(
         group_size=group_size,
-        max_new_tokens=max_new_tokens,
-        stops=stops,
+        stop=StopRule(stops, [max_new_tokens] * rows),
         draw=partial(draw_tokens, decoding=decoding, suppressed=None),
-        generator=torch.Generator().manual_seed(seed),
+        uniforms=Uniforms(rows, torch.Generator().manual_seed(seed)),
     )
 
 
 def both(model, prompts=PROMPTS, **changed):
+    changed["prompts"] = prompts
     ours = native.decode(wrapped(model), prompts, **arguments(**changed))
     theirs = engine.decode(model, probe(model), prompts, **arguments(**changed))
     return ours, theirs
@@ -237,8 +241,10 @@ def test_the_generator_is_left_as_by_the_fallback():
     model = make_model("llama")
     generators = [torch.Generator().manual_seed(1) for _ in range(2)]
 
-    native.decode(wrapped(model), PROMPTS, **{**arguments(), "generator": generators[0]})
-    engine.decode(model, probe(model), PROMPTS, **{**arguments(), "generator": generators[1]})
+    drawn = [Uniforms(3 * len(PROMPTS), generator) for generator in generators]
+
+    native.decode(wrapped(model), PROMPTS, **{**arguments(), "uniforms": drawn[0]})
+    engine.decode(model, probe(model), PROMPTS, **{**arguments(), "uniforms": drawn[1]})
 
     assert torch.equal(*(generator.get_state() for generator in generators))
 

@@ -4,6 +4,7 @@ import torch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Drawn, Transcript, Uniforms, draw_tokens
 from rlcomp.engine.sampling_mask import unpack
+from rlcomp.engine.stopping import StopRule
 
 
 def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
@@ -53,7 +54,11 @@ def test_pieces_of_a_transcript_come_together():
     transcript.write([0, 1, 2], 0, [step(1, 9, 2)])
     transcript.write([2, 0], 1, [step(3, 4, 7), step(9, 5, 7)])
 
-    sampled = transcript.sampled([9])
+    stop = StopRule([9], [3, 3, 3])
+    for rows, tokens in (([0, 1, 2], [1, 9, 2]), ([2, 0], [3, 4]), ([2, 0], [9, 5])):
+        stop.take(rows, torch.tensor(tokens))
+
+    sampled = transcript.sampled(stop)
 
     assert sampled.tokens[0].tolist() == [1, 4, 5]
     assert sampled.tokens[2].tolist() == [2, 3, 9]

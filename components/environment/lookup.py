@@ -1,0 +1,57 @@
+"""Lookup tool: what a hidden map makes of a letter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from string import ascii_lowercase
+
+from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.task import Example
+
+_ASKED = re.compile(r"<(.)>")
+
+
+class LookupTool:
+    """Answers ``<a>`` with what the example's ``map`` makes of ``a``, as in ``c|``.
+
+    A turn that does not end in such a question is the answer, and ends the episode; of a turn with
+    several questions the last one counts. Anything else between the brackets gets ``?|``.
+
+    The state that a turn is decided in (``anchor``) is the letter that was told last.
+
+    Examples:
+        >>> tool = LookupTool()
+        >>> _ = tool.reset(Example("a1=", "c", "", columns={"map": "cab"}), seed=0)
+        >>> tool.step("<a>").observation, tool.step("<z>").observation, tool.step("c").done
+        ('c|', '?|', True)
+    """
+
+    stops = (">",)
+
+    def __init__(self) -> None:
+        self.map = ""
+        self.questions = 0
+
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Take the example's map; nothing is said."""
+        del seed
+        self.map = str(example.columns["map"])
+        return Turn(anchor=example.prompt)
+
+    def step(self, action: str) -> Turn:
+        """Answer a question, or end."""
+        if not action.endswith(">"):
+            return Turn(done=True)
+        self.questions += 1
+        asked = _ASKED.findall(action)
+        letters = dict(zip(ascii_lowercase, self.map, strict=False))
+        told = letters.get(asked[-1], "?") if asked else "?"
+        return Turn(observation=f"{told}|", anchor=told)
+
+    def facts(self) -> Mapping[str, float]:
+        """How often it was asked: ``questions``."""
+        return {"questions": float(self.questions)}
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,154 @@
+"""Generation over turns: rows that are sampled, read on, and sampled again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.draw import Draw, Sampled, Uniforms
+from rlcomp.engine.stopping import StopRule
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a row sampled in one turn.
+
+    Attributes:
+        tokens: ids, at least one.
+        log_probs: of each, nats.
+        truncated: its limit ended it, and nothing else.
+        kept: shape ``[len(tokens), ceil(V / 8)]``, uint8: the tokens each was drawn from; None if
+            not recorded.
+    """
+
+    tokens: list[int]
+    log_probs: list[float]
+    truncated: bool
+    kept: Tensor | None = None
+
+
+class Session(Protocol):
+    """Rows of token ids that only grow: by what is sampled, and by what is read to them.
+
+    Attributes:
+        contexts: the ids of each row so far.
+    """
+
+    contexts: list[list[int]]
+
+    def extend(self, row: int, tokens: Sequence[int]) -> None:
+        """Read tokens behind a row, which the policy did not sample."""
+        ...
+
+    def generate(
+        self, rows: Sequence[int], *, limits: Sequence[int], texts: Sequence[bytes] = ()
+    ) -> list[Said]:
+        """Sample one turn in some rows.
+
+        Args:
+            rows: their numbers, each once.
+            limits: the most tokens of each, at least 1.
+            texts: byte strings that end a turn, beside the policy's stop tokens.
+        """
+        ...
+
+    def close(self, rows: Sequence[int]) -> None:
+        """Free what rows hold: they are over."""
+        ...
+
+
+class TurnUniforms:
+    """The uniform numbers of rows that have sampled before: a row's n-th token has its n-th number.
+
+    Args:
+        whole: of all rows.
+        rows: those that sample now.
+        counts: how many tokens each of them has sampled.
+    """
+
+    def __init__(self, whole: Uniforms, rows: Sequence[int], counts: Sequence[int]) -> None:
+        self.whole = whole
+        self.rows = len(rows)
+        self._places = list(rows)
+        self._counts = torch.tensor(counts)
+
+    def at(self, step: int) -> Tensor:
+        """Numbers in [0, 1) of a step of this turn, shape ``[len(rows), 1]``."""
+        numbers = self._counts + step
+        drawn = torch.stack([self.whole.at(n) for n in range(int(numbers.max()) + 1)])
+        return drawn[numbers, self._places]
+
+
+# The decode loop of an engine, with its model.
+Decode = Callable[..., Sampled]
+
+
+class Rereading:
+    """A session that reads the whole context again in every turn.
+
+    The reference, and what there is for models that our own loop does not know.
+
+    Args:
+        decode: a decode loop (:mod:`rlcomp.engine.decode_transformers`).
+        contexts: a list of ids for each row, none empty.
+        stops: tokens that end a turn.
+        table: the bytes of each token; needed where texts end turns.
+        draw: from logits and uniform numbers to tokens.
+        generator: on the CPU.
+    """
+
+    def __init__(
+        self,
+        decode: Decode,
+        contexts: Sequence[Sequence[int]],
+        *,
+        stops: Sequence[int],
+        table: Sequence[bytes],
+        draw: Draw,
+        generator: torch.Generator,
+    ) -> None:
+        self.decode = decode
+        self.contexts = [list(context) for context in contexts]
+        self.stops = stops
+        self.table = table
+        self.draw = draw
+        self.uniforms = Uniforms(len(self.contexts), generator)
+        self.sampled = [0] * len(self.contexts)
+
+    def extend(self, row: int, tokens: Sequence[int]) -> None:
+        """Note the tokens."""
+        self.contexts[row] += tokens
+
+    def generate(
+        self, rows: Sequence[int], *, limits: Sequence[int], texts: Sequence[bytes] = ()
+    ) -> list[Said]:
+        """Sample one turn in some rows."""
+        found = self.decode(
+            [self.contexts[row] for row in rows],
+            group_size=1,
+            stop=StopRule(self.stops, limits, texts, self.table),
+            draw=self.draw,
+            uniforms=TurnUniforms(self.uniforms, rows, [self.sampled[row] for row in rows]),
+        )
+        said = [_said(found, place) for place in range(len(rows))]
+        for row, turn in zip(rows, said, strict=True):
+            self.contexts[row] += turn.tokens
+            self.sampled[row] += len(turn.tokens)
+        return said
+
+    def close(self, rows: Sequence[int]) -> None:
+        """Nothing is held."""
+
+
+def _said(found: Sampled, place: int) -> Said:
+    length = int(found.lengths[place])
+    return Said(
+        found.tokens[place, :length].tolist(),
+        found.log_probs[place, :length].tolist(),
+        bool(found.truncated[place]),
+        None if found.kept is None else found.kept[place, :length],
+    )

@@ -1,0 +1,82 @@
+"""Stop rule of a decode loop: stop tokens, stop texts and a limit for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class StopRule:
+    """When rows end: with a stop token, with the token that completes a stop text, or at a limit.
+
+    A stop text is searched in the bytes of what a row sampled, for tokens need not end where it
+    does. A token that runs past it is kept whole. Single use.
+
+    Args:
+        ids: tokens that end a row.
+        limits: the most tokens of each row, at least 1.
+        texts: byte strings that end a row.
+        table: the bytes of each token (:func:`rlcomp.text.token_bytes.token_bytes`), where there
+            are such texts.
+
+    Attributes:
+        lengths: tokens that each row took, with the one that ended it.
+        truncated: whether its limit ended it, and nothing else.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[int],
+        limits: Sequence[int],
+        texts: Sequence[bytes] = (),
+        table: Sequence[bytes] = (),
+    ) -> None:
+        self.ids = frozenset(ids)
+        self.limits = limits
+        self.texts = tuple(texts)
+        self.table = table
+        self.lengths = [0] * len(limits)
+        self.truncated = [False] * len(limits)
+        self._over = [False] * len(limits)
+        # Of the bytes so far only those in which a stop text may have begun.
+        self._tails = [b""] * len(limits)
+        self._kept = max(map(len, self.texts), default=1) - 1
+
+    def take(self, rows: Sequence[int], tokens: Tensor) -> list[bool]:
+        """Take one more token in some rows; which rows are over. What is over takes nothing.
+
+        Args:
+            rows: numbers of rows.
+            tokens: shape ``[len(rows)]``, int64.
+
+        Examples:
+            >>> rule = StopRule([1], limits=[2, 2])
+            >>> rule.take([0, 1], torch.tensor([1, 5])), rule.take([1], torch.tensor([5]))
+            ([True, False], [True])
+            >>> rule.lengths, rule.truncated
+            ([1, 2], [False, True])
+        """
+        for row, token in zip(rows, tokens.tolist(), strict=True):
+            if not self._over[row]:
+                self._take(row, token)
+        return [self._over[row] for row in rows]
+
+    def _take(self, row: int, token: int) -> None:
+        self.lengths[row] += 1
+        ended = token in self.ids or (bool(self.texts) and self._completes(row, token))
+        self.truncated[row] = not ended and self.lengths[row] == self.limits[row]
+        self._over[row] = ended or self.truncated[row]
+
+    def _completes(self, row: int, token: int) -> bool:
+        told = self._tails[row] + self.table[token]
+        self._tails[row] = told[-self._kept :] if self._kept else b""
+        return any(text in told for text in self.texts)
+
+    def ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Lengths ``[B]``, int64, and truncated ``[B]``, bool."""
+        return (
+            torch.tensor(self.lengths, device=device),
+            torch.tensor(self.truncated, device=device),
+        )

@@ -1,0 +1,1 @@
+"""Episodes: a policy and environments, turn by turn."""

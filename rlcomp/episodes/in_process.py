@@ -1,0 +1,132 @@
+"""Environments in the process itself: no limit holds, and what ends the process ends the run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+
+from rlcomp.arguments import Unbuilt
+from rlcomp.episodes.host import Broken, Host, Start
+from rlcomp.errors import ConfigError, in_one_line
+from rlcomp.interfaces.environment import Environment, Turn
+from rlcomp.workers.call import load
+
+Make = Callable[[], Environment]
+
+
+class InProcessHosts:
+    """Environments in the trainer's own process, stepped one after the other."""
+
+    def host(self, environment: object) -> Host:
+        """A host of environments of one kind.
+
+        Raises:
+            ConfigError: no such environment can be made.
+        """
+        return InProcessHost(maker(environment))
+
+
+def maker(environment: object) -> Make:
+    """What makes an environment: a class to call, or its description.
+
+    Raises:
+        ConfigError: its module cannot be imported.
+    """
+    if not isinstance(environment, Unbuilt):
+        assert callable(environment)
+        return environment
+    described = environment
+
+    def make() -> Environment:
+        made: Environment = load(described.target, described.arguments)  # type: ignore[assignment]
+        return made
+
+    return make
+
+
+class InProcessHost:
+    """The environments of a batch, one for each episode.
+
+    Args:
+        make: makes one.
+
+    Raises:
+        ConfigError: it cannot be made, or has no texts that end a turn (``stops``).
+    """
+
+    def __init__(self, make: Make) -> None:
+        self.make = make
+        self.stops = stops_of(make)
+        self.environments: dict[int, Environment] = {}
+        self.count = 0
+
+    def open(self, starts: Sequence[Start]) -> list[Turn | Broken]:
+        """Make an environment for each episode and reset it."""
+        self.close()
+        self.count = len(starts)
+        return [self._opened(number, start) for number, start in enumerate(starts)]
+
+    def _opened(self, number: int, start: Start) -> Turn | Broken:
+        try:
+            self.environments[number] = self.make()
+            return checked(self.environments[number].reset(start.example, start.seed))
+        except Exception as error:
+            return Broken(in_one_line(error))
+
+    def step(self, actions: Mapping[int, str]) -> dict[int, Turn | Broken]:
+        """Answer the actions of some episodes, by their numbers."""
+        return {number: self._stepped(number, action) for number, action in actions.items()}
+
+    def _stepped(self, number: int, action: str) -> Turn | Broken:
+        try:
+            return checked(self.environments[number].step(action))
+        except Exception as error:
+            return Broken(in_one_line(error))
+
+    def facts(self) -> list[Mapping[str, float]]:
+        """What each environment tells of its episode; nothing where it fails."""
+        return [_facts(self.environments.get(number)) for number in range(self.count)]
+
+    def close(self) -> None:
+        """Close the environments; one that cannot be closed is left to itself."""
+        for environment in self.environments.values():
+            with contextlib.suppress(Exception):
+                environment.close()
+        self.environments = {}
+
+
+def stops_of(make: Make) -> tuple[str, ...]:
+    """The texts that end a turn of an environment.
+
+    Raises:
+        ConfigError: it cannot be made, or has none.
+    """
+    try:
+        made = make()
+        stops = tuple(made.stops)
+        made.close()
+    except Exception as error:
+        raise ConfigError(f"the environment cannot be made: {in_one_line(error)}") from error
+    if wrong := [text for text in stops if not isinstance(text, str) or not text]:
+        raise ConfigError(f"the environment's stops hold {wrong[0]!r:.60}: must be texts")
+    return stops
+
+
+def checked(turn: object) -> Turn:
+    """What an environment returned.
+
+    Raises:
+        TypeError: it is no turn.
+    """
+    if not isinstance(turn, Turn):
+        raise TypeError(f"returned {turn!r:.60}: must be a Turn (rlcomp.interfaces.environment)")
+    return turn
+
+
+def _facts(environment: Environment | None) -> dict[str, float]:
+    if environment is None:
+        return {}
+    try:
+        return {str(name): float(value) for name, value in environment.facts().items()}
+    except Exception:
+        return {}

@@ -1,0 +1,118 @@
+"""Episodes of a batch of prompts: what the collector and the evaluator of agents share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import Unbuilt
+from rlcomp.batch import decode_columns, decode_texts, keep_prompt
+from rlcomp.columns import CONVERSATION
+from rlcomp.engine.decoding import Decoding
+from rlcomp.episodes.host import Hosts, Start
+from rlcomp.episodes.in_process import InProcessHosts
+from rlcomp.episodes.rollout import Limits, Rollout
+from rlcomp.episodes.rows import episode_rows
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.environment import Environment
+from rlcomp.interfaces.policy import TakesTurns
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Example
+from rlcomp.seed import named_seed
+from rlcomp.text.prompt import or_text
+from rlcomp.text.token_bytes import token_bytes
+
+
+class Player:
+    """Plays episodes: a policy and environments of one kind take turns.
+
+    Args:
+        policy: takes the turns.
+        environment: a class of environments, one object an episode, or its description.
+        hosts: where environments live; in the process if not given.
+        max_turns: of the policy, in an episode.
+        max_new_tokens: longest turn, in tokens.
+        observation_tokens: longest observation, its closing text aside.
+        prompt: how prompts become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the environment cannot be made, or the policy takes no turns, or does not stop
+            where the format of the prompts ends a response.
+    """
+
+    def __init__(
+        self,
+        policy: TakesTurns,
+        environment: Callable[..., Environment] | Unbuilt,
+        hosts: Hosts | None,
+        *,
+        max_turns: int,
+        max_new_tokens: int,
+        observation_tokens: int,
+        prompt: Prompt | None,
+    ) -> None:
+        if not callable(getattr(policy, "session", None)):
+            raise ConfigError(
+                f"policy is a {type(policy).__name__}, which takes no turns: give it a method "
+                "session, as rlcomp.model.language_model.LanguageModel has"
+            )
+        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt.check_policy(policy)
+        self.policy = policy
+        self.host = (hosts or InProcessHosts()).host(environment)
+        self.limits = Limits(max_turns, max_new_tokens, observation_tokens, policy.context_length)
+        self.table = token_bytes(policy.tokenizer)
+
+    def play(
+        self,
+        batch: TensorDict,
+        *,
+        group_size: int,
+        decoding: Decoding | None,
+        generator: torch.Generator,
+        seed: int,
+    ) -> TensorDict:
+        """Roll out ``group_size`` episodes of each prompt.
+
+        Args:
+            batch: ``prompt`` ``[P, W]``, of which ``policy_prompt`` is asked where it is there;
+                ``answer`` and ``columns`` are told to the environment.
+            group_size: episodes of each prompt.
+            decoding: the distribution to draw from; the policy's own if None.
+            generator: of the policy's draws.
+            seed: of the environments: one for each row follows from it.
+
+        Returns:
+            The rows of :func:`rlcomp.episodes.rows.episode_rows`, with what belongs to a prompt.
+        """
+        columns = decode_columns(batch)
+        asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
+        spoken = [{name: row[name] for name in (CONVERSATION,) if name in row} for row in columns]
+        heads = self.prompt.encode(decode_texts(batch[asked]), spoken)
+        owner = [prompt for prompt in range(len(batch)) for _ in range(group_size)]
+        session = self.policy.session(
+            [heads[n] for n in owner], decoding=decoding, generator=generator
+        )
+        examples = _examples(batch, columns)
+        starts = [
+            Start(examples[n], named_seed(seed, f"episode {row}")) for row, n in enumerate(owner)
+        ]
+        rollout = Rollout(session, self.host, self.policy.tokenizer, self.table, self.limits)
+        rows = episode_rows(
+            rollout.run(starts),
+            self.policy.tokenizer,
+            group_size=group_size,
+            version=self.policy.version,
+            device=self.policy.device,
+        )
+        return keep_prompt(rows, batch, torch.tensor(owner, device=self.policy.device))
+
+
+def _examples(batch: TensorDict, columns: list[dict[str, object]]) -> list[Example]:
+    """What the environment is told of each prompt."""
+    prompts = decode_texts(batch["prompt"])
+    answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
+    told = zip(prompts, answers, columns, strict=True)
+    return [Example(prompt, answer, "", columns=row) for prompt, answer, row in told]

@@ -1,0 +1,171 @@
+"""Rollout of episodes: a session of the policy and a host of environments, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.engine.session import Said, Session
+from rlcomp.episodes.episode import Episode
+from rlcomp.episodes.host import Broken, Host, Start
+from rlcomp.interfaces.environment import Turn
+from rlcomp.text.token_bytes import row_bytes
+from rlcomp.text.tokenizer import encode_all
+
+# Characters of an observation that are looked at for each token that it may have.
+_CHARACTERS = 16
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of an episode.
+
+    Attributes:
+        turns: of the policy.
+        turn_tokens: that the policy samples in one.
+        observation_tokens: of an observation, its closing text aside.
+        context: tokens of a row; None without a limit.
+    """
+
+    turns: int
+    turn_tokens: int
+    observation_tokens: int
+    context: int | None
+
+
+class Rollout:
+    """Episodes that are rolled out together.
+
+    Tokens that the policy sampled are never decoded and encoded again: only what an environment
+    says is encoded, alone, as plain text, and appended.
+
+    Args:
+        session: of the policy; a row for each episode.
+        host: of the environments.
+        tokenizer: the policy's.
+        table: the bytes of each token.
+        limits: of each episode.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        host: Host,
+        tokenizer: PreTrainedTokenizerBase,
+        table: Sequence[bytes],
+        limits: Limits,
+    ) -> None:
+        self.session = session
+        self.host = host
+        self.tokenizer = tokenizer
+        self.table = table
+        self.limits = limits
+        self.stops = [text.encode() for text in host.stops]
+        self.episodes = [Episode(list(context)) for context in session.contexts]
+        # In which state the next turn of each is decided.
+        self.anchors: list[str | None] = [None] * len(self.episodes)
+
+    def run(self, starts: Sequence[Start]) -> list[Episode]:
+        """Roll out until every episode is over.
+
+        Args:
+            starts: of each.
+        """
+        try:
+            opened = dict(enumerate(self.host.open(starts)))
+            alive = self._heard(opened, last=False)
+            for number in range(self.limits.turns):
+                if not alive:
+                    break
+                alive = self._turn(alive, last=number + 1 == self.limits.turns)
+            for episode, facts in zip(self.episodes, self.host.facts(), strict=True):
+                episode.facts = dict(facts)
+        finally:
+            self.host.close()
+        return self.episodes
+
+    def _turn(self, rows: list[int], *, last: bool) -> list[int]:
+        """One turn of some episodes; which of them go on."""
+        limits = [self._room(row) for row in rows]
+        said = self.session.generate(rows, limits=limits, texts=self.stops)
+        actions: dict[int, str] = {}
+        for row, turn in zip(rows, said, strict=True):
+            action = self._said(row, turn)
+            if action is not None:
+                actions[row] = action
+        self.session.close([row for row in rows if row not in actions])
+        return self._heard(self.host.step(actions), last=last)
+
+    def _said(self, row: int, said: Said) -> str | None:
+        """Take a turn of the policy; the action in it, None where it was cut short."""
+        episode = self.episodes[row]
+        written = row_bytes(self.table, said.tokens)
+        episode.sampled(said, _text(written), self.anchors[row])
+        episode.truncated = said.truncated
+        self._check(row)
+        return None if said.truncated else _text(self._until_stop(written))
+
+    def _until_stop(self, written: bytes) -> bytes:
+        """What was written up to the stop text, which a token may run past."""
+        ends = [(written.find(text), text) for text in self.stops if text in written]
+        end = min((place + len(text) for place, text in ends), default=len(written))
+        return written[:end]
+
+    def _heard(self, turns: Mapping[int, Turn | Broken], *, last: bool) -> list[int]:
+        """Take what environments said; which episodes go on."""
+        alive = []
+        for row, turn in turns.items():
+            episode = self.episodes[row]
+            if isinstance(turn, Broken):
+                episode.broken = turn.why or "its environment failed"
+                continue
+            if episode.turns:
+                episode.turns[-1].reward = turn.reward
+            if turn.done:
+                continue
+            episode.truncated = last or not self._observe(row, turn)
+            self.anchors[row] = turn.anchor
+            if not episode.truncated:
+                alive.append(row)
+        self.session.close([row for row in turns if row not in alive])
+        return alive
+
+    def _observe(self, row: int, turn: Turn) -> bool:
+        """Append an observation; whether it leaves room for another token."""
+        tokens, text = self._encoded(turn)
+        room = self.limits.context
+        if room is not None and len(self.episodes[row].ids) + len(tokens) >= room:
+            return False
+        if tokens:
+            self.episodes[row].observed(tokens, text)
+            self.session.extend(row, tokens)
+            self._check(row)
+        return True
+
+    def _encoded(self, turn: Turn) -> tuple[list[int], str]:
+        """The tokens of an observation, cut at a token, and their text."""
+        most = self.limits.observation_tokens
+        told = turn.observation[: most * _CHARACTERS]
+        (ids,), (closing,) = (self._plain(text) for text in (told, turn.closing))
+        kept = ids[:most]
+        if kept != ids or told != turn.observation:
+            told = _text(row_bytes(self.table, kept))
+        return [*kept, *closing], told + turn.closing
+
+    def _plain(self, text: str) -> list[list[int]]:
+        """The ids of a text, in which nothing spells a special token."""
+        return encode_all(self.tokenizer, [text], split_special_tokens=True) if text else [[]]
+
+    def _room(self, row: int) -> int:
+        most, room = self.limits.turn_tokens, self.limits.context
+        return most if room is None else min(most, room - len(self.episodes[row].ids))
+
+    def _check(self, row: int) -> None:
+        """The prefix property: what the policy has read and said only grows."""
+        assert self.session.contexts[row] == self.episodes[row].ids, "a context was rewritten"
+
+
+def _text(written: bytes) -> str:
+    return written.decode("utf-8", "replace")

@@ -1,0 +1,60 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.engine.stopping import StopRule
+
+TABLE = [b"", b"a", b"</", b"s>", b"s>x", b">", b"s"]
+
+
+def taken(rule, *rows):
+    """Feed rows of tokens, step by step; at which step each was over, None if never."""
+    over = [None] * len(rows)
+    for step in range(max(map(len, rows))):
+        alive = [row for row in range(len(rows)) if over[row] is None and step < len(rows[row])]
+        ended = rule.take(alive, torch.tensor([rows[row][step] for row in alive]))
+        for row, is_over in zip(alive, ended, strict=True):
+            if is_over:
+                over[row] = step
+    return over
+
+
+def test_a_stop_token_a_stop_text_and_a_limit():
+    rule = StopRule([0], [9, 9, 9, 2], [b"</s>"], TABLE)
+
+    # An id; a text over two tokens, one of which runs past it; over three; nothing but the limit.
+    assert taken(rule, [1, 0], [1, 2, 4], [2, 6, 5], [1, 1]) == [1, 2, 2, 1]
+    assert rule.lengths == [2, 3, 3, 2]
+    assert rule.truncated == [False, False, False, True]
+
+
+def test_an_end_at_the_limit_is_no_truncation():
+    rule = StopRule([0], [2, 2], [b"s>"], TABLE)
+
+    assert taken(rule, [1, 0], [1, 3]) == [1, 1]
+    assert rule.truncated == [False, False]
+
+
+def test_what_is_over_takes_nothing_more():
+    rule = StopRule([0], [3, 3])
+
+    assert rule.take([0, 1], torch.tensor([0, 1])) == [True, False]
+    assert rule.take([0, 1], torch.tensor([1, 1])) == [True, False]
+    assert rule.lengths == [1, 2]
+
+
+def test_a_text_of_one_byte_and_one_that_began_before_another():
+    assert taken(StopRule([], [9], [b"x"], TABLE), [1, 3, 4]) == [2]
+    # "</" twice: the second one goes on to be the text.
+    assert taken(StopRule([], [9], [b"</s>"], TABLE), [2, 2, 3]) == [2]
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=12))
+def test_a_row_ends_where_its_bytes_first_hold_the_text(tokens):
+    rule = StopRule([], [99], [b"</s>", b"a>"], TABLE)
+
+    (found,) = taken(rule, tokens)
+
+    whole = [b"".join(TABLE[token] for token in tokens[: n + 1]) for n in range(len(tokens))]
+    held = [n for n, told in enumerate(whole) if b"</s>" in told or b"a>" in told]
+    assert found == (held[0] if held else None)
