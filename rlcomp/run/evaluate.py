@@ -40,8 +40,8 @@ def verdicts(suite: Suite, *, sampled: bool) -> Iterator[dict[str, object]]:
 
     Yields:
         ``problem`` (a number from 0), ``prompt``, ``answer``, ``decoding`` (``greedy`` or
-        ``sampled``), ``level`` (empty without any) and ``responses``, each with ``text``, ``correct`` (null where it could not be
-        judged), ``reward``, ``tokens`` and ``truncated``.
+        ``sampled``), ``level`` (empty without any) and ``responses``, each with ``text``,
+        ``correct`` (null where it could not be judged), ``reward``, ``tokens`` and ``truncated``.
     """
     yield from _verdicts(suite, "greedy", 1, Decoding(temperature=0.0))
     if sampled:

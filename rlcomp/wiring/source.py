@@ -28,7 +28,9 @@ _LONGEST, _MOST_BASES = 2**23, 256
 
 @cache
 def source_of(module: str) -> tuple[Path, ast.Module] | None:
-    """Path and syntax tree of a module, found without importing it or its parents; None: not Python.
+    """Path and syntax tree of a module, found without importing it or its parents.
+
+    None of one that is not written in Python.
 
     Raises:
         ConfigError: there is none, or it cannot be read.
