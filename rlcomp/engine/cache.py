@@ -54,13 +54,17 @@ class Cache:
     def grow(self) -> None:
         """Make room for one more token in every row."""
         self.length += 1
+        self.reserve(self.length)
+        self._seen[..., self.length - 1] = 0.0
+
+    def reserve(self, length: int) -> None:
+        """Make room for rows of a length."""
         capacity = self._seen.shape[-1]
-        if self.length > capacity:
-            more = min(max(_STEP, capacity), self._limit - capacity)
+        if length > capacity:
+            more = min(max(_STEP, capacity, length - capacity), self._limit - capacity)
             for layer, (keys, values) in enumerate(self._own):  # no second cache beside the first
                 self._own[layer] = F.pad(keys, (0, more)), F.pad(values, (0, 0, 0, more))
             self._seen = F.pad(self._seen, (0, more), value=-torch.inf)
-        self._seen[..., self.length - 1] = 0.0
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep some rows, in this order, and their prompts."""
@@ -98,17 +102,30 @@ class Cache:
             Shape ``[R, heads * D]``.
         """
         rows, heads, size = k.shape
+        self._write(layer, k, v)
+        # Heads that share keys and values ask together.
+        q = q.reshape(rows * heads, -1, size)
+        return self._read(layer, q, self._seen[..., : self._width], scale).view(rows, -1)
+
+    @property
+    def _width(self) -> int:
+        """Columns of the rows' own memory that are read."""
+        return min(-(-self.length // _STEP) * _STEP, self._seen.shape[-1])
+
+    def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
         own_keys, own_values = self._own[layer]
         own_keys[..., self.length - 1] = k
         own_values[:, :, self.length - 1] = v
-        width = min(-(-self.length // _STEP) * _STEP, self._limit)
+
+    def _read(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
+        """What queries ``[R * kv_heads, n, D]`` attend to, given what is added to their scores."""
+        size, width = q.shape[-1], self._width
+        own_keys, own_values = self._own[layer]
         own_keys = own_keys[..., :width].flatten(0, 1)
         own_values = own_values[:, :, :width].flatten(0, 1)
-        # Heads that share keys and values ask together.
-        q = q.reshape(rows * heads, -1, size)
-        own_scores = torch.baddbmm(self._seen[..., :width], q, own_keys, alpha=scale)
+        own_scores = torch.baddbmm(bias, q, own_keys, alpha=scale)
         if not self._prompts:
-            return torch.bmm(own_scores.softmax(-1), own_values).view(rows, -1)
+            return torch.bmm(own_scores.softmax(-1), own_values)
         keys, values = (each.flatten(0, 1) for each in self._prompts[layer])
         asked = q.index_select(0, self._row_of).view(len(keys), -1, size)
         scores = torch.baddbmm(self._padding, asked, keys, alpha=scale)
@@ -118,7 +135,7 @@ class Cache:
         read = torch.bmm(weights, values).view(-1, *q.shape[1:]).index_select(0, self._slot_of)
         own_weights = own_weights.reshape(-1, q.shape[1], width)
         own_weights = own_weights.index_select(0, self._slot_of)
-        return torch.baddbmm(read, own_weights, own_values).view(rows, -1)
+        return torch.baddbmm(read, own_weights, own_values)
 
     def _place(self, owners: Sequence[int]) -> None:
         """Attach rows to their prompts: by copies of the prompts, or by slots beside them."""
@@ -139,8 +156,9 @@ class Cache:
         if len(padding) > 1:
             heads = self._own[0][0].shape[1]
             padding = _of_rows(padding, heads, index)
-        padding = padding.expand(-1, -1, longest)
-        self._seen = torch.cat([padding, seen.expand(len(padding), -1, -1)], -1)
+        biases = max(len(padding), len(seen))
+        padding = padding.expand(biases, -1, longest)
+        self._seen = torch.cat([padding, seen.expand(biases, -1, -1)], -1)
         self.length += longest
         self._limit += longest
         self._prompts = []

@@ -134,7 +134,7 @@ class Rereading:
             draw=self.draw,
             uniforms=TurnUniforms(self.uniforms, rows, [self.sampled[row] for row in rows]),
         )
-        said = [_said(found, place) for place in range(len(rows))]
+        said = said_by(found)
         for row, turn in zip(rows, said, strict=True):
             self.contexts[row] += turn.tokens
             self.sampled[row] += len(turn.tokens)
@@ -144,11 +144,17 @@ class Rereading:
         """Nothing is held."""
 
 
-def _said(found: Sampled, place: int) -> Said:
-    length = int(found.lengths[place])
-    return Said(
-        found.tokens[place, :length].tolist(),
-        found.log_probs[place, :length].tolist(),
-        bool(found.truncated[place]),
-        None if found.kept is None else found.kept[place, :length],
+def said_by(found: Sampled) -> list[Said]:
+    """What each row of a decode loop sampled."""
+    lengths = found.lengths.tolist()
+    columns = zip(
+        found.tokens.tolist(),
+        found.log_probs.tolist(),
+        found.truncated.tolist(),
+        [None] * len(lengths) if found.kept is None else list(found.kept),
+        strict=True,
     )
+    return [
+        Said(tokens[:n], log_probs[:n], truncated, None if kept is None else kept[:n])
+        for n, (tokens, log_probs, truncated, kept) in zip(lengths, columns, strict=True)
+    ]
