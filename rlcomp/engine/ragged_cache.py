@@ -6,19 +6,19 @@ import copy
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.engine.cache import Cache, Memory
-
-# Scores that a read works out at a time: 4 million, 16 MB.
-_SCORES = 2**22
 
 
 class RaggedCache(Cache):
     """KV cache whose rows have lengths of their own.
 
-    A row's next token goes behind its own last one, wherever that is; what stands behind it up to
-    the longest row is not seen. Prompts are shared as in :class:`rlcomp.engine.cache.Cache`.
+    Between turns every row's tokens stand in its first columns; what lies behind them up to the
+    longest row is not seen. Within a turn new tokens go into the same column of every row, behind
+    the longest, and are moved up when it ends. Prompts are shared as in
+    :class:`rlcomp.engine.cache.Cache`.
 
     Args:
         prompts: what each layer remembers of the prompts; all end at the last of ``L`` tokens.
@@ -27,7 +27,7 @@ class RaggedCache(Cache):
         limit: the most tokens a row will hold.
 
     Attributes:
-        columns: where each row's next token goes, int64, shape ``[R]``.
+        columns: how many columns each row had when the turn began, int64, shape ``[R]``.
     """
 
     def __init__(
@@ -38,44 +38,33 @@ class RaggedCache(Cache):
         super().__init__(prompts, lengths, owners, limit)
         biases = len(owners) * prompts[0][0].shape[1]
         self._seen = self._seen.expand(biases, -1, -1).contiguous()
-        self._at = self.columns
 
-    def branch(self) -> RaggedCache:
-        """A cache of the same rows, which may keep some of them and leave this one as it is."""
+    @property
+    def _bias(self) -> Tensor:
+        """What is added to scores, by row and kv head: ``[R, kv_heads, C]``."""
+        return self._seen.view(len(self.columns), -1, self._seen.shape[-1])
+
+    def branch(self, rows: Sequence[int]) -> RaggedCache:
+        """A cache of some rows, in this order, which leaves this one as it is."""
         other = copy.copy(self)
         other._own, other._prompts = [*self._own], [*self._prompts]
-        other._lengths = [*self._lengths]
-        other.columns, other._seen = self.columns.clone(), self._seen.clone()
+        other._lengths, other._seen = [*self._lengths], self._seen.clone()
+        other.keep(rows)
         return other
 
-    def grow(self) -> None:
-        """Make room for one more token in every row."""
-        self.length += 1
-        self.reserve(self.length)
-        self._at = self.columns
-        self._see(torch.arange(len(self._at), device=self._at.device), self._at)
-        self.columns = self.columns + 1
-
-    def _see(self, rows: Tensor, columns: Tensor) -> None:
-        heads = self._own[0][0].shape[1]
-        self._seen.view(-1, heads, self._seen.shape[-1])[rows, :, columns] = 0.0
+    @property
+    def _owner(self) -> Tensor:
+        return torch.tensor(self._owners, device=self.columns.device)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep some rows, in this order, and their prompts."""
         self.columns = self.columns[torch.tensor(rows, device=self.columns.device)]
         super().keep(rows)
-        self.length = int(self.columns.max())
 
     def _copy(self, owners: Sequence[int]) -> None:
         before = self.length
         super()._copy(owners)
         self.columns = self.columns + (self.length - before)
-
-    def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
-        keys, values = self._own[layer]
-        rows = torch.arange(len(self._at), device=self._at.device)
-        keys[rows, :, :, self._at] = k
-        values[rows, :, self._at] = v
 
     def begin_read(self, rows: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
         """Make room for more tokens of each row, which are read at once.
@@ -93,12 +82,11 @@ class RaggedCache(Cache):
         size = torch.tensor(counts, device=device)
         number = torch.cat([torch.arange(count, device=device) for count in counts])
         columns = self.columns[rows] + number
-        self.length = max(self.length, int((self.columns + size).max()))
+        self.length = int((self.columns + size).max())
         self.reserve(self.length)
         before = self.columns
-        heads = self._own[0][0].shape[1]
-        seen = self._seen.view(-1, heads, self._seen.shape[-1])[:, :1, : self._width].clone()
-        self._see(rows, columns)
+        seen = self._bias[:, :1, : self._width].clone()
+        self._bias[rows, :, columns] = 0.0
         self.columns = self.columns + size
         place = torch.arange(self._width, device=device)
         asking = torch.arange(max(counts), device=device)
@@ -125,20 +113,35 @@ class RaggedCache(Cache):
         Returns:
             Shape ``[R, M, heads * D]``.
         """
-        rows, _, heads, size = q.shape
-        kv_heads = self._own[0][0].shape[1]
-        wide = self._width + (self._prompts[0][0].shape[-1] if self._prompts else 0)
-        step = max(1, _SCORES // (rows * heads * wide))
-        parts = []
-        for some, own in zip(q.split(step, 1), bias.split(step, 1), strict=True):
-            count = some.shape[1]
-            grouped = some.view(rows, count, kv_heads, -1, size).permute(0, 2, 3, 1, 4)
-            asked = grouped.reshape(rows * kv_heads, -1, size)
-            spread = own[:, None, None].expand(-1, kv_heads, heads // kv_heads, -1, -1)
-            read = self._read(layer, asked, spread.reshape(*asked.shape[:2], -1), scale)
-            read = read.view(rows, kv_heads, -1, count, size).permute(0, 3, 1, 2, 4)
-            parts.append(read.reshape(rows, count, -1))
-        return torch.cat(parts, 1)
+        keys, values = self._whole(layer)
+        prompts = keys.shape[2] - bias.shape[-1]
+        if prompts:
+            heads = keys.shape[1]
+            padding = self._padding.expand(len(self._lengths) * heads, 1, prompts)[::heads]
+            seen = padding[self._owner].expand(-1, bias.shape[1], -1)
+            bias = torch.cat([seen, bias], -1)
+        attended = F.scaled_dot_product_attention(
+            q.transpose(1, 2),
+            keys,
+            values,
+            attn_mask=bias[:, None],
+            scale=scale,
+            enable_gqa=q.shape[2] != keys.shape[1],
+        )
+        return attended.transpose(1, 2).flatten(2)
+
+    def _whole(self, layer: int) -> tuple[Tensor, Tensor]:
+        """A layer's keys and values of each row, its prompt's first: ``[R, kv_heads, n, D]``."""
+        own_keys, own_values = self._own[layer]
+        own = own_keys[..., : self._width].transpose(2, 3), own_values[:, :, : self._width]
+        if not self._prompts:
+            return own[0].contiguous(), own[1]
+        keys, values = (each[self._owner] for each in self._prompts[layer])
+        return torch.cat([keys.transpose(2, 3), own[0]], 2), torch.cat([values, own[1]], 2)
+
+    def begin_turn(self) -> None:
+        """Let new tokens of all rows go into the column behind the longest row."""
+        self.length = int(self.columns.max())
 
     def take_back(self, other: RaggedCache, rows: Sequence[int], steps: int) -> None:
         """The last tokens of rows that a branch has sampled.
@@ -148,26 +151,40 @@ class RaggedCache(Cache):
             rows: of each of its first rows, which row it is here.
             steps: how many tokens each of them has more than here.
         """
-        device = self.columns.device
-        here = torch.tensor(rows, device=device)
-        count = len(rows)
-        there = (other.columns[:count, None] - steps) + torch.arange(steps, device=device)
-        places = self.columns[here, None] + torch.arange(steps, device=device)
-        self.length = max(self.length, int(places.max()) + 1)
+        here = torch.tensor(rows, device=self.columns.device)
+        start, count, end = self.length, len(rows), other.length
+        self.length += steps
         self.reserve(self.length)
-        mine, theirs = here[:, None], torch.arange(count, device=device)[:, None]
+        new = slice(start, self.length)
         for layer, (keys, values) in enumerate(self._own):
             new_keys, new_values = other._own[layer]
-            keys[mine, :, :, places] = new_keys[theirs, :, :, there]
-            values[mine, :, places] = new_values[theirs, :, there]
-        self._see(mine.expand(-1, steps).flatten(), places.flatten())
-        self.columns[here] += steps
+            keys[here, :, :, new] = new_keys[:count, ..., end - steps : end]
+            values[here, :, new] = new_values[:count, :, end - steps : end]
 
-    def cut(self, columns: Tensor) -> None:
-        """Forget what rows hold from a column on, int64 ``[R]``."""
-        heads = self._own[0][0].shape[1]
-        place = torch.arange(self._seen.shape[-1], device=columns.device)
-        beyond = place >= columns[:, None]
-        self._seen.view(-1, heads, len(place)).masked_fill_(beyond[:, None], -torch.inf)
-        self.columns = columns
-        self.length = int(columns.max())
+    def end_turn(self, counts: Tensor) -> None:
+        """Keep the first tokens of each row of this turn; move them up behind its others.
+
+        Args:
+            counts: how many, int64, shape ``[R]``.
+        """
+        start = int(self.columns.max())
+        short = (self.columns < start).nonzero()[:, 0]
+        most = int(counts.max())
+        if len(short) and most:
+            self._move_up(short, start, most)
+        self.columns = self.columns + counts
+        place = torch.arange(self._seen.shape[-1], device=counts.device)
+        bias = self._bias
+        before = (self.columns - counts)[:, None]
+        inside = (place >= before) & (place < self.columns[:, None])
+        bias.masked_fill_(inside[:, None], 0.0)
+        bias.masked_fill_((place >= self.columns[:, None])[:, None], -torch.inf)
+        self.length = int(self.columns.max())
+
+    def _move_up(self, rows: Tensor, start: int, count: int) -> None:
+        places = self.columns[rows, None] + torch.arange(count, device=rows.device)
+        row = rows[:, None]
+        for keys, values in self._own:
+            # Indexed dimensions come first: [rows, count, kv_heads, D].
+            keys[row, :, :, places] = keys[rows, :, :, start : start + count].permute(0, 3, 1, 2)
+            values[row, :, places] = values[rows, :, start : start + count].transpose(1, 2)

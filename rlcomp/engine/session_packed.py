@@ -85,7 +85,6 @@ class PackedSession:
         positions = torch.tensor([len(self.contexts[row]) for row in self.rows])
         turn = _Turn(self.fused, cache, logits, positions.to(self.fused.device))
         places = {row: place for place, row in enumerate(rows)}
-        before = cache.columns.clone()
         turn.run([places.get(row, -1) for row in self.rows], stop, self.draw, uniforms)
         said = said_by(turn.transcript.sampled(stop))
         for row, each in zip(rows, said, strict=True):
@@ -93,7 +92,7 @@ class PackedSession:
             self.sampled[row] += len(each.tokens)
         # A turn's last token is read with what follows it; what was computed in vain is forgotten.
         read = [len(said[places[row]].tokens) - 1 if row in places else 0 for row in self.rows]
-        cache.cut(before + torch.tensor(read, device=before.device))
+        cache.end_turn(torch.tensor(read, device=self.fused.device))
         self.unread |= {row: [said[place].tokens[-1]] for row, place in places.items()}
         return said
 
@@ -172,6 +171,7 @@ class _Turn:
     """
 
     def __init__(self, fused: Fused, cache: RaggedCache, logits: Tensor, positions: Tensor) -> None:
+        cache.begin_turn()
         self.fused = fused
         self.whole = self.cache = cache
         self.logits = logits
@@ -222,8 +222,9 @@ class _Turn:
     def _keep(self, rows: Sequence[int]) -> None:
         """Go on with some rows, in memory of their own."""
         if self.cache is self.whole:
-            self.cache = self.whole.branch()
-        self.cache.keep(rows)
+            self.cache = self.whole.branch(rows)
+        else:
+            self.cache.keep(rows)
         self.positions = self.positions[torch.tensor(rows, device=self.positions.device)]
 
     def _step(self, tokens: Tensor) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from rlcomp.engine import cache, ragged_cache
+from rlcomp.engine import cache
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import draw_tokens
@@ -107,7 +107,6 @@ PROMPTS = [[5, 6, 7, 8], [9], [5, 6, 7, 8], [10, 11], [5, 6, 7, 8], [3] * 40, [3
 def test_it_samples_what_reading_again_samples(family, seated, seed, monkeypatch):
     if seated:  # prompts are shared, not copied, however small they are
         monkeypatch.setattr(cache, "_COPIED", 0)
-        monkeypatch.setattr(ragged_cache, "_SCORES", 2000)  # and read some tokens at a time
     sessions = both(model_of(family), PROMPTS * 2, Decoding(temperature=0.8), seed)
 
     turns(sessions, random.Random(seed), count=6)
