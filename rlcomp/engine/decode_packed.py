@@ -159,11 +159,11 @@ def _read_some(
     places = torch.arange(some.start, some.stop, device=fused.device).repeat_interleave(lengths)
     ends = lengths.cumsum(0) - 1
     # Prompts end where the longest ends, so that their answers can go on behind them.
-    columns = packed.positions + (memory[0][0].shape[-1] - lengths)[places - some.start]
+    columns = packed.positions + (memory[0][0].shape[2] - lengths)[places - some.start]
     x, rotation = fused.embed(packed.ids, packed.positions)
     for number, (block, (keys, values)) in enumerate(zip(fused.blocks, memory, strict=True)):
         q, k, v = block.project(x, rotation)
-        keys[places, :, :, columns] = k
+        keys[places, :, columns] = k
         values[places, :, columns] = v
         attended = attend(q, k, v, packed.tiles, block.block.scale)
         if number + 1 == len(fused.blocks):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rlcomp.engine.cache import Cache, Memory
+from rlcomp.engine.cache import Cache, Memory, _of
 
 
 class RaggedCache(Cache):
@@ -98,7 +98,7 @@ class RaggedCache(Cache):
     def write(self, layer: int, rows: Tensor, columns: Tensor, k: Tensor, v: Tensor) -> None:
         """Keys and values ``[N, kv_heads, D]`` of tokens, at their rows and columns."""
         keys, values = self._own[layer]
-        keys[rows, :, :, columns] = k
+        keys[rows, :, columns] = k
         values[rows, :, columns] = v
 
     def attend_some(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
@@ -132,12 +132,11 @@ class RaggedCache(Cache):
 
     def _whole(self, layer: int) -> tuple[Tensor, Tensor]:
         """A layer's keys and values of each row, its prompt's first: ``[R, kv_heads, n, D]``."""
-        own_keys, own_values = self._own[layer]
-        own = own_keys[..., : self._width].transpose(2, 3), own_values[:, :, : self._width]
+        own_keys, own_values = (each[:, :, : self._width] for each in self._own[layer])
         if not self._prompts:
-            return own[0].contiguous(), own[1]
-        keys, values = (each[self._owner] for each in self._prompts[layer])
-        return torch.cat([keys.transpose(2, 3), own[0]], 2), torch.cat([values, own[1]], 2)
+            return own_keys, own_values
+        keys, values = _of(self._prompts[layer], self._owner)
+        return torch.cat([keys, own_keys], 2), torch.cat([values, own_values], 2)
 
     def begin_turn(self) -> None:
         """Let new tokens of all rows go into the column behind the longest row."""
@@ -156,10 +155,9 @@ class RaggedCache(Cache):
         self.length += steps
         self.reserve(self.length)
         new = slice(start, self.length)
-        for layer, (keys, values) in enumerate(self._own):
-            new_keys, new_values = other._own[layer]
-            keys[here, :, :, new] = new_keys[:count, ..., end - steps : end]
-            values[here, :, new] = new_values[:count, :, end - steps : end]
+        for memory, others in zip(self._own, other._own, strict=True):
+            for mine, theirs in zip(memory, others, strict=True):
+                mine[here, :, new] = theirs[:count, :, end - steps : end]
 
     def end_turn(self, counts: Tensor) -> None:
         """Keep the first tokens of each row of this turn; move them up behind its others.
@@ -184,7 +182,7 @@ class RaggedCache(Cache):
     def _move_up(self, rows: Tensor, start: int, count: int) -> None:
         places = self.columns[rows, None] + torch.arange(count, device=rows.device)
         row = rows[:, None]
-        for keys, values in self._own:
-            # Indexed dimensions come first: [rows, count, kv_heads, D].
-            keys[row, :, :, places] = keys[rows, :, :, start : start + count].permute(0, 3, 1, 2)
-            values[row, :, places] = values[rows, :, start : start + count].transpose(1, 2)
+        for memory in self._own:
+            for each in memory:
+                # Indexed dimensions come first: [rows, count, kv_heads, D].
+                each[row, :, places] = each[rows, :, start : start + count].transpose(1, 2)

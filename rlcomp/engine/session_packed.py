@@ -103,7 +103,8 @@ class PackedSession:
         memory, logits = read_prompts(self.fused, [*places])
         lengths = [len(prompt) for prompt in places]
         self.waiting = {row: logits[owner] for row, owner in enumerate(owners)}
-        return RaggedCache(memory, lengths, owners, self.longest)
+        # Twice: within a turn a short row's new tokens stand behind those of the longest.
+        return RaggedCache(memory, lengths, owners, 2 * self.longest)
 
     def _logits(self, cache: RaggedCache, asked: Sequence[int]) -> Tensor:
         """Read what the asked rows have not read yet; the logits behind each row of the cache."""
