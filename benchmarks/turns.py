@@ -1,4 +1,4 @@
-"""Generation over turns against reading the context again: ``python benchmarks/turns.py S [TURNS]``."""
+"""Generation over turns against reading all again: ``python benchmarks/turns.py S [TURNS]``."""
 
 import argparse
 import random

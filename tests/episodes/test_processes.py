@@ -147,7 +147,7 @@ def test_environments_are_closed_after_each_batch(counter, hosts, tmp_path):
 
 def test_one_that_cannot_be_made_is_a_mistake(counter, hosts):
     for each in (hosts, InProcessHosts()):
-        with pytest.raises(ConfigError, match="cannot be made: .*no world"):
+        with pytest.raises(ConfigError, match=r"cannot be made: .*no world"):
             each.host(Unbuilt("counting_world.Refused", {}))
         with pytest.raises(ConfigError, match="counting_world"):
             each.host(Unbuilt("counting_world.Missing", {}))
