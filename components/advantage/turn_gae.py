@@ -16,9 +16,9 @@ from rlcomp.interfaces.turns import TurnTable
 class TurnGAE(Component):
     """Generalised advantage estimation over turns.
 
-    ``A_k = sum_l (gamma lambda)^l delta_{k+l}`` with ``delta_k = r_k + gamma V_{k+1} - V_k``: ``V_k``
-    is the critic's value before the first token of turn ``k``, 0 behind the last turn. All tokens
-    of a turn have its advantage, and as the critic's target ``returns = A_k + V_k``.
+    ``A_k = sum_l (gamma lambda)^l delta_{k+l}`` with ``delta_k = r_k + gamma V_{k+1} - V_k``, where
+    ``V_k`` is the critic's value before the first token of turn ``k``, 0 behind the last turn. All
+    tokens of a turn have its advantage, and as the critic's target ``returns = A_k + V_k``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``, ``value``
     ``[B, T]``, and where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``

@@ -29,6 +29,6 @@ class EpisodeReturn(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Sum the rewards of the turns."""
-        reward = masked(batch["turn_reward"], batch["response_mask"]).sum(1)
+        reward = masked(batch["turn_reward"].detach(), batch["response_mask"]).sum(1)
         right, valid = reward >= self.correct_from, torch.ones_like(reward, dtype=torch.bool)
         return write_reward(batch, reward, {"episode_return": reward}, right, valid)

@@ -190,6 +190,7 @@ _ROWS: dict[Key, Callable[[Tensor], Tensor | TensorDict]] = {
 }
 
 _TEXTS: dict[Key, Callable[[int], str]] = {
+    "episode_error": lambda row: "it fell over" if row == _INVALID_ROW else "",
     "prompt": lambda row: f"{row % 2 + 1}+3=",
     "policy_prompt": lambda row: f"{3 - row % 2 * 2}{row % 2 * 2 + 1}={row % 2 + 1}+3=",
     "answer": lambda row: str(row % 2 + 4),

@@ -16,6 +16,7 @@ GAME = TESTS + "collector/test_mask_game_collector.py::"
 CUT_OFF = GAME + "test_words_are_those_of_the_masks_in_use_and_what_is_cut_off_is_recorded"
 ROLES = GAME + "test_tokens_and_lengths_of_both_roles_are_recorded"
 PROPOSALS = GAME + "test_what_became_of_the_proposals_is_recorded"
+EPISODES = TESTS + "collector/test_episode_collector.py::test_numbers_of_episodes_are_recorded"
 GROUP = TESTS + "collector/test_group_collector.py::test_tokens_and_lengths_are_recorded"
 ENDED = TESTS + "collector/test_gymnasium.py::"
 ENDED += "test_of_the_steps_that_end_an_episode_the_mean_is_recorded"
@@ -62,6 +63,9 @@ DISTANCE = "test_distance_is_recorded_over_response_tokens"
 BESIDE = {
     "components/collector/delayed.py": {
         "rollout/staleness": TESTS + "collector/test_delayed.py::test_the_staleness_is_recorded",
+    },
+    "components/collector/episodes.py": {
+        name: EPISODES for name in ("rollout/*", "episode/*", "facts/*")
     },
     "components/collector/group.py": {
         "rollout/length": GROUP,
