@@ -118,7 +118,7 @@ def test_numbers_of_episodes_are_recorded():
             "rollout/truncated": 1 / 4,
             "rollout/tokens": 15.0,
             "episode/turns": (2 + 1 + 1 + 3) / 4,
-            "episode/return": (5 + 0 + 0 + 5) / 4,
+            "episode/environment_reward": (5 + 0 + 0 + 5) / 4,
             "episode/failed": 1 / 4,
             "episode/observed": (2 + 0 + 0 + 4) / 4,
             "facts/length": (1 + 1 + 2 + 2) / 4,
