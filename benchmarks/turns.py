@@ -11,7 +11,7 @@ from workloads import ROLLOUTS, build
 
 from rlcomp.engine import decode_packed
 from rlcomp.engine.draw import draw_tokens
-from rlcomp.engine.session import Rereading
+from rlcomp.engine.session import Rereading, Sampling
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.text.tokenizer import encode_prompts
 
@@ -30,22 +30,17 @@ def sessions(name):
     rows = 64 if name != "tiny" else 4
     group = rows // len(texts)
     prompts = [row for row in encode_prompts(tokenizer, texts) for _ in range(group)]
-    shared = {
-        "stops": NEVER,
-        "table": (),
-        "draw": partial(draw_tokens, decoding=policy.decoding, suppressed=None),
-    }
+    tokens = partial(draw_tokens, decoding=policy.decoding, suppressed=None)
+
+    def sampling(draw):
+        return Sampling(NEVER, (), tokens, torch.Generator().manual_seed(draw))
 
     def native(draw):
-        generator = torch.Generator().manual_seed(draw)
-        return PackedSession(
-            policy._transformer, prompts, longest=4096, generator=generator, **shared
-        )
+        return PackedSession(policy._transformer, prompts, sampling(draw), longest=4096)
 
     def again(draw):
-        generator = torch.Generator().manual_seed(draw)
         loop = partial(decode_packed.decode, policy._transformer)
-        return Rereading(loop, prompts, generator=generator, **shared)
+        return Rereading(loop, prompts, sampling(draw))
 
     def single(draw):
         generator = torch.Generator().manual_seed(draw)

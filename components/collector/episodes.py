@@ -37,9 +37,9 @@ class EpisodeCollector(Collector):
     ``turn_reward``, ``anchor_id`` ``[B, T]``, ``transcript``, ``episode_error`` ``[B, W]``,
     ``facts``.
 
-    Records ``episode/turns``, ``episode/environment_reward`` (turn rewards, summed), ``episode/failed``,
-    ``episode/observed`` (tokens of observations behind the first turn) and each fact as
-    ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
+    Records ``episode/turns``, ``episode/environment_reward`` (of its turns, summed),
+    ``episode/failed``, ``episode/observed`` (tokens of observations behind the first turn) and each
+    fact as ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
 
     Args:
         policy: takes the turns.

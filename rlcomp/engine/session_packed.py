@@ -11,7 +11,7 @@ from rlcomp.engine.decode_packed import read_prompts, size_of
 from rlcomp.engine.draw import Draw, Drawn, Transcript, Uniforms
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.ragged_cache import RaggedCache
-from rlcomp.engine.session import Said, TurnUniforms, said_by
+from rlcomp.engine.session import Said, Sampling, TurnUniforms, said_by
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 
@@ -31,28 +31,22 @@ class PackedSession:
     Args:
         transformer: the model.
         contexts: a list of ids for each row, none empty; equal ones are read once.
+        sampling: how they are sampled.
         longest: no row gets more tokens.
-        stops: tokens that end a turn.
-        table: the bytes of each token.
-        draw: from logits and uniform numbers to tokens.
-        generator: on the CPU.
     """
 
     def __init__(
         self,
         transformer: Transformer,
         contexts: Sequence[Sequence[int]],
+        sampling: Sampling,
         *,
         longest: int,
-        stops: Sequence[int],
-        table: Sequence[bytes],
-        draw: Draw,
-        generator: torch.Generator,
     ) -> None:
         self.contexts = [list(context) for context in contexts]
         self.longest = longest
-        self.stops, self.table, self.draw = stops, table, draw
-        self.uniforms = Uniforms(len(self.contexts), generator)
+        self.sampling = sampling
+        self.uniforms = Uniforms(len(self.contexts), sampling.generator)
         self.sampled = [0] * len(self.contexts)
         self.fused = Fused(transformer, longest)
         self.cache: RaggedCache | None = None
@@ -79,13 +73,13 @@ class PackedSession:
         if self.cache is None:
             self.cache = self._open()
         cache, logits = self.cache, self._logits(self.cache, rows)
-        stop = StopRule(self.stops, limits, texts, self.table)
+        stop = StopRule(self.sampling.stops, limits, texts, self.sampling.table)
         counts = [self.sampled[row] for row in rows]
         uniforms = TurnUniforms(self.uniforms, rows, counts)
         positions = torch.tensor([len(self.contexts[row]) for row in self.rows])
         turn = _Turn(self.fused, cache, logits, positions.to(self.fused.device))
         places = {row: place for place, row in enumerate(rows)}
-        turn.run([places.get(row, -1) for row in self.rows], stop, self.draw, uniforms)
+        turn.run([places.get(row, -1) for row in self.rows], stop, self.sampling.draw, uniforms)
         said = said_by(turn.transcript.sampled(stop))
         for row, each in zip(rows, said, strict=True):
             self.contexts[row] += each.tokens

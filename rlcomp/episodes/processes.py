@@ -76,7 +76,7 @@ def described(environment: object) -> list[object]:
             f"environment is {environment!r:.100}, an object, which no other process has: name its "
             "class (environment._target_=...), or take environment_pool=in_process"
         )
-    told = [environment.target, dict(environment.arguments)]
+    told: list[object] = [environment.target, dict(environment.arguments)]
     try:
         json.dumps(told)
     except (TypeError, ValueError) as error:

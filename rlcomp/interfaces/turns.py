@@ -56,11 +56,14 @@ class TurnTable:
 
     @property
     def _rows(self) -> Tensor:
-        return self.episode[:, None].expand(self.turn.shape)
+        rows: Tensor = self.episode[:, None].expand(self.turn.shape)
+        return rows
 
     def _summed(self, values: Tensor) -> Tensor:
         inside = self.turn >= 0
-        table = values.new_zeros(int(self.episode.max()) + 1 if len(values) else 0, self.turns)
+        table: Tensor = values.new_zeros(
+            int(self.episode.max()) + 1 if len(values) else 0, self.turns
+        )
         return table.index_put(
             (self._rows[inside], self.turn[inside]), values[inside], accumulate=True
         )
@@ -68,7 +71,8 @@ class TurnTable:
     @property
     def counted(self) -> Tensor:
         """The turns of valid episodes, bool, shape ``[E, K]``."""
-        return self.there & self.valid[:, None].bool()
+        counted: Tensor = self.there & self.valid[:, None].bool()
+        return counted
 
     def paid(self, *, outcome: bool) -> Tensor:
         """Rewards of turns, 0 for invalid episodes; with the outcome at the last turn, or not."""

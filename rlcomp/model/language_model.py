@@ -27,7 +27,7 @@ from rlcomp.engine.readouts import (
     squares_read,
 )
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
-from rlcomp.engine.session import Rereading, Session
+from rlcomp.engine.session import Rereading, Sampling, Session
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer, has_hooks
@@ -357,16 +357,12 @@ class LanguageModel(Component):
             DataError: a prompt has no tokens or leaves no room for one more.
         """
         self._check_prompts(prompts, 1)
-        loop = {
-            "stops": self.stops,
-            "table": token_bytes(self.tokenizer),
-            "draw": self._draw(decoding, ()),
-            "generator": generator,
-        }
+        table = token_bytes(self.tokenizer)
+        sampling = Sampling(self.stops, table, self._draw(decoding, ()), generator)
         if self._transformer is None or self._hooked():
-            return Rereading(partial(decode, self.model, self._traits), prompts, **loop)
+            return Rereading(partial(decode, self.model, self._traits), prompts, sampling)
         longest = self.context_length or _LONGEST
-        return PackedSession(self._transformer, prompts, longest=longest, **loop)
+        return PackedSession(self._transformer, prompts, sampling, longest=longest)
 
     def _draw(self, decoding: Decoding | None, suppressed_tokens: Sequence[int]) -> Draw:
         return partial(

@@ -13,7 +13,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import draw_tokens
 from rlcomp.engine.families import layers
 from rlcomp.engine.probe import probe
-from rlcomp.engine.session import Rereading
+from rlcomp.engine.session import Rereading, Sampling
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.transformer import Transformer
 
@@ -45,25 +45,13 @@ def model_of(family):
 
 def both(model, contexts, decoding, seed=0):
     """A native session, and one that reads everything again, with the same numbers."""
-    shared = {
-        "stops": [EOS],
-        "table": TABLE,
-        "draw": partial(draw_tokens, decoding=decoding, suppressed=None),
-    }
+    draw = partial(draw_tokens, decoding=decoding, suppressed=None)
+    once, again = (
+        Sampling([EOS], TABLE, draw, torch.Generator().manual_seed(seed)) for _ in range(2)
+    )
     return (
-        PackedSession(
-            Transformer(model, layers, "torch"),
-            contexts,
-            longest=512,
-            generator=torch.Generator().manual_seed(seed),
-            **shared,
-        ),
-        Rereading(
-            partial(decode, model, probe(model)),
-            contexts,
-            generator=torch.Generator().manual_seed(seed),
-            **shared,
-        ),
+        PackedSession(Transformer(model, layers, "torch"), contexts, once, longest=512),
+        Rereading(partial(decode, model, probe(model)), contexts, again),
     )
 
 

@@ -1,4 +1,4 @@
-"""Agents: in a run that is cut short the tool is asked and pays; who is never told learns nothing."""
+"""Agents: in a run that is cut short the tool is asked and pays; its control learns nothing."""
 
 import pytest
 
