@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from components.learner.checks import compared_parameters, reading_advantage
 from components.learner.gradient import PREPARED, Learner, constant
 from components.learner.gradient_spike.median import MedianSpike
+from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import asking
@@ -214,7 +215,7 @@ class PerObjectiveLearner(Learner):
         return shared
 
     def _told(self, name: str, entry: str, seen: TensorDict, micro: TensorDict) -> Tensor:
-        return self._value(name, seen.copy().update(micro[PREPARED, entry]))
+        return loss_value(name, self.losses[name], seen.copy().update(micro[PREPARED, entry]))
 
     def _weights(
         self, names: tuple[str, ...], rewards: Tensor, jacobian: list[Tensor], batch: TensorDict
