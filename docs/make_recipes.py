@@ -70,9 +70,10 @@ Whether each of them learns is measured in [experiments/recipes](../experiments/
 MECHANISMS = """
 ## Is the mechanism at work?
 
-What makes each of them that recipe, as a number of its own run: `rlcomp recipe=NAME`, seed 0, or,
-where the cell says so, a shorter run. It is the mean over the steps of the last phase unless it is
-a change or the last one. One run each: it says that a mechanism is at work, not what it is worth.
+What makes each of them that recipe, as a number of its own run: `rlcomp recipe=NAME`, seed 0, those
+on text with `base=` the run of `recipe=pretrain`, or, where the cell says so, a shorter run. It is the
+mean over the steps of the last phase unless it is a change or the last one. One run each: it says that
+a mechanism is at work, not what it is worth.
 Made from [mechanisms.yaml](mechanisms.yaml); tests hold small runs to the same bounds.
 
 | recipe | metric | found | must be | what it is |

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.group import Groups, mean_normalised
+from rlcomp.functional.group import mean_normalised
+from rlcomp.functional.group_statistics import Groups
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.metrics import record
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from rlcomp.arguments import Ge, PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.best_of_k import group_best_of_k, pkpo_advantage
-from rlcomp.functional.group import Groups
+from rlcomp.functional.group_statistics import Groups
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.metrics import record
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.group import SAME
+from rlcomp.functional.group_statistics import SAME
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.io.state import HasRunState

@@ -1,8 +1,12 @@
-"""What a learner refuses before the first step, and the keys that its losses read."""
+"""What a learner refuses before the first step, and what it finds in its losses and parameters."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
@@ -77,3 +81,48 @@ def check_sampling(decoding: Decoding, steps: int) -> None:
         raise ConfigError(
             "decoding.temperature is 0: a greedy policy has no gradient; set it above 0"
         )
+
+
+def reading_advantage(losses: dict[str, TensorDictModuleBase]) -> list[str]:
+    """The names of the losses that are evaluated once per objective.
+
+    Raises:
+        ConfigError: there is none, or one of the losses holds its own model.
+    """
+    found = []
+    for name, loss in losses.items():
+        if not isinstance(loss, Loss):
+            raise ConfigError(
+                f"learner.losses.{name} is no loss of tokens' advantages ({type(loss).__name__}): "
+                "it cannot be told the objectives apart; use learner=gradient"
+            )
+        parts = [part for part in loss.modules() if isinstance(part, Component)]
+        if any("advantage" in part.in_keys for part in parts):
+            found.append(name)
+    if not found:
+        raise ConfigError(
+            f"learner.losses ({', '.join(losses)}): none reads 'advantage', so there is no "
+            "objective to weigh; add a policy loss (losses.policy=${loss}) or use learner=gradient"
+        )
+    return found
+
+
+def compared_parameters(named: Iterable[tuple[str, Tensor]], pattern: str | None) -> list[Tensor]:
+    """The trained parameters in whose names a regular expression is found; null: all.
+
+    Raises:
+        ConfigError: it is none, or it is found in no name.
+    """
+    trained = {name: p for name, p in named if p.requires_grad}
+    try:
+        found = [p for name, p in trained.items() if re.search(pattern or "", name)]
+    except re.error as error:
+        raise ConfigError(
+            f"learner.compared is {pattern!r}, no regular expression: {error}"
+        ) from error
+    if not found:
+        raise ConfigError(
+            f"learner.compared is {pattern!r}, which is found in the name of no trained "
+            f"parameter; those are {', '.join(list(trained)[:4])}, ...; null compares all"
+        )
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from tensordict import TensorDict
@@ -17,7 +17,9 @@ from components.learner.checks import (
     check_sampling,
     wanted_keys,
 )
+from components.learner.full_batch import full_batch_forward
 from components.learner.gradient_spike.median import MedianSpike
+from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.trace import first_bad_gradient, trace
 from components.learner.undo import undoing
@@ -32,15 +34,14 @@ from rlcomp.interfaces.policy import PacksRows, Policy
 from rlcomp.io.check_moments import check_moments, check_shapes
 from rlcomp.io.fields import field
 from rlcomp.io.moments import matched_moments
-from rlcomp.keys import lookup
 from rlcomp.metrics import progress as now
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
 
 # What the learner itself looks at; the rest is for the model and the losses to read.
 _MASKS = ("attention_mask", "response_mask")
-# What it adds to the batch for itself: no identifiers, so that no key is declared by such a name.
-PREPARED, _ROW = "(prepared)", "(row)"
+# What it adds to the batch for itself: no identifier, so that no key is declared by such a name.
+PREPARED = "(prepared)"
 
 
 def constant(progress: float) -> float:
@@ -270,7 +271,10 @@ class Learner(Component):
         for micro in self.micro_batches(rows):
             with torch.enable_grad(), asking(self.wanted):
                 seen = self._read(micro)
-                values = {name: self._value(name, self._view(name, seen, micro)) for name in names}
+                values = {
+                    name: loss_value(name, self.losses[name], self._view(name, seen, micro))
+                    for name in names
+                }
                 total = sum(values.values(), torch.zeros(()))
                 total.backward()  # type: ignore[no-untyped-call]
             for name, value in values.items():
@@ -287,17 +291,7 @@ class Learner(Component):
             loss.needs_full_batch_forward for loss in self.own.values()
         ):
             return batch
-        rows = batch.copy()
-        rows[_ROW] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
-        # Without full distributions: [B, T, V] of a whole step is too large.
-        small = {key for key in self.wanted if not (spec := lookup(key)) or spec.per_token}
-        outputs: dict[str, Tensor] = {}
-        with torch.no_grad(), asking(small):
-            for micro in self.micro_batches(rows):
-                seen = self.model(micro.copy())
-                for key in small & set(self.model.out_keys):
-                    empty = seen[key].new_zeros(batch["attention_mask"].shape)
-                    outputs.setdefault(key, empty)[micro[_ROW], : seen[key].shape[1]] = seen[key]
+        outputs = full_batch_forward(self.model, batch, self.wanted, self.micro_batches)
         return batch.copy().update(outputs)
 
     def _read(self, micro: TensorDict) -> TensorDict:
@@ -311,33 +305,6 @@ class Learner(Component):
     def _view(self, name: str, seen: TensorDict, micro: TensorDict) -> TensorDict:
         """The micro-batch as a loss reads it, with its step-level keys."""
         return seen.copy().update(micro[PREPARED, name]) if name in self.own else seen
-
-    def _value(self, name: str, view: TensorDict) -> Tensor:
-        """The value of a loss on a micro-batch, a scalar."""
-        result = self.losses[name](view)
-        if name not in self.own:  # a module may hand on what it read
-            written: Any = self.losses[name].out_keys
-            result = result.select(*written, strict=False)
-        for key, other in result.items():  # further metrics of a foreign loss
-            if not key.startswith("loss") and other.numel() == 1:
-                record(f"{name}/{key}", other)
-        return self._summed(name, result)
-
-    @staticmethod
-    def _summed(name: str, result: TensorDict) -> Tensor:
-        terms = {key: value for key, value in result.items() if key.startswith("loss")}
-        if not terms:
-            raise ConfigError(
-                f"learner.losses.{name} returned {sorted(result.keys())}: a loss writes at least "
-                "one scalar whose name starts with 'loss'"
-            )
-        for key, value in terms.items():
-            if value.numel() != 1:
-                raise ConfigError(
-                    f"learner.losses.{name} returned '{key}' of shape {list(value.shape)}: a loss "
-                    "is one number; let it reduce over the rows (torchrl: reduction=mean)"
-                )
-        return torch.stack([value.reshape(()) for value in terms.values()]).sum()
 
     def _update(self, norm: Tensor, at: float | None = None) -> None:
         limit = self.max_grad_norm or float("inf")

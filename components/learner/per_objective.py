@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 import torch
@@ -10,14 +9,15 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
+from components.learner.checks import compared_parameters, reading_advantage
 from components.learner.gradient import PREPARED, Learner, constant
 from components.learner.gradient_spike.median import MedianSpike
+from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
-from rlcomp.component import Component, asking
+from rlcomp.component import asking
 from rlcomp.errors import ConfigError, ShapeError, require
 from rlcomp.functional.jacobian import combined_row, reached, row_moments
-from rlcomp.interfaces.loss import Loss
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, Objectives, weighed
 from rlcomp.pareto.objectives import stacked
@@ -128,10 +128,10 @@ class PerObjectiveLearner(Learner):
             gradient_spike=gradient_spike,
         )
         self._jac = require("torchjd", "pareto").autojac.jac
-        self._per_objective = _reading_advantage(losses)
+        self._per_objective = reading_advantage(losses)
         self._shared = [name for name in losses if name not in self._per_objective]
         self.compared = compared
-        self._selected = self._named(compared)
+        self._selected = compared_parameters(self.named_parameters(), compared)
         chosen = {id(parameter) for parameter in self._selected}
         self._left_out = [p for p in self.trained if id(p) not in chosen]
         self.aggregator = aggregator
@@ -140,21 +140,6 @@ class PerObjectiveLearner(Learner):
     def parts_of_a_step(self) -> list[nn.Module]:
         """The losses and the aggregator."""
         return [*super().parts_of_a_step(), self.aggregator]
-
-    def _named(self, pattern: str | None) -> list[Tensor]:
-        trained = {name: p for name, p in self.named_parameters() if p.requires_grad}
-        try:
-            found = [p for name, p in trained.items() if re.search(pattern or "", name)]
-        except re.error as error:
-            raise ConfigError(
-                f"learner.compared is {pattern!r}, no regular expression: {error}"
-            ) from error
-        if not found:
-            raise ConfigError(
-                f"learner.compared is {pattern!r}, which is found in the name of no trained "
-                f"parameter; those are {', '.join(list(trained)[:4])}, ...; null compares all"
-            )
-        return found
 
     def differentiate(self, batch: TensorDict) -> dict[str, float]:
         """Put the aggregated gradient of an optimiser step in ``.grad``; its losses by name."""
@@ -230,7 +215,7 @@ class PerObjectiveLearner(Learner):
         return shared
 
     def _told(self, name: str, entry: str, seen: TensorDict, micro: TensorDict) -> Tensor:
-        return self._value(name, seen.copy().update(micro[PREPARED, entry]))
+        return loss_value(name, self.losses[name], seen.copy().update(micro[PREPARED, entry]))
 
     def _weights(
         self, names: tuple[str, ...], rewards: Tensor, jacobian: list[Tensor], batch: TensorDict
@@ -270,23 +255,3 @@ class PerObjectiveLearner(Learner):
                     for name in self._per_objective
                 ]
                 torch.autograd.backward(torch.stack(values).sum(), inputs=self._left_out)
-
-
-def _reading_advantage(losses: dict[str, TensorDictModuleBase]) -> list[str]:
-    """The names of the losses that are evaluated once per objective."""
-    found = []
-    for name, loss in losses.items():
-        if not isinstance(loss, Loss):
-            raise ConfigError(
-                f"learner.losses.{name} is no loss of tokens' advantages ({type(loss).__name__}): "
-                "it cannot be told the objectives apart; use learner=gradient"
-            )
-        parts = [part for part in loss.modules() if isinstance(part, Component)]
-        if any("advantage" in part.in_keys for part in parts):
-            found.append(name)
-    if not found:
-        raise ConfigError(
-            f"learner.losses ({', '.join(losses)}): none reads 'advantage', so there is no "
-            "objective to weigh; add a policy loss (losses.policy=${loss}) or use learner=gradient"
-        )
-    return found

@@ -10,7 +10,7 @@ from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import DataError
-from rlcomp.functional.group import Groups
+from rlcomp.functional.group_statistics import Groups
 from rlcomp.keys import TEXT_END
 from rlcomp.metrics import record
 

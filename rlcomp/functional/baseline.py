@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.group import SAME, Groups
+from rlcomp.functional.group_statistics import SAME, Groups
 from rlcomp.functional.masked import masked
 
 

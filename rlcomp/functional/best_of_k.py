@@ -7,7 +7,7 @@ from math import comb
 import torch
 from torch import Tensor
 
-from rlcomp.functional.group import SAME, Groups
+from rlcomp.functional.group_statistics import SAME, Groups
 
 
 def best_of_k(values: Tensor, k: int) -> Tensor:

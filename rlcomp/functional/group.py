@@ -8,10 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.errors import NumericalError
-
-# Rewards closer than this are equal: a float32 mean of equal rewards leaves a residue, which
-# division by a standard deviation of the same size would blow up (0.35 x 7 gives |A| = 0.056).
-SAME = 1e-8
+from rlcomp.functional.group_statistics import Groups
 
 
 def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
@@ -243,73 +240,3 @@ def gdpo_advantage(
 def _std(values: Tensor) -> Tensor:
     """Unbiased standard deviation; 0 for fewer than two values."""
     return values.std() if values.numel() > 1 else values.new_zeros(())
-
-
-class Groups:
-    """Group statistics over valid rows, broadcast to every row; on the CPU.
-
-    Args:
-        reward: shape ``[B]``, any dtype.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool or 0 and 1.
-
-    Attributes:
-        reward: float32 at least, 0 where not valid.
-        valid: bool.
-        count: valid rows of the row's group.
-        counted: valid rows of groups with at least two valid, not all equal rewards; others get 0.
-
-    Raises:
-        NumericalError: a valid reward is not finite.
-    """
-
-    def __init__(self, reward: Tensor, group_id: Tensor, valid: Tensor) -> None:
-        # On the CPU, where sums have one order; in float32 at least: integers and bools count too.
-        reward, group_id, valid = reward.cpu(), group_id.cpu(), valid.cpu().bool()
-        reward = reward if reward.dtype == torch.float64 else reward.float()
-        if not bool(reward[valid].isfinite().all()):
-            row = int((valid & ~reward.isfinite()).nonzero()[0])
-            raise NumericalError(f"reward of row {row} is {float(reward[row])}, and it is valid")
-        _, self.index = torch.unique(group_id, return_inverse=True)
-        self.groups = int(self.index.max()) + 1 if reward.numel() else 0
-        self.valid = valid
-        self.reward = torch.where(valid, reward, torch.zeros_like(reward))
-        self.count = self.total(valid.to(reward.dtype))
-        self.counted = valid & (self.count >= 2) & ~self._all_equal()
-
-    def members(self, among: Tensor) -> list[Tensor]:
-        """The indices of the marked rows, group by group; groups without one are left out."""
-        rows = among.nonzero()[:, 0]
-        rows = rows[self.index[rows].argsort(stable=True)]
-        sizes = self.index[rows].bincount().tolist()
-        return [part for part in torch.split(rows, sizes) if len(part)]
-
-    def total(self, values: Tensor) -> Tensor:
-        """The sum of ``values`` ``[B]`` over the row's group, shape ``[B]``."""
-        return values.new_zeros(self.groups).index_add_(0, self.index, values)[self.index]
-
-    def highest(self, among: Tensor) -> Tensor:
-        """The highest reward among the marked rows of the row's group; ``-inf`` if none is."""
-        start = self.reward.new_full((self.groups,), float("-inf"))
-        marked = self.reward.masked_fill(~among, float("-inf"))
-        return start.scatter_reduce(0, self.index, marked, "amax")[self.index]
-
-    def kept(self, values: Tensor) -> Tensor:
-        """``values`` ``[B]``, exactly 0 where ``counted`` is False."""
-        return torch.where(self.counted, values, torch.zeros_like(values))
-
-    def centred(self) -> Tensor:
-        """``R_i - mean_g(R)``."""
-        return self.kept(self.reward - self.total(self.reward) / self.count)
-
-    def std(self) -> Tensor:
-        """The unbiased standard deviation of the row's group."""
-        variance = self.total(self.centred() ** 2) / (self.count - 1).clamp(min=1)
-        return variance.sqrt()
-
-    def _all_equal(self) -> Tensor:
-        start = self.reward.new_full((self.groups,), float("inf"))
-        low = self.reward.masked_fill(~self.valid, float("inf"))
-        low = start.scatter_reduce(0, self.index, low, "amin")[self.index]
-        high = self.highest(self.valid)
-        return ~(high - low > SAME * torch.maximum(low.abs(), high.abs()).clamp(min=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from rlcomp.functional.group import Groups
+from rlcomp.functional.group_statistics import Groups
 
 
 def varied(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:

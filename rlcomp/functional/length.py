@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from rlcomp.functional.group import Groups
 from rlcomp.functional.group_accuracy import group_accuracy
+from rlcomp.functional.group_statistics import Groups
 
 # Added to the standard deviation of lengths, in tokens: of equal lengths z is 0.
 _EPSILON = 1e-8

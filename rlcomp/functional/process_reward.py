@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcomp.functional.group import Groups, group_standardised
+from rlcomp.functional.group import group_standardised
+from rlcomp.functional.group_statistics import Groups
 
 
 def step_advantage(

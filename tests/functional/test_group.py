@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from rlcomp.errors import NumericalError
 from rlcomp.functional.best_of_k import pass_at_k_training_advantage, pkpo_advantage
 from rlcomp.functional.group import (
-    Groups,
     gdpo_advantage,
     gpg_advantage,
     group_batch_standardised,
@@ -260,14 +259,6 @@ def test_of_answers_without_tokens_the_baseline_is_0():
 def test_the_first_negative_reward_is_named():
     with pytest.raises(NumericalError, match=r"reward of row 2 is -0.5: MaxRL"):
         mean_normalised(double(1, 0, -0.5, -3, 0), ONE_GROUP, ALL)
-
-
-def test_the_highest_is_that_of_the_marked_rows():
-    groups = Groups(double(-3, -1, -2, 4, 5), torch.tensor([7, 7, 7, 2, 2]), ALL)
-
-    highest = groups.highest(torch.tensor([True, False, True, False, False]))
-
-    assert highest.tolist() == [-2, -2, -2, -float("inf"), -float("inf")]
 
 
 def test_only_the_best_counts_by_its_lead_and_two_best_ones_lead_by_nothing():

@@ -1,0 +1,52 @@
+"""The value of a loss on a micro-batch, of losses that others have written as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.loss import Loss
+from rlcomp.metrics import record
+
+
+def loss_value(name: str, loss: nn.Module, view: TensorDict) -> Tensor:
+    """The sum of the entries of a loss whose names start with ``loss``, a scalar.
+
+    Further scalars that it returns are recorded, as ``NAME/KEY``.
+
+    Args:
+        name: of the loss in ``learner.losses``.
+        loss: takes a TensorDict and gives one.
+        view: a micro-batch as the loss reads it.
+
+    Raises:
+        ConfigError: there is no such entry, or one is not a scalar.
+    """
+    result = loss(view)
+    if not isinstance(loss, Loss):  # a module may hand on what it read
+        written: Any = loss.out_keys
+        result = result.select(*written, strict=False)
+    for key, other in result.items():  # further metrics of a foreign loss
+        if not key.startswith("loss") and other.numel() == 1:
+            record(f"{name}/{key}", other)
+    return _summed(name, result)
+
+
+def _summed(name: str, result: TensorDict) -> Tensor:
+    terms = {key: value for key, value in result.items() if key.startswith("loss")}
+    if not terms:
+        raise ConfigError(
+            f"learner.losses.{name} returned {sorted(result.keys())}: a loss writes at least "
+            "one scalar whose name starts with 'loss'"
+        )
+    for key, value in terms.items():
+        if value.numel() != 1:
+            raise ConfigError(
+                f"learner.losses.{name} returned '{key}' of shape {list(value.shape)}: a loss "
+                "is one number; let it reduce over the rows (torchrl: reduction=mean)"
+            )
+    return torch.stack([value.reshape(()) for value in terms.values()]).sum()
