@@ -117,6 +117,7 @@ def test_a_resumed_sampler_goes_on_exactly():
         ({"turn": 2}, "'turn' is 2"),
         ({"level": {"sort": 3, "add": 0}}, "'sort' is 3"),
         ({"level": {"sort": 0}}, "add"),
+        ({"level": {"sort": 0, "add": 0, "sum": 0}}, "'sum' is there, which nothing reads"),
     ],
 )
 def test_a_state_that_cannot_be_is_refused(changes, told):
