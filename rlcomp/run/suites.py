@@ -45,8 +45,8 @@ def open_suites(
     model: str,
     suites: Sequence[str],
     overrides: Sequence[str],
-    config_dirs: Sequence[str] = (),
-    trust: bool = False,
+    config_dirs: Sequence[str],
+    trust: bool,
 ) -> list[Opened]:
     """Build suites around a model.
 

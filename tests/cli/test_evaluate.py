@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -151,6 +152,20 @@ def test_an_edited_verifier_is_another_evaluation(evaluate, place, tmp_path, mon
     assert said == [False, True, False]
 
 
+def test_other_weights_at_the_same_place_are_another_evaluation(evaluate, place, tmp_path):
+    shutil.copytree(place / "bytes", tmp_path / "model")
+
+    def kept():
+        out, err, code = evaluate("model", *sums(place), "limit=2")
+        assert code == 0, err
+        return "kept" in out
+
+    assert [kept(), kept()] == [False, True]
+    other = tiny_model(byte_tokenizer(), context_length=256, seed=1)
+    other.save_pretrained(tmp_path / "model")
+    assert not kept()
+
+
 def test_levels_are_lines_of_the_table(evaluate, place, tmp_path):
     rows = [{"question": f"{n}+1=", "answer": str(n + 1)} for n in (1, 2, 10)]
     own = tmp_path / "own.jsonl"
@@ -290,13 +305,17 @@ def test_a_model_has_to_be_there(evaluate, place):
     assert "base is 'nowhere/at/all': there is no such folder" in err
 
 
-def test_a_missing_file_is_told_before_a_model_is_read(evaluate, tmp_path):
+def test_a_missing_file_is_told_before_a_model_is_read(evaluate, place, tmp_path):
     (tmp_path / "no_model").mkdir()
+    shutil.copytree(place / "run", tmp_path / "no_weights")
+    for weights in (tmp_path / "no_weights").rglob("*.safetensors"):
+        weights.write_bytes(b"")
 
-    _, err, code = evaluate("no_model", "suite=gsm8k", "data=there")
+    for model in ("no_model", "no_weights"):
+        _, err, code = evaluate(model, "suite=gsm8k", "data=there")
 
-    assert code == 2
-    assert "no file of this benchmark in 'there'" in err
+        assert code == 2
+        assert "no file of this benchmark in 'there'" in err
 
 
 def test_a_folder_that_cannot_be_written_is_named(evaluate, place, tmp_path):
@@ -308,6 +327,16 @@ def test_a_folder_that_cannot_be_written_is_named(evaluate, place, tmp_path):
     assert code == 2
     assert "--out taken cannot be written" in err
     assert "name another folder" in err
+
+
+def test_parts_of_a_training_are_no_part_of_an_evaluation_without_its_recipe(evaluate, place):
+    words = [place / "run", *sums(place), "limit=1", "advantage=leave_one_out"]
+
+    _, err, code = evaluate(*words)
+    assert (code, "advantage" in err) == (2, True)
+
+    _, err, code = evaluate(*words, "recipe=grpo")
+    assert code == 0, err
 
 
 def test_short_words_set_every_suite():
