@@ -34,7 +34,7 @@ class RepeatDigit(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out; some prompts occur twice."""
+        """How many examples there are, training and held out; ``90 * longest`` prompts differ."""
         return 10 * 10 * 10
 
     def example(self, index: int) -> Example:

@@ -5,7 +5,6 @@ from components.task.mixture import Mixture
 from components.task.repeat_digit import RepeatDigit
 from components.task.sorting import Sorting
 from rlcomp.errors import ConfigError
-from rlcomp.verify.ifeval import ifeval
 
 
 def mixture(**changes):
@@ -67,38 +66,3 @@ def test_a_column_of_the_task_is_not_overwritten():
     with pytest.raises(ConfigError, match="'a' have a column 'verify_with' themselves"):
         mixture(tasks={"a": inner}).example(0)
     assert mixture(tasks={"a": inner}, column="outer").example(0).columns["outer"] == "a"
-
-
-def verdict(example, response):
-    columns = example.columns
-    return ifeval(response, columns["instruction_id_list"], columns["kwargs"])
-
-
-def test_at_least_so_many_of_one_digit_and_none_of_another():
-    example = RepeatDigit().example(735)  # 7, 3 + 1 times, and 7 + 1 + 5
-
-    assert example.prompt == "7*4-3>"
-    assert [verdict(example, text) for text in ("7777", "777", "77777", "17772 7", "77773")] == [
-        1.0,
-        0.0,
-        1.0,
-        1.0,
-        0.0,
-    ]
-
-
-def test_every_demonstration_is_right_and_the_other_digit_is_another():
-    task = RepeatDigit(longest=9)
-    for example in map(task.example, range(len(task))):
-        digit, often, other = example.prompt[0], int(example.prompt[2]), example.prompt[4]
-        assert digit != other
-        assert example.demonstration == digit * often
-        assert verdict(example, example.demonstration) == 1.0
-
-
-def test_the_longest_bounds_how_often():
-    counts = {RepeatDigit(longest=3).example(n).prompt[2] for n in range(1000)}
-
-    assert counts == {"1", "2", "3"}
-    with pytest.raises(ConfigError, match="longest is 10: must be at most 9"):
-        RepeatDigit(longest=10)

@@ -1,7 +1,6 @@
 import pytest
 
 from components.task.substitution import Substitution
-from components.task.two_orders import TwoOrders
 from rlcomp.errors import ConfigError
 
 
@@ -42,25 +41,3 @@ def test_what_cannot_be_is_refused(changes, told):
 
 def test_the_ends_of_the_ranges_are_allowed():
     assert len(Substitution(length=12, hidden=11, values=[9])) == 12 * 10
-
-
-def test_the_end_of_the_prompt_says_the_order():
-    up, down = TwoOrders(length=3).example(2 * 241), TwoOrders(length=3).example(2 * 241 + 1)
-
-    assert (up.prompt, up.answer) == ("241>", "124")
-    assert (down.prompt, down.answer, down.demonstration) == ("241?", "421", "421")
-
-
-def test_one_order_alone_can_be_asked():
-    task = TwoOrders(length=2, orders=["down"])
-
-    assert len(task) == 100
-    assert {task.example(n).prompt[-1] for n in range(100)} == {"?"}
-    assert task.example(7).answer == "70"
-
-
-@pytest.mark.parametrize("changes", [{"length": 19}, {"orders": []}, {"orders": ["up", "up"]}])
-def test_orders_that_cannot_be_are_refused(changes):
-    with pytest.raises(ConfigError, match="must be"):
-        TwoOrders(**changes)
-    assert len(TwoOrders(length=18)) == 2 * 10**18
