@@ -10,6 +10,7 @@ from rlcomp.cli.evaluate import column_names, main, read_words
 from rlcomp.errors import UserError
 from rlcomp.io.json_lines import read_lines
 from rlcomp.run.launch import launch
+from rlcomp.run.suites import open_suites
 from rlcomp.testing.tiny import tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer
 from rlcomp.wiring.compose import compose_config
@@ -164,6 +165,17 @@ def test_other_weights_at_the_same_place_are_another_evaluation(evaluate, place,
     other = tiny_model(byte_tokenizer(), context_length=256, seed=1)
     other.save_pretrained(tmp_path / "model")
     assert not kept()
+
+
+def test_weights_are_told_by_the_files_of_a_folder_and_not_by_its_path(place, monkeypatch):
+    monkeypatch.chdir(place)
+    words = ["+suite=[jsonl]", "jsonl.task.path=sums.jsonl", "jsonl.max_new_tokens=4"]
+
+    def weights(model):
+        (opened,) = open_suites(str(model), ["jsonl"], words, (), trust=False)
+        return opened.settings["weights"]
+
+    assert weights("bytes") == weights(place / "bytes") != weights("run")
 
 
 def test_levels_are_lines_of_the_table(evaluate, place, tmp_path):
