@@ -274,7 +274,7 @@ def test_what_asks_no_problems_is_no_suite(evaluate, place, tmp_path):
     assert "suite=bad: it is of class Addition, which asks no problems" in err
 
 
-@pytest.mark.filterwarnings("default::rlcomp.errors.RlcompWarning")
+@pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
 def test_a_template_that_is_not_used_is_told(evaluate, place, tmp_path):
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = "{% for turn in messages %}{{ turn.content }}{% endfor %}"
