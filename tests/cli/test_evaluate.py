@@ -233,6 +233,10 @@ def test_a_run_is_asked_as_it_was_trained_unless_told_otherwise(evaluate, place,
     out, err, code = evaluate(*words, "prompt=chat", f"prompt.template={template}")
     assert (err, code) == ("", 0)
     assert "2 problems" in out
+    files = (tmp_path / "evaluations" / "jsonl").iterdir()
+    heads = [json.loads(file.read_text().splitlines()[0]) for file in files]
+    formats = {head["prompt"]["_target_"] for head in heads}
+    assert formats == {"rlcomp.text.prompt.TextPrompt", "rlcomp.text.chat.ChatPrompt"}
 
 
 def test_several_suites_of_one_folder(evaluate, place):

@@ -101,6 +101,7 @@ def test_one_that_is_left_of_its_group_is_the_majority():
 
     assert result["reward"].tolist() == [1.0, 0.0]
     assert told["reward/majority_ratio"] == 0.5
+    assert told["reward/agreement"] == 0.5  # both are wrong by the gold answer
 
 
 def test_without_an_answer_there_is_nothing_to_learn():
