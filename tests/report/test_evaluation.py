@@ -97,6 +97,15 @@ def test_models_are_compared_with_the_first():
     assert second.means["one"] is None
 
 
+def test_one_line_of_one_model_is_a_table():
+    table = as_table([Line("sums", "greedy", {"a": Estimate(0.5123, 0.4, 0.62, 80)}, {})])
+
+    cells = {column.header: [*column.cells] for column in table.columns}
+    assert cells == {
+        "suite": ["sums"], "decoding": ["greedy"], "n": ["80"], "a": ["0.51 [0.40, 0.62]"],
+    }  # fmt: skip
+
+
 def test_the_table_shows_the_digits_that_the_intervals_support():
     half, none = Estimate(0.5123, 0.4, 0.62, 80), Estimate(0.0, -0.05, 0.05, 80)
     line = Line("sums", "greedy", {"a": half, "b": half}, {"b": none})
