@@ -128,7 +128,7 @@ def test_the_table_shows_the_digits_that_the_intervals_support():
 
 
 def test_verdicts_are_kept_with_their_settings(tmp_path):
-    file, header = tmp_path / "sums" / "a.jsonl", {"suite": "sums", "names": ("a",)}
+    file, header = tmp_path / "new" / "sums" / "a.jsonl", {"suite": "sums", "names": ("a",)}
 
     assert kept_scores(file, header) is None
     assert write_verdicts(file, header, ROWS) == scores(ROWS)
