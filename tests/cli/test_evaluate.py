@@ -334,6 +334,15 @@ def test_a_missing_file_is_told_before_a_model_is_read(evaluate, place, tmp_path
         assert "no file of this benchmark in 'there'" in err
 
 
+def test_a_device_that_is_none_is_told_before_a_model_is_read(evaluate, place, tmp_path):
+    (tmp_path / "no_model").mkdir()
+
+    _, err, code = evaluate("no_model", *sums(place), "device=gpu")
+
+    assert code == 2
+    assert "device is 'gpu': must be auto, cpu or cuda" in err
+
+
 def test_a_folder_that_cannot_be_written_is_named(evaluate, place, tmp_path):
     (tmp_path / "taken").write_text("")
     words = [place / "run", *sums(place), "limit=1", "--out", "taken"]
