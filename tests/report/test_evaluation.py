@@ -151,6 +151,7 @@ def test_verdicts_are_kept_with_their_settings(tmp_path):
         (json.dumps(verdict("a", True)) + "\n", "line 3"),
         (json.dumps(verdict(1, True) | {"responses": [{}]}) + "\n", "line 3"),
         (json.dumps(verdict(1, True) | {"responses": 5}) + "\n", "line 3"),
+        (json.dumps(verdict(1, True, "yes")) + "\n", "line 3"),
         ('{"problem": 1, "deco', "its last line is cut off"),
     ],
 )
