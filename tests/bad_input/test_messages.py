@@ -425,19 +425,19 @@ TABLE = {
         ["task.length=2", "prompts.batch_size=200", "demonstrations.batch_size=2"],
         "prompts",
         "batch_size is 200",
-        "or less, or lower task.held_out",
+        "or less",
     ),
     "demonstrations larger than the task": Bad(
         ["task.length=2", "demonstrations.batch_size=200"],
         "demonstrations",
         "batch_size is 200",
-        "or less, or lower task.held_out",
+        "or less, or go without them ('~phases.warm_start' '~demonstrations')",
     ),
     "no held-out examples": Bad(
         ["task.length=2", "task.held_out=0", "prompts.batch_size=2", "demonstrations.batch_size=2"],
         "task.held_out",
         "0",
-        "raise task.held_out or add examples",
+        "set task.held_out=0.1 (",
         late=True,
     ),
     "character outside the alphabet": Bad(
