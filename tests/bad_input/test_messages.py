@@ -205,10 +205,43 @@ TABLE = {
         "steps); phases are counted in steps: phases.rl.steps=...\n",
     ),
     "key that a part does not know": Bad(
-        ["decoding.tmp=1"],
-        "decoding.tmp is not in",
-        "tmp",
-        "…); it takes no other: leave this out\n",
+        ["decoding.colour=1"],
+        "decoding.colour is not in",
+        "(known: ",
+        "); it takes no other: leave this out\n",
+    ),
+    "key that begins like one": Bad(
+        ["decoding.temp=1"], "decoding.temp is not in", "temp", "did you mean 'temperature'?"
+    ),
+    "key of another library, its words turned": Bad(
+        ["learner.clip_grad=1"],
+        "learner.clip_grad is not in",
+        "like it is grad_clip",
+        "which is learner.max_grad_norm\n",
+    ),
+    "key that other places have": Bad(
+        ["decoding.max_tokens=9"],
+        "decoding.max_tokens is not in",
+        "known: ",
+        "elsewhere max_tokens is max_new_tokens\n",
+    ),
+    "rank of PEFT": Bad(
+        ["adapter=lora", "adapter.r=16", "reference=none"],
+        "adapter.r is not in the config",
+        "here it is adapter=lora adapter.rank=16\n",
+        "the whole line: rlcomp adapter=lora adapter.rank=16 reference=none",
+    ),
+    "dropout of PEFT": Bad(
+        ["adapter=lora", "adapter.dropout=0.05"],
+        "adapter.dropout is not in",
+        "adapter=lora has no dropout",
+        "leave it out\n",
+    ),
+    "list without brackets": Bad(
+        ["adapter=lora", "adapter.target_modules=q_proj,v_proj"],
+        "adapter.target_modules=q_proj,v_proj: several values are a sweep, rlcomp -m adapter.targ",
+        "a list has brackets, 'adapter.target_modules=[q_proj,v_proj]'",
+        "a text has quotes, 'adapter.target_modules=\"q_proj,v_proj\"'\n",
     ),
     "stage": Bad(
         ["phases.rl.stages=[promts,rollout]"],
