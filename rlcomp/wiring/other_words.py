@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 
+from rlcomp.errors import as_dotted
+
 _PROMPTS = "prompts.batch_size (prompts a step, each answered group_size times)"
 _PREFERENCES = (
     "no recipe, for none trains on preferences; a loss of your own can (docs/how_to), and a reward "
@@ -311,7 +313,8 @@ def option_here(group: str, option: str) -> str | None:
         path = f"{group}/{option}".removeprefix("model/")
         return _PRETRAINED.replace("DIR", path)
     if group == "reward" and "." in option:
-        own = f"{option[:-3]}.FUNCTION" if option.endswith(".py") else option
+        file = option.endswith(".py")
+        own = f"{option[:-3]}.FUNCTION" if file else as_dotted(option) or option
         return f"reward=function reward.function={own}"
     if group == "environment" and re.search(r"-v\d+$", option):
         return f"environment.name={option} (of gymnasium)"

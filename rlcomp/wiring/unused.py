@@ -1,4 +1,4 @@
-"""Nodes that no phase uses: what they refuse, a run does not need."""
+"""Samplers and evaluators that no phase uses: what they refuse, a run does not need."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from contextlib import contextmanager
 from rlcomp.errors import UserError
 from rlcomp.wiring.plan import Plan, children, collect
 from rlcomp.wiring.reader import Node
-
-# A run itself asks for these.
-_OF_A_RUN = ("tracker", "checkpoint")
-
 
 @contextmanager
 def leave_out_told(plan: Plan, node: Node) -> Iterator[None]:
@@ -36,8 +32,8 @@ def leave_out_told(plan: Plan, node: Node) -> Iterator[None]:
 
 
 def is_unused(plan: Plan, node: Node) -> bool:
-    """Whether a node at the root is reached neither from a phase nor from another node."""
-    if "." in node.path or node.path in _OF_A_RUN:
+    """Whether a node takes a task and is reached neither from a phase nor from another node."""
+    if "." in node.path or "task" not in node.arguments:
         return False
     used: dict[str, Node] = {}
     for phase in plan.phases.values():

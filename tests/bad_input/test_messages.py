@@ -255,6 +255,42 @@ TABLE = {
         "'evaluatoin'",
         "did you mean 'evaluation'?",
     ),
+    "evaluation that is taken away": Bad(
+        ["~evaluation"],
+        "phases.rl.every: no node 'evaluation', which it names",
+        "leave it out there as well",
+        "'~phases.rl.every.evaluation'",
+    ),
+    "file for a module": Bad(
+        ["reward=function", "reward.function=my/judge.py:right"],
+        "reward: Function: function is 'my/judge.py:right'",
+        "a dotted path names it",
+        "set reward.function=my.judge.right\n",
+    ),
+    "file of a reward": Bad(
+        ["reward=judge.py:right"],
+        "reward=judge.py:right: there is no such option",
+        "here: ",
+        "reward=function reward.function=judge.right\n",
+    ),
+    "file for a target": Bad(
+        ["advantage._target_=mine/parts.py:Centred"],
+        "advantage._target_ is 'mine/parts.py:Centred'",
+        "a dotted path names it",
+        "set advantage._target_=mine.parts.Centred\n",
+    ),
+    "target without its lines": Bad(
+        ["~advantage", "+advantage.target=mine.Centred"],
+        "'advantage' has 'target'",
+        "which has to be _target_",
+        "write _target_: mine.Centred\n",
+    ),
+    "checkpoint that is gone": Bad(
+        ["resume=other/step-00000009"],
+        "step-00000009",
+        "other",
+        "step-00000001",
+    ),
     "stage that is no part": Bad(
         ["phases.rl.stages=[seed]"],
         "phases.rl.stages[0]",
