@@ -9,6 +9,7 @@ from rlcomp.errors import UserError
 from rlcomp.wiring.plan import Plan, children, collect
 from rlcomp.wiring.reader import Node
 
+
 @contextmanager
 def leave_out_told(plan: Plan, node: Node) -> Iterator[None]:
     """Context in which the refusal of a node that no phase uses says how to leave it out.

@@ -206,3 +206,14 @@ def test_parts_are_items_and_do_nothing_by_themselves():
         AttributeError, match=r"Parts have no 'train': .* the command line's, rlcomp"
     ):
         build(*RECIPE, *SMALL).train()
+
+
+def test_a_learner_without_the_advantage_says_which_stage_writes_it():
+    parts = build(*RECIPE, *SMALL)
+    rows = one(parts).exclude("advantage", "old_log_probs")
+
+    with pytest.raises(ConfigError, match="^Learner reads ") as told:
+        parts["learner"].accumulate(rows)
+    assert "'advantage' [B, T] (float: A_t: advantage, detached; stage 'adv" in str(told.value)
+    assert "and 'old_log_probs' [B, T] (float: " in str(told.value)
+    assert "stage 'old_log_probs' writes it), the batch has ['attention_mask'," in str(told.value)
