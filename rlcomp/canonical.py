@@ -212,7 +212,7 @@ def lacking(reader: str, missing: Sequence[str], there: Iterable[str]) -> str:
     """
     known = sorted(map(str, there))
     told = [_described(key) for key in missing]
-    close = {key: difflib.get_close_matches(key, known, n=1, cutoff=0.8) for key in missing}
+    close = {key: difflib.get_close_matches(key, known, n=1, cutoff=0.9) for key in missing}
     meant = [f"by {found[0]!r}, did you mean {key!r}?" for key, found in close.items() if found]
     return "; ".join([f"{reader} reads {' and '.join(told)}, the batch has {known}", *meant])
 
