@@ -71,8 +71,9 @@ MECHANISMS = """
 ## Is the mechanism at work?
 
 What makes each of them that recipe, as a number of its own run: `rlcomp recipe=NAME`, seed 0, those
-on text with `base=` the run of `recipe=pretrain`. It is the mean over the steps of the last phase unless
-it is a change or the last one. One run each: it says that a mechanism is at work, not what it is worth.
+on text with `base=` the run of `recipe=pretrain`. It is the mean over the steps of the last phase
+unless it is a change or the last one. One run each: it says that a mechanism is at work, not what
+it is worth.
 Made from [mechanisms.yaml](mechanisms.yaml); tests hold small runs to the same bounds.
 
 | recipe | metric | found | must be | what it is |
@@ -193,8 +194,8 @@ def mechanisms() -> Iterator[str]:
             bounds = [f"{way} {claim[way]}" for way in ("above", "below") if way in claim]
             of = f", {claim['of']}" if "of" in claim else ""
             yield (
-                f"| `{name}` | `{claim['metric']}`{of} | {claim['found']:.3g} | {', '.join(bounds)} "
-                f"| {claim['shows']} |"
+                f"| `{name}` | `{claim['metric']}`{of} | {claim['found']:.3g} "
+                f"| {', '.join(bounds)} | {claim['shows']} |"
             )
 
 
