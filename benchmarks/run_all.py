@@ -36,6 +36,8 @@ COMMANDS = [
     "limit.py",
     "checkpoint.py",
     "checkpointing.py M",
+    "turns.py S",
+    "turns.py M 6 1",
     "reward_pool.py",
     "sandbox.py",
 ]
@@ -50,6 +52,7 @@ SMALLEST = [
     "limit.py 1 tiny",
     "checkpoint.py 1 tiny",
     "checkpointing.py tiny 1",
+    "turns.py tiny 2 1",
     "reward_pool.py 16 0.5",
     "sandbox.py 4 1",
 ]

@@ -57,7 +57,10 @@ LEVEL = 8.0
 
 @dataclass(frozen=True)
 class Workload:
-    """Prompts, groups and lengths, in tokens; ``kl`` is the weight of the KL in a step."""
+    """Prompts, groups and lengths, in tokens; ``kl`` is the weight of the KL in a step.
+
+    ``context`` is what the model holds, by default the longest prompt and its answer.
+    """
 
     size: str
     prompts: int
@@ -67,6 +70,7 @@ class Workload:
     max_new_tokens: int
     mean: float
     kl: float = 0.0
+    context: int | None = None
 
 
 ROLLOUTS = {
@@ -107,7 +111,7 @@ def model_of(workload, tokenizer):
     model = causal_lm(
         tokenizer=tokenizer,
         architecture="llama",
-        context_length=workload.longest + workload.max_new_tokens,
+        context_length=workload.context or workload.longest + workload.max_new_tokens,
         overrides={"initializer_range": 0.5 / size["hidden_size"] ** 0.5},
         **size,
     ).eval()

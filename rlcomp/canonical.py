@@ -7,7 +7,8 @@ a value for each token. What is canonical already costs two comparisons and no l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -182,3 +183,45 @@ def _width(batch: TensorDict) -> int | None:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+# Which stage writes what a loop of one's own forgets.
+_WRITERS = {
+    "advantage": "advantage",
+    "old_log_probs": "old_log_probs",
+    "ref_log_probs": "reference",
+    "reward": "reward",
+    "reward_valid": "reward",
+    "value": "value",
+    "returns": "advantage",
+}
+
+
+def lacking(reader: str, missing: Sequence[str], there: Iterable[str]) -> str:
+    """Message: a batch lacks keys that a part reads; all of them, and what they are.
+
+    Args:
+        reader: name of the part.
+        missing: what it reads and is not there.
+        there: the keys of the batch.
+
+    Examples:
+        >>> lacking("Mean", ["reward"], ["rewards"])
+        "Mean reads 'reward' [B] (float: scalar outcome; stage 'reward' writes it), the batch has \
+['rewards']; by 'rewards', did you mean 'reward'?"
+    """
+    known = sorted(map(str, there))
+    told = [_described(key) for key in missing]
+    close = {key: difflib.get_close_matches(key, known, n=1, cutoff=0.9) for key in missing}
+    meant = [f"by {found[0]!r}, did you mean {key!r}?" for key, found in close.items() if found]
+    return "; ".join([f"{reader} reads {' and '.join(told)}, the batch has {known}", *meant])
+
+
+def _described(key: str) -> str:
+    spec = lookup(key)
+    if spec is None:
+        return repr(key)
+    stage = _WRITERS.get(key)
+    written = f"; stage {stage!r} writes it" if stage else ""
+    shape = ", ".join(spec.shape.split())
+    return f"{key!r} [{shape}] ({spec.dtype}: {spec.meaning}{written})"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlcomp.arguments import Checked
 from rlcomp.arguments import check_arguments as check_arguments
-from rlcomp.canonical import canonical, check_written
+from rlcomp.canonical import canonical, check_written, lacking
 from rlcomp.errors import ConfigError, ContractError, nearest
 from rlcomp.keys import (
     DECLARED,
@@ -135,9 +135,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         batch = TensorDict({}, batch_size=[]) if batch is None else batch
         missing = [key for key in self.in_keys if key not in batch.keys()]
         if missing:
-            raise KeyError(
-                f"{type(self).__name__} reads {missing[0]!r}, the batch has {sorted(batch.keys())}"
-            )
+            raise KeyError(lacking(type(self).__name__, missing, batch.keys()))
         view = self.view(batch)
         given = {} if view is batch else dict(view.items())
         result = super().__call__(view)

@@ -26,6 +26,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -211,6 +212,24 @@ def nearest(name: str, known: Iterable[str]) -> str:
         alike_to = {option: _ratio(alike, option) for option in options}
         options = [*sorted(options, key=alike_to.__getitem__, reverse=True)[:_SHOWN], "…"]
     return f"{guess} (known: {', '.join(options) or 'none'})"
+
+
+def as_dotted(path: str) -> str | None:
+    """The dotted path that is meant by a file or by a colon; None: it is none of these.
+
+    Examples:
+        >>> as_dotted("./mine/judge.py:correct"), as_dotted("judge:correct")
+        ('mine.judge.correct', 'judge.correct')
+        >>> as_dotted("/home/me/judge.py:correct")
+        'judge.correct (with PYTHONPATH=/home/me)'
+        >>> as_dotted("judge.correct")
+    """
+    found = re.fullmatch(r"(?:\./)?(/?)((?:[\w.-]+/)*)(\w+)(?:\.py)?[:.]([A-Za-z_]\w*)", path)
+    if found is None or not (found[2] or found[1] or ".py" in path or ":" in path):
+        return None
+    if found[1]:
+        return f"{found[3]}.{found[4]} (with PYTHONPATH=/{found[2].rstrip('/')})"
+    return f"{found[2].replace('/', '.')}{found[3]}.{found[4]}"
 
 
 def in_one_line(error: BaseException) -> str:

@@ -45,8 +45,23 @@ def test_an_unknown_key_is_refused_when_the_class_is_made():
 def test_a_missing_key_is_named_with_what_there_is():
     batch = TensorDict({"value": torch.zeros(2)}, batch_size=[2])
 
-    with pytest.raises(KeyError, match=r"Double reads 'reward', the batch has \['value'\]"):
+    with pytest.raises(
+        KeyError, match=r"Double reads 'reward' \[B\] .*, the batch has \['value'\]"
+    ):
         Double()(batch)
+
+
+def test_all_missing_keys_are_told_at_once_with_their_shapes_and_what_is_like_them():
+    reading = type("Reading", (Component,), {"reads": ("reward", "tokens", "reward_valid")})
+    batch = TensorDict({"rewards": torch.zeros(2), "tokens": torch.zeros(2)}, batch_size=[2])
+
+    with pytest.raises(KeyError) as told:
+        reading()(batch)
+    assert told.value.args == (
+        "Reading reads 'reward' [B] (float: scalar outcome; stage 'reward' writes it) and "
+        "'reward_valid' [B] (bool: the reward could be computed; stage 'reward' writes it), the "
+        "batch has ['rewards', 'tokens']; by 'rewards', did you mean 'reward'?",
+    )
 
 
 def test_an_argument_out_of_range_is_refused():

@@ -73,6 +73,11 @@ GIVEN = {
     "advantage/gdpo": ["probe.weights={a: 1.0, b: 0.5}"],
     "collector/delayed": ["probe.collector.group_size=2"],
     "collector/group": ["probe.group_size=2"],
+    "collector/episodes": [
+        "probe.group_size=2",
+        "recipe=agent",
+        "tokenizer.characters='0123456789+=<>|?'",
+    ],
     "collector/mask_game": ["probe.group_size=2", "tokenizer=byte"],
     "collector/pretrain_zero": [
         "probe.group_size=2",

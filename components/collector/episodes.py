@@ -37,9 +37,9 @@ class EpisodeCollector(Collector):
     ``turn_reward``, ``anchor_id`` ``[B, T]``, ``transcript``, ``episode_error`` ``[B, W]``,
     ``facts``.
 
-    Records ``episode/turns``, ``episode/return`` (turn rewards, summed), ``episode/failed``,
-    ``episode/observed`` (tokens of observations behind the first turn) and each fact as
-    ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
+    Records ``episode/turns``, ``episode/environment_reward`` (of its turns, summed),
+    ``episode/failed``, ``episode/observed`` (tokens of observations behind the first turn) and each
+    fact as ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
 
     Args:
         policy: takes the turns.
@@ -118,7 +118,7 @@ def _record(rows: TensorDict) -> None:
     record("rollout/truncated", rows["truncated"])
     record_total("rollout/tokens", float(lengths.sum()))
     record("episode/turns", rows["turn_id"].amax(1) + 1.0)
-    record("episode/return", rows["turn_reward"].sum(1))
+    record("episode/environment_reward", rows["turn_reward"].sum(1))
     record("episode/failed", failed.float())
     record("episode/observed", observed.sum(1))
     for name, fact in rows["facts"].items():

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
+from rlcomp.canonical import lacking
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.loss import Loss
+from rlcomp.interfaces.loss import Loss, Part
 from rlcomp.wiring.foreign import refusal
 
 
@@ -46,6 +48,27 @@ def wanted_keys(losses: dict[str, TensorDictModuleBase]) -> set[str]:
         if isinstance(part, Component):
             wanted |= {*part.in_keys, *(part.renames.get(key, key) for key in part.optional)}
     return wanted
+
+
+def check_rows(name: str, batch: TensorDict, losses: Iterable[Loss], written: set[str]) -> None:
+    """Refuse a batch without a key that the losses read, and nobody writes on the way.
+
+    Args:
+        name: of the learner.
+        batch: what it is given, in a loop of one's own.
+        losses: with their parts.
+        written: what the model writes.
+
+    Raises:
+        ConfigError: names all such keys, and the stages that write them.
+    """
+    parts = [part for loss in losses for part in loss.modules() if isinstance(part, Component)]
+    needed = dict.fromkeys(key for part in parts for key in part.in_keys)
+    inner = {key for part in parts for key in (*part.out_keys, *part.supplies, *part.may_write)}
+    inner |= {key for part in parts if isinstance(part, Part) for key in part.step_keys}
+    missing = [key for key in needed if key not in {*batch.keys(), *inner, *written}]
+    if missing:
+        raise ConfigError(lacking(name, missing, batch.keys()))
 
 
 def check_micro_batches(

@@ -14,6 +14,7 @@ from torch import Tensor
 from components.learner.checks import (
     check_losses,
     check_micro_batches,
+    check_rows,
     check_sampling,
     wanted_keys,
 )
@@ -143,7 +144,12 @@ class Learner(Component):
 
         Args:
             batch: the rows of an optimiser step, or some of them.
+
+        Raises:
+            ConfigError: it lacks keys that the losses read.
         """
+        if self.model is not None:
+            check_rows(type(self).__name__, batch, self.own.values(), {*self.model.out_keys})
         return self.differentiate(self._needed(batch))
 
     def step(self, progress: float | None = None) -> float:

@@ -24,6 +24,9 @@ class ByColumn(Component):
     ``R_i = R_d(i)``, with ``d`` the domain of the row: rule-based, learned and generative rewards
     side by side in one batch. The KL penalty of a row weighs ``kl_weights[d]``.
 
+    The domains keep their scales. An advantage that is normalised over the whole batch
+    (``batch_whitened``, ``group_whitened``, GAE's) mixes them; ``group_mean_std`` does not.
+
     Runs the rewards of the domains that occur, each on its rows. Reads ``prompt``, ``response``,
     ``answer`` (``[B, W]`` uint8 texts), ``columns`` and what they read. Writes ``reward``
     (``[B]`` float32), ``rewards`` (``{part: [B]}``; NaN where a row's domain has no such part),

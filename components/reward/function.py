@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -12,8 +13,8 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Unbuilt
-from rlcomp.batch import decode_texts
-from rlcomp.errors import ConfigError
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.interfaces.reward import TextReward, row_named
 from rlcomp.interfaces.scores import Score
@@ -138,11 +139,41 @@ class Function(PooledReward):
         with warnings.catch_warnings(), closing([tried.calls]):
             warnings.simplefilter("ignore")
             scored = tried(batch.clone())
+        reasons, none = decode_texts(scored["invalid_reason"]), self._unjudged()
+        if none in reasons:
+            row, valid = reasons.index(none), scored["reward_valid"].tolist()
+            prompt, response = (decode_texts(scored[key])[row] for key in ("prompt", "response"))
+            many = f"{reasons.count(none)} of {len(valid)} rows tried before the run"
+            warnings.warn(
+                f"{none}: {many}, such as the response {response!r:.80} to the prompt "
+                f"{prompt!r:.80}; such rows are not trained on, and reward_check may stop the run",
+                RlcompWarning,
+                stacklevel=2,
+            )
         if scored["reward_valid"].any():
             return None
-        failed = [*filter(None, decode_texts(scored["invalid_reason"]))]
+        failed = [reason for reason in reasons if reason not in ("", none)]
         all_failed = self.signature.whole_batch or len(failed) == len(scored)
         return f"every row failed, the first by {failed[0]}" if failed and all_failed else None
+
+    def _unjudged(self) -> str:
+        """Why a row is invalid whose call did not fail."""
+        return (
+            f"{self.called}{_place(self.function)} returned None or NaN, which means that it "
+            "cannot be judged; end the function with return 0.0 where the response is wrong"
+        )
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score every row; write the reward entries and why a row is invalid."""
+        scored = super().forward(batch)
+        valid, reasons = scored["reward_valid"].tolist(), decode_texts(scored["invalid_reason"])
+        if not all(ok or reason for ok, reason in zip(valid, reasons, strict=True)):
+            told = [
+                reason if ok else reason or self._unjudged()
+                for ok, reason in zip(valid, reasons, strict=True)
+            ]
+            scored["invalid_reason"] = encode_texts(told).to(scored["response"].device)
+        return scored
 
     def score_row(self, row: Row) -> Score:
         """The value of the function for one row."""
@@ -199,3 +230,13 @@ class Function(PooledReward):
             concurrency=self.concurrency if self.signature.is_async else 1,
             whole_batch=self.signature.whole_batch,
         )
+
+
+def _place(function: object) -> str:
+    """File and line of a function, for messages; of what has none nothing."""
+    found: object = function
+    if isinstance(function, str):
+        module, _, name = function.rpartition(".")
+        found = getattr(sys.modules.get(module), name, None)
+    code = getattr(found, "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code else ""

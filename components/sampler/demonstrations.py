@@ -57,7 +57,9 @@ class Demonstrations(Component):
     ) -> None:
         super().__init__()
         self.prompt = or_text(prompt, tokenizer)
-        check_enough(task, batch_size, ", or go without them ('~phases.warm_start')")
+        check_enough(
+            task, batch_size, ", or go without them ('~phases.warm_start' '~demonstrations')"
+        )
         check_demonstrations_fit(task, tokenizer, context_length, self.prompt)
         self.task = task
         self.tokenizer = tokenizer

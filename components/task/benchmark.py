@@ -102,6 +102,12 @@ def _found(folder: Path, names: list[str], form: str) -> Path:
     """
     if not names:
         raise ConfigError(f"no path is given; set path=FILE of problems, whose rows hold {form}")
+    if folder.is_file():
+        usual = any(folder.name == f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
+        or_folder = f"data={folder.parent}, or " if usual else ""
+        raise DataError(
+            f"data is a folder, and {str(folder)!r} is a file: {or_folder}set path={folder}"
+        )
     inside = sorted(place for place in folder.glob("*") if place.is_dir())
     for place in (folder, *inside):
         for name in names:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
@@ -44,6 +46,7 @@ def _app() -> None:
         action="store_true",
         help="run code that the checkpoint's config names and rlcomp does not ship",
     )
+    _check_words(sys.argv[1:])
     given = vars(parser.parse())
     if given["checkpoint"] is not None:
         given["checkpoint"] = _step(given["run"], given["checkpoint"])
@@ -54,6 +57,43 @@ def _app() -> None:
         from rlcomp.model.hub import upload
 
         print(printable(f"uploaded: {upload(given['directory'], name, private=private)}"))
+
+
+# Options of other programs, for what stands alone here.
+_NEW = ("--output", "--out", "-o", "--output-dir", "--save-path", "--target-dir")
+_RUN = ("--run", "--model", "--input", "--local-dir", "--base")
+_VALUED = ("--checkpoint", "--dtype", "--push-to-hub")
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Refuse options for what stands alone, and a checkpoint by its path.
+
+    Raises:
+        UserError: names them all, and the whole line.
+    """
+    told, run, new = list[str](), list[str](), list[str]()
+    plain, others = list[str](), list[str]()
+    rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
+    while rest:
+        word = rest.pop(0)
+        name = word.replace("_", "-")
+        value = [rest.pop(0)] if rest and name in (*_NEW, *_RUN, *_VALUED) else []
+        if name in _NEW:
+            told.append(f"{word}: the new folder is the second word")
+            new += value
+        elif name in _RUN:
+            told.append(f"{word}: the run is the first word")
+            run += value
+        elif name == "--checkpoint" and "/" in "".join(value):
+            told.append(f"{word} takes a step; the path of one is the first word")
+            run = [*value, *run]
+        else:
+            (others if word.startswith("-") else plain).extend([word, *value])
+    if told:
+        # Beside the path of a checkpoint its run need not be named.
+        line = [(run or plain or ["RUN"])[0], (new or plain[not run :][-1:] or ["NEW_FOLDER"])[0]]
+        whole = shlex.join(["rlcomp-export", *line, *others])
+        raise UserError("\n".join([*told, f"the whole line: {whole}"]))
 
 
 def export(

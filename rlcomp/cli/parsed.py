@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
-from rlcomp.errors import UserError, nearest
+from rlcomp.errors import UserError
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,6 +40,8 @@ class Parser(argparse.ArgumentParser):
         if odd := [word for word in given[:options] if word.partition("=")[0] in self.plain]:
             raise UserError(self._alone(odd[0], given))
         words = [*map(self._spelled, given[:options]), *given[options:]]
+        if strange := [word for word in words[:options] if self._is_strange(word)]:
+            raise UserError(self._refused(strange[0]))  # before what is missing for its sake
         # Words on both sides of an option, unless a -- says where the options end.
         mixed = "--" not in given
         found, unknown = (
@@ -51,6 +54,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse; :mod:`argparse` calls this."""
         raise UserError(f"{message}; {self.prog} --help tells what it takes")
+
+    def _is_strange(self, word: str) -> bool:
+        return bool(re.match(r"--\w", word)) and (
+            word.partition("=")[0] not in self._option_string_actions
+        )
 
     def _spelled(self, word: str) -> str:
         """An option with dashes, where it was written with underscores."""
@@ -69,10 +77,16 @@ class Parser(argparse.ArgumentParser):
 
     def _refused(self, word: str) -> str:
         if word.startswith("-"):
-            return (
-                f"{word}: there is no such option{nearest(word.partition('=')[0], self._named())}"
-            )
+            return f"{word}: there is no such option{self._like(word)}"
         return f"{word}: one word too many; {self.prog} --help tells what it takes"
+
+    def _like(self, word: str) -> str:
+        """Options like one there is not: by their names, and never the one that runs code."""
+        names = [name[2:] for name in self._named() if name != "--trust"]
+        asked = word.partition("=")[0].lstrip("-")
+        close = difflib.get_close_matches(asked, names, n=1, cutoff=0.7)
+        guess = f"; did you mean '--{close[0]}'?" if close else ""
+        return f"{guess} (known: {', '.join(f'--{name}' for name in names)})"
 
     def _named(self) -> list[str]:
         return [name for name in self._option_string_actions if name.startswith("--")]

@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from rlcomp.arguments import NonEmptyText, problem
 from rlcomp.cli.child import in_child
 from rlcomp.cli.completion import words_with_line
+from rlcomp.cli.gathered import gathered
 from rlcomp.cli.guard import guard, user_directories, verdict
 from rlcomp.cli.help import help_text, tell
 from rlcomp.cli.overrides import check_no_config_file, check_options, check_overrides
@@ -49,7 +50,7 @@ def main(*, apart: bool = True) -> None:
         apart: each run in a process of its own (:mod:`rlcomp.cli.child`).
     """
     given = sys.argv
-    sys.argv = with_base(given)  # Hydra reads them there
+    sys.argv = [*given[:1], *gathered(with_base(given)[1:])]  # Hydra reads them there
     try:
         guard(lambda: _app(apart))
     finally:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
+from rlcomp.data.converted import converted
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import DataError, nearest
 
@@ -80,7 +81,8 @@ def _files(path: Path) -> list[Path]:
     if not path.is_file():
         raise DataError(f"there is no file or folder '{path}': set another path")
     if not path.name.endswith(known):
-        raise DataError(f"'{path}' is not a file of a known kind {known}")
+        told = converted(str(path), known) or ": where it is plain text, give it a name in .txt"
+        raise DataError(f"'{path}' is not a file of a known kind {known}{told}")
     return [path]
 
 

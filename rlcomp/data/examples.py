@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.columns import CONVERSATION
+from rlcomp.data.held_out import fitting_share
 from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.prompt import Demonstration, Prompt
@@ -70,10 +71,12 @@ def split_examples(task: Task, split: Split, count: int, seed: int) -> list[Exam
         if len(chosen) == count:
             break
     if not chosen:
-        which, remedy = ("none", "raise") if held_out else ("all", "lower")
+        which, change = ("none", "raise") if held_out else ("all", "lower")
+        share = fitting_share(task)
+        remedies = [str(share)] if share else [f"{change} task.held_out"] * (len(task) > 1)
         raise ConfigError(
             f"task.held_out is {task.held_out} and {which} of its {len(task)} examples is held "
-            f"out: there is nothing to evaluate on; {remedy} task.held_out or add examples"
+            f"out: there is nothing to evaluate on; {', or '.join([*remedies, 'add examples'])}"
         )
     return list(chosen.values())
 
@@ -94,9 +97,20 @@ def check_enough(task: Task, batch_size: int, otherwise: str = "") -> None:
         raise ConfigError(
             f"batch_size is {batch_size}, but the task has only {found} training examples (of "
             f"{len(task)}, task.held_out is {task.held_out}); "
-            + (f"set batch_size={found} or less, or " if found else "")
-            + f"lower task.held_out{otherwise}"
+            f"{_to_have_enough(task, batch_size, found)}{otherwise}"
         )
+
+
+def _to_have_enough(task: Task, batch_size: int, found: int) -> str:
+    """What to set so that a batch can be filled, and an evaluator still finds something."""
+    own = fitting_share(task) if task.held_out > 0 and found == len(task) else None
+    if own is not None:  # said here, or the evaluator says it next
+        return (
+            f"set batch_size={own.training} or less, and as none is held out for evaluations, {own}"
+        )
+    smaller = [f"set batch_size={found} or less"] if found else []
+    share = fitting_share(task, batch_size)
+    return ", or ".join([*smaller, *([str(share)] if share else [])]) or "add examples"
 
 
 def check_prompts_fit(

@@ -17,6 +17,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+from rlcomp.data.converted import converted, json_as_lines
 from rlcomp.errors import DataError, RlcompWarning, require
 
 # Bytes; a line is held whole, and read whole before it can be refused.
@@ -62,21 +63,11 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
         raise DataError(f"there is no file {path!r}{_near(file)}")
     if not file.is_file() or not file.name.endswith(_SUFFIXES):
         raise DataError(
-            f"{path!r} is not a file of a known kind ({', '.join(_SUFFIXES)}){_converted(file)}"
+            f"{path!r} is not a file of a known kind ({', '.join(_SUFFIXES)})"
+            f"{converted(path, _SUFFIXES)}"
         )
     rows = _parquet_rows(file, columns) if file.suffix == ".parquet" else _json_rows(file)
     return _some(rows, f"{path!r} is empty: it has no rows; set another path")
-
-
-def _converted(file: Path) -> str:
-    """How to make a table of texts a file that can be read: a line that needs no package."""
-    if file.suffix.lower() != ".csv":
-        return ""
-    made = file.with_suffix(".jsonl").name
-    return (
-        f': write {made} with python -c "import csv, json; [print(json.dumps(row)) for row in '
-        f"csv.DictReader(open({file.name!r}, newline=''))]\" > {made}"
-    )
 
 
 def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
@@ -109,7 +100,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
         place = f"{file}:{number}"
         text = _decoded(place, line.removeprefix(BOM_UTF8) if number == 1 else line)
         if text.strip():
-            yield Row(place, _json_row(place, text, twice))
+            yield Row(place, _json_row(place, text, twice, file if number == 1 else None))
     if twice:
         warnings.warn(
             f"{file}: rows that give a column twice, of which the last value counts: {len(twice)} "
@@ -154,7 +145,7 @@ def _decoded(place: str, line: bytes) -> str:
         ) from error
 
 
-def _json_row(place: str, line: str, twice: list[str]) -> dict[str, object]:
+def _json_row(place: str, line: str, twice: list[str], begins: Path | None) -> dict[str, object]:
     def columns_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
         if len(found) < len(pairs) and twice[-1:] != [place]:
@@ -164,13 +155,21 @@ def _json_row(place: str, line: str, twice: list[str]) -> dict[str, object]:
     try:
         columns = json.loads(line, object_pairs_hook=columns_of)
     except (ValueError, RecursionError) as error:
-        whole = " (this looks like one JSON array)" if line.strip()[:1] == "[" else ""
         raise DataError(
-            f"{place}: not JSON: {error}; each line must be one object{whole}"
+            f"{place}: not JSON: {error}; each line must be one object{_whole(begins)}"
         ) from error
     if not isinstance(columns, dict):
-        raise DataError(f"{place}: {line.strip()[:60]!r} is not an object {{column: value, ...}}")
+        raise DataError(
+            f"{place}: {line.strip()[:60]!r} is not an object {{column: value, ...}}"
+            f"{_whole(begins)}"
+        )
     return columns
+
+
+def _whole(begins: Path | None) -> str:
+    """What a file is whose first line is no row: perhaps one JSON text over several lines."""
+    told = begins and begins.suffix == ".jsonl" and json_as_lines(str(begins))
+    return f" ({told})" if told else ""
 
 
 def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]:

@@ -14,7 +14,7 @@ _STEP = 32
 # one that rows share: about what a core's own cache holds.
 _COPIED = 2**21
 
-# Keys ``[N, kv_heads, D, L]`` and values ``[N, kv_heads, L, D]``: as their products read them.
+# Keys and values, ``[N, kv_heads, L, D]`` each: a token's numbers stand side by side.
 Memory = tuple[Tensor, Tensor]
 
 
@@ -45,7 +45,7 @@ class Cache:
         values = prompts[0][1]
         # Zeros: what is not yet written takes part in sums with weight 0.
         nobody = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
-        self._own = [_of((key[..., :0], value[:, :, :0]), nobody) for key, value in prompts]
+        self._own = [_of((key[:, :, :0], value[:, :, :0]), nobody) for key, value in prompts]
         # Added to the scores of a row's own memory: -inf where nothing is written.
         self._seen = values.new_zeros(1, 1, 0)
         self.length = 0
@@ -54,13 +54,17 @@ class Cache:
     def grow(self) -> None:
         """Make room for one more token in every row."""
         self.length += 1
-        capacity = self._seen.shape[-1]
-        if self.length > capacity:
-            more = min(max(_STEP, capacity), self._limit - capacity)
-            for layer, (keys, values) in enumerate(self._own):  # no second cache beside the first
-                self._own[layer] = F.pad(keys, (0, more)), F.pad(values, (0, 0, 0, more))
-            self._seen = F.pad(self._seen, (0, more), value=-torch.inf)
+        self.reserve(self.length)
         self._seen[..., self.length - 1] = 0.0
+
+    def reserve(self, length: int) -> None:
+        """Make room for rows of a length."""
+        capacity = self._seen.shape[-1]
+        if length > capacity:
+            more = min(max(_STEP, capacity, length - capacity), self._limit - capacity)
+            for layer, (keys, values) in enumerate(self._own):  # no second cache beside the first
+                self._own[layer] = F.pad(keys, (0, 0, 0, more)), F.pad(values, (0, 0, 0, more))
+            self._seen = F.pad(self._seen, (0, more), value=-torch.inf)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep some rows, in this order, and their prompts."""
@@ -79,7 +83,7 @@ class Cache:
             places = torch.tensor(prompts, device=index.device)
             longest = max(self._lengths)
             for layer, (keys, values) in enumerate(self._prompts):
-                crop = keys[..., -longest:], values[..., -longest:, :]
+                crop = keys[:, :, -longest:], values[:, :, -longest:]
                 self._prompts[layer] = _of(crop, places)
         new = {prompt: place for place, prompt in enumerate(prompts)}
         self._place([new[owner] for owner in owners])
@@ -98,27 +102,40 @@ class Cache:
             Shape ``[R, heads * D]``.
         """
         rows, heads, size = k.shape
-        own_keys, own_values = self._own[layer]
-        own_keys[..., self.length - 1] = k
-        own_values[:, :, self.length - 1] = v
-        width = min(-(-self.length // _STEP) * _STEP, self._limit)
-        own_keys = own_keys[..., :width].flatten(0, 1)
-        own_values = own_values[:, :, :width].flatten(0, 1)
+        self._write(layer, k, v)
         # Heads that share keys and values ask together.
         q = q.reshape(rows * heads, -1, size)
-        own_scores = torch.baddbmm(self._seen[..., :width], q, own_keys, alpha=scale)
+        return self._read(layer, q, self._seen[..., : self._width], scale).view(rows, -1)
+
+    @property
+    def _width(self) -> int:
+        """Columns of the rows' own memory that are read."""
+        return min(-(-self.length // _STEP) * _STEP, self._seen.shape[-1])
+
+    def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        own_keys, own_values = self._own[layer]
+        own_keys[:, :, self.length - 1] = k
+        own_values[:, :, self.length - 1] = v
+
+    def _read(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
+        """What queries ``[R * kv_heads, n, D]`` attend to, given what is added to their scores."""
+        size, width = q.shape[-1], self._width
+        own_keys, own_values = self._own[layer]
+        own_keys = own_keys[:, :, :width].flatten(0, 1)
+        own_values = own_values[:, :, :width].flatten(0, 1)
+        own_scores = torch.baddbmm(bias, q, own_keys.transpose(1, 2), alpha=scale)
         if not self._prompts:
-            return torch.bmm(own_scores.softmax(-1), own_values).view(rows, -1)
+            return torch.bmm(own_scores.softmax(-1), own_values)
         keys, values = (each.flatten(0, 1) for each in self._prompts[layer])
         asked = q.index_select(0, self._row_of).view(len(keys), -1, size)
-        scores = torch.baddbmm(self._padding, asked, keys, alpha=scale)
+        scores = torch.baddbmm(self._padding, asked, keys.transpose(1, 2), alpha=scale)
         own_scores = own_scores.index_select(0, self._row_of).view(len(keys), -1, width)
         weights = torch.cat([scores, own_scores], -1).softmax(-1)
-        weights, own_weights = weights.split_with_sizes([keys.shape[-1], width], -1)
+        weights, own_weights = weights.split_with_sizes([keys.shape[1], width], -1)
         read = torch.bmm(weights, values).view(-1, *q.shape[1:]).index_select(0, self._slot_of)
         own_weights = own_weights.reshape(-1, q.shape[1], width)
         own_weights = own_weights.index_select(0, self._slot_of)
-        return torch.baddbmm(read, own_weights, own_values).view(rows, -1)
+        return torch.baddbmm(read, own_weights, own_values)
 
     def _place(self, owners: Sequence[int]) -> None:
         """Attach rows to their prompts: by copies of the prompts, or by slots beside them."""
@@ -133,14 +150,15 @@ class Cache:
         index = torch.tensor(owners, device=self._seen.device)
         for layer, (prompts, own) in enumerate(zip(self._prompts, self._own, strict=True)):
             keys, values = _of(prompts, index)
-            self._own[layer] = torch.cat([keys, own[0]], -1), torch.cat([values, own[1]], 2)
+            self._own[layer] = torch.cat([keys, own[0]], 2), torch.cat([values, own[1]], 2)
         longest = max(self._lengths)
         padding, seen = self._padding, self._seen
         if len(padding) > 1:
             heads = self._own[0][0].shape[1]
             padding = _of_rows(padding, heads, index)
-        padding = padding.expand(-1, -1, longest)
-        self._seen = torch.cat([padding, seen.expand(len(padding), -1, -1)], -1)
+        biases = max(len(padding), len(seen))
+        padding = padding.expand(biases, -1, longest)
+        self._seen = torch.cat([padding, seen.expand(biases, -1, -1)], -1)
         self.length += longest
         self._limit += longest
         self._prompts = []
@@ -166,7 +184,7 @@ class Cache:
 
     def _mask_padding(self) -> Tensor:
         """0 at the prompts' tokens and ``-inf`` before them, in the shape of their scores."""
-        _, heads, _, longest = self._prompts[0][0].shape
+        _, heads, longest, _ = self._prompts[0][0].shape
         bias = self._seen.new_zeros(len(self._lengths), longest)
         if min(self._lengths) == longest:
             return bias[:1, None, :1]

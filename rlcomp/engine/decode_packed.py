@@ -85,7 +85,7 @@ class _Loop:
         self.rows = [row for rows in groups.values() for row in rows]
         self.real = len(self.rows)
         lengths = [len(prompt) for prompt in prompts]
-        memory, logits = _read(fused, prompts)
+        memory, logits = read_prompts(fused, prompts)
         self.cache = Cache(memory, lengths, owners, limit)
         self.logits = logits[torch.tensor(owners, device=fused.device)]
         self.positions = torch.tensor([lengths[owner] for owner in owners], device=fused.device)
@@ -103,7 +103,7 @@ class _Loop:
             left = [row for row, ended in enumerate(over) if not ended]
             if not left:
                 break
-            size = _size(len(left))
+            size = size_of(len(left))
             if size < len(self.rows):
                 yield self.rows[: self.real], start, steps
                 start, steps = start + len(steps), []
@@ -132,12 +132,12 @@ class _Loop:
         self.positions = self.positions + 1
 
 
-def _size(rows: int) -> int:
+def size_of(rows: int) -> int:
     """Batch size for a number of unfinished rows: few sizes, since kernels adapt to each."""
     return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
 
 
-def _read(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Memory], Tensor]:
+def read_prompts(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Memory], Tensor]:
     """Prefill: keys and values of the prompts for :class:`Cache`, and their logits."""
     memory = fused.memory(len(prompts), max(len(prompt) for prompt in prompts))
     logits: list[Tensor] = []
@@ -159,11 +159,11 @@ def _read_some(
     places = torch.arange(some.start, some.stop, device=fused.device).repeat_interleave(lengths)
     ends = lengths.cumsum(0) - 1
     # Prompts end where the longest ends, so that their answers can go on behind them.
-    columns = packed.positions + (memory[0][0].shape[-1] - lengths)[places - some.start]
+    columns = packed.positions + (memory[0][0].shape[2] - lengths)[places - some.start]
     x, rotation = fused.embed(packed.ids, packed.positions)
     for number, (block, (keys, values)) in enumerate(zip(fused.blocks, memory, strict=True)):
         q, k, v = block.project(x, rotation)
-        keys[places, :, :, columns] = k
+        keys[places, :, columns] = k
         values[places, :, columns] = v
         attended = attend(q, k, v, packed.tiles, block.block.scale)
         if number + 1 == len(fused.blocks):

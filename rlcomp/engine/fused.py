@@ -201,13 +201,8 @@ class Fused:
     def memory(self, prompts: int, longest: int) -> list[Memory]:
         """Allocate the KV cache of the prompts for each layer."""
         new = self.like.new_zeros
-        return [
-            (
-                new(prompts, block.kv_heads, block.size, longest),
-                new(prompts, block.kv_heads, longest, block.size),
-            )
-            for block in self.blocks
-        ]
+        sizes = [(prompts, block.kv_heads, longest, block.size) for block in self.blocks]
+        return [(new(*size), new(*size)) for size in sizes]
 
     @property
     def token_bytes(self) -> int:

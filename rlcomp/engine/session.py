@@ -14,6 +14,24 @@ from rlcomp.engine.stopping import StopRule
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How the rows of a session are sampled.
+
+    Attributes:
+        stops: tokens that end a turn.
+        table: the bytes of each token (:func:`rlcomp.text.token_bytes.token_bytes`); needed where
+            texts end turns.
+        draw: from logits and uniform numbers to tokens.
+        generator: on the CPU.
+    """
+
+    stops: Sequence[int]
+    table: Sequence[bytes]
+    draw: Draw
+    generator: torch.Generator
+
+
+@dataclass(frozen=True)
 class Said:
     """What a row sampled in one turn.
 
@@ -95,28 +113,19 @@ class Rereading:
     Args:
         decode: a decode loop (:mod:`rlcomp.engine.decode_transformers`).
         contexts: a list of ids for each row, none empty.
-        stops: tokens that end a turn.
-        table: the bytes of each token; needed where texts end turns.
-        draw: from logits and uniform numbers to tokens.
-        generator: on the CPU.
+        sampling: how they are sampled.
     """
 
     def __init__(
         self,
         decode: Decode,
         contexts: Sequence[Sequence[int]],
-        *,
-        stops: Sequence[int],
-        table: Sequence[bytes],
-        draw: Draw,
-        generator: torch.Generator,
+        sampling: Sampling,
     ) -> None:
         self.decode = decode
         self.contexts = [list(context) for context in contexts]
-        self.stops = stops
-        self.table = table
-        self.draw = draw
-        self.uniforms = Uniforms(len(self.contexts), generator)
+        self.sampling = sampling
+        self.uniforms = Uniforms(len(self.contexts), sampling.generator)
         self.sampled = [0] * len(self.contexts)
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
@@ -130,11 +139,11 @@ class Rereading:
         found = self.decode(
             [self.contexts[row] for row in rows],
             group_size=1,
-            stop=StopRule(self.stops, limits, texts, self.table),
-            draw=self.draw,
+            stop=StopRule(self.sampling.stops, limits, texts, self.sampling.table),
+            draw=self.sampling.draw,
             uniforms=TurnUniforms(self.uniforms, rows, [self.sampled[row] for row in rows]),
         )
-        said = [_said(found, place) for place in range(len(rows))]
+        said = said_by(found)
         for row, turn in zip(rows, said, strict=True):
             self.contexts[row] += turn.tokens
             self.sampled[row] += len(turn.tokens)
@@ -144,11 +153,17 @@ class Rereading:
         """Nothing is held."""
 
 
-def _said(found: Sampled, place: int) -> Said:
-    length = int(found.lengths[place])
-    return Said(
-        found.tokens[place, :length].tolist(),
-        found.log_probs[place, :length].tolist(),
-        bool(found.truncated[place]),
-        None if found.kept is None else found.kept[place, :length],
+def said_by(found: Sampled) -> list[Said]:
+    """What each row of a decode loop sampled."""
+    lengths = found.lengths.tolist()
+    columns = zip(
+        found.tokens.tolist(),
+        found.log_probs.tolist(),
+        found.truncated.tolist(),
+        [None] * len(lengths) if found.kept is None else list(found.kept),
+        strict=True,
     )
+    return [
+        Said(tokens[:n], log_probs[:n], truncated, None if kept is None else kept[:n])
+        for n, (tokens, log_probs, truncated, kept) in zip(lengths, columns, strict=True)
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Broken, Host, Start
 from rlcomp.errors import ConfigError, in_one_line
-from rlcomp.interfaces.environment import Environment, Turn
+from rlcomp.interfaces.environment import Environment, Turn, checked
 from rlcomp.workers.call import load
 
 Make = Callable[[], Environment]
@@ -110,17 +110,6 @@ def stops_of(make: Make) -> tuple[str, ...]:
     if wrong := [text for text in stops if not isinstance(text, str) or not text]:
         raise ConfigError(f"the environment's stops hold {wrong[0]!r:.60}: must be texts")
     return stops
-
-
-def checked(turn: object) -> Turn:
-    """What an environment returned.
-
-    Raises:
-        TypeError: it is no turn.
-    """
-    if not isinstance(turn, Turn):
-        raise TypeError(f"returned {turn!r:.60}: must be a Turn (rlcomp.interfaces.environment)")
-    return turn
 
 
 def _facts(environment: Environment | None) -> dict[str, float]:

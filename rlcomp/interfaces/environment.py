@@ -61,3 +61,14 @@ class Environment(Protocol):
     def close(self) -> None:
         """Free what it holds; called once, also after an error."""
         ...
+
+
+def checked(turn: object) -> Turn:
+    """What an environment returned.
+
+    Raises:
+        TypeError: it is no turn.
+    """
+    if not isinstance(turn, Turn):
+        raise TypeError(f"returned {turn!r:.60}: must be a Turn (rlcomp.interfaces.environment)")
+    return turn

@@ -21,6 +21,8 @@ from rlcomp.io.strict_json import strict_json
 FORMAT = 1
 # Of an environment: entries, and characters of each.
 _MOST_WORDS, _LONGEST_WORD = 64, 200
+# Checkpoints in a message: the last ones.
+_SHOWN = 8
 MANIFEST = "manifest.json"
 TENSORS, STATE, CONFIG = "tensors.safetensors", "state.json", "config.yaml"
 
@@ -60,6 +62,11 @@ def check_files(path: Path) -> None:
 
 def _check_folder(path: Path) -> None:
     """Neither a link nor what is in it one, which could lead anywhere."""
+    if not path.exists() and path.parent.is_dir():
+        there = sorted(entry.name for entry in path.parent.glob("step-*"))[-_SHOWN:]
+        raise CheckpointError(
+            f"{path} is not there; {path.parent} has {', '.join(there) or 'no checkpoint'}"
+        )
     if path.is_symlink() or not path.is_dir():
         raise CheckpointError(f"{path} is no directory: a checkpoint is one, and no link to one")
     for file in sorted(path.iterdir()):

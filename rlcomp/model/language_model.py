@@ -27,7 +27,8 @@ from rlcomp.engine.readouts import (
     squares_read,
 )
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
-from rlcomp.engine.session import Rereading, Session
+from rlcomp.engine.session import Rereading, Sampling, Session
+from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer, has_hooks
 from rlcomp.errors import ConfigError, DataError
@@ -41,6 +42,8 @@ from rlcomp.text.tokenizer import suppressed_token_mask
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
 _NO_GRAD_TOKENS = 32_768
 _NO_GRAD_LOGITS = 2**30
+# Tokens of a row of episodes, where the model knows no limit.
+_LONGEST = 2**15
 
 
 class LanguageModel(Component):
@@ -354,14 +357,12 @@ class LanguageModel(Component):
             DataError: a prompt has no tokens or leaves no room for one more.
         """
         self._check_prompts(prompts, 1)
-        return Rereading(
-            self._decode(),
-            prompts,
-            stops=self.stops,
-            table=token_bytes(self.tokenizer),
-            draw=self._draw(decoding, ()),
-            generator=generator,
-        )
+        table = token_bytes(self.tokenizer)
+        sampling = Sampling(self.stops, table, self._draw(decoding, ()), generator)
+        if self._transformer is None or self._hooked():
+            return Rereading(partial(decode, self.model, self._traits), prompts, sampling)
+        longest = self.context_length or _LONGEST
+        return PackedSession(self._transformer, prompts, sampling, longest=longest)
 
     def _draw(self, decoding: Decoding | None, suppressed_tokens: Sequence[int]) -> Draw:
         return partial(
@@ -393,6 +394,9 @@ class LanguageModel(Component):
 
     def _decode(self) -> Callable[..., Sampled]:
         """Our own loop where it can be used; it copies the weights, and runs no hooks."""
-        if self._transformer is None or any(has_hooks(part) for part in self.model.modules()):
+        if self._transformer is None or self._hooked():
             return partial(decode, self.model, self._traits)
         return partial(decode_packed.decode, self._transformer)
+
+    def _hooked(self) -> bool:
+        return any(has_hooks(part) for part in self.model.modules())

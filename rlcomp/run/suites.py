@@ -45,8 +45,8 @@ def open_suites(
     model: str,
     suites: Sequence[str],
     overrides: Sequence[str],
-    config_dirs: Sequence[str] = (),
-    trust: bool = False,
+    config_dirs: Sequence[str],
+    trust: bool,
 ) -> list[Opened]:
     """Build suites around a model.
 
@@ -66,7 +66,9 @@ def open_suites(
         DataError: there is no model, or no file of problems.
     """
     base = [] if is_run(model) else [f"base={_quoted(model)}", "context_length=null"]
-    config = compose_or_explain([*_recipe(overrides), *base, *overrides], config_dirs)
+    # A small recipe stands in, of which only the policy is built; another one takes its place.
+    config = compose_or_explain(["recipe=sft", *base, *overrides], config_dirs)
+    where = device(str(config.device))
     plan = _checked(config, suites)
     builder = Builder(plan, int(config.seed))
     for name in suites:  # a missing file, before a model is read
@@ -77,16 +79,11 @@ def open_suites(
     if not base:
         asked = _take_run(builder, config, Path(model), overrides, trust)
     built = {name: builder.build(plan.nodes[name]) for name in suites}
-    place_on(device(str(config.device)), builder.built)
+    place_on(where, builder.built)
     given = {"weights": _weights(model), "seed": int(config.seed), "prompt": _plain(asked)}
     if base:
         _tell_of_template(builder.built["policy"], overrides)
     return [_opened(name, part, config, given) for name, part in built.items()]
-
-
-def _recipe(overrides: Sequence[str]) -> list[str]:
-    """A small recipe to stand in, of which only the policy is built."""
-    return [] if any(word.startswith("recipe=") for word in overrides) else ["recipe=sft"]
 
 
 def _quoted(path: str) -> str:

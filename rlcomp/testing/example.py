@@ -65,6 +65,14 @@ def masks(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return attention, response
 
 
+def _turns(rows: int, seed: int, *, states: bool) -> Tensor:
+    """Two turns, the second from the middle on; or the states they were decided in, of three."""
+    response = masks(rows, seed)[1]
+    turn = (torch.arange(WIDTH) >= WIDTH // 2).long().expand(rows, -1)
+    found = (turn + torch.arange(rows)[:, None]) % 3 if states else turn
+    return torch.where(response, found, -1)
+
+
 def _draw(seed: int, name: str) -> torch.Generator:
     return torch.Generator().manual_seed(named_seed(seed, name))
 
@@ -73,6 +81,8 @@ def _entry(key: Key, spec: Spec, rows: int, seed: int, dtype: torch.dtype) -> Te
     if key in ("attention_mask", "response_mask"):
         attention, response = masks(rows, seed)
         return attention if key == "attention_mask" else response
+    if key in ("turn_id", "anchor_id"):
+        return _turns(rows, seed, states=key == "anchor_id")
     if spec.text:
         return encode_texts([_TEXTS.get(key, _note)(row) for row in range(rows)])
     if key in _ROWS:
@@ -176,9 +186,11 @@ _ROWS: dict[Key, Callable[[Tensor], Tensor | TensorDict]] = {
     "example_id": lambda row: torch.where(row % 2 == 0, 4, 1),
     "preference": _preferences,
     "truncated": lambda row: row % 4 == 3,
+    "trajectory_id": lambda row: row + 5,
 }
 
 _TEXTS: dict[Key, Callable[[int], str]] = {
+    "episode_error": lambda row: "it fell over" if row == _INVALID_ROW else "",
     "prompt": lambda row: f"{row % 2 + 1}+3=",
     "policy_prompt": lambda row: f"{3 - row % 2 * 2}{row % 2 * 2 + 1}={row % 2 + 1}+3=",
     "answer": lambda row: str(row % 2 + 4),

@@ -24,6 +24,7 @@ from rlcomp.seed import seeded
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan, below, children
 from rlcomp.wiring.reader import Node
+from rlcomp.wiring.unused import leave_out_told
 
 
 class Builder:
@@ -43,15 +44,19 @@ class Builder:
         """Build the nodes that need no model: cheap checks before expensive construction."""
         for node in self._own():
             if not builds_model(node):
-                self.build(node)
+                self._build(node)
         return self.built
 
     def all(self) -> dict[str, object]:
         """Every node, models last."""
         self.without_models()
         for node in self._own():
-            self.build(node)
+            self._build(node)
         return self.built
+
+    def _build(self, node: Node) -> None:
+        with leave_out_told(self.plan, node):
+            self.build(node)
 
     def _own(self) -> list[Node]:
         """The nodes that are built here: not those that are handed over as they stand."""

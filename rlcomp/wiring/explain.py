@@ -116,10 +116,11 @@ def explain_composition(
     if sweep := re.search(
         r"(?:argument|Sweep parameters) '(.*)'(?: requires|$)", text, re.MULTILINE
     ):
-        key = sweep[1].partition("=")[0]
+        key, _, values = sweep[1].partition("=")
+        listed, text = in_shell(f"{key}=[{values}]"), in_shell(f'{key}="{values}"')
         return (
-            f"{sweep[1]}: several values are a sweep, rlcomp -m ...; a list has brackets, "
-            f"{key}=[...]; a text has quotes, '{key}=\"...\"'"
+            f"{sweep[1]}: several values are a sweep, rlcomp -m {in_shell(sweep[1])}; a list has "
+            f"brackets, {listed}; a text has quotes, {text}"
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lacks := _no_language_model(text):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+
+from rlcomp.errors import as_dotted
 
 _PROMPTS = "prompts.batch_size (prompts a step, each answered group_size times)"
 _PREFERENCES = (
@@ -28,6 +31,9 @@ _ALONE = (
     "rlcomp -m seed=0,1 hydra/launcher=joblib"
 )
 _TRACKER = "tracker=wandb (or tracker=tensorboard, tracker=none)"
+
+# PEFT's r and what verl and TRL call it.
+RANKS = ("lora_r", "lora_rank", "adapter.r", "lora.r", "peft.r", "peft_config.r", "lora_config.r")
 
 # By the last words of an option, as their configs and command lines have it.
 _HERE = {
@@ -69,6 +75,7 @@ _HERE = {
     "total_training_steps": _STEPS,
     "max_steps": _STEPS,
     # lengths and sampling
+    "max_tokens": "max_new_tokens",
     "max_completion_length": "max_new_tokens",
     "max_response_length": "max_new_tokens",
     "generate_max_len": "max_new_tokens",
@@ -99,6 +106,8 @@ _HERE = {
     "lr_warmup_steps": "learner.schedule.warmup (a share of the steps)",
     "max_grad_norm": "learner.max_grad_norm",
     "grad_clip": "learner.max_grad_norm",
+    "gradient_clip_val": "learner.max_grad_norm",
+    "gradient_clipping": "learner.max_grad_norm",
     "max_norm": "learner.max_grad_norm",
     # loss
     "loss_type": _LOSS,
@@ -165,11 +174,20 @@ _HERE = {
     "gradient_checkpointing": "engine.checkpointing (true or false)",
     "enable_gradient_checkpointing": "engine.checkpointing (true or false)",
     "use_peft": _LORA,
-    "lora_r": "adapter.rank (with adapter=lora)",
-    "adapter.r": "adapter.rank (with adapter=lora)",
-    "lora_rank": "adapter.rank (with adapter=lora)",
+    **dict.fromkeys(RANKS, "adapter.rank (with adapter=lora)"),
     "lora_alpha": "adapter.alpha (with adapter=lora)",
     "lora_target_modules": "adapter.target_modules (with adapter=lora)",
+    "target_modules": "adapter.target_modules (with adapter=lora)",
+    **dict.fromkeys(
+        ("lora_dropout", "adapter.dropout", "peft_config.dropout", "lora_config.dropout"),
+        "nothing: adapter=lora has no dropout; leave it out",
+    ),
+    **dict.fromkeys(
+        ("use_rslora", "use_dora", "modules_to_save", "lora_modules_to_save", "lora_task_type"),
+        "nothing: adapter=lora is plain LoRA on linear layers; leave it out",
+    ),
+    "load_in_4bit": "nothing: weights are not quantised (model=pretrained loads them whole)",
+    "load_in_8bit": "nothing: weights are not quantised (model=pretrained loads them whole)",
     "dataset_name": _DATA,
     "train_files": _DATA,
     "apply_chat_template": _CHAT,
@@ -211,7 +229,6 @@ _HERE = {
     "wandb_project": "tracker=wandb tracker.project",
     "entity": "nothing to set: W&B reads the variable WANDB_ENTITY",
     "wandb_entity": "nothing to set: W&B reads the variable WANDB_ENTITY",
-    "lora_dropout": "nothing: adapter=lora has no dropout; leave it out",
     # processes and devices
     **dict.fromkeys(
         (
@@ -296,7 +313,8 @@ def option_here(group: str, option: str) -> str | None:
         path = f"{group}/{option}".removeprefix("model/")
         return _PRETRAINED.replace("DIR", path)
     if group == "reward" and "." in option:
-        own = f"{option[:-3]}.FUNCTION" if option.endswith(".py") else option
+        file = option.endswith(".py")
+        own = f"{option[:-3]}.FUNCTION" if file else as_dotted(option) or option
         return f"reward=function reward.function={own}"
     if group == "environment" and re.search(r"-v\d+$", option):
         return f"environment.name={option} (of gymnasium)"
@@ -329,3 +347,27 @@ def known_by(key: str) -> str:
     words = key.lstrip("+~-").replace("-", "_").lower().split(".")
     ends = [".".join(words[start:]) for start in range(len(words))]
     return ends[0] if ends[0] in _WHOLE else next((end for end in ends if end in _HERE), "")
+
+
+def near_word(name: str, group: str) -> str | None:
+    """A word of another library like this one that is set in a group here, and what it is here.
+
+    Args:
+        name: of a setting that nobody has.
+        group: below which it was looked for.
+
+    Examples:
+        >>> near_word("clip_grad", "learner")
+        'grad_clip, which is learner.max_grad_norm'
+        >>> near_word("lora_dropuot", "adapter"), near_word("colour", "adapter")
+        ('lora_dropout, which is nothing: adapter=lora has no dropout; leave it out', None)
+    """
+    words = {
+        word: here
+        for word, here in _HERE.items()
+        if here.startswith(f"{group}.") or (here.startswith("nothing") and f"{group}=" in here)
+    }
+    asked = sorted(name.lower().split("_"))
+    same = [word for word in words if sorted(word.split("_")) == asked]
+    close = same or difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.75)
+    return f"{close[0]}, which is {words[close[0]]}" if close else None

@@ -15,7 +15,8 @@ from omegaconf import Container, DictConfig, ListConfig
 from omegaconf import Node as ConfigNode
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
-from rlcomp.errors import nearest
+from rlcomp.errors import as_dotted, nearest
+from rlcomp.wiring.own_yaml import meant_target
 from rlcomp.wiring.renamed import new_name
 
 Path = tuple[Any, ...]
@@ -98,6 +99,8 @@ class Reader:
             known = [key for key in self.config if key != "phases"]
             new = new_name(name)
             hint = f"; it is now '{new}'" if new else nearest(name, map(str, known))
+            if where.endswith(".every") and "did you mean" not in hint and not new:
+                hint = f", which it names; leave it out there as well: '~{where}.{name}'"
             return self.fail(f"{where}: no node '{name}'{hint}")
         return self._part(self.value(path), repr(name), where)
 
@@ -106,6 +109,11 @@ class Reader:
             return self.fail(f"{where}: {name} has _partial_: true, so it is no stage; delete that")
         if isinstance(found, Node) or found is BROKEN:
             return found
+        if isinstance(found, dict) and (meant := meant_target(found)):
+            return self.fail(
+                f"{where}: {name} has {meant[0]!r}, which has to be _target_; write "
+                f"_target_: {meant[1]}"
+            )
         keys = found and isinstance(found, dict) and ", ".join(map(str, found))
         kind = f"has only {keys}" if keys else f"is {found!r}"
         return self.fail(
@@ -211,6 +219,11 @@ class Reader:
         target = self.value((*path, "_target_"))
         if not isinstance(target, str) or "." not in target:
             return self.fail(f"{dotted(path)}._target_ is {target!r}: must be package.module.Name")
+        if meant := as_dotted(target):
+            return self.fail(
+                f"{dotted(path)}._target_ is {target!r}: a dotted path names it; set "
+                f"{dotted(path)}._target_={meant}"
+            )
         return Node(
             path=dotted(path),
             target=target,

@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import known_by, option_here, word_here
+from rlcomp.wiring.other_words import RANKS, known_by, option_here, word_here
 from rlcomp.wiring.sifted import Refused, sift
 
 _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
@@ -23,7 +23,7 @@ _TAKES = {
         ("train_batch_size", "rollout_batch_size", "batch_size"), "prompts.batch_size={}"
     ),
     **dict.fromkeys(("max_steps", "total_training_steps"), "phases.rl.steps={}"),
-    **dict.fromkeys(("lora_r", "lora_rank", "adapter.r"), "adapter=lora adapter.rank={}"),
+    **dict.fromkeys(RANKS, "adapter=lora adapter.rank={}"),
     **dict.fromkeys(("epsilon", "cliprange", "clip_ratio", "eps_clip"), _CLIP),
     "lora_alpha": "adapter=lora adapter.alpha={}",
 }

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rlcomp.errors import nearest
 from rlcomp.wiring.line import Line
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import known_by, word_here
+from rlcomp.wiring.other_words import known_by, near_word, word_here
 from rlcomp.wiring.renamed import new_name
 from rlcomp.wiring.translated import in_our_words, translated
 
@@ -61,14 +61,31 @@ def _not_there(key: str, text: str, beside: list[str]) -> str:
             f"{_given(key, text)[0]} is not in the config, and nothing here is known to be the "
             "same; leave it out (rlcomp --help lists what there is)"
         )
-    known = f"{key} is not in the config{nearest(name, beside)}"
+    known = f"{key} is not in the config{_known(name, beside)}"
     if group == "phases" and parent:
         where = f"phases.{next(iter(beside), 'rl')}" if parent == "phases" else parent
         return f"{known}; phases are counted in steps: {where}.steps=..."
     # A part takes what it declares, whatever is added.
     if beside and (config_directory() / group).is_dir():
-        return known if "did you mean" in known else f"{known}; it takes no other: leave this out"
+        return known if "did you mean" in known else f"{known}; {_like(name, group)}"
     return f"{known}; a + before it adds a new key"
+
+
+def _like(name: str, group: str) -> str:
+    """What is like a setting that a group does not have, there or elsewhere."""
+    if near := near_word(name, group):
+        return f"like it is {near}"
+    here = word_here(name)
+    return f"elsewhere {name} is {here}" if here else "it takes no other: leave this out"
+
+
+def _known(name: str, beside: Iterable[str]) -> str:
+    """The settings there are, and which of them is meant: like it, or it begins so."""
+    settings = [one for one in beside if not one.startswith("_")]
+    begun = [one for one in settings if one.startswith(name)]
+    known = nearest(name, settings)
+    only = len(begun) == 1 and "did you mean" not in known
+    return f"; did you mean '{begun[0]}'?{known}" if only else known
 
 
 def unmatched_group(text: str, line: Line | None) -> str | None:
@@ -111,7 +128,7 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> st
     there = here and (
         root not in own or here.startswith((f"{root}.", "nothing")) or here.endswith(given)
     )
-    if here is None or not there or here.startswith(given):
+    if here is None or not there or re.match(rf"{re.escape(given)}\b", here):
         lacks = line and (line.lacks(key) or line.lacks(root))
         return f"{given} is not in the config: {lacks}" if lacks else None
     told = in_our_words(given, value) if value is not None else here

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.sandbox.sandbox import Sandbox
@@ -176,6 +176,21 @@ class WorkerPool(metaclass=Checked):
         self._killed[:] = [each for each in (*self._killed, worker) if not each.process.gone()]
 
 
+@runtime_checkable
+class EndsWithRun(Protocol):
+    """What holds processes that end with the run.
+
+    Attributes:
+        ends_with_run: true.
+    """
+
+    ends_with_run: bool
+
+    def close(self) -> None:
+        """End them."""
+        ...
+
+
 @contextlib.contextmanager
 def closing(nodes: Iterable[object]) -> Iterator[None]:
     """Context at whose end, however it comes, the pools and sandboxes among nodes are closed."""
@@ -183,7 +198,7 @@ def closing(nodes: Iterable[object]) -> Iterator[None]:
         yield
     finally:
         for node in nodes:
-            if isinstance(node, (WorkerPool, Sandbox)):
+            if isinstance(node, (WorkerPool, Sandbox, EndsWithRun)):
                 node.close()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.errors import ConfigError, exit_refused, in_one_line
+from rlcomp.errors import ConfigError, as_dotted, exit_refused, in_one_line
 
 # A function that names one of these judges the whole batch (TRL's convention).
 _WHOLE_BATCH = ("prompts", "completions")
@@ -83,6 +83,8 @@ def _of_object(function: Unbuilt) -> Signature:
 def _found(path: str) -> Any:  # noqa: ANN401
     if path.endswith(".py"):
         raise _of_file(path)
+    if meant := as_dotted(path):
+        raise ConfigError(f"function is {path!r}: a dotted path names it; set function={meant}")
     module, _, name = path.rpartition(".")
     if not module or module == "__main__":
         raise ConfigError(

@@ -205,10 +205,43 @@ TABLE = {
         "steps); phases are counted in steps: phases.rl.steps=...\n",
     ),
     "key that a part does not know": Bad(
-        ["decoding.tmp=1"],
-        "decoding.tmp is not in",
-        "tmp",
-        "…); it takes no other: leave this out\n",
+        ["decoding.colour=1"],
+        "decoding.colour is not in",
+        "(known: ",
+        "); it takes no other: leave this out\n",
+    ),
+    "key that begins like one": Bad(
+        ["decoding.temp=1"], "decoding.temp is not in", "temp", "did you mean 'temperature'?"
+    ),
+    "key of another library, its words turned": Bad(
+        ["learner.clip_grad=1"],
+        "learner.clip_grad is not in",
+        "like it is grad_clip",
+        "which is learner.max_grad_norm\n",
+    ),
+    "key that other places have": Bad(
+        ["decoding.max_tokens=9"],
+        "decoding.max_tokens is not in",
+        "known: ",
+        "elsewhere max_tokens is max_new_tokens\n",
+    ),
+    "rank of PEFT": Bad(
+        ["adapter=lora", "adapter.r=16", "reference=none"],
+        "adapter.r is not in the config",
+        "here it is adapter=lora adapter.rank=16\n",
+        "the whole line: rlcomp adapter=lora adapter.rank=16 reference=none",
+    ),
+    "dropout of PEFT": Bad(
+        ["adapter=lora", "adapter.dropout=0.05"],
+        "adapter.dropout is not in",
+        "adapter=lora has no dropout",
+        "leave it out\n",
+    ),
+    "list without brackets": Bad(
+        ["adapter=lora", "adapter.target_modules=q_proj,v_proj"],
+        "adapter.target_modules=q_proj,v_proj: several values are a sweep, rlcomp -m adapter.targ",
+        "a list has brackets, 'adapter.target_modules=[q_proj,v_proj]'",
+        "a text has quotes, 'adapter.target_modules=\"q_proj,v_proj\"'\n",
     ),
     "stage": Bad(
         ["phases.rl.stages=[promts,rollout]"],
@@ -221,6 +254,42 @@ TABLE = {
         "phases.rl.every",
         "'evaluatoin'",
         "did you mean 'evaluation'?",
+    ),
+    "evaluation that is taken away": Bad(
+        ["~evaluation"],
+        "phases.rl.every: no node 'evaluation', which it names",
+        "leave it out there as well",
+        "'~phases.rl.every.evaluation'",
+    ),
+    "file for a module": Bad(
+        ["reward=function", "reward.function=my/judge.py:right"],
+        "reward: Function: function is 'my/judge.py:right'",
+        "a dotted path names it",
+        "set reward.function=my.judge.right\n",
+    ),
+    "file of a reward": Bad(
+        ["reward=judge.py:right"],
+        "reward=judge.py:right: there is no such option",
+        "here: ",
+        "reward=function reward.function=judge.right\n",
+    ),
+    "file for a target": Bad(
+        ["advantage._target_=mine/parts.py:Centred"],
+        "advantage._target_ is 'mine/parts.py:Centred'",
+        "a dotted path names it",
+        "set advantage._target_=mine.parts.Centred\n",
+    ),
+    "target without its lines": Bad(
+        ["~advantage", "+advantage.target=mine.Centred"],
+        "'advantage' has 'target'",
+        "which has to be _target_",
+        "write _target_: mine.Centred\n",
+    ),
+    "checkpoint that is gone": Bad(
+        ["resume=other/step-00000009"],
+        "step-00000009",
+        "other",
+        "step-00000001",
     ),
     "stage that is no part": Bad(
         ["phases.rl.stages=[seed]"],
@@ -425,19 +494,19 @@ TABLE = {
         ["task.length=2", "prompts.batch_size=200", "demonstrations.batch_size=2"],
         "prompts",
         "batch_size is 200",
-        "or less, or lower task.held_out",
+        "or less",
     ),
     "demonstrations larger than the task": Bad(
         ["task.length=2", "demonstrations.batch_size=200"],
         "demonstrations",
         "batch_size is 200",
-        "or less, or lower task.held_out",
+        "or less, or go without them ('~phases.warm_start' '~demonstrations')",
     ),
     "no held-out examples": Bad(
         ["task.length=2", "task.held_out=0", "prompts.batch_size=2", "demonstrations.batch_size=2"],
         "task.held_out",
         "0",
-        "raise task.held_out or add examples",
+        "set task.held_out=0.1 (",
         late=True,
     ),
     "character outside the alphabet": Bad(

@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from rlcomp.cli.evaluate import column_names, main, read_words
 from rlcomp.errors import UserError
 from rlcomp.io.json_lines import read_lines
 from rlcomp.run.launch import launch
+from rlcomp.run.suites import open_suites
 from rlcomp.testing.tiny import tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer
 from rlcomp.wiring.compose import compose_config
@@ -151,6 +153,31 @@ def test_an_edited_verifier_is_another_evaluation(evaluate, place, tmp_path, mon
     assert said == [False, True, False]
 
 
+def test_other_weights_at_the_same_place_are_another_evaluation(evaluate, place, tmp_path):
+    shutil.copytree(place / "bytes", tmp_path / "model")
+
+    def kept():
+        out, err, code = evaluate("model", *sums(place), "limit=2")
+        assert code == 0, err
+        return "kept" in out
+
+    assert [kept(), kept()] == [False, True]
+    other = tiny_model(byte_tokenizer(), context_length=256, seed=1)
+    other.save_pretrained(tmp_path / "model")
+    assert not kept()
+
+
+def test_weights_are_told_by_the_files_of_a_folder_and_not_by_its_path(place, monkeypatch):
+    monkeypatch.chdir(place)
+    words = ["+suite=[jsonl]", "jsonl.task.path=sums.jsonl", "jsonl.max_new_tokens=4"]
+
+    def weights(model):
+        (opened,) = open_suites(str(model), ["jsonl"], words, (), trust=False)
+        return opened.settings["weights"]
+
+    assert weights("bytes") == weights(place / "bytes") != weights("run")
+
+
 def test_levels_are_lines_of_the_table(evaluate, place, tmp_path):
     rows = [{"question": f"{n}+1=", "answer": str(n + 1)} for n in (1, 2, 10)]
     own = tmp_path / "own.jsonl"
@@ -206,6 +233,10 @@ def test_a_run_is_asked_as_it_was_trained_unless_told_otherwise(evaluate, place,
     out, err, code = evaluate(*words, "prompt=chat", f"prompt.template={template}")
     assert (err, code) == ("", 0)
     assert "2 problems" in out
+    files = (tmp_path / "evaluations" / "jsonl").iterdir()
+    heads = [json.loads(file.read_text().splitlines()[0]) for file in files]
+    formats = {head["prompt"]["_target_"] for head in heads}
+    assert formats == {"rlcomp.text.prompt.TextPrompt", "rlcomp.text.chat.ChatPrompt"}
 
 
 def test_several_suites_of_one_folder(evaluate, place):
@@ -247,7 +278,7 @@ def test_what_asks_no_problems_is_no_suite(evaluate, place, tmp_path):
     assert "suite=bad: it is of class Addition, which asks no problems" in err
 
 
-@pytest.mark.filterwarnings("default::rlcomp.errors.RlcompWarning")
+@pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
 def test_a_template_that_is_not_used_is_told(evaluate, place, tmp_path):
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = "{% for turn in messages %}{{ turn.content }}{% endfor %}"
@@ -290,13 +321,26 @@ def test_a_model_has_to_be_there(evaluate, place):
     assert "base is 'nowhere/at/all': there is no such folder" in err
 
 
-def test_a_missing_file_is_told_before_a_model_is_read(evaluate, tmp_path):
+def test_a_missing_file_is_told_before_a_model_is_read(evaluate, place, tmp_path):
+    (tmp_path / "no_model").mkdir()
+    shutil.copytree(place / "run", tmp_path / "no_weights")
+    for weights in (tmp_path / "no_weights").rglob("*.safetensors"):
+        weights.write_bytes(b"")
+
+    for model in ("no_model", "no_weights"):
+        _, err, code = evaluate(model, "suite=gsm8k", "data=there")
+
+        assert code == 2
+        assert "no file of this benchmark in 'there'" in err
+
+
+def test_a_device_that_is_none_is_told_before_a_model_is_read(evaluate, place, tmp_path):
     (tmp_path / "no_model").mkdir()
 
-    _, err, code = evaluate("no_model", "suite=gsm8k", "data=there")
+    _, err, code = evaluate("no_model", *sums(place), "device=gpu")
 
     assert code == 2
-    assert "no file of this benchmark in 'there'" in err
+    assert "device is 'gpu': must be auto, cpu or cuda" in err
 
 
 def test_a_folder_that_cannot_be_written_is_named(evaluate, place, tmp_path):
@@ -308,6 +352,16 @@ def test_a_folder_that_cannot_be_written_is_named(evaluate, place, tmp_path):
     assert code == 2
     assert "--out taken cannot be written" in err
     assert "name another folder" in err
+
+
+def test_parts_of_a_training_are_no_part_of_an_evaluation_without_its_recipe(evaluate, place):
+    words = [place / "run", *sums(place), "limit=1", "advantage=leave_one_out"]
+
+    _, err, code = evaluate(*words)
+    assert (code, "advantage" in err) == (2, True)
+
+    _, err, code = evaluate(*words, "recipe=grpo")
+    assert code == 0, err
 
 
 def test_short_words_set_every_suite():

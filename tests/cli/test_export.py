@@ -16,7 +16,7 @@ from transformers import (
     GenerationConfig,
 )
 
-from rlcomp.cli.export import export, main
+from rlcomp.cli.export import _check_words, export, main
 from rlcomp.cli.sample import sample
 from rlcomp.errors import CheckpointError, ConfigError, UserError
 from rlcomp.io.saved import open_checkpoint
@@ -348,3 +348,24 @@ def test_a_step_that_is_no_number_is_told_with_those_there_are(
     assert capsys.readouterr().err == (
         "rlcomp: --checkpoint last: without --checkpoint it is the last; else one of 2, 1\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "line"),
+    [
+        ("r --output new", "--output: the new folder is", "r new"),
+        ("r --out=new --merge", "--out: the new folder is", "r new --merge"),
+        ("--checkpoint r/c/step-7 --output new", "--checkpoint takes a step", "r/c/step-7 new"),
+        ("--checkpoint r/c/step-7 r --output new", "--output: the new", "r/c/step-7 new"),
+        ("r new --checkpoint r/c/step-7", "--checkpoint takes a step", "r/c/step-7 new"),
+        ("--model r --dtype float32 new", "--model: the run is", "r new --dtype float32"),
+        ("r -o new --checkpoint 7", "-o: the new folder is", "r new --checkpoint 7"),
+        ("--output", "--output: the new folder is", "RUN NEW_FOLDER"),
+    ],
+)
+def test_options_for_what_stands_alone_are_told_with_the_whole_line(words, told, line):
+    with pytest.raises(UserError) as raised:
+        _check_words(words.split())
+
+    assert told in str(raised.value)
+    assert str(raised.value).endswith(f"\nthe whole line: rlcomp-export {line}")

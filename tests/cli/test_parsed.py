@@ -65,3 +65,18 @@ def test_an_option_whose_value_stands_alone_is_told_with_the_whole_line(words):
         "--prompt: its value stands without an option; write it r 'a b>' -n 2"
     )
     assert asking.parse(["r", "--", "--prompt"]).prompts == ["--prompt"]
+
+
+@pytest.mark.parametrize(
+    ("word", "guess"), [("--output", ""), ("--trsut", ""), ("--pomrpt", "--prompt")]
+)
+def test_an_option_is_guessed_by_its_name_and_never_the_one_that_trusts(word, guess):
+    parser = Parser(prog="p")
+    parser.add_argument("needed")
+    parser.add_argument("--trust")
+    parser.add_argument("--prompt")
+
+    with pytest.raises(UserError, match=f"^{word}: there is no such option") as told:
+        parser.parse([word, "x"])
+    assert (f"did you mean '{guess}'?" in str(told.value)) == bool(guess)
+    assert "--trust" not in str(told.value)

@@ -89,9 +89,9 @@ def test_training_examples_are_evaluated_without_any_that_is_held_out():
 
 def test_a_task_that_holds_out_everything_has_no_training_part():
     with pytest.raises(
-        ConfigError, match=r"all of its 1 examples is held out: .* lower task.held_"
+        ConfigError, match=r"all of its 2 examples is held out: .* set task.held_out=0.9 "
     ):
-        split_examples(letters(1, 0.999999), "training", 5, seed=0)
+        split_examples(letters(2, 0.999999), "training", 5, seed=0)
 
 
 def test_the_same_prompt_twice_is_evaluated_once():
@@ -107,10 +107,43 @@ def test_too_few_held_out_examples_are_all_used():
     assert len(held_out_examples(task, 1000, seed=0)) == there
 
 
-@pytest.mark.parametrize("task", [letters(10), letters(1, 0.0001), Endless()])
-def test_a_task_that_holds_out_nothing_cannot_be_evaluated(task):
-    with pytest.raises(ConfigError, match=r"task.held_out is .* raise task.held_out"):
+# By their SHA-256, p0 to p4 are held out from the shares 0.088, 0.962, 0.224, 0.265 and 0.670 on.
+@pytest.mark.parametrize(
+    ("task", "remedy"),
+    [
+        (letters(5, 0.05), r"set task.held_out=0.1 \(1 of 5 held out\), or add examples"),
+        (Listed(["p2", "p4"], 0.1), r"set task.held_out=0.3 \(1 of 2 held out\), or add examples"),
+        (Listed(["p2", "p3"], 0.1), r"set task.held_out=0.23 \(1 of 2 held out\), or add"),
+        (letters(1, 0.0001), "on; add examples"),
+        (Endless(), "raise task.held_out, or add examples"),
+    ],
+)
+def test_a_task_that_holds_out_nothing_is_refused_with_a_share_that_works(task, remedy):
+    with pytest.raises(ConfigError, match=f"task.held_out is .* none of its .*{remedy}"):
         held_out_examples(task, 5, seed=0)
+
+
+def test_a_batch_and_the_evaluation_are_given_shares_that_agree():
+    # As it is nothing is held out; at 0.1 p0 is, and 4 are left.
+    with pytest.raises(
+        ConfigError,
+        match=r"only 5 .*set batch_size=4 or less, and as none is held out for evaluations, set "
+        r"task.held_out=0.1 \(1 of 5 held out\), or else",
+    ):
+        check_enough(letters(5, 0.05), 128, ", or else")
+    check_enough(letters(5, 0.1), 4)
+    assert len(held_out_examples(letters(5, 0.1), 5, seed=0)) == 1
+
+
+def test_a_share_is_offered_only_where_it_leaves_a_whole_batch():
+    # At 0.3 two are left, at 0.1 four are.
+    with pytest.raises(ConfigError) as raised:
+        check_enough(letters(5, 0.3), 4)
+    assert str(raised.value).endswith(
+        "set batch_size=2 or less, or set task.held_out=0.2 (1 of 5 held out)"
+    )
+    with pytest.raises(ConfigError, match=r"set batch_size=2 or less$"):
+        check_enough(letters(5, 0.3), 5)
 
 
 def test_a_batch_as_large_as_the_training_part_is_enough():
@@ -123,11 +156,11 @@ def test_a_batch_larger_than_the_training_part_is_refused():
 
     with pytest.raises(
         ConfigError,
-        match=rf"only {there} training examples .*; set batch_size={there} or less, or lower tas",
+        match=rf"only {there} training examples .*; set batch_size={there} or less, or set task.",
     ):
         check_enough(task, there + 1)
-    with pytest.raises(ConfigError, match=r"only 0 training .*; lower task.held_out or not at all"):
-        check_enough(letters(100, 1.0), 1, " or not at all")
+    with pytest.raises(ConfigError, match=r"only 0 training .*; add examples or not at all"):
+        check_enough(letters(1, 1.0), 1, " or not at all")
 
 
 def test_prompts_that_just_fit_are_accepted():

@@ -67,6 +67,7 @@ SMALLEST = {
     "sandbox.py": "4 1",
     "gemm.py": "1",
     "overhead.py": "1 1",
+    "turns.py": "tiny 2 1",
 }
 OWN_PROCESS = ("plumbing.py", "overhead.py", "head.py")
 WITH_PEER = ("run_all.py", "scoring.py")

@@ -331,7 +331,7 @@ def test_prompts_whose_rows_have_ended_are_dropped(monkeypatch):
     def spy(self, rows):
         keep(self, rows)
         keys = self._prompts[0][0]
-        shapes.append((len(set(self._owners)), keys.shape[0], keys.shape[3]))
+        shapes.append((len(set(self._owners)), keys.shape[0], keys.shape[2]))
 
     monkeypatch.setattr(cache, "_COPIED", 0)
     monkeypatch.setattr(Cache, "keep", spy)

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
 from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.manifest import write_manifest
+from rlcomp.io.manifest import check_files, write_manifest
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.state import collect
 from rlcomp.io.tracking import JsonLines
@@ -554,3 +554,13 @@ def test_nothing_is_opened_through_a_pipe(cut):
 
 def test_the_table_has_fifty_corruptions_at_least():
     assert len(CORRUPTIONS) + len(REFUSED) >= 50
+
+
+def test_a_checkpoint_that_is_gone_is_told_with_those_there_are(tmp_path):
+    for name in ("step-00000002", "step-00000011", "other"):
+        (tmp_path / name).mkdir()
+
+    with pytest.raises(CheckpointError, match="09 is not there; .* has step-00000002, step-000000"):
+        check_files(tmp_path / "step-00000009")
+    with pytest.raises(CheckpointError, match=r"is not there; .*other has no checkpoint$"):
+        check_files(tmp_path / "other" / "step-00000009")

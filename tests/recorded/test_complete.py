@@ -16,6 +16,8 @@ GAME = TESTS + "collector/test_mask_game_collector.py::"
 CUT_OFF = GAME + "test_words_are_those_of_the_masks_in_use_and_what_is_cut_off_is_recorded"
 ROLES = GAME + "test_tokens_and_lengths_of_both_roles_are_recorded"
 PROPOSALS = GAME + "test_what_became_of_the_proposals_is_recorded"
+EPISODES = TESTS + "collector/test_episode_collector.py::test_numbers_of_episodes_are_recorded"
+TURNS = TESTS + "advantage/test_turns.py::"
 GROUP = TESTS + "collector/test_group_collector.py::test_tokens_and_lengths_are_recorded"
 ENDED = TESTS + "collector/test_gymnasium.py::"
 ENDED += "test_of_the_steps_that_end_an_episode_the_mean_is_recorded"
@@ -63,6 +65,31 @@ BESIDE = {
     "components/collector/delayed.py": {
         "rollout/staleness": TESTS + "collector/test_delayed.py::test_the_staleness_is_recorded",
     },
+    "components/collector/episodes.py": dict.fromkeys(
+        [
+            "rollout/length",
+            "rollout/tokens",
+            "rollout/truncated",
+            "episode/turns",
+            "episode/environment_reward",
+            "episode/failed",
+            "episode/observed",
+            "facts/*",
+        ],
+        EPISODES,
+    ),
+    "components/evaluator/agent.py": {
+        "*/turns": TESTS
+        + "evaluator/test_agent.py::test_turns_of_the_sampled_episodes_are_recorded",
+    },
+    "components/advantage/gigpo.py": dict.fromkeys(
+        ["advantage/step_group", "advantage/shared_states", "advantage/step"],
+        TURNS + "test_gigpo_by_hand",
+    ),
+    "components/advantage/turn_return.py": {
+        "advantage/turn_return": TURNS + "test_turn_returns_by_hand",
+    },
+    "components/advantage/mt_grpo.py": {"advantage/turn": TURNS + "test_mt_grpo_by_hand"},
     "components/collector/group.py": {
         "rollout/length": GROUP,
         "rollout/tokens": GROUP,

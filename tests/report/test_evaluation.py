@@ -97,6 +97,15 @@ def test_models_are_compared_with_the_first():
     assert second.means["one"] is None
 
 
+def test_one_line_of_one_model_is_a_table():
+    table = as_table([Line("sums", "greedy", {"a": Estimate(0.5123, 0.4, 0.62, 80)}, {})])
+
+    cells = {column.header: [*column.cells] for column in table.columns}
+    assert cells == {
+        "suite": ["sums"], "decoding": ["greedy"], "n": ["80"], "a": ["0.51 [0.40, 0.62]"],
+    }  # fmt: skip
+
+
 def test_the_table_shows_the_digits_that_the_intervals_support():
     half, none = Estimate(0.5123, 0.4, 0.62, 80), Estimate(0.0, -0.05, 0.05, 80)
     line = Line("sums", "greedy", {"a": half, "b": half}, {"b": none})
@@ -119,7 +128,7 @@ def test_the_table_shows_the_digits_that_the_intervals_support():
 
 
 def test_verdicts_are_kept_with_their_settings(tmp_path):
-    file, header = tmp_path / "sums" / "a.jsonl", {"suite": "sums", "names": ("a",)}
+    file, header = tmp_path / "new" / "sums" / "a.jsonl", {"suite": "sums", "names": ("a",)}
 
     assert kept_scores(file, header) is None
     assert write_verdicts(file, header, ROWS) == scores(ROWS)
@@ -142,6 +151,7 @@ def test_verdicts_are_kept_with_their_settings(tmp_path):
         (json.dumps(verdict("a", True)) + "\n", "line 3"),
         (json.dumps(verdict(1, True) | {"responses": [{}]}) + "\n", "line 3"),
         (json.dumps(verdict(1, True) | {"responses": 5}) + "\n", "line 3"),
+        (json.dumps(verdict(1, True, "yes")) + "\n", "line 3"),
         ('{"problem": 1, "deco', "its last line is cut off"),
     ],
 )

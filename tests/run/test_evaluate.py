@@ -110,6 +110,23 @@ def test_problems_are_told_apart_by_their_texts_and_columns():
     assert evaluate.problems_of(asked) != evaluate.problems_of(other)
 
 
+def test_so_many_rows_are_written_at_a_time(monkeypatch):
+    judged = []
+
+    class Counting(Even):
+        def score_rows(self, rows, numbers):
+            judged.append(len(rows))
+            return super().score_rows(rows, numbers)
+
+    monkeypatch.setattr(evaluate, "_ROWS", 4)
+    asked = suite()
+    asked.reward = Counting()
+
+    assert len([*evaluate.verdicts(asked, sampled=True)]) == 18
+    # Nine problems with one answer, four at a time; with two answers each, two at a time.
+    assert judged == [4, 4, 1, 4, 4, 4, 4, 2]
+
+
 def test_more_samples_than_rows_at_a_time_still_answer(monkeypatch):
     monkeypatch.setattr(evaluate, "_ROWS", 1)
 

@@ -163,7 +163,7 @@ def test_scores_are_log_probs_without_a_graph():
         ),
         ("learner.epoch=3", r"^learner.epoch is not in the config; did you mean 'epochs'\?"),
         ("rlcomp", "^rlcomp: cannot be read"),
-        ("seed=1,2", r"^seed=1,2: several values are a sweep, .* seed=\[\.\.\.\]; a text has qu"),
+        ("seed=1,2", r"^seed=1,2: several values are a sweep, .* 'seed=\[1,2\]'; a text has qu"),
         ("recipe=null", r"^recipe=grpo seed=1 recipe=null: ValueError: Config group override"),
         ("++learning_rate=3", "^learning_rate is added, but nothing in this config refers to it"),
         (3, r"^build\(3\): overrides are texts, as on the command line: build\('recipe=grpo'"),
@@ -206,3 +206,14 @@ def test_parts_are_items_and_do_nothing_by_themselves():
         AttributeError, match=r"Parts have no 'train': .* the command line's, rlcomp"
     ):
         build(*RECIPE, *SMALL).train()
+
+
+def test_a_learner_without_the_advantage_says_which_stage_writes_it():
+    parts = build(*RECIPE, *SMALL)
+    rows = one(parts).exclude("advantage", "old_log_probs")
+
+    with pytest.raises(ConfigError, match=r"^Learner reads ") as told:
+        parts["learner"].accumulate(rows)
+    assert "'advantage' [B, T] (float: A_t: advantage, detached; stage 'adv" in str(told.value)
+    assert "and 'old_log_probs' [B, T] (float: " in str(told.value)
+    assert "stage 'old_log_probs' writes it), the batch has [" in str(told.value)

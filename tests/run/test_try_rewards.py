@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from components.reward.function import Function
-from rlcomp.errors import ConfigErrors
+from rlcomp.errors import ConfigErrors, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.run.try_rewards import try_rewards
 from rlcomp.wiring.build import Builder
@@ -25,6 +25,9 @@ def parts(response): return {"a": 1.0}
 def raises(response): raise ValueError("no judge")
 def all_raise(completions): raise ValueError("no judges")
 def unjudged(response): return None
+def no_else(response, answer):
+    if answer in response:
+        return 1.0
 def on_some(response):
     if response:
         raise ValueError("not this one")
@@ -78,7 +81,19 @@ def test_a_function_that_cannot_score_is_told_with_its_name_once(tried, words, t
     assert len(raised.value.messages) == 1  # of the stages and of the evaluator
 
 
-@pytest.mark.parametrize("name", ["on_some", "unjudged", "parts", "of_tokens"])
+@pytest.mark.parametrize(("name", "many"), [("unjudged", 4), ("no_else", 2)])
+def test_rows_that_are_not_judged_are_told_with_the_function_and_its_line(tried, name, many):
+    with pytest.warns(RlcompWarning) as told:
+        tried(name)
+
+    (warned,) = {str(one.message) for one in told}
+    assert warned.startswith(f"tried_first.{name} (")
+    assert "tried_first.py:" in warned
+    assert "returned None or NaN, which means that it cannot be judged; end the " in warned
+    assert f"return 0.0 where the response is wrong: {many} of 4 rows tried before" in warned
+
+
+@pytest.mark.parametrize("name", ["on_some", "parts", "of_tokens"])
 def test_rows_that_fail_or_are_not_judged_stop_nothing(tried, name):
     assert tried(name) is None
 

@@ -54,3 +54,26 @@ def test_each_of_a_sweep_is_looked_at(place):
 @pytest.mark.parametrize("word", ["recipe=good", "recipe=own", "experiment=good", "recipe=grpo"])
 def test_whole_ones_are_taken(place, word):
     assert check_own_yamls([word, "advantage=gae"], [str(place)]) is None
+
+
+@pytest.mark.parametrize("key", ["target", "_target", "class", "class_path", "cls"])
+@pytest.mark.parametrize("word", ["advantage=mine", "+advantage@other=mine", "loss/weight=[mine]"])
+def test_what_stands_for_the_target_elsewhere_is_named_with_its_file(tmp_path, key, word):
+    for group in ("advantage", "loss/weight"):
+        (tmp_path / group).mkdir(parents=True)
+        (tmp_path / group / "mine.yaml").write_text(f"{key}: my_parts.Mine\n")
+
+    with pytest.raises(
+        ConfigError, match=rf"mine\.yaml: '{key}' has to be _target_; write _target"
+    ):
+        check_own_yamls([word], [str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "text", ["_target_: a.B\nclass: c.D\n", "class: large\n", "class: 3\n", "[1]\n", "a: [\n"]
+)
+def test_a_part_with_its_target_and_what_names_none_are_let_be(tmp_path, text):
+    (tmp_path / "advantage").mkdir()
+    (tmp_path / "advantage" / "mine.yaml").write_text(text)
+
+    check_own_yamls(["advantage=mine"], [str(tmp_path)])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -135,6 +137,20 @@ def test_a_thought_can_be_judged_several_times():
     assert means["coverage/reasoning_given_right"] == pytest.approx(2 / 3)
 
 
+def test_two_judgements_have_their_three_rules():
+    # The five right ones: yes and yes, no and yes, yes and no, no and no, yes and abstention.
+    reasoning = DealtInTurn(verdicts="+ -+- +|+ +-- ?")
+
+    means = measured(
+        coverage(verdicts="+--- +++- +---", reasoning=reasoning, judgements=2, vote=None)
+    ).means()
+
+    # n = 4 each. The second prompt's three: no majority of yes, and one yes at least in two.
+    assert means["coverage/cot_pass@1"] == pytest.approx((1 / 4 + 0 + 1 / 4) / 3)
+    assert means["coverage/cot_pass_any@1"] == pytest.approx((1 / 4 + 2 / 4 + 1 / 4) / 3)
+    assert means["coverage/cot_pass_all@1"] == pytest.approx((1 / 4 + 0 + 1 / 4) / 3)
+
+
 def test_each_level_of_difficulty_has_its_curves():
     part = coverage(by="prompt_length")
 
@@ -194,6 +210,16 @@ def test_the_counts_of_each_problem_are_kept():
     assert len({row["problem"] for row in samples}) == 3
     assert {row["evaluator"] for row in samples} == {"coverage"}
     assert measured(coverage(num_prompts=3)).samples[0]["problem"] == samples[0]["problem"]
+
+
+def test_the_first_80_characters_of_a_prompt_are_kept():
+    class Long(Three):
+        def example(self, index):
+            return replace(super().example(index), prompt="1" * 79 + "+2" + "3=" * index)
+
+    part = coverage(task=Long(), policy=tiny_policy(context_length=100))
+
+    assert {row["text"] for row in measured(part).samples} == {"1" * 79 + "+"}
 
 
 def test_what_is_not_asked_for_is_not_recorded():

@@ -9,7 +9,7 @@ from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
 from components.reward.weighted_sum import WeightedSum
 from rlcomp.batch import cat, decode_texts, encode_columns, encode_texts
-from rlcomp.errors import ConfigError, DataError
+from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import recording
 
@@ -103,6 +103,20 @@ def test_permuted_rows_permute_the_rewards():
 
     for key in ("reward", "correct", "reward_valid"):
         assert torch.equal(again[key], once[key][order])
+
+
+def broken(response: str) -> float:
+    raise ValueError(response)
+
+
+def test_calls_that_fail_in_a_domain_are_counted():
+    reward = ByColumn(routes={**routes(), "prose": Function(function=f"{__name__}.broken")})
+
+    with recording() as ledger, pytest.warns(RlcompWarning, match="2 of 2 calls failed"):
+        reward(batch(*ROWS))
+
+    assert ledger.sums["reward/failed/error"] == 2
+    assert ledger.means()["reward/prose/invalid_fraction"] == 1.0
 
 
 def test_why_a_row_is_invalid_comes_along():

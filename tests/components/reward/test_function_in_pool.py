@@ -107,7 +107,8 @@ def test_none_is_invalid_and_a_mistake_is_counted_and_told(calls):
     assert result["reward"].tolist() == [2.0, 0.0, 0.0, 0.0]
     assert torch.isnan(result["rewards", "level"]).tolist() == [False, True, True, True]
     reasons = decode_texts(result["invalid_reason"])
-    assert reasons[:2] == ["", ""]
+    assert reasons[0] == ""
+    assert "returned None or NaN" in reasons[1]
     assert reasons[2].startswith("ValueError: a mistake (own_rewards.py, line ")
     assert ledger.means()["reward/failed/error"] == 2
     assert ledger.means()["reward/level"] == 1.0
@@ -125,7 +126,9 @@ def test_what_is_no_finite_number_is_invalid(calls):
         result = own("given", calls)(rows)
 
     assert result["reward_valid"].tolist() == [False, False, False, False, True]
-    assert decode_texts(result["invalid_reason"])[:2] == ["", ""]
+    nan, none = decode_texts(result["invalid_reason"])[:2]
+    assert nan == none
+    assert nan.startswith("own_rewards.given (")
     assert "returned 1e+39" in decode_texts(result["invalid_reason"])[3]
 
 

@@ -5,10 +5,11 @@ import torch
 from tensordict import TensorDict
 
 from components.reward.exact_match import ExactMatch
+from components.reward.function import Function
 from components.reward.majority_vote import MajorityVote, found
 from components.reward.numeric import Numeric
 from rlcomp.batch import encode_texts
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.verify import pattern
 
@@ -100,6 +101,7 @@ def test_one_that_is_left_of_its_group_is_the_majority():
 
     assert result["reward"].tolist() == [1.0, 0.0]
     assert told["reward/majority_ratio"] == 0.5
+    assert told["reward/agreement"] == 0.5  # both are wrong by the gold answer
 
 
 def test_without_an_answer_there_is_nothing_to_learn():
@@ -110,6 +112,18 @@ def test_without_an_answer_there_is_nothing_to_learn():
     assert result["reward"].tolist() == [0, 0, 0, 1]
     assert told["reward/majority_ratio"] == 0.25
     assert told["reward/label_correct"] == 0.0
+
+
+def broken(response: str) -> float:
+    raise ValueError(response)
+
+
+def test_calls_of_the_verifier_that_fail_are_counted():
+    with pytest.warns(RlcompWarning, match="2 of 2 calls failed"):
+        _, told = voted(Function(function=f"{__name__}.broken"), (0, "4", "5"), (0, "4", "5"))
+
+    # Both responses against gold, then the vote of the majority; equal texts need no verdict.
+    assert told["reward/failed/error"] == 2 + 1
 
 
 def test_gold_answers_change_no_reward():

@@ -100,3 +100,14 @@ def test_a_reward_without_a_cause_returned_none():
         DataError, match=r"returned None or NaN for it, as .* \(0.0 is wrong\); mend"
     ):
         RewardCheck(max_invalid_fraction=0.5)(rows)
+
+
+def test_an_episode_whose_environment_failed_is_invalid_and_says_why():
+    rows = batch([True, True, False], reward=[1.0, 0.0, 0.0])
+    rows["episode_error"] = encode_texts(["", "OSError: gone", ""])
+
+    found = RewardCheck(max_invalid_fraction=1.0)(rows.copy())
+    assert found["reward_valid"].tolist() == [True, False, False]
+
+    with pytest.raises(DataError, match=r"2 of 3 rewards are invalid.*OSError: gone"):
+        RewardCheck(max_invalid_fraction=0.5)(rows)

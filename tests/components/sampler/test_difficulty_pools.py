@@ -68,6 +68,17 @@ def test_another_pass_rate_in_between_begins_anew():
     assert retired(draw)["solved"] == 0
 
 
+@pytest.mark.parametrize("rates", [(1.0, 0.0, 0.0), (0.0, 1.0, 1.0)])
+def test_the_opposite_pass_rate_begins_a_row_of_its_own(rates):
+    draw = sampler(batch_size=1)
+    for rate in rates:
+        draw.tell({TRAINING[0]: rate})
+
+    told = retired(draw)
+
+    assert (told["solved"], told["hopeless"]) == (rates[-1] == 1.0, rates[-1] == 0.0)
+
+
 @pytest.mark.parametrize("late", [0.5, 0.0, 1.0])
 def test_a_pass_rate_that_comes_late_changes_nothing_of_what_rests(late):
     draw = sampler(batch_size=1, patience=1, release_after=3)
@@ -109,6 +120,16 @@ def test_where_all_rest_those_come_that_would_be_released_first():
 
     assert sorted(drawn(draw)) == sorted(TRAINING[-2:])
     assert set(draw.resting) == set(TRAINING[:-2])
+
+
+def test_where_all_rest_one_whole_epoch_is_looked_through():
+    draw = sampler(batch_size=1, patience=1)
+    draw.tell(dict.fromkeys(TRAINING, 1.0))
+
+    draw.take(1)
+
+    # The rest of epoch 0, the whole of epoch 1, and the example with which epoch 2 begins.
+    assert draw.examples.epoch == 2
 
 
 def test_what_does_not_rest_comes_before_what_is_called_back():

@@ -55,6 +55,18 @@ def test_the_families_share_every_batch_and_over_time_equally():
     assert sums == [3, 2, 3, 2]
 
 
+def test_what_is_left_over_goes_round():
+    three = {
+        name: {"one": Sorting(length=length)} for name, length in zip("abc", (1, 2, 3), strict=True)
+    }
+    draw = sampler(families=three, batch_size=4)
+
+    lengths = [[len(prompt) - 1 for prompt in drawn(draw).values()] for _ in range(3)]
+
+    # The fourth is of the first family, then of the second, then of the third.
+    assert lengths == [[1, 1, 2, 3], [1, 2, 2, 3], [1, 2, 3, 3]]
+
+
 def test_numbers_tell_levels_and_families_apart():
     draw = sampler()
     first = drawn(draw)
@@ -117,6 +129,7 @@ def test_a_resumed_sampler_goes_on_exactly():
         ({"turn": 2}, "'turn' is 2"),
         ({"level": {"sort": 3, "add": 0}}, "'sort' is 3"),
         ({"level": {"sort": 0}}, "add"),
+        ({"level": {"sort": 0, "add": 0, "sum": 0}}, "'sum' is there, which nothing reads"),
     ],
 )
 def test_a_state_that_cannot_be_is_refused(changes, told):
@@ -124,6 +137,14 @@ def test_a_state_that_cannot_be_is_refused(changes, told):
 
     with pytest.raises(CheckpointError, match=told):
         sampler().load_run_state({**draw.run_state(), **changes})
+
+
+def test_places_of_a_family_that_is_not_there_are_refused():
+    state = sampler().run_state()
+    state["examples"]["sum"] = []
+
+    with pytest.raises(CheckpointError, match="'sum' is there, which nothing reads"):
+        sampler().load_run_state(state)
 
 
 @pytest.mark.parametrize(

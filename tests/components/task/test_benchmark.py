@@ -125,3 +125,18 @@ def test_without_a_usual_name_the_path_is_asked_for():
         ConfigError, match="no path is given; set path=FILE of problems, whose rows"
     ):
         Benchmark(names=[], form="question and answer", prompt_fields=["question"])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("sums_test.jsonl", "is a file: data={0}, or set path={1}$"),
+        ("b.csv", "file: set path={1}$"),
+    ],
+)
+def test_a_file_where_a_folder_is_asked_for_is_told_as_one(tmp_path, name, told):
+    written(tmp_path / name, {"question": "1+1=", "answer": "2"})
+    file = tmp_path / name
+
+    with pytest.raises(DataError, match=f"data is a folder, and .*{told.format(tmp_path, file)}"):
+        Benchmark(folder=str(file), prompt_fields=["question"], **KNOWN)

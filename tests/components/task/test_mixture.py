@@ -60,6 +60,14 @@ def test_more_examples_than_an_index_counts_are_refused():
         Mixture(tasks={str(n): long for n in range(10)})
 
 
+def test_the_largest_index_still_counts():
+    class Seventh(Sorting):
+        def __len__(self):
+            return (2**63 - 1) // 7  # 2**63 = 8**21 leaves 1
+
+    assert len(Mixture(tasks={str(n): Seventh(length=1) for n in range(7)})) == 2**63 - 1
+
+
 def test_a_column_of_the_task_is_not_overwritten():
     inner = mixture()
 

@@ -39,5 +39,9 @@ def test_what_cannot_be_is_refused(changes, told):
         Substitution(**changes)
 
 
+def test_all_digits_stand_in_front_unless_told_otherwise():
+    assert [Substitution().example(n).prompt[0] for n in range(11)] == [*"01234567890"]
+
+
 def test_the_ends_of_the_ranges_are_allowed():
     assert len(Substitution(length=12, hidden=11, values=[9])) == 12 * 10

@@ -1,0 +1,58 @@
+"""Turn-level GAE: one step of the estimator is a turn."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import Probability
+from rlcomp.component import Component
+from rlcomp.functional.masked import masked
+from rlcomp.functional.turn_credit import turn_gae
+from rlcomp.interfaces.advantage import write_advantage
+from rlcomp.interfaces.turns import TurnTable
+
+
+class TurnGAE(Component):
+    """Generalised advantage estimation over turns.
+
+    ``A_k = sum_l (gamma lambda)^l delta_{k+l}`` with ``delta_k = r_k + gamma V_{k+1} - V_k``, where
+    ``V_k`` is the critic's value before the first token of turn ``k``, 0 behind the last turn. All
+    tokens of a turn have its advantage, and as the critic's target ``returns = A_k + V_k``.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``, ``value``
+    ``[B, T]``, and where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
+    ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage
+    is 0 and ``returns`` is ``value`` itself, so that nothing pulls at the critic there.
+
+    Args:
+        gamma: discount of a turn.
+        gae_lambda: lambda; 1: the return less the value.
+        outcome: whether the reward is paid with the last turn, on top of ``turn_reward``; false
+            where it was summed from them (``reward=episode_return``).
+
+    Source:
+        Schulman et al. 2016, arXiv:1506.02438, eq. 16, over turns.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask", "value")
+    optional = ("trajectory_id", "turn_id", "turn_reward")
+    writes = ("advantage", "returns")
+
+    def __init__(
+        self, *, gamma: Probability = 1.0, gae_lambda: Probability = 1.0, outcome: bool = True
+    ) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.gae_lambda = gae_lambda
+        self.outcome = outcome
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write advantage and returns."""
+        table, value = TurnTable(batch), batch["value"].detach()
+        first, paid = table.first_tokens(value), table.paid(outcome=self.outcome)
+        advantage = turn_gae(paid, first, table.counted, self.gamma, self.gae_lambda)
+        returns = table.spread(advantage + first)
+        valid = batch["reward_valid"][:, None]
+        batch["returns"] = masked(torch.where(valid, returns, value), batch["response_mask"])
+        return write_advantage(batch, table.spread(advantage))

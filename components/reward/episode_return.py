@@ -1,0 +1,34 @@
+"""Episode return: what the environment paid, summed over the turns."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.reward import write_reward
+
+
+class EpisodeReturn(Component):
+    """Return of an episode: ``R = sum_k r_k``, the environment's rewards of its turns.
+
+    Reads ``turn_reward``, ``response_mask`` ``[B, T]``. Writes ``reward``, ``rewards``,
+    ``correct`` and ``reward_valid`` ``[B]``.
+
+    Args:
+        correct_from: the least return of an episode that counts as right.
+    """
+
+    reads = ("turn_reward", "response_mask")
+    writes = ("reward", "rewards", "correct", "reward_valid")
+
+    def __init__(self, *, correct_from: float = 1.0) -> None:
+        super().__init__()
+        self.correct_from = correct_from
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Sum the rewards of the turns."""
+        reward = masked(batch["turn_reward"].detach(), batch["response_mask"]).sum(1)
+        right, valid = reward >= self.correct_from, torch.ones_like(reward, dtype=torch.bool)
+        return write_reward(batch, reward, {"episode_return": reward}, right, valid)

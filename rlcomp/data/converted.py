@@ -1,0 +1,119 @@
+"""Files of other kinds: what they hold, and a line that makes one that can be read.
+
+Only the packages of Python are used in these lines, but for a data set saved by ``datasets``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+# Bytes that are read of a file to see what it holds, and of one to be parsed for that.
+_BEGINNING, _PARSED = 1 << 16, 64 << 20
+
+
+def converted(path: str, rows: tuple[str, ...]) -> str:
+    """What to do with a file or folder of no known kind, as the end of a message; empty: unknown.
+
+    Args:
+        path: as it was given.
+        rows: suffixes of the files that are known.
+    """
+    file = Path(path).expanduser()
+    if file.is_dir():
+        return _folder(path, file, rows)
+    suffix = file.suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        tabs = ", delimiter='\\t'" if suffix == ".tsv" else ""
+        opened = f"open({path!r}, newline='', encoding='utf-8-sig')"
+        loop = f"[print(json.dumps(row)) for row in csv.DictReader({opened}{tabs})]"
+        return f": {_line('csv, json', loop, path)}"
+    if suffix == ".json" and (told := json_as_lines(path)):
+        return f": {told}"
+    return ""
+
+
+def json_as_lines(path: str) -> str:
+    """What a file of JSON holds that is not one object a line, and the line that makes one."""
+    file = Path(path).expanduser()
+    with file.open("rb") as opened:
+        start = opened.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"["):
+        return f"it is one JSON array, and rows stand one a line; {_rows(path, '')}"
+    first, _, rest = start.partition(b"\n")
+    if rest.strip() and _is_object(first):
+        named = file.with_suffix(".jsonl")
+        return f"its rows stand one a line already: mv {_in_shell(path)} {_in_shell(str(named))}"
+    if not start.startswith(b"{") or file.stat().st_size > _PARSED:
+        return ""
+    try:
+        whole = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError):
+        return ""
+    return _of_object(path, whole)
+
+
+def _of_object(path: str, whole: dict[str, object]) -> str:
+    """Of a file that holds one object: its rows, or the one that it is."""
+    for key, value in whole.items():
+        held = isinstance(value, list) and value and isinstance(value[0], dict)
+        if held and re.fullmatch(r"\w{1,60}", key):
+            return f"it is one object whose {key!r} holds the rows; {_rows(path, f'[{key!r}]')}"
+    code = f"print(json.dumps(json.load({_opened(path)})))"
+    return f"it is one object, a single row; {_line('json', code, path)}"
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _rows(path: str, at: str) -> str:
+    loop = f"[print(json.dumps(row)) for row in json.load({_opened(path)}){at}]"
+    return _line("json", loop, path)
+
+
+def _opened(path: str) -> str:
+    return f"open({path!r}, encoding='utf-8-sig')"
+
+
+def _line(modules: str, code: str, path: str) -> str:
+    """The command of a shell that writes the rows beside the file."""
+    file = Path(path)
+    made = file.with_suffix(".jsonl") if file.suffix != ".jsonl" else file.with_suffix(".new.jsonl")
+    code = _quoted(f"import {modules}; {code}")
+    return f"write {made} with python -c {code} > {_in_shell(str(made))}"
+
+
+def _in_shell(word: str) -> str:
+    return word if re.fullmatch(r"[\w@%+=:,./~-]+", word) else _quoted(word)
+
+
+def _quoted(text: str) -> str:
+    escaped = re.sub(r'(["\\$`])', r"\\\1", text)
+    return f'"{escaped}"'
+
+
+def _folder(path: str, folder: Path, rows: tuple[str, ...]) -> str:
+    names = {entry.name for entry in folder.iterdir()}
+    if "dataset_dict.json" in names or {"dataset_info.json", "state.json"} <= names:
+        split = "['train']" if "dataset_dict.json" in names else ""
+        return f": {_saved_to_disk(path, split)}"
+    if files := sorted(name for name in names if name.endswith(rows)):
+        more = f" (of {len(files)} such files)" if len(files) > 1 else ""
+        return f": it is a folder; name a file in it, such as {folder / files[0]}{more}"
+    if any(name.endswith(".json") for name in names):
+        files_in = f"sorted(glob.glob({str(Path(path) / '*.json')!r}))"
+        loop = f"[print(json.dumps(json.load(open(name)))) for name in {files_in}]"
+        told = _line("glob, json", loop, path.rstrip("/"))
+        return f": it is a folder; of files that hold one row each {told}"
+    return ": it is a folder; name a file"
+
+
+def _saved_to_disk(path: str, split: str) -> str:
+    made = f"{path.rstrip('/')}.jsonl"
+    code = f"import datasets; datasets.load_from_disk({path!r}){split}.to_json({made!r})"
+    return f"it is a folder of save_to_disk; write {made} with python -c {_quoted(code)}"

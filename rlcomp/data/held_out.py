@@ -1,0 +1,59 @@
+"""Shares of a task to hold out that leave something on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rlcomp.interfaces.task import Task, is_held_out
+
+# A larger task has enough on both sides at any share; and each of its texts would be hashed.
+_LOOKED_AT = 10_000
+
+
+class Share(NamedTuple):
+    """A share to hold out.
+
+    Attributes:
+        value: for ``task.held_out``.
+        held_out: how many examples are held out then.
+        training: how many are not.
+    """
+
+    value: float
+    held_out: int
+    training: int
+
+    def __str__(self) -> str:
+        """The setting, and what comes of it."""
+        whole = self.held_out + self.training
+        return f"set task.held_out={self.value:g} ({self.held_out} of {whole} held out)"
+
+
+def fitting_share(task: Task, training: int = 1) -> Share | None:
+    """The share nearest to the task's own at which some are held out and enough are not.
+
+    Args:
+        task: of at most 10,000 examples.
+        training: how many must be left for training.
+
+    Returns:
+        In tenths if one will do, otherwise in hundredths; None: there is none, or the task is
+        larger.
+    """
+    if len(task) > _LOOKED_AT:
+        return None
+    keys = [task.example(index).held_out_by for index in range(len(task))]
+    for steps in (10, 100):
+        shares = sorted(
+            (step / steps for step in range(1, steps)), key=lambda share: abs(share - task.held_out)
+        )
+        found = (_split(keys, share) for share in shares)
+        if fit := next((one for one in found if one.held_out and one.training >= training), None):
+            return fit
+    return None
+
+
+def _split(keys: Iterable[str], share: float) -> Share:
+    held_out = [is_held_out(key, share) for key in keys]
+    return Share(share, sum(held_out), len(held_out) - sum(held_out))

@@ -1,0 +1,188 @@
+"""KV cache of a session: rows of different lengths, which are read on and sampled in turn."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rlcomp.engine.cache import Cache, Memory, _of
+
+
+class RaggedCache(Cache):
+    """KV cache whose rows have lengths of their own.
+
+    Between turns every row's tokens stand in its first columns; what lies behind them up to the
+    longest row is not seen. Within a turn new tokens go into the same column of every row, behind
+    the longest, and are moved up when it ends. Prompts are shared as in
+    :class:`rlcomp.engine.cache.Cache`.
+
+    Args:
+        prompts: what each layer remembers of the prompts; all end at the last of ``L`` tokens.
+        lengths: of the prompts; the longest has ``L`` tokens.
+        owners: which prompt each row answers.
+        limit: the most tokens a row will hold.
+
+    Attributes:
+        columns: how many columns each row had when the turn began, int64, shape ``[R]``.
+    """
+
+    def __init__(
+        self, prompts: list[Memory], lengths: Sequence[int], owners: Sequence[int], limit: int
+    ) -> None:
+        device = prompts[0][0].device
+        self.columns = torch.zeros(len(owners), dtype=torch.int64, device=device)
+        super().__init__(prompts, lengths, owners, limit)
+        biases = len(owners) * prompts[0][0].shape[1]
+        self._seen = self._seen.expand(biases, -1, -1).contiguous()
+
+    @property
+    def _bias(self) -> Tensor:
+        """What is added to scores, by row and kv head: ``[R, kv_heads, C]``."""
+        return self._seen.view(len(self.columns), -1, self._seen.shape[-1])
+
+    def branch(self, rows: Sequence[int]) -> RaggedCache:
+        """A cache of some rows, in this order, which leaves this one as it is."""
+        other = copy.copy(self)
+        other._own, other._prompts = [*self._own], [*self._prompts]
+        other._lengths, other._seen = [*self._lengths], self._seen.clone()
+        other.keep(rows)
+        return other
+
+    @property
+    def _owner(self) -> Tensor:
+        return torch.tensor(self._owners, device=self.columns.device)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep some rows, in this order, and their prompts."""
+        self.columns = self.columns[torch.tensor(rows, device=self.columns.device)]
+        super().keep(rows)
+
+    def _copy(self, owners: Sequence[int]) -> None:
+        before = self.length
+        super()._copy(owners)
+        self.columns = self.columns + (self.length - before)
+
+    def begin_read(self, rows: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Make room for more tokens of each row, which are read at once.
+
+        Args:
+            rows: of each token its row, int64, shape ``[N]``, ascending.
+            counts: how many each row has.
+
+        Returns:
+            Of each token its number among those of its row, shape ``[N]``; what is added to the
+            scores of the rows' own memory, shape ``[R, M, C]``, for the ``M`` tokens of the longest
+            one; and the column where each token goes, shape ``[N]``.
+        """
+        device = self.columns.device
+        size = torch.tensor(counts, device=device)
+        number = torch.cat([torch.arange(count, device=device) for count in counts])
+        columns = self.columns[rows] + number
+        self.length = int((self.columns + size).max())
+        self.reserve(self.length)
+        before = self.columns
+        seen = self._bias[:, :1, : self._width].clone()
+        self._bias[rows, :, columns] = 0.0
+        self.columns = self.columns + size
+        place = torch.arange(self._width, device=device)
+        asking = torch.arange(max(counts), device=device)
+        ahead = (place >= before[:, None, None]) & (
+            place <= before[:, None, None] + asking[None, :, None]
+        )
+        return number, torch.where(ahead, torch.zeros_like(seen), seen), columns
+
+    def write(self, layer: int, rows: Tensor, columns: Tensor, k: Tensor, v: Tensor) -> None:
+        """Keys and values ``[N, kv_heads, D]`` of tokens, at their rows and columns."""
+        keys, values = self._own[layer]
+        keys[rows, :, columns] = k
+        values[rows, :, columns] = v
+
+    def attend_some(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
+        """What several tokens of every row attend to.
+
+        Args:
+            layer: which.
+            q: shape ``[R, M, heads, D]``.
+            bias: shape ``[R, M, C]``.
+            scale: of the logits.
+
+        Returns:
+            Shape ``[R, M, heads * D]``.
+        """
+        keys, values = self._whole(layer)
+        prompts = keys.shape[2] - bias.shape[-1]
+        if prompts:
+            heads = keys.shape[1]
+            padding = self._padding.expand(len(self._lengths) * heads, 1, prompts)[::heads]
+            seen = padding[self._owner].expand(-1, bias.shape[1], -1)
+            bias = torch.cat([seen, bias], -1)
+        attended = F.scaled_dot_product_attention(
+            q.transpose(1, 2),
+            keys,
+            values,
+            attn_mask=bias[:, None],
+            scale=scale,
+            enable_gqa=q.shape[2] != keys.shape[1],
+        )
+        return attended.transpose(1, 2).flatten(2)
+
+    def _whole(self, layer: int) -> tuple[Tensor, Tensor]:
+        """A layer's keys and values of each row, its prompt's first: ``[R, kv_heads, n, D]``."""
+        own_keys, own_values = (each[:, :, : self._width] for each in self._own[layer])
+        if not self._prompts:
+            return own_keys, own_values
+        keys, values = _of(self._prompts[layer], self._owner)
+        return torch.cat([keys, own_keys], 2), torch.cat([values, own_values], 2)
+
+    def begin_turn(self) -> None:
+        """Let new tokens of all rows go into the column behind the longest row."""
+        self.length = int(self.columns.max())
+
+    def take_back(self, other: RaggedCache, rows: Sequence[int], steps: int) -> None:
+        """The last tokens of rows that a branch has sampled.
+
+        Args:
+            other: the branch.
+            rows: of each of its first rows, which row it is here.
+            steps: how many tokens each of them has more than here.
+        """
+        here = torch.tensor(rows, device=self.columns.device)
+        start, count, end = self.length, len(rows), other.length
+        self.length += steps
+        self.reserve(self.length)
+        new = slice(start, self.length)
+        for memory, others in zip(self._own, other._own, strict=True):
+            for mine, theirs in zip(memory, others, strict=True):
+                mine[here, :, new] = theirs[:count, :, end - steps : end]
+
+    def end_turn(self, counts: Tensor) -> None:
+        """Keep the first tokens of each row of this turn; move them up behind its others.
+
+        Args:
+            counts: how many, int64, shape ``[R]``.
+        """
+        start = int(self.columns.max())
+        short = (self.columns < start).nonzero()[:, 0]
+        most = int(counts.max())
+        if len(short) and most:
+            self._move_up(short, start, most)
+        self.columns = self.columns + counts
+        place = torch.arange(self._seen.shape[-1], device=counts.device)
+        bias = self._bias
+        before = (self.columns - counts)[:, None]
+        inside = (place >= before) & (place < self.columns[:, None])
+        bias.masked_fill_(inside[:, None], 0.0)
+        bias.masked_fill_((place >= self.columns[:, None])[:, None], -torch.inf)
+        self.length = int(self.columns.max())
+
+    def _move_up(self, rows: Tensor, start: int, count: int) -> None:
+        places = self.columns[rows, None] + torch.arange(count, device=rows.device)
+        row = rows[:, None]
+        for memory in self._own:
+            for each in memory:
+                # Indexed dimensions come first: [rows, count, kv_heads, D].
+                each[row, :, places] = each[rows, :, start : start + count].transpose(1, 2)

@@ -1,0 +1,240 @@
+"""Native generation over turns: keys and values of every row stay from turn to turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.decode_packed import read_prompts, size_of
+from rlcomp.engine.draw import Draw, Drawn, Transcript, Uniforms
+from rlcomp.engine.fused import Fused
+from rlcomp.engine.ragged_cache import RaggedCache
+from rlcomp.engine.session import Said, Sampling, TurnUniforms, said_by
+from rlcomp.engine.stopping import StopRule
+from rlcomp.engine.transformer import Transformer
+
+# Rows that are over are computed in vain until so few are left; then their memory is freed.
+_WORTH = 0.75
+
+
+class PackedSession:
+    """A session that reads every token once.
+
+    From the same generator it gives the tokens of :class:`rlcomp.engine.session.Rereading`, as far
+    as rounding leaves the logits alike.
+
+    Takes memory for one more copy of the model's layers, and for the keys and values of each
+    distinct prompt once and of what follows in each row, until the session ends.
+
+    Args:
+        transformer: the model.
+        contexts: a list of ids for each row, none empty; equal ones are read once.
+        sampling: how they are sampled.
+        longest: no row gets more tokens.
+    """
+
+    def __init__(
+        self,
+        transformer: Transformer,
+        contexts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        *,
+        longest: int,
+    ) -> None:
+        self.contexts = [list(context) for context in contexts]
+        self.longest = longest
+        self.sampling = sampling
+        self.uniforms = Uniforms(len(self.contexts), sampling.generator)
+        self.sampled = [0] * len(self.contexts)
+        self.fused = Fused(transformer, longest)
+        self.cache: RaggedCache | None = None
+        self.rows = list(range(len(self.contexts)))  # whose rows the cache holds
+        self.over: set[int] = set()
+        self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
+        self.waiting: dict[int, Tensor] = {}  # logits behind rows that have sampled nothing yet
+
+    def extend(self, row: int, tokens: Sequence[int]) -> None:
+        """Note the tokens: they are read with those of other rows."""
+        self.contexts[row] += tokens
+        if self.cache is not None:
+            self.unread[row] += tokens
+
+    def close(self, rows: Sequence[int]) -> None:
+        """Note that rows are over."""
+        self.over.update(rows)
+
+    @torch.no_grad()
+    def generate(
+        self, rows: Sequence[int], *, limits: Sequence[int], texts: Sequence[bytes] = ()
+    ) -> list[Said]:
+        """Sample one turn in some rows."""
+        if self.cache is None:
+            self.cache = self._open()
+        cache, logits = self.cache, self._logits(self.cache, rows)
+        stop = StopRule(self.sampling.stops, limits, texts, self.sampling.table)
+        counts = [self.sampled[row] for row in rows]
+        uniforms = TurnUniforms(self.uniforms, rows, counts)
+        positions = torch.tensor([len(self.contexts[row]) for row in self.rows])
+        turn = _Turn(self.fused, cache, logits, positions.to(self.fused.device))
+        places = {row: place for place, row in enumerate(rows)}
+        turn.run([places.get(row, -1) for row in self.rows], stop, self.sampling.draw, uniforms)
+        said = said_by(turn.transcript.sampled(stop))
+        for row, each in zip(rows, said, strict=True):
+            self.contexts[row] += each.tokens
+            self.sampled[row] += len(each.tokens)
+        # A turn's last token is read with what follows it; what was computed in vain is forgotten.
+        read = [len(said[places[row]].tokens) - 1 if row in places else 0 for row in self.rows]
+        cache.end_turn(torch.tensor(read, device=self.fused.device))
+        self.unread |= {row: [said[place].tokens[-1]] for row, place in places.items()}
+        return said
+
+    def _open(self) -> RaggedCache:
+        """Read the contexts, equal ones once."""
+        places: dict[tuple[int, ...], int] = {}
+        owners = [places.setdefault(tuple(row), len(places)) for row in self.contexts]
+        memory, logits = read_prompts(self.fused, [*places])
+        lengths = [len(prompt) for prompt in places]
+        self.waiting = {row: logits[owner] for row, owner in enumerate(owners)}
+        # Twice: within a turn a short row's new tokens stand behind those of the longest.
+        return RaggedCache(memory, lengths, owners, 2 * self.longest)
+
+    def _logits(self, cache: RaggedCache, asked: Sequence[int]) -> Tensor:
+        """Read what the asked rows have not read yet; the logits behind each row of the cache."""
+        left = [row for row in self.rows if row not in self.over]
+        if len(left) <= _WORTH * len(self.rows):
+            cache.keep([self.rows.index(row) for row in left])
+            self.rows = left
+        new = [self.unread[row] if row in {*asked} else [] for row in self.rows]
+        lengths = [len(self.contexts[row]) for row in self.rows]
+        logits = dict(zip(self.rows, read_on(self.fused, cache, new, lengths), strict=True))
+        for row in asked:
+            self.unread[row] = []
+            known = self.waiting.pop(row, None)
+            if known is not None and not new[self.rows.index(row)]:
+                logits[row] = known
+        return torch.stack([*logits.values()])
+
+
+def read_on(
+    fused: Fused, cache: RaggedCache, new: Sequence[Sequence[int]], lengths: Sequence[int]
+) -> Tensor:
+    """Read more tokens of some rows at once.
+
+    Args:
+        fused: the model.
+        cache: of the rows; gets the tokens.
+        new: the tokens of each row; none where nothing is read.
+        lengths: tokens of each row, these included.
+
+    Returns:
+        Logits behind each row, shape ``[R, V]``; 0 where nothing is read.
+    """
+    device, counts = fused.device, [len(row) for row in new]
+    logits = fused.like.new_zeros(len(new), len(fused.like))
+    if not any(counts):
+        return logits
+    ids = torch.tensor([token for row in new for token in row], device=device)
+    rows = torch.arange(len(new)).repeat_interleave(torch.tensor(counts)).to(device)
+    number, bias, columns = cache.begin_read(rows, counts)
+    starts = torch.tensor([n - count for n, count in zip(lengths, counts, strict=True)])
+    ends = torch.tensor(counts, device=device).cumsum(0) - 1
+    some = [row for row, count in enumerate(counts) if count]
+    x, rotation = fused.embed(ids, starts.to(device)[rows] + number)
+    for layer, block in enumerate(fused.blocks):
+        q, k, v = block.project(x, rotation)
+        cache.write(layer, rows, columns, k, v)
+        wide = q.new_zeros(len(new), max(counts), *q.shape[1:])
+        wide[rows, number] = q
+        attended = cache.attend_some(layer, wide, bias, block.block.scale)[rows, number]
+        if layer + 1 == len(fused.blocks):
+            x, attended = x[ends[some]], attended[ends[some]]
+        x = block.finish(x, attended)
+    logits[some] = fused.logits(x)
+    return logits
+
+
+class _Turn:
+    """One turn of the rows of a cache, one step at a time.
+
+    Args:
+        fused: the model.
+        cache: of the rows; gets the tokens that are sampled, but not the last ones.
+        logits: behind each row.
+        positions: of each row's next token.
+    """
+
+    def __init__(self, fused: Fused, cache: RaggedCache, logits: Tensor, positions: Tensor) -> None:
+        cache.begin_turn()
+        self.fused = fused
+        self.whole = self.cache = cache
+        self.logits = logits
+        self.positions = positions
+        self.forwards = 0
+
+    def run(
+        self, places: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
+    ) -> None:
+        """Sample until every row is over.
+
+        Args:
+            places: of each row its number among those that sample; -1 of one that does not.
+            stop: when they end.
+            draw: from logits and uniform numbers to tokens.
+            uniforms: of those that sample.
+        """
+        self.transcript = Transcript(uniforms.rows)
+        rows = list(range(len(places)))  # of the whole cache
+        real = [row for row in rows if places[row] >= 0]
+        start, steps = 0, list[Drawn]()
+        while True:
+            numbers = uniforms.at(start + len(steps))[[places[row] for row in rows]]
+            drawn = draw(self.logits, numbers.to(self.fused.device))
+            asked = real if len(real) < len(rows) else None
+            steps.append(drawn if asked is None else _of(drawn, asked))
+            over = stop.take([places[rows[n]] for n in real], steps[-1].tokens)
+            left = [n for n, ended in zip(real, over, strict=True) if not ended]
+            if left and size_of(len(left)) > _WORTH * len(rows):
+                self._step(drawn.tokens)
+                continue
+            self.transcript.write([places[rows[n]] for n in real], start, steps)
+            start, steps = start + len(steps), []
+            self._settle([rows[n] for n in real])
+            if not left:
+                return
+            kept = (left + left)[: size_of(len(left))]
+            self._keep(kept)
+            rows, real = [rows[n] for n in kept], list(range(len(left)))
+            self._step(drawn.tokens[torch.tensor(kept, device=drawn.tokens.device)])
+
+    def _settle(self, rows: Sequence[int]) -> None:
+        """Hand what a branch has read to the whole cache; of each row, which one it is there."""
+        if self.cache is not self.whole and self.forwards:
+            self.whole.take_back(self.cache, rows, self.forwards)
+        self.forwards = 0
+
+    def _keep(self, rows: Sequence[int]) -> None:
+        """Go on with some rows, in memory of their own."""
+        if self.cache is self.whole:
+            self.cache = self.whole.branch(rows)
+        else:
+            self.cache.keep(rows)
+        self.positions = self.positions[torch.tensor(rows, device=self.positions.device)]
+
+    def _step(self, tokens: Tensor) -> None:
+        """Forward one more token per row."""
+        self.cache.grow()
+        x, rotation = self.fused.embed(tokens, self.positions)
+        for number, block in enumerate(self.fused.blocks):
+            q, k, v = block.project(x, rotation)
+            x = block.finish(x, self.cache.attend(number, q, k, v, block.block.scale))
+        self.logits = self.fused.logits(x)
+        self.positions = self.positions + 1
+        self.forwards += 1
+
+
+def _of(drawn: Drawn, rows: Sequence[int]) -> Drawn:
+    index = torch.tensor(rows, device=drawn.tokens.device)
+    kept = None if drawn.kept is None else drawn.kept[index]
+    return Drawn(drawn.tokens[index], drawn.log_probs[index], kept)

@@ -1,0 +1,183 @@
+"""Environments in worker processes that can be killed: each episode costs itself at most."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
+from rlcomp.episodes.host import Broken, Start
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.environment import Turn
+from rlcomp.workers.calls import Failed, Outcome
+from rlcomp.workers.pool import WorkerPool
+
+_REMOTE = "rlcomp.episodes.remote"
+
+
+class ProcessHosts(metaclass=Checked):
+    """Environments in worker processes, under limits of time, memory and output.
+
+    An episode stays in one process. One that hangs, crashes or raises costs itself; others of its
+    process are played again in a new one, from their seeds with their actions, and must say the
+    same. For mistakes, not for malice.
+
+    Args:
+        num_workers: processes; null: one for each processor.
+        timeout: limit of a reset or a step, in seconds.
+        memory_gib: address space of each process.
+        output_limit: characters that a step may print, and that it may say.
+    """
+
+    ends_with_run = True
+
+    def __init__(
+        self,
+        *,
+        num_workers: PositiveInt | None = None,
+        timeout: PositiveFloat = 10.0,
+        memory_gib: PositiveFloat = 4.0,
+        output_limit: PositiveInt = 1_000_000,
+    ) -> None:
+        self.timeout = timeout
+        # A pool of one worker each, so that an episode finds its environment where it left it.
+        self.pools = [
+            WorkerPool(num_workers=1, memory_gib=memory_gib, output_limit=output_limit)
+            for _ in range(num_workers or os.cpu_count() or 1)
+        ]
+        self.batches = count()
+
+    def host(self, environment: object) -> ProcessHost:
+        """A host of environments of one kind.
+
+        Raises:
+            ConfigError: it is no description in JSON, or no such environment can be made.
+        """
+        return ProcessHost(self, described(environment))
+
+    def close(self) -> None:
+        """End the processes; a later batch starts new ones."""
+        for pool in self.pools:
+            pool.close()
+
+
+def described(environment: object) -> list[object]:
+    """Dotted path and arguments of a class of environments.
+
+    Raises:
+        ConfigError: it cannot be sent to another process.
+    """
+    if not isinstance(environment, Unbuilt):
+        raise ConfigError(
+            f"environment is {environment!r:.100}, an object, which no other process has: name its "
+            "class (environment._target_=...), or take environment_pool=in_process"
+        )
+    told: list[object] = [environment.target, dict(environment.arguments)]
+    try:
+        json.dumps(told)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"environment ({environment.target}) has an argument that is no JSON ({error}): other "
+            "processes are sent texts, numbers and lists of them; take environment_pool=in_process"
+        ) from error
+    return told
+
+
+class ProcessHost:
+    """The environments of a batch, in worker processes.
+
+    Args:
+        hosts: the processes.
+        environment: dotted path and arguments of its class.
+
+    Raises:
+        ConfigError: it cannot be made, or has no texts that end a turn (``stops``).
+    """
+
+    def __init__(self, hosts: ProcessHosts, environment: list[object]) -> None:
+        self.hosts = hosts
+        self.environment = environment
+        (found,) = self._call(0, "stops", [{}])
+        if isinstance(found, Failed):
+            raise ConfigError(f"environment ({environment[0]}) cannot be made: {found.message}")
+        assert isinstance(found.value, list)
+        self.stops = tuple(found.value)
+        self._begin([])
+
+    def _begin(self, starts: Sequence[Start]) -> None:
+        self.batch = next(self.hosts.batches)
+        self.starts = [
+            {
+                "prompt": start.example.prompt,
+                "answer": start.example.answer,
+                "columns": dict(start.example.columns),
+                "seed": start.seed,
+            }
+            for start in starts
+        ]
+        self.actions: list[list[str]] = [[] for _ in starts]
+        self.heard = [""] * len(starts)
+        self.told: list[Mapping[str, float]] = [{} for _ in starts]
+
+    def open(self, starts: Sequence[Start]) -> list[Turn | Broken]:
+        """Make an environment for each episode and reset it."""
+        self._begin(starts)
+        found = self._act(range(len(starts)))
+        return [found[episode] for episode in range(len(starts))]
+
+    def step(self, actions: Mapping[int, str]) -> dict[int, Turn | Broken]:
+        """Answer the actions of some episodes, by their numbers."""
+        for episode, action in actions.items():
+            self.actions[episode].append(action)
+        return self._act([*actions])
+
+    def _act(self, episodes: Sequence[int]) -> dict[int, Turn | Broken]:
+        workers = len(self.hosts.pools)
+        shares = [[each for each in episodes if each % workers == n] for n in range(workers)]
+        with ThreadPoolExecutor(workers) as threads:
+            parts = [
+                threads.submit(self._call, worker, "act", [self._order(each) for each in share])
+                for worker, share in enumerate(shares)
+                if share
+            ]
+            found = [outcome for part in parts for outcome in part.result()]
+        order = [episode for share in shares for episode in share]
+        turns = {each: self._turn(each, out) for each, out in zip(order, found, strict=True)}
+        return {episode: turns[episode] for episode in episodes}
+
+    def _order(self, episode: int) -> dict[str, object]:
+        return {
+            "batch": self.batch,
+            "episode": episode,
+            "start": self.starts[episode],
+            "actions": self.actions[episode],
+            "heard": self.heard[episode],
+        }
+
+    def _call(
+        self, worker: int, name: str, arguments: Sequence[Mapping[str, object]]
+    ) -> list[Outcome]:
+        whole = [{"environment": self.environment, **each} for each in arguments]
+        pool = self.hosts.pools[worker]
+        return pool.map(f"{_REMOTE}.{name}", whole, timeout=self.hosts.timeout)
+
+    def _turn(self, episode: int, outcome: Outcome) -> Turn | Broken:
+        if isinstance(outcome, Failed):
+            return Broken(outcome.message)
+        told: Any = outcome.value
+        self.heard[episode] = told.pop("heard")
+        self.told[episode] = told.pop("facts")
+        return Turn(**told)
+
+    def facts(self) -> list[Mapping[str, float]]:
+        """What each environment told of its episode with its last turn."""
+        return self.told
+
+    def close(self) -> None:
+        """Have the environments closed; a process that hangs in it is killed."""
+        for pool in self.hosts.pools:
+            pool.map(f"{_REMOTE}.forget", [{"batch": self.batch}], timeout=self.hosts.timeout)

@@ -1,0 +1,117 @@
+"""The worker's end of an environment in another process: its episodes, by number. No torch."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rlcomp.interfaces.environment import Environment, Turn, checked
+from rlcomp.interfaces.task import Example
+from rlcomp.workers.call import load
+
+
+class _Held:
+    """An environment of this process, and how many actions it has answered."""
+
+    def __init__(self, environment: Environment, turn: Turn) -> None:
+        self.environment = environment
+        self.actions = 0
+        self.heard = digest(b"", turn)
+        self.turn = turn
+
+    def step(self, action: str) -> None:
+        self.turn = checked(self.environment.step(action))
+        self.heard = digest(self.heard, self.turn)
+        self.actions += 1
+
+
+# Of the batch of episodes that is under way.
+_held: dict[int, _Held] = {}
+_batch: list[int] = [-1]
+
+
+def act(
+    *,
+    environment: Sequence[Any],
+    batch: int,
+    episode: int,
+    start: Mapping[str, Any],
+    actions: Sequence[str],
+    heard: str,
+) -> dict[str, Any]:
+    """What an environment says to the last of the actions; to none: at its start.
+
+    A process that does not hold the episode, or holds it elsewhere, plays it from its start again.
+
+    Args:
+        environment: dotted path and arguments of the class.
+        batch: number of the batch; episodes of another one are closed.
+        episode: number of the episode.
+        start: ``prompt``, ``answer``, ``columns`` of the example, and ``seed``.
+        actions: all so far.
+        heard: digest of what was said to all but the last of them.
+
+    Returns:
+        The fields of a :class:`rlcomp.interfaces.environment.Turn`, ``facts`` and ``heard``.
+
+    Raises:
+        RuntimeError: played again, the environment says something else.
+    """
+    if batch != _batch[0]:
+        forget(batch=batch)
+    held = _held.pop(episode, None)
+    if held is None or held.actions != len(actions) - 1:
+        _close([held] if held else [])
+        held = _replayed(environment, start, actions[:-1])
+    if actions:
+        if held.heard.hex() != heard:
+            raise RuntimeError(
+                "played again from its seed, the environment says something else: let all that it "
+                "draws follow from the seed of reset, or take environment_pool=in_process"
+            )
+        held.step(actions[-1])
+    _held[episode] = held
+    facts = {str(name): float(value) for name, value in held.environment.facts().items()}
+    return {**asdict(held.turn), "facts": facts, "heard": held.heard.hex()}
+
+
+def _replayed(
+    environment: Sequence[Any], start: Mapping[str, Any], actions: Iterable[str]
+) -> _Held:
+    made: Any = load(*environment)
+    example = Example(start["prompt"], start["answer"], "", columns=start["columns"])
+    held = _Held(made, checked(made.reset(example, start["seed"])))
+    for action in actions:
+        held.step(action)
+    return held
+
+
+def forget(*, batch: int) -> None:
+    """Close the environments of this process: a batch is over."""
+    _close(_held.values())
+    _held.clear()
+    _batch[0] = batch
+
+
+def stops(*, environment: Sequence[Any]) -> list[str]:
+    """The texts that end a turn of an environment."""
+    made: Any = load(*environment)
+    try:
+        return [str(text) for text in made.stops]
+    finally:
+        made.close()
+
+
+def digest(before: bytes, turn: Turn) -> bytes:
+    """Digest of what was said so far: an environment that is played again must say the same."""
+    told = (turn.observation, turn.closing, turn.reward, turn.done, turn.anchor, turn.seat)
+    return hashlib.sha256(before + repr(told).encode("utf-8", "replace")).digest()
+
+
+def _close(held: Iterable[_Held]) -> None:
+    for each in held:
+        with contextlib.suppress(Exception):  # it is over either way
+            each.environment.close()

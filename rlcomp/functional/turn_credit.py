@@ -1,0 +1,161 @@
+"""Turn-level credit: returns of turns, GiGPO, MT-GRPO, and GAE over turns."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcomp.functional.group import Groups
+
+
+def turn_returns(reward: Tensor, gamma: float) -> Tensor:
+    """Discounted return-to-go of turns: ``G_k = sum_{l >= k} gamma^(l - k) r_l``.
+
+    Args:
+        reward: of each episode's turns, shape ``[E, K]``; 0 where an episode has no such turn.
+        gamma: discount of a turn, not of a token.
+
+    Returns:
+        Shape ``[E, K]``, in reward units.
+
+    Examples:
+        >>> turn_returns(torch.tensor([[1.0, 0.0, 4.0]]), 0.5)
+        tensor([[2., 2., 4.]])
+    """
+    found = torch.empty_like(reward)
+    ahead = reward.new_zeros(len(reward))
+    for turn in reversed(range(reward.shape[1])):
+        ahead = found[:, turn] = reward[:, turn] + gamma * ahead
+    return found
+
+
+def without_own(value: Tensor, there: Tensor, cell: Tensor, episode: Tensor) -> Tensor:
+    """Mean over the visits of other episodes to the same cell; NaN where there are none.
+
+    Args:
+        value: of each visit, shape ``[N]``.
+        there: which visits count, bool, shape ``[N]``.
+        cell: where each visit is, int64, shape ``[N]``, from 0.
+        episode: whose it is, int64, shape ``[N]``, from 0.
+
+    Returns:
+        Shape ``[N]``.
+    """
+    own = cell * (int(episode.max()) + 1 if len(episode) else 1) + episode
+    value = torch.where(there, value, torch.zeros_like(value))
+    total, count = (_sums(each, cell) for each in (value, there.to(value)))
+    mine, number = (_sums(each, own) for each in (value, there.to(value)))
+    return (total - mine) / (count - number)  # 0 / 0 where nobody else was there
+
+
+def _sums(value: Tensor, index: Tensor) -> Tensor:
+    """The sum over all that share an index, for each of them."""
+    _, place = torch.unique(index, return_inverse=True)
+    cells = int(place.max()) + 1 if len(place) else 0
+    return value.new_zeros(cells).index_add(0, place, value)[place]
+
+
+def gigpo_steps(
+    returns: Tensor,
+    anchor: Tensor,
+    counted: Tensor,
+    group: Tensor,
+    *,
+    baseline: str,
+    epsilon: float | None,
+) -> tuple[Tensor, Tensor]:
+    """GiGPO's step advantage: the return of a turn against turns decided in the same state.
+
+    ``A^S_k = (G_k - b) / F`` over the step group, all visits to the state by the episodes of a
+    group. ``b`` is the mean over the step group, or over the visits of other episodes alone, whose
+    expected gradient has no bias; ``F = std + epsilon`` or 1.
+
+    Args:
+        returns: shape ``[E, K]``, reward units.
+        anchor: the state of each turn, int64, shape ``[E, K]``; negative: unknown, which gives 0.
+        counted: which turns there are, of valid episodes, bool, shape ``[E, K]``.
+        group: of each episode, int64, shape ``[E]``.
+        baseline: ``"group"`` or ``"others"``.
+        epsilon: added to the standard deviation; None: not divided by it.
+
+    Returns:
+        The advantage, shape ``[E, K]``, 0 in groups of one visit and of equal returns; and the size
+        of the step group of each turn, 0 where there is none.
+
+    Source:
+        Feng et al. 2025, arXiv:2505.10978, eq. 7; ``others`` is ours.
+    """
+    known = counted & (anchor >= 0)
+    episodes, turns = returns.shape
+    episode = torch.arange(episodes)[:, None].expand(-1, turns).flatten()
+    _, place = torch.unique(group, return_inverse=True)
+    state = torch.stack([place[episode], anchor.flatten()], 1)
+    _, cell = torch.unique(state, dim=0, return_inverse=True)
+    valid = known.flatten()
+    cells = Groups(returns.flatten(), torch.where(valid, cell, -1 - torch.arange(len(cell))), valid)
+    centred = cells.centred()
+    if baseline == "others":
+        mean = without_own(returns.flatten(), valid, cell, episode)
+        apart = valid & ~mean.isnan()
+        centred = torch.where(apart, returns.flatten() - mean, torch.zeros_like(centred))
+    if epsilon is not None:
+        centred = cells.kept(centred / (cells.std() + epsilon))
+    sizes = torch.where(valid, cells.count, torch.zeros_like(cells.count))
+    return centred.view(episodes, turns), sizes.view(episodes, turns)
+
+
+def mt_grpo_turns(
+    reward: Tensor, there: Tensor, valid: Tensor, group: Tensor, epsilon: float
+) -> Tensor:
+    """MT-GRPO's turn advantage: the reward of a turn standardised over the group's same turns.
+
+    Of turns that are not their episode's last. Fewer than two of them: 0.
+
+    Args:
+        reward: of each turn, shape ``[E, K]``.
+        there: which turns an episode has, bool, shape ``[E, K]``.
+        valid: bool, shape ``[E]``.
+        group: of each episode, int64, shape ``[E]``.
+        epsilon: added to the standard deviation.
+
+    Returns:
+        Shape ``[E, K]``, dimensionless; 0 for last turns.
+
+    Source:
+        Zeng et al. 2025, arXiv:2505.11821.
+    """
+    parts = []
+    for turn in range(reward.shape[1]):
+        later = there[:, turn + 1 :].any(1)
+        groups = Groups(reward[:, turn], group, valid & there[:, turn] & later)
+        parts.append(groups.kept(groups.centred() / (groups.std() + epsilon)))
+    return torch.stack(parts, 1)
+
+
+def turn_gae(
+    reward: Tensor, value: Tensor, there: Tensor, gamma: float, gae_lambda: float
+) -> Tensor:
+    """Generalised advantage estimation over turns.
+
+    ``delta_k = r_k + gamma V_{k+1} - V_k``, ``A_k = sum_l (gamma lambda)^l delta_{k+l}``; the value
+    behind the last turn is 0.
+
+    Args:
+        reward: of each turn, shape ``[E, K]``.
+        value: of the state before each turn's first token, shape ``[E, K]``.
+        there: which turns an episode has, bool, shape ``[E, K]``: the first ones.
+        gamma: discount of a turn.
+        gae_lambda: lambda, of the mean over horizons.
+
+    Returns:
+        Shape ``[E, K]``, reward units; 0 where there is no turn.
+
+    Examples:
+        >>> there = torch.tensor([[True, True]])
+        >>> turn_gae(torch.tensor([[0.0, 1.0]]), torch.tensor([[0.25, 0.5]]), there, 1.0, 1.0)
+        tensor([[0.7500, 0.5000]])
+    """
+    value = torch.where(there, value, torch.zeros_like(value))
+    ahead = torch.cat([value[:, 1:], torch.zeros_like(value[:, :1])], 1)
+    delta = torch.where(there, reward + gamma * ahead - value, torch.zeros_like(value))
+    return turn_returns(delta, gamma * gae_lambda)

@@ -1,0 +1,96 @@
+"""The turns of a batch of episodes, as a table of episodes and turns."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.functional.masked import masked
+
+
+class TurnTable:
+    """Episodes by turns: an episode counts once, in however many rows it stands.
+
+    On the CPU. Without ``trajectory_id`` every row is an episode; without ``turn_id`` its response
+    is one turn.
+
+    Args:
+        batch: holds ``response_mask`` ``[B, T]``, ``reward``, ``reward_valid``, ``group_id``
+            ``[B]``, and perhaps ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` and
+            ``anchor_id`` ``[B, T]``.
+
+    Attributes:
+        outcome: reward of each episode, shape ``[E]``.
+        valid: whether it could be computed, bool, shape ``[E]``.
+        group: of each episode, int64, shape ``[E]``.
+        there: which turns an episode has, bool, shape ``[E, K]``.
+        reward: what the environment paid for each turn, shape ``[E, K]``.
+        anchor: the state it was decided in, int64, shape ``[E, K]``; -1: unknown.
+    """
+
+    def __init__(self, batch: TensorDict) -> None:
+        mask = batch["response_mask"].cpu()
+        self.device = batch["response_mask"].device
+        rows = torch.arange(len(mask))
+        ids = batch["trajectory_id"].cpu() if "trajectory_id" in batch.keys() else rows
+        kinds, self.episode = torch.unique(ids, return_inverse=True)
+        first = torch.full((len(kinds),), len(rows)).scatter_reduce(0, self.episode, rows, "amin")
+        turn = (
+            batch["turn_id"].cpu() if "turn_id" in batch.keys() else torch.zeros_like(mask).long()
+        )
+        self.turn = torch.where(mask, turn.clamp(min=0), -1)
+        self.turns = max(1, int(self.turn.max()) + 1) if self.turn.numel() else 1
+        self.outcome, self.valid, self.group = (
+            batch[key].detach().cpu()[first] for key in ("reward", "reward_valid", "group_id")
+        )
+        self.there = self._summed(mask.to(self.outcome.dtype)) > 0
+        paid = torch.zeros_like(mask, dtype=self.outcome.dtype)
+        if "turn_reward" in batch.keys():
+            paid = masked(batch["turn_reward"].detach().cpu().to(paid.dtype), mask)
+        self.reward = self._summed(paid)
+        self.anchor = torch.full(self.there.shape, -1)
+        if "anchor_id" in batch.keys():
+            known = batch["anchor_id"].cpu()
+            self.anchor[self._rows[mask], self.turn[mask]] = known[mask]
+
+    @property
+    def _rows(self) -> Tensor:
+        rows: Tensor = self.episode[:, None].expand(self.turn.shape)
+        return rows
+
+    def _summed(self, values: Tensor) -> Tensor:
+        inside = self.turn >= 0
+        table: Tensor = values.new_zeros(
+            int(self.episode.max()) + 1 if len(values) else 0, self.turns
+        )
+        return table.index_put(
+            (self._rows[inside], self.turn[inside]), values[inside], accumulate=True
+        )
+
+    @property
+    def counted(self) -> Tensor:
+        """The turns of valid episodes, bool, shape ``[E, K]``."""
+        counted: Tensor = self.there & self.valid[:, None].bool()
+        return counted
+
+    def paid(self, *, outcome: bool) -> Tensor:
+        """Rewards of turns, 0 for invalid episodes; with the outcome at the last turn, or not."""
+        reward = self.reward
+        if outcome:
+            last = self.there & (self.there.flip(1).cumsum(1).flip(1) == 1)
+            reward = reward + torch.where(last, self.outcome[:, None], torch.zeros_like(reward))
+        return torch.where(self.counted, reward, torch.zeros_like(reward))
+
+    def first_tokens(self, values: Tensor) -> Tensor:
+        """Per-token values ``[B, T]`` at each turn's first token, shape ``[E, K]``; 0 elsewhere."""
+        before = torch.cat([torch.full_like(self.turn[:, :1], -1), self.turn[:, :-1]], 1)
+        # Of a turn with a hole in it, too.
+        seen = torch.cummax(before, 1).values
+        starts = (self.turn >= 0) & (self.turn > seen)
+        return self._summed(torch.where(starts, values.detach().cpu(), 0.0).to(self.outcome.dtype))
+
+    def spread(self, table: Tensor) -> Tensor:
+        """Values of turns ``[E, K]`` on all their tokens, ``[B, T]``; 0 outside the response."""
+        values = table[self._rows, self.turn.clamp(min=0)]
+        return torch.where(self.turn >= 0, values, torch.zeros_like(values)).to(self.device)

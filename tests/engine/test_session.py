@@ -1,0 +1,135 @@
+"""The native session against the one that reads everything again."""
+
+import random
+from functools import partial
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+from rlcomp.engine import cache
+from rlcomp.engine.decode_transformers import decode
+from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.draw import draw_tokens
+from rlcomp.engine.families import layers
+from rlcomp.engine.probe import probe
+from rlcomp.engine.session import Rereading, Sampling
+from rlcomp.engine.session_packed import PackedSession
+from rlcomp.engine.transformer import Transformer
+
+VOCABULARY, EOS = 29, 1
+TABLE = [bytes([97 + token]) if token != EOS else b"" for token in range(VOCABULARY)]
+
+
+def model_of(family):
+    torch.manual_seed(0)
+    if family == "gpt2":
+        shape = {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 512}
+        made = GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, **shape))
+    else:
+        made = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=VOCABULARY,
+                hidden_size=32,
+                intermediate_size=48,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                max_position_embeddings=512,
+            )
+        )
+    for parameter in made.parameters():
+        parameter.data *= 3.0
+    return made.double().eval()
+
+
+def both(model, contexts, decoding, seed=0):
+    """A native session, and one that reads everything again, with the same numbers."""
+    draw = partial(draw_tokens, decoding=decoding, suppressed=None)
+    once, again = (
+        Sampling([EOS], TABLE, draw, torch.Generator().manual_seed(seed)) for _ in range(2)
+    )
+    return (
+        PackedSession(Transformer(model, layers, "torch"), contexts, once, longest=512),
+        Rereading(partial(decode, model, probe(model)), contexts, again),
+    )
+
+
+def same(ours, theirs):
+    assert [said.tokens for said in ours] == [said.tokens for said in theirs]
+    assert [said.truncated for said in ours] == [said.truncated for said in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.log_probs == pytest.approx(other.log_probs, abs=2e-6)  # rotations are float32
+        assert (one.kept is None) == (other.kept is None)
+        assert one.kept is None or torch.equal(one.kept, other.kept)
+
+
+def turns(sessions, draw, *, count, texts=(), close=0.2, ask=1.0):
+    """Random turns: limits, observations, rows that are over, rows that are not asked."""
+    alive = list(range(len(sessions[0].contexts)))
+    for _ in range(count):
+        rows = [row for row in alive if draw.random() < ask] or alive
+        draw.shuffle(rows)
+        limits = [draw.randint(1, 12) for _ in rows]
+        said = [session.generate(rows, limits=limits, texts=texts) for session in sessions]
+        same(*said)
+        assert sessions[0].contexts == sessions[1].contexts
+        gone = [row for row in rows if draw.random() < close]
+        for session in sessions:
+            session.close(gone)
+        alive = [row for row in alive if row not in gone]
+        if not alive:
+            return
+        for row in alive:
+            observed = [draw.randrange(2, VOCABULARY) for _ in range(draw.randint(0, 9))]
+            for session in sessions:
+                session.extend(row, observed)
+
+
+PROMPTS = [[5, 6, 7, 8], [9], [5, 6, 7, 8], [10, 11], [5, 6, 7, 8], [3] * 40, [3] * 40, [4, 4]]
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("seated", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_it_samples_what_reading_again_samples(family, seated, seed, monkeypatch):
+    if seated:  # prompts are shared, not copied, however small they are
+        monkeypatch.setattr(cache, "_COPIED", 0)
+    sessions = both(model_of(family), PROMPTS * 2, Decoding(temperature=0.8), seed)
+
+    turns(sessions, random.Random(seed), count=6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_are_not_asked_wait(seed):
+    sessions = both(model_of("llama"), PROMPTS, Decoding(), seed)
+
+    turns(sessions, random.Random(seed), count=8, ask=0.5, close=0.1)
+
+
+def test_texts_end_turns_and_sets_are_kept():
+    sessions = both(model_of("llama"), PROMPTS * 3, Decoding(top_k=9, replay=True))
+
+    turns(sessions, random.Random(1), count=6, texts=[b"e", b"hh", b"k"], close=0.05)
+
+
+def test_what_is_read_before_the_first_turn_is_part_of_the_context():
+    sessions = both(model_of("llama"), [[5, 6], [5, 6], [7]], Decoding())
+    for session in sessions:
+        session.extend(0, [8, 9])
+        session.extend(1, [8, 9])
+
+    turns(sessions, random.Random(0), count=3, close=0.0)
+
+
+def test_memory_of_rows_that_are_over_is_freed():
+    (session, _) = both(model_of("llama"), [[5, 6]] * 16, Decoding())
+    session.generate(range(16), limits=[4] * 16)
+    session.close(range(3))
+    session.generate(range(3, 16), limits=[4] * 13)
+    assert session.rows == list(range(16))  # 13 of 16: not worth a copy
+    session.close(range(3, 8))
+    session.generate(range(8, 16), limits=[4] * 8)
+
+    assert session.rows == list(range(8, 16))
+    assert session.cache._own[0][0].shape[0] == 8
