@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcomp.functional.group import Groups
+from rlcomp.functional.group_statistics import Groups
 
 
 def turn_returns(reward: Tensor, gamma: float) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.keys import Key, spec
-from rlcomp.testing.example import WIDTH, example_batch
+from rlcomp.testing.example import example_batch
 from rlcomp.testing.subject import Subject
 
 # Means of these rewards are not exact in float32, whatever the order of summation.
@@ -137,8 +137,9 @@ def _holes(subject: Subject) -> None:
     if subject.name("response_mask") not in subject.reads:
         return
     want = _advantage(subject, subject.batch)
-    for place in (WIDTH // 2, WIDTH // 2 + 2):
-        columns = torch.tensor([*range(place), *[place] * _HOLES, *range(place, WIDTH)])
+    width = want.shape[1]
+    for place in (width // 2, width // 2 + 1):
+        columns = torch.tensor([*range(place), *[place] * _HOLES, *range(place, width)])
         hole = torch.zeros(len(columns), dtype=torch.bool)
         hole[place : place + _HOLES] = True
         batch = subject.batch.copy()

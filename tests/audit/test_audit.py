@@ -56,6 +56,20 @@ def test_a_verifier_that_looks_for_the_answer_accepts_hedges_and_lists():
     assert found.kinds["denied"].example.response == "not 6"
 
 
+def test_the_others_of_a_row_are_those_behind_it_and_then_those_before():
+    tried = {row.answer: [] for row in ROWS}
+
+    def exact(row, said):
+        tried[row.answer].append(said)
+        return said == row.answer
+
+    audit(ROWS, judged(exact), PLAIN)
+
+    lists = {"6": "6, 29, 71", "29": "29, 71, 6", "71": "71, 6, 29"}
+    for answer, listed in lists.items():
+        assert listed in tried[answer]
+
+
 def test_a_form_alone_is_told_by_nonsense_not_by_what_is_near_the_answer():
     found = audit(ROWS, judged(lambda row, said: len(said) > 1), PLAIN)
 
