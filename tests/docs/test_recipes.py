@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 METHODS = [
+    "agent",
     "areal_decoupled",
     "bapo",
     "cispo",
