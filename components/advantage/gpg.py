@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.functional.group import gpg_advantage
-from rlcomp.interfaces.advantage import broadcast
+from rlcomp.interfaces.advantage import broadcast, of_episodes
 
 
 class Gpg(Component):
@@ -25,10 +25,10 @@ class Gpg(Component):
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward",)
+    optional = ("token_reward", "trajectory_id")
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = gpg_advantage(batch["reward"], batch["group_id"], batch["reward_valid"])
+        advantage = of_episodes(batch, gpg_advantage)
         return broadcast(batch, advantage)

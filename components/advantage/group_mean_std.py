@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.group import group_standardised
-from rlcomp.interfaces.advantage import broadcast
+from rlcomp.interfaces.advantage import broadcast, of_episodes
 
 
 class GroupMeanStd(Component):
@@ -28,7 +30,7 @@ class GroupMeanStd(Component):
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward",)
+    optional = ("token_reward", "trajectory_id")
     min_group_size = 2
 
     def __init__(self, *, epsilon: PositiveFloat = 1e-6) -> None:
@@ -37,7 +39,5 @@ class GroupMeanStd(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = group_standardised(
-            batch["reward"], batch["group_id"], batch["reward_valid"], self.epsilon
-        )
+        advantage = of_episodes(batch, partial(group_standardised, epsilon=self.epsilon))
         return broadcast(batch, advantage)

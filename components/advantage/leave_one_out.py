@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.functional.group import leave_one_out
-from rlcomp.interfaces.advantage import broadcast
+from rlcomp.interfaces.advantage import broadcast, of_episodes
 
 
 class LeaveOneOut(Component):
@@ -26,10 +26,10 @@ class LeaveOneOut(Component):
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward",)
+    optional = ("token_reward", "trajectory_id")
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = leave_one_out(batch["reward"], batch["group_id"], batch["reward_valid"])
+        advantage = of_episodes(batch, leave_one_out)
         return broadcast(batch, advantage)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -24,6 +26,27 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     record("advantage/abs", batch["advantage"].abs(), where=mask)
     record("advantage/zero_fraction", (batch["advantage"] == 0).all(1), where=rows)
     return batch
+
+
+def of_episodes(batch: TensorDict, estimate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+    """A response-level estimate in which an episode counts once, in however many rows it stands.
+
+    Rows of one episode (``trajectory_id``) have the same reward, validity and group.
+
+    Args:
+        batch: holds ``reward``, ``group_id``, ``reward_valid`` ``[B]``.
+        estimate: of these three, shape ``[E]`` each, the advantage of each episode.
+
+    Returns:
+        Shape ``[B]``. Without ``trajectory_id`` every row is an episode.
+    """
+    entries = batch["reward"], batch["group_id"], batch["reward_valid"]
+    if "trajectory_id" not in batch.keys():
+        return estimate(*entries)
+    ids, episode = torch.unique(batch["trajectory_id"], return_inverse=True)
+    rows = torch.arange(len(episode), device=ids.device)
+    first = torch.full_like(ids, len(rows)).scatter_reduce(0, episode, rows, "amin")
+    return estimate(*(entry[first] for entry in entries))[episode]
 
 
 def rewards_to_go(batch: TensorDict) -> Tensor:

@@ -7,7 +7,11 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.gigpo import GiGPO
+from components.advantage.gpg import Gpg
+from components.advantage.group_batch_std import GroupBatchStd
+from components.advantage.group_mean import GroupMean
 from components.advantage.group_mean_std import GroupMeanStd
+from components.advantage.leave_one_out import LeaveOneOut
 from components.advantage.mt_grpo import MTGRPO
 from components.advantage.turn_gae import TurnGAE
 from components.advantage.turn_return import TurnReturn
@@ -197,8 +201,18 @@ def test_turn_gae_by_hand_and_the_critics_target():
 
 @pytest.mark.parametrize(
     "component",
-    [GiGPO(), GiGPO(baseline="others", norm="none"), TurnReturn(gamma=0.9), MTGRPO()],
-    ids=["gigpo", "others", "turn_return", "mt_grpo"],
+    [
+        GiGPO(),
+        GiGPO(baseline="others", norm="none"),
+        TurnReturn(gamma=0.9),
+        MTGRPO(),
+        Gpg(),
+        GroupBatchStd(),
+        GroupMean(),
+        GroupMeanStd(),
+        LeaveOneOut(),
+    ],
+    ids=lambda component: type(component).__name__,
 )
 def test_an_episode_in_one_row_or_cut_into_one_row_a_turn(component):
     paid, anchors = [[1.0, 2.0], [0.5, 0.0], [3.0]], [[4, 5], [4, 5], [4]]
