@@ -45,9 +45,10 @@ def decode(
     steps: list[Drawn] = []
     while True:
         steps.append(draw(state.logits, uniforms.at(len(steps)).to(model.device)))
-        if all(stop.take(range(uniforms.rows), steps[-1].tokens)):
+        over = stop.take(range(uniforms.rows), steps[-1].tokens)
+        if all(over):
             break
-        state.step(steps[-1].tokens)
+        state.step(steps[-1].tokens, over)
     transcript = Transcript(uniforms.rows)
     transcript.write(range(uniforms.rows), 0, steps)
     return transcript.sampled(stop)
@@ -80,14 +81,15 @@ class _State:
         self.cache = output[self.traits.cache]
         self.logits = output.logits[:, -1]
 
-    def step(self, token: Tensor) -> None:
-        """Forward one more token per row."""
+    def step(self, token: Tensor, over: Sequence[bool]) -> None:
+        """Forward one more token per row; those that are over may have reached the last position."""
         if self.traits.recurrent:
             # Such a memory has no columns: only what is being read can be padding.
             self.mask = None
         elif self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
-        self.positions = self.positions[:, -1:] + 1
+        going = [not ended for ended in over]
+        self.positions = self.positions[:, -1:] + torch.tensor(going, device=token.device)[:, None]
         self.read(token[:, None])
 
     def repeat(self, times: int) -> None:

@@ -77,7 +77,7 @@ class PackedSession:
         counts = [self.sampled[row] for row in rows]
         uniforms = TurnUniforms(self.uniforms, rows, counts)
         positions = torch.tensor([len(self.contexts[row]) for row in self.rows])
-        turn = _Turn(self.fused, cache, logits, positions.to(self.fused.device))
+        turn = _Turn(self.fused, cache, logits, positions.to(self.fused.device), self.longest)
         places = {row: place for place, row in enumerate(rows)}
         turn.run([places.get(row, -1) for row in self.rows], stop, self.sampling.draw, uniforms)
         said = said_by(turn.transcript.sampled(stop))
@@ -163,14 +163,18 @@ class _Turn:
         cache: of the rows; gets the tokens that are sampled, but not the last ones.
         logits: behind each row.
         positions: of each row's next token.
+        longest: tokens of the longest row that the model can read.
     """
 
-    def __init__(self, fused: Fused, cache: RaggedCache, logits: Tensor, positions: Tensor) -> None:
+    def __init__(
+        self, fused: Fused, cache: RaggedCache, logits: Tensor, positions: Tensor, longest: int
+    ) -> None:
         cache.begin_turn()
         self.fused = fused
         self.whole = self.cache = cache
         self.logits = logits
         self.positions = positions
+        self.last = longest - 1
         self.forwards = 0
 
     def run(
@@ -225,7 +229,8 @@ class _Turn:
     def _step(self, tokens: Tensor) -> None:
         """Forward one more token per row."""
         self.cache.grow()
-        x, rotation = self.fused.embed(tokens, self.positions)
+        # A row that is over, and computed in vain, may be at the end of its context.
+        x, rotation = self.fused.embed(tokens, self.positions.clamp(max=self.last))
         for number, block in enumerate(self.fused.blocks):
             q, k, v = block.project(x, rotation)
             x = block.finish(x, self.cache.attend(number, q, k, v, block.block.scale))

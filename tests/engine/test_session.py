@@ -43,14 +43,14 @@ def model_of(family):
     return made.double().eval()
 
 
-def both(model, contexts, decoding, seed=0):
+def both(model, contexts, decoding, seed=0, longest=512):
     """A native session, and one that reads everything again, with the same numbers."""
     draw = partial(draw_tokens, decoding=decoding, suppressed=None)
     once, again = (
         Sampling([EOS], TABLE, draw, torch.Generator().manual_seed(seed)) for _ in range(2)
     )
     return (
-        PackedSession(Transformer(model, layers, "torch"), contexts, once, longest=512),
+        PackedSession(Transformer(model, layers, "torch"), contexts, once, longest=longest),
         Rereading(partial(decode, model, probe(model)), contexts, again),
     )
 
@@ -111,6 +111,25 @@ def test_texts_end_turns_and_sets_are_kept():
     sessions = both(model_of("llama"), PROMPTS * 3, Decoding(top_k=9, replay=True))
 
     turns(sessions, random.Random(1), count=6, texts=[b"e", b"hh", b"k"], close=0.05)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_rows_fill_their_context_at_different_times(family):
+    # A row of 40 tokens has room for 4, while others go on for 12: it is over, and computed in vain.
+    model = model_of(family)
+    if family == "gpt2":
+        model.transformer.wpe = torch.nn.Embedding(44, 24).double()
+    sessions = both(model, PROMPTS, Decoding(), longest=44)
+    rows = list(range(len(PROMPTS)))
+    for _ in range(4):
+        limits = [min(12, 44 - len(sessions[0].contexts[row])) for row in rows]
+        same(*(session.generate(rows, limits=limits) for session in sessions))
+        full = [row for row in rows if len(sessions[0].contexts[row]) > 43]
+        rows = [row for row in rows if row not in full]
+        for session in sessions:
+            session.close(full)
+            for row in rows:
+                session.extend(row, [7][: 43 - len(session.contexts[row])])
 
 
 def test_what_is_read_before_the_first_turn_is_part_of_the_context():
