@@ -82,7 +82,7 @@ class _State:
         self.logits = output.logits[:, -1]
 
     def step(self, token: Tensor, over: Sequence[bool]) -> None:
-        """Forward one more token per row; those that are over may have reached the last position."""
+        """Forward one more token per row; one that is over may stand at the last position."""
         if self.traits.recurrent:
             # Such a memory has no columns: only what is being read can be padding.
             self.mask = None

@@ -115,7 +115,7 @@ def test_texts_end_turns_and_sets_are_kept():
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_rows_fill_their_context_at_different_times(family):
-    # A row of 40 tokens has room for 4, while others go on for 12: it is over, and computed in vain.
+    # A row of 40 tokens has room for 4, while others go on for 12: it is computed in vain.
     model = model_of(family)
     if family == "gpt2":
         model.transformer.wpe = torch.nn.Embedding(44, 24).double()
