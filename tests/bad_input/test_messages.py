@@ -184,7 +184,7 @@ TABLE = {
         ["advantage=ga", "advantage.gae_lambda=1", "actor_rollout_ref.rollout.n=8"],
         "advantage=ga: there is no such option",
         "ga",
-        "'gae'? (known: gae, gpg, noon_gae, gdpo, group_mean, …)\nactor_rollout_ref.rollout.n is",
+        "'gae'? (known: gae, gpg, noon_gae, turn_gae, gdpo, …)\nactor_rollout_ref.rollout.n is",
     ),
     "estimator of verl": Bad(["advantage=rloo"], "advantage", "rloo", "advantage=leave_one_out"),
     "model of the hub": Bad(
