@@ -27,9 +27,9 @@ class GiGPO(Component):
     came by; the mean over all visits, the paper's, is biased.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``, ``anchor_id``
-    ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for invalid
-    rewards.
+    where they are there ``rewards``, ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``,
+    ``anchor_id`` ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0
+    for invalid rewards.
 
     Records ``advantage/step_group`` (visits of a state), ``advantage/shared_states`` (share of
     turns whose state another visit shares; without such there is no step advantage) and
@@ -49,7 +49,7 @@ class GiGPO(Component):
     """
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
-    optional = ("trajectory_id", "turn_id", "turn_reward", "anchor_id")
+    optional = ("rewards", "trajectory_id", "turn_id", "turn_reward", "anchor_id")
     writes = ("advantage",)
     min_group_size = 2
 

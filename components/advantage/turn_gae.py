@@ -21,9 +21,10 @@ class TurnGAE(Component):
     tokens of a turn have its advantage, and as the critic's target ``returns = A_k + V_k``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``, ``value``
-    ``[B, T]``, and where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
-    ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage
-    is 0 and ``returns`` is ``value`` itself, so that nothing pulls at the critic there.
+    ``[B, T]``, and where they are there ``rewards``, ``trajectory_id`` ``[B]``, ``turn_id``,
+    ``turn_reward`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid
+    reward the advantage is 0 and ``returns`` is ``value`` itself, so that nothing pulls at the
+    critic there.
 
     Args:
         gamma: discount of a turn.
@@ -36,7 +37,7 @@ class TurnGAE(Component):
     """
 
     reads = ("reward", "reward_valid", "group_id", "response_mask", "value")
-    optional = ("trajectory_id", "turn_id", "turn_reward")
+    optional = ("rewards", "trajectory_id", "turn_id", "turn_reward")
     writes = ("advantage", "returns")
 
     def __init__(

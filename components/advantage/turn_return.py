@@ -22,9 +22,9 @@ class TurnReturn(Component):
     other has such a turn: it does not depend on the episode's own actions, so there is no bias.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
-    ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for invalid rewards. Records
-    ``advantage/turn_return``, the mean return of a turn.
+    where they are there ``rewards``, ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
+    ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for
+    invalid rewards. Records ``advantage/turn_return``, the mean return of a turn.
 
     Args:
         gamma: discount of a turn, not of a token.
@@ -38,7 +38,7 @@ class TurnReturn(Component):
     """
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
-    optional = ("trajectory_id", "turn_id", "turn_reward")
+    optional = ("rewards", "trajectory_id", "turn_id", "turn_reward")
     writes = ("advantage",)
 
     def __init__(

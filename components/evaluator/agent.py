@@ -18,8 +18,8 @@ from rlcomp.episodes.player import Player
 from rlcomp.interfaces.environment import Environment
 from rlcomp.interfaces.policy import TakesTurns
 from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
-from rlcomp.keys import TEXT_END
 from rlcomp.metrics import record, recording
 
 
@@ -96,7 +96,8 @@ class AgentAccuracy(Accuracy):
     def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
         """Record the metrics of the episodes."""
         super().measure(greedy, sampled)
-        record(f"{self.name}/turns", sampled["turn_id"].amax(1) + 1.0)
+        whole = without_failed(sampled, torch.ones_like(sampled["reward_valid"]))
+        record(f"{self.name}/turns", sampled["turn_id"].amax(1) + 1.0, where=whole)
 
     def answers(
         self, asked: Sequence[str], group_size: int, decoding: Decoding | None
@@ -113,6 +114,5 @@ class AgentAccuracy(Accuracy):
         )
         with recording():  # the reward's own metrics are the training reward's
             judged: TensorDict = self.reward(rows)
-        failed = rows["episode_error"][:, 0] != TEXT_END
-        judged["reward_valid"] = judged["reward_valid"] & ~failed
+        judged["reward_valid"] = without_failed(rows, judged["reward_valid"])
         return judged

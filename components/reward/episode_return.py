@@ -21,6 +21,7 @@ class EpisodeReturn(Component):
     """
 
     reads = ("turn_reward", "response_mask")
+    optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     def __init__(self, *, correct_from: float = 1.0) -> None:

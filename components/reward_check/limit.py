@@ -11,7 +11,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import DataError
 from rlcomp.functional.group_statistics import Groups
-from rlcomp.keys import TEXT_END
+from rlcomp.interfaces.reward import without_failed
 from rlcomp.metrics import record
 
 
@@ -46,7 +46,7 @@ class RewardCheck(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Count the groups; stop where too many rewards are invalid."""
-        valid = batch["reward_valid"] & ~_failed(batch)
+        valid = without_failed(batch, batch["reward_valid"])
         batch["reward_valid"] = valid
         groups = Groups(batch["reward"], batch["group_id"], valid)
         first = _first_of_group(groups)
@@ -91,11 +91,3 @@ def _first_of_group(groups: Groups) -> Tensor:
     rows = torch.arange(len(groups.index))
     start = torch.full((groups.groups,), len(rows), dtype=torch.int64)
     return rows == start.scatter_reduce(0, groups.index, rows, "amin")[groups.index]
-
-
-def _failed(batch: TensorDict) -> Tensor:
-    """Rows whose environment failed, bool ``[B]``."""
-    if "episode_error" not in batch.keys():
-        return torch.zeros_like(batch["reward_valid"])
-    failed: Tensor = batch["episode_error"][:, 0] != TEXT_END
-    return failed

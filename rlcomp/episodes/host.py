@@ -48,7 +48,7 @@ class Host(Protocol):
         """Answer the actions of some episodes, by their numbers."""
         ...
 
-    def facts(self) -> list[Mapping[str, float]]:
+    def facts(self) -> list[Mapping[str, float] | Broken]:
         """What each environment tells of its episode."""
         ...
 

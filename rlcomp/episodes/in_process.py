@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Mapping, Sequence
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Broken, Host, Start
 from rlcomp.errors import ConfigError, in_one_line
-from rlcomp.interfaces.environment import Environment, Turn, checked
+from rlcomp.interfaces.environment import (
+    Environment,
+    Turn,
+    checked,
+    checked_facts,
+    checked_stops,
+)
 from rlcomp.workers.call import load
 
 Make = Callable[[], Environment]
@@ -69,7 +76,9 @@ class InProcessHost:
     def _opened(self, number: int, start: Start) -> Turn | Broken:
         try:
             self.environments[number] = self.make()
-            return checked(self.environments[number].reset(start.example, start.seed))
+            # A copy: what one episode changes in its example is no other's.
+            example = copy.deepcopy(start.example)
+            return checked(self.environments[number].reset(example, start.seed))
         except Exception as error:
             return Broken(in_one_line(error))
 
@@ -83,8 +92,8 @@ class InProcessHost:
         except Exception as error:
             return Broken(in_one_line(error))
 
-    def facts(self) -> list[Mapping[str, float]]:
-        """What each environment tells of its episode; nothing where it fails."""
+    def facts(self) -> list[Mapping[str, float] | Broken]:
+        """What each environment tells of its episode."""
         return [_facts(self.environments.get(number)) for number in range(self.count)]
 
     def close(self) -> None:
@@ -103,19 +112,17 @@ def stops_of(make: Make) -> tuple[str, ...]:
     """
     try:
         made = make()
-        stops = tuple(made.stops)
+        stops = checked_stops(made)
         made.close()
     except Exception as error:
         raise ConfigError(f"the environment cannot be made: {in_one_line(error)}") from error
-    if wrong := [text for text in stops if not isinstance(text, str) or not text]:
-        raise ConfigError(f"the environment's stops hold {wrong[0]!r:.60}: must be texts")
     return stops
 
 
-def _facts(environment: Environment | None) -> dict[str, float]:
+def _facts(environment: Environment | None) -> Mapping[str, float] | Broken:
     if environment is None:
         return {}
     try:
-        return {str(name): float(value) for name, value in environment.facts().items()}
-    except Exception:
-        return {}
+        return checked_facts(environment.facts())
+    except Exception as error:
+        return Broken(in_one_line(error))

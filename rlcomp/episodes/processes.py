@@ -173,9 +173,9 @@ class ProcessHost:
         self.told[episode] = told.pop("facts")
         return Turn(**told)
 
-    def facts(self) -> list[Mapping[str, float]]:
+    def facts(self) -> list[Mapping[str, float] | Broken]:
         """What each environment told of its episode with its last turn."""
-        return self.told
+        return [*self.told]
 
     def close(self) -> None:
         """Have the environments closed; a process that hangs in it is killed."""

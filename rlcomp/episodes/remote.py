@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rlcomp.interfaces.environment import Environment, Turn, checked
+from rlcomp.interfaces.environment import (
+    Environment,
+    Turn,
+    checked,
+    checked_facts,
+    checked_stops,
+)
 from rlcomp.interfaces.task import Example
 from rlcomp.workers.call import load
 
@@ -64,17 +70,18 @@ def act(
         forget(batch=batch)
     held = _held.pop(episode, None)
     if held is None or held.actions != len(actions) - 1:
-        _close([held] if held else [])
+        _close([held.environment] if held else [])
         held = _replayed(environment, start, actions[:-1])
-    if actions:
-        if held.heard.hex() != heard:
-            raise RuntimeError(
-                "played again from its seed, the environment says something else: let all that it "
-                "draws follow from the seed of reset, or take environment_pool=in_process"
-            )
-        held.step(actions[-1])
+    with _closed_on_error(held.environment):
+        if actions:
+            if held.heard.hex() != heard:
+                raise RuntimeError(
+                    "played again from its seed, the environment says something else: let all that "
+                    "it draws follow from the seed of reset, or take environment_pool=in_process"
+                )
+            held.step(actions[-1])
+        facts = checked_facts(held.environment.facts())
     _held[episode] = held
-    facts = {str(name): float(value) for name, value in held.environment.facts().items()}
     return {**asdict(held.turn), "facts": facts, "heard": held.heard.hex()}
 
 
@@ -83,15 +90,25 @@ def _replayed(
 ) -> _Held:
     made: Any = load(*environment)
     example = Example(start["prompt"], start["answer"], "", columns=start["columns"])
-    held = _Held(made, checked(made.reset(example, start["seed"])))
-    for action in actions:
-        held.step(action)
+    with _closed_on_error(made):
+        held = _Held(made, checked(made.reset(example, start["seed"])))
+        for action in actions:
+            held.step(action)
     return held
+
+
+@contextlib.contextmanager
+def _closed_on_error(environment: Environment) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        _close([environment])
+        raise
 
 
 def forget(*, batch: int) -> None:
     """Close the environments of this process: a batch is over."""
-    _close(_held.values())
+    _close(each.environment for each in _held.values())
     _held.clear()
     _batch[0] = batch
 
@@ -100,7 +117,7 @@ def stops(*, environment: Sequence[Any]) -> list[str]:
     """The texts that end a turn of an environment."""
     made: Any = load(*environment)
     try:
-        return [str(text) for text in made.stops]
+        return [*checked_stops(made)]
     finally:
         made.close()
 
@@ -111,7 +128,7 @@ def digest(before: bytes, turn: Turn) -> bytes:
     return hashlib.sha256(before + repr(told).encode("utf-8", "replace")).digest()
 
 
-def _close(held: Iterable[_Held]) -> None:
-    for each in held:
+def _close(environments: Iterable[Environment]) -> None:
+    for each in environments:
         with contextlib.suppress(Exception):  # it is over either way
-            each.environment.close()
+            each.close()

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.engine.session import Said, Session
 from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Broken, Host, Start
+from rlcomp.errors import DataError, in_one_line
 from rlcomp.interfaces.environment import Turn
 from rlcomp.text.token_bytes import row_bytes
 from rlcomp.text.tokenizer import encode_all
@@ -81,7 +82,10 @@ class Rollout:
                     break
                 alive = self._turn(alive, last=number + 1 == self.limits.turns)
             for episode, facts in zip(self.episodes, self.host.facts(), strict=True):
-                episode.facts = dict(facts)
+                if isinstance(facts, Broken):
+                    episode.broken = episode.broken or facts.why
+                else:
+                    episode.facts = dict(facts)
         finally:
             self.host.close()
         return self.episodes
@@ -123,9 +127,16 @@ class Rollout:
                 continue
             if episode.turns:
                 episode.turns[-1].reward = turn.reward
+            elif turn.reward:
+                episode.broken = f"reset returned reward {turn.reward}, which no turn has earned"
+                continue
             if turn.done:
                 continue
-            episode.truncated = last or not self._observe(row, turn)
+            try:
+                episode.truncated = last or not self._observe(row, turn)
+            except DataError as error:  # the tokenizer cannot write it
+                episode.broken = f"observation: {in_one_line(error)}"
+                continue
             self.anchors[row] = turn.anchor
             if not episode.truncated:
                 alive.append(row)

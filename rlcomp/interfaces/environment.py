@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Protocol, runtime_checkable
 
 from rlcomp.interfaces.task import Example
+
+_LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32
+# Each fact is a metric of the run.
+_MOST_FACTS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +70,90 @@ class Environment(Protocol):
 
 
 def checked(turn: object) -> Turn:
-    """What an environment returned.
+    """What an environment returned, with numbers of NumPy or torch as Python's.
 
     Raises:
-        TypeError: it is no turn.
+        TypeError: it is no turn, or an entry has another type.
+        ValueError: a text holds half a character, or the reward is not finite in float32.
     """
     if not isinstance(turn, Turn):
         raise TypeError(f"returned {turn!r:.60}: must be a Turn (rlcomp.interfaces.environment)")
-    return turn
+    reward = _number("reward", turn.reward)
+    if math.isnan(reward):
+        raise ValueError("reward is nan: must be a number")
+    if turn.done not in (False, True):
+        raise TypeError(f"done is {turn.done!r:.60}: must be True or False")
+    if not isinstance(turn.seat, Integral):
+        raise TypeError(f"seat is {turn.seat!r:.60}: must be an integer")
+    return Turn(
+        observation=_text("observation", turn.observation),
+        closing=_text("closing", turn.closing),
+        reward=reward,
+        done=bool(turn.done),
+        anchor=None if turn.anchor is None else _text("anchor", turn.anchor),
+        seat=int(turn.seat),
+    )
+
+
+def checked_facts(facts: object) -> dict[str, float]:
+    """What an environment told of its episode.
+
+    Raises:
+        TypeError: it is no mapping from texts to numbers.
+        ValueError: a name is empty, a number is infinite, or there are more than 64 of them.
+    """
+    if not isinstance(facts, Mapping):
+        raise TypeError(f"facts returned {facts!r:.60}: must be numbers by name")
+    if len(facts) > _MOST_FACTS:
+        raise ValueError(f"facts returned {len(facts)} numbers: must be at most {_MOST_FACTS}")
+    if not all(facts):
+        raise ValueError("facts holds a number without a name")
+    return {
+        _text("a name of facts", name): _number(f"facts[{name!r:.40}]", value)
+        for name, value in facts.items()
+    }
+
+
+def checked_stops(environment: Environment) -> tuple[str, ...]:
+    """The texts that end a turn of an environment, which has all methods of one.
+
+    Raises:
+        TypeError: it lacks a method; or they are one text, whose characters would each end a turn,
+            or no texts.
+        ValueError: one is empty, or holds half a character.
+    """
+    for name in ("reset", "step", "facts", "close"):
+        if not callable(getattr(environment, name, None)):
+            raise TypeError(f"{type(environment).__name__} has no method {name}")
+    stops: object = environment.stops
+    if not isinstance(stops, Iterable) or isinstance(stops, (str, bytes)):
+        raise TypeError(f"stops is {stops!r:.60}: must be a tuple of texts, such as ('>',)")
+    texts = tuple(_text("an entry of stops", text) for text in stops)
+    if "" in texts:
+        raise ValueError(f"stops is {stops!r:.60}: an empty text would end a turn anywhere")
+    return texts
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r:.60}: must be a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        half = value[error.start]
+        raise ValueError(f"{name} holds {half!r}, half a character: repair the text") from error
+    return value
+
+
+def _number(name: str, value: object) -> float:
+    if value is None or isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} is {value!r:.60}: must be a number")
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        number = math.inf
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} is a {type(value).__name__}: must be a number") from error
+    if abs(number) > _LARGEST:
+        raise ValueError(f"{name} is beyond 3.4e38: must be finite in float32")
+    return number

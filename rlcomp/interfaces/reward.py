@@ -16,7 +16,7 @@ from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ShapeError, add_note
 from rlcomp.interfaces.scores import Score, Scores
-from rlcomp.keys import Key
+from rlcomp.keys import TEXT_END, Key
 from rlcomp.metrics import record
 
 
@@ -81,7 +81,7 @@ class TextReward(Component):
     """
 
     reads = ("prompt", "response", "answer")
-    optional: ClassVar[tuple[Key, ...]] = ("columns",)
+    optional: ClassVar[tuple[Key, ...]] = ("columns", "episode_error")
     writes: ClassVar[tuple[Key, ...]] = ("reward", "rewards", "correct", "reward_valid")
 
     name: str
@@ -199,6 +199,14 @@ def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]
     return rows
 
 
+def without_failed(batch: TensorDict, valid: Tensor) -> Tensor:
+    """Valid rows but those of episodes whose environment failed (``episode_error``), ``[B]``."""
+    if "episode_error" not in batch.keys():
+        return valid
+    found: Tensor = valid & (batch["episode_error"][:, 0] == TEXT_END)
+    return found
+
+
 def write_reward(
     batch: TensorDict,
     reward: Tensor,
@@ -213,7 +221,8 @@ def write_reward(
         reward: shape ``[B]``; ignored where not valid.
         rewards: each named part, shape ``[B]``.
         correct: bool, shape ``[B]``.
-        valid: bool, shape ``[B]``: which rows could be judged.
+        valid: bool, shape ``[B]``: which rows could be judged. Nothing can be said of an episode
+            whose environment failed (``episode_error``), whatever it says.
 
     Returns:
         The batch.
@@ -228,7 +237,7 @@ def write_reward(
                 f"'{name}' of the reward has shape {list(entry.shape)}, but the batch has "
                 f"{list(batch.batch_size)} rows: write one value a row"
             )
-    correct, valid = correct.bool(), valid.bool()
+    correct, valid = correct.bool(), without_failed(batch, valid.bool())
     batch["reward"] = torch.where(valid, reward, torch.zeros_like(reward))
     batch["rewards"] = TensorDict(dict(rewards), batch_size=batch.batch_size)
     batch["correct"] = correct & valid

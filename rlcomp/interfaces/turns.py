@@ -6,6 +6,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
 
 
@@ -17,8 +18,8 @@ class TurnTable:
 
     Args:
         batch: holds ``response_mask`` ``[B, T]``, ``reward``, ``reward_valid``, ``group_id``
-            ``[B]``, and perhaps ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` and
-            ``anchor_id`` ``[B, T]``.
+            ``[B]``, and perhaps ``rewards``, ``trajectory_id`` ``[B]``, ``turn_id``,
+            ``turn_reward`` and ``anchor_id`` ``[B, T]``.
 
     Attributes:
         outcome: reward of each episode, shape ``[E]``.
@@ -49,6 +50,9 @@ class TurnTable:
         if "turn_reward" in batch.keys():
             paid = masked(batch["turn_reward"].detach().cpu().to(paid.dtype), mask)
         self.reward = self._summed(paid)
+        self._twice = "turn_reward" in batch.keys() and (
+            "rewards" in batch.keys() and [*batch["rewards"].keys()] == ["episode_return"]
+        )
         self.anchor = torch.full(self.there.shape, -1)
         if "anchor_id" in batch.keys():
             known = batch["anchor_id"].cpu()
@@ -75,8 +79,17 @@ class TurnTable:
         return counted
 
     def paid(self, *, outcome: bool) -> Tensor:
-        """Rewards of turns, 0 for invalid episodes; with the outcome at the last turn, or not."""
+        """Rewards of turns, 0 for invalid episodes; with the outcome at the last turn, or not.
+
+        Raises:
+            ConfigError: the outcome is the sum of these rewards (``reward=episode_return``).
+        """
         reward = self.reward
+        if outcome and self._twice:
+            raise ConfigError(
+                "the reward is the sum of turn_reward (reward=episode_return), and with "
+                "advantage.outcome=true each turn would be paid twice: set advantage.outcome=false"
+            )
         if outcome:
             last = self.there & (self.there.flip(1).cumsum(1).flip(1) == 1)
             reward = reward + torch.where(last, self.outcome[:, None], torch.zeros_like(reward))

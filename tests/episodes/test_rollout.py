@@ -193,6 +193,37 @@ def test_one_that_cannot_begin_has_no_turns(fails):
     assert shown(good) == "abD>"
 
 
+def test_an_observation_that_the_tokenizer_cannot_write_costs_its_own_episode():
+    class Accents(Echo):
+        def step(self, action):
+            return Turn(observation="é") if action == "e>" else super().step(action)
+
+    odd, whole = rolled(Scripted("ab", ["e>"], ["d>"]), make=Accents)
+
+    assert "the tokenizer has no token for 'é'" in odd.broken
+    assert (shown(odd), whole.broken) == ("abE>", "")
+
+
+def test_a_reward_of_reset_that_no_turn_has_earned_is_not_lost_in_silence():
+    class Pays(Echo):
+        def reset(self, example, seed):
+            return Turn(reward=2.0)
+
+    (episode,) = rolled(Scripted("ab", []), make=Pays)
+
+    assert episode.broken == "reset returned reward 2.0, which no turn has earned"
+
+
+def test_facts_that_cannot_be_told_make_an_episode_invalid_but_hide_no_earlier_failure():
+    class Silent(Echo):
+        def facts(self):
+            raise KeyError("hits")
+
+    broken, silent = rolled(Scripted("ab", ["f>"], ["d>"]), make=Silent)
+
+    assert (broken.broken, silent.broken) == ("RuntimeError: it broke", "KeyError: 'hits'")
+
+
 def test_a_tool_gets_the_text_up_to_the_stop():
     heard = []
 

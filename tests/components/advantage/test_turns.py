@@ -235,3 +235,17 @@ def test_values_out_of_range_are_refused():
         GiGPO(gamma=1.5)
     with pytest.raises(ConfigError, match="baseline"):
         TurnReturn(baseline="group")
+
+
+@pytest.mark.parametrize("make", [GiGPO, TurnReturn, TurnGAE])
+def test_a_reward_that_is_the_sum_of_the_turns_is_not_paid_twice(make):
+    batch = batch_of(["0.1", "0"], [3.0, 0.0], paid=[[1.0, 2.0], [0.0]])
+    batch["value"] = torch.zeros(batch["turn_id"].shape, dtype=torch.float64)
+    batch["rewards"] = TensorDict({"episode_return": batch["reward"]}, batch_size=[2])
+
+    with pytest.raises(ConfigError, match=r"paid twice: set advantage\.outcome=false"):
+        make()(batch.copy())
+    assert make(outcome=False)(batch.copy())["advantage"].isfinite().all()
+    # Beside another part it may be meant so.
+    batch["rewards"]["exact_match"] = batch["reward"]
+    assert make()(batch.copy())["advantage"].isfinite().all()

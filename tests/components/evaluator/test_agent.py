@@ -99,11 +99,14 @@ def test_episodes_whose_environment_failed_are_left_out():
                 raise OSError("gone")
             return super().step(action)
 
-    found, _ = measured(evaluator(policy(), environment=Fails))
+    made = evaluator(policy(), environment=Fails)
+    found, _ = measured(made)
 
     assert found["evaluation/sampled"] == 1.0
     # Of the 12 sampled ones half, of the 6 greedy ones none.
     assert found["evaluation/invalid_fraction"] == pytest.approx(6 / 18)
+    hops = [int(example.prompt[1]) for example in made.examples]
+    assert found["evaluation/turns"] == pytest.approx(sum(n + 1 for n in hops) / 6)
 
 
 def test_the_same_episodes_at_every_evaluation():

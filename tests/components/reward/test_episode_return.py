@@ -3,6 +3,8 @@ import torch
 from tensordict import TensorDict
 
 from components.reward.episode_return import EpisodeReturn
+from components.reward.exact_match import ExactMatch
+from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 
 
@@ -20,3 +22,29 @@ def test_rewards_of_turns_are_summed():
     assert found["correct"].tolist() == [True, False]
     assert found["reward_valid"].all()
     assert ledger.means()["reward/mean"] == pytest.approx(0.125)
+
+
+@pytest.mark.parametrize("reward", [EpisodeReturn(), ExactMatch()])
+def test_episodes_whose_environment_failed_are_no_part_of_the_mean(reward):
+    # Of three right ones the second failed, and of what it says nothing counts.
+    batch = TensorDict(
+        {
+            "prompt": encode_texts(["a="] * 4),
+            "answer": encode_texts(["b"] * 4),
+            "response": encode_texts(["b", "b", "b", "c"]),
+            "episode_error": encode_texts(["", "it broke", "", ""]),
+            "response_mask": torch.ones(4, 1).bool(),
+            "turn_reward": torch.tensor([[1.0], [1.0], [1.0], [0.0]]),
+        },
+        batch_size=[4],
+    )
+
+    with recording() as ledger:
+        found = reward(batch)
+
+    assert found["reward"].tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert found["reward_valid"].tolist() == [True, False, True, True]
+    means = ledger.means()
+    assert means["reward/mean"] == pytest.approx(2 / 3)
+    assert means["reward/correct"] == pytest.approx(2 / 3)
+    assert means["reward/invalid_fraction"] == 0.25
