@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 # Of several objectives, right answers need not be the one that a short run improves.
 OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 # Those on text start from a model of text: tests/recipe/test_text_recipes.py.
-OWN_TASK = ["length_controlled", "rlvr_code", "several_domains"]  # test_tasks_of_their_own.py
+# Those with a task of their own: test_tasks_of_their_own.py, test_agent.py.
+OWN_TASK = ["agent", "length_controlled", "rlvr_code", "several_domains"]
 RECIPES = [name for name, row in ROWS.items() if "position=" not in row and name not in OWN_TASK]
 
 SMALL = (

@@ -180,8 +180,10 @@ BESIDE = {
         "kl/in_reward": TESTS
         + "kl/test_in_reward_full.py::test_the_reward_pays_the_kl_of_the_whole_distribution",
     },
-    "components/learner/gradient.py": {
+    "components/learner/loss_value.py": {
         "*/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
+    },
+    "components/learner/gradient.py": {
         "*/grad_norm": LEARNER + "test_the_gradient_is_scaled_down_to_its_largest_norm",
         "*/lr": LEARNER + "test_the_schedule_multiplies_the_learning_rate",
         "*/non_finite": SKIPPED,
