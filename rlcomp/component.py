@@ -40,7 +40,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         reads, writes: keys of :data:`rlcomp.keys.SCHEMA`, or of ``keys``.
         optional: keys read where an earlier stage writes them, and done without elsewhere.
         may_write: keys written under some settings only; no later stage can count on them.
-        keys: own keys beside the schema, ``{"turn_id": ("B T", "int64", "which turn wrote it")}``,
+        keys: own keys beside the schema, ``{"span_id": ("B T", "int64", "which turn wrote it")}``,
             perhaps with a dict of further fields of :class:`rlcomp.keys.Spec` behind them; added to
             those of the bases. Whoever else reads or writes one declares it by the same literal.
         fresh: it starts a new batch; what an earlier stage wrote is gone afterwards, unless it

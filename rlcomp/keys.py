@@ -288,7 +288,7 @@ def _read(owner: str, key: Key, literal: OwnKey) -> Spec:
     if not sound:
         raise ConfigError(
             f"{owner}.keys: '{key}' is {_short(literal)}: must be (shape, dtype, meaning) such as "
-            f'("B T", "int64", "which turn wrote it"), dtype one of {", ".join(_DTYPES)}, perhaps '
+            f'("B T", "int64", "which span it is of"), dtype one of {", ".join(_DTYPES)}, perhaps '
             f"with a dict of {', '.join(more)} behind them"
         )
     for name, (holds, told) in _limits(found).items():

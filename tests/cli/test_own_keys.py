@@ -30,24 +30,24 @@ from rlcomp.metrics import record
 class Turn(Component):
     """Numbers the turns: all tokens of the prompt are turn 0, those of the response turn 1."""
 
-    keys = {"turn_id": ("B T", "int64", "which turn wrote the token")}
+    keys = {"span_id": ("B T", "int64", "which turn wrote the token")}
     reads = ("response_mask",)
-    writes = ("turn_id",)
+    writes = ("span_id",)
 
     def forward(self, batch):
-        batch["turn_id"] = batch["response_mask"].long()
+        batch["span_id"] = batch["response_mask"].long()
         return batch
 
 
 class LastTurn(Component):
     """The reward, on the tokens of turn 1."""
 
-    keys = {"turn_id": ("B T", "int64", "which turn wrote the token")}
-    reads = ("reward", "response_mask", "turn_id")
+    keys = {"span_id": ("B T", "int64", "which turn wrote the token")}
+    reads = ("reward", "response_mask", "span_id")
     writes = ("advantage",)
 
     def forward(self, batch):
-        record("turns/last", batch["turn_id"], where=batch["response_mask"])
+        record("turns/last", batch["span_id"], where=batch["response_mask"])
         return broadcast(batch, batch["reward"])
 
 '''
@@ -58,7 +58,7 @@ from own_turns import LastTurn
 class Contrary(LastTurn):
     """Another class's key with another dtype."""
 
-    keys = {"turn_id": ("B T", "float", "which turn wrote the token")}
+    keys = {"span_id": ("B T", "float", "which turn wrote the token")}
 
 
 class Borrowed(LastTurn):
@@ -66,7 +66,7 @@ class Borrowed(LastTurn):
 
 
 class Mistyped(LastTurn):
-    reads = ("reward", "response_mask", "turn_idd")
+    reads = ("reward", "response_mask", "span_idd")
 '''
 BROKEN = {
     "import_error": "from rlcomp.component import Component\nfrom math import nothing\n",
@@ -140,7 +140,7 @@ def test_an_own_key_is_described_with_its_shape(user):
     text, message, code = described(user, "shaping=turn", "advantage=last_turn")
 
     assert (message, code) == ("", 0)
-    assert "turn_id[B,T]" in [line.split()[-1] for line in text.splitlines() if " Turn " in line]
+    assert "span_id[B,T]" in [line.split()[-1] for line in text.splitlines() if " Turn " in line]
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def test_an_own_key_nobody_writes_is_told(user):
     _, message, code = described(user, "advantage=last_turn")
 
     assert code == 2
-    assert "stage advantage (LastTurn) reads 'turn_id', which no earlier stage writes" in message
+    assert "stage advantage (LastTurn) reads 'span_id', which no earlier stage writes" in message
 
 
 def test_an_undeclared_key_is_refused_before_torch_with_the_nearest(user):
@@ -167,14 +167,14 @@ def test_an_undeclared_key_is_refused_before_torch_with_the_nearest(user):
 
     assert code == 2
     assert message.startswith("rlcomp: advantage._target_ is own_wrong.Mistyped: Mistyped: ")
-    assert "'turn_idd' is not a key of the batch; did you mean 'turn_id'?" in message
+    assert "'span_idd' is not a key of the batch; did you mean 'span_id'?" in message
 
 
 def test_a_key_that_contradicts_another_classs_is_refused_before_torch(user):
     _, message, code = described(user, "advantage=contrary")
 
     assert code == 2
-    assert "own_wrong.Contrary.keys: 'turn_id' is [B,T] float" in message
+    assert "own_wrong.Contrary.keys: 'span_id' is [B,T] float" in message
     assert "but own_turns.LastTurn has it as [B,T] int64" in message
 
 
