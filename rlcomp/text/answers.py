@@ -48,6 +48,7 @@ def answer_prompts(
         the texts ``prompt`` and ``response`` (without special tokens) ``[B, W]``.
 
     Raises:
+        ConfigError: the prompts are one text.
         DataError: a prompt cannot be tokenised or leaves no room for ``max_new_tokens``.
     """
     _check_any(prompts)
@@ -128,5 +129,9 @@ def encode_answers(policy: Policy, prompts: Sequence[str], responses: Sequence[s
 
 
 def _check_any(prompts: Sequence[str]) -> None:
+    if isinstance(prompts, str):  # whose characters would be prompts
+        raise ConfigError(
+            f"the prompts are a text, {prompts[:60]!r}: hand over a list of texts, [{prompts[:20]!r}]"
+        )
     if not prompts:
         raise DataError("there are no prompts to answer: hand over at least one")
