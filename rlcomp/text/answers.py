@@ -131,7 +131,8 @@ def encode_answers(policy: Policy, prompts: Sequence[str], responses: Sequence[s
 def _check_any(prompts: Sequence[str]) -> None:
     if isinstance(prompts, str):  # whose characters would be prompts
         raise ConfigError(
-            f"the prompts are a text, {prompts[:60]!r}: hand over a list of texts, [{prompts[:20]!r}]"
+            f"the prompts are a text, {prompts[:60]!r}: hand over a list of texts, "
+            f"[{prompts[:20]!r}]"
         )
     if not prompts:
         raise DataError("there are no prompts to answer: hand over at least one")
