@@ -34,8 +34,9 @@ class Lookup(metaclass=Checked):
         ConfigError: there are more than 26 letters, or hops above 9.
 
     Examples:
-        >>> Lookup(asked=1.0).example(2).turns
-        ('<c>', 'p|', '<p>', 'n|', '<n>', 'f|', 'f')
+        >>> example = Lookup(asked=1.0).example(2)
+        >>> example.prompt, example.columns["map"][:3], example.turns
+        ('c1=', 'gbj', ('<c>', 'j|', 'j'))
     """
 
     def __init__(
