@@ -90,6 +90,14 @@ GIVEN = {
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
+    "environment/gymnasium_text": ["probe.name=FrozenLake-v1"],
+    "environment/openenv": [
+        "probe.name=contract_parts.brevity",
+        "probe.settings.base_url=http://localhost:8080",
+    ],
+    "environment/skyrl_gym": ["probe.name=gsm8k"],
+    "environment/textarena": ["probe.name=GuessTheNumber-v0-raw"],
+    "environment/trl": ["probe.name=contract_parts.World"],
     "evaluator/accuracy": ["probe.num_prompts=4"],
     "evaluator/accuracy_by_column": ["probe.num_prompts=4", "probe.by=prompt_length"],
     "evaluator/budget": ["probe.num_prompts=4", "probe.budgets=[2]", "probe.think_end='>'"],
@@ -365,7 +373,9 @@ def folder(tmp_path_factory):
     tests |= {"test_list": ["assert f(1) == 1"], "test_imports": []}
     asked = [{"key": n, "prompt": f"{n}?", **rules, **tests} for n in range(4)]
     (where / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
-    (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
+    parts = ["def brevity(response): return -len(response)", "class World:"]
+    parts += ["    def reset(self, **row): ...", "    def look(self): ..."]
+    (where / "contract_parts.py").write_text("\n".join(parts) + "\n")
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"
     (where / "chat.jinja").write_text(turns)
     lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
