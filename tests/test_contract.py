@@ -217,6 +217,7 @@ GIVEN = {
         "mbpp.task.prompt_template='{prompt}'",
         "sandbox=portable",
     ],
+    "task/bfcl": ["probe.path=FOLDER/episodes.jsonl"],
     "task/benchmark": ["probe.path=FOLDER/rows.jsonl", "probe.names=[]", "probe.form=rows"],
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
@@ -372,6 +373,8 @@ def folder(tmp_path_factory):
     tests = {"test": "def check(f):\n    assert f(1) == 1\n", "entry_point": "f"}
     tests |= {"test_list": ["assert f(1) == 1"], "test_imports": []}
     asked = [{"key": n, "prompt": f"{n}?", **rules, **tests} for n in range(4)]
+    episode = {"id": "a", "question": [], "involved_classes": ["MathAPI"]}
+    (where / "episodes.jsonl").write_text(json.dumps(episode) + "\n")
     (where / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
     parts = ["def brevity(response): return -len(response)", "class World:"]
     parts += ["    def reset(self, **row): ...", "    def look(self): ..."]

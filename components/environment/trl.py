@@ -21,7 +21,8 @@ _OWN = ("reset", "get_reward")
 class TRL(metaclass=Checked):
     """An environment of TRL: ``reset(**row)``, public methods as tools, perhaps ``get_reward()``.
 
-    ``reset`` is given the example's columns, ``prompt`` and ``answer``. A turn calls tools by
+    ``reset`` is given the example's columns, ``prompt``, and ``answer`` if there is one; what it
+    tells is never cut. A turn calls tools by
     ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``; their results come back in
     ``<tool_response>`` tags. A turn without a call ends the episode, which is when ``get_reward``
     is asked. What does not fit a tool's parameters, and a ValueError that it raises, is told to the
@@ -68,10 +69,11 @@ class TRL(metaclass=Checked):
     def reset(self, example: Example, seed: int) -> Turn:
         """Begin with the example's row. It is given no seed: its interface knows none."""
         del seed
-        row = {"prompt": example.prompt, "answer": example.answer, **example.columns}
+        answer = {"answer": example.answer} if example.answer else {}
+        row = {"prompt": example.prompt, **answer, **example.columns}
         told = self.methods["reset"](**row) or ""
         lines = [*map(_described, self.tools.values())] if self.describe else []
-        return Turn(observation="".join(f"{line}\n" for line in lines) + told)
+        return Turn(closing="".join(f"{line}\n" for line in lines) + told)
 
     def step(self, action: str) -> Turn:
         """Make the calls of a turn; without one the episode is over."""

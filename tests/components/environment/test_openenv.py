@@ -1,4 +1,5 @@
 import importlib.util
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -178,7 +179,8 @@ def test_a_real_server_and_its_client():
 
 
 def test_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "openenv", None)
+    for module in ("openenv", "openenv.core", "openenv.core.generic_client"):
+        monkeypatch.setitem(sys.modules, module, None)
 
     with pytest.raises(MissingExtra, match=r"rlcomp\[openenv\]"):
         OpenEnv(settings=HERE)

@@ -54,7 +54,7 @@ def call(name, **arguments):
 def counter(importable):
     def make(**arguments):
         made = TRL(name=importable(Counter), describe=False, **arguments)
-        assert made.reset(TARGET, 0) == Turn(observation="Count to 4.")
+        assert made.reset(TARGET, 0) == Turn(closing="Count to 4.")
         return made
 
     return make
@@ -116,7 +116,7 @@ def test_a_mistake_of_the_environments_own_breaks_the_episode(counter):
 def test_the_tools_are_told_as_json_schemas(importable):
     made = TRL(name=importable(Counter))
 
-    *schemas, first = made.reset(TARGET, 0).observation.splitlines()
+    *schemas, first = made.reset(TARGET, 0).closing.splitlines()
     told = [json.loads(line)["function"] for line in schemas]
     assert first == "Count to 4."
     assert [tool["name"] for tool in told] == ["add", "crash"]
