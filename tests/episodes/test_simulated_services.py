@@ -151,6 +151,23 @@ def test_the_disk_gets_full_before_the_memory():
     assert "full" in long["error"]
 
 
+def test_of_a_disk_that_is_full_nothing_is_lost():
+    half = "x" * 500_000
+
+    def asked(content, calls):
+        files = SERVICES["GorillaFileSystem"]({"root": {"home": HOME}})
+        for name in ("y", "z"):
+            call_function(files.functions(), Call("echo", {"content": content, "file_name": name}))
+        for call in parse_python_calls(f"[{calls}]"):
+            call_function(files.functions(), call)
+        return files.state["root"]["home"]
+
+    assert list(asked(half, "ls()")) == ["a.txt", ".b", "box", "y"]
+    kept = asked(half, f"cp('y', 'z'), mv('y', 'box'), echo('{'x' * 9000}', 'y')")
+    assert kept["box"]["y"] == half
+    assert kept["y"] == "x" * 9000
+
+
 STOCKS = {
     "A": {"price": 10.0, "percent_change": 0.5, "volume": 1.0, "MA(5)": 9.0, "MA(20)": 8.0},
     "B": {"price": 30.0, "percent_change": -2.0, "volume": 1.0, "MA(5)": 9.0, "MA(20)": 8.0},
@@ -256,11 +273,22 @@ def test_trading_refuses_and_stays(ask, call):
     assert state == before
 
 
-def test_trading_needs_a_login_for_the_account(ask):
-    calls = "trading_logout(), get_account_info(), trading_login('x', 'y'), get_account_info()"
+def test_an_account_without_orders_has_the_one_that_episodes_ask_for(ask):
+    told, _ = ask("TradingBot", {"authenticated": True}, "get_order_history(), cancel_order(12446)")
 
-    told, _ = ask("TradingBot", ACCOUNT, calls)
-    assert ["error" in each for each in told] == [False, True, False, False]
+    assert told == [{"order_history": [12446]}, {"order_id": 12446, "status": "Cancelled"}]
+
+
+def test_trading_needs_a_login_for_the_account(ask):
+    told, _ = ask(
+        "TradingBot",
+        ACCOUNT,
+        "trading_logout(), trading_logout(), get_account_info(), get_order_history(), "
+        "get_transaction_history(), get_order_details(7), fund_account(1), "
+        "trading_login('x', 'y'), get_account_info()",
+    )
+
+    assert ["error" in each for each in told] == [False, *[True] * 6, False, False]
 
 
 BLOG = {
@@ -349,7 +377,8 @@ def test_tickets_are_created_changed_and_ended(ask):
     told, state = ask(
         "TicketAPI",
         {"ticket_queue": [{"id": 4, "status": "Open"}]},
-        "create_ticket('x'), ticket_login('me', 'p'), create_ticket('x', priority=6), "
+        "create_ticket('x'), ticket_login('me', ''), ticket_login('me', 'p'), "
+        "create_ticket('x', priority=6), "
         "create_ticket('x', 'why', 5), edit_ticket(4, {'priority': 2}), edit_ticket(4, {'id': 5}), "
         "resolve_ticket(4, 'done'), close_ticket(5), close_ticket(5), close_ticket(6), "
         "get_user_tickets(status='Closed'), get_ticket(4), ticket_get_login_status(), logout(), "
@@ -357,12 +386,13 @@ def test_tickets_are_created_changed_and_ended(ask):
     )
 
     new = {"id": 5, "title": "x", "description": "why", "priority": 5}
-    assert [place for place, each in enumerate(told) if "error" in each] == [0, 2, 5, 8, 9]
-    assert told[3] == new | {"status": "Open"}
+    assert [place for place, each in enumerate(told) if "error" in each] == [0, 3, 6, 9, 10]
+    assert told[1:3] == [{"success": False}, {"success": True}]
+    assert told[4] == new | {"status": "Open"}
     closed = new | {"status": "Closed", "created_by": "me"}
-    assert told[10] == {"tickets": [closed]}
+    assert told[11] == {"tickets": [closed]}
     old = {"id": 4, "status": "Resolved", "priority": 2, "resolution": "done"}
-    assert told[11:] == [old, {"login_status": True}, {"success": True}, {"success": False}]
+    assert told[12:] == [old, {"login_status": True}, {"success": True}, {"success": False}]
     assert state == {"ticket_queue": [old, closed], "ticket_counter": 6, "current_user": None}
 
 
@@ -386,7 +416,17 @@ def test_tickets_are_created_changed_and_ended(ask):
         ("max_value([1, 3])", 3),
         ("min_value([1, 3])", 1),
         ("imperial_si_conversion(2, 'foot', 'cm')", 60.96),
+        ("imperial_si_conversion(1, 'inch', 'm')", 0.0254),
+        ("imperial_si_conversion(1, 'yard', 'foot')", 3.0),
+        ("imperial_si_conversion(1, 'mile', 'km')", 1.609344),
+        ("imperial_si_conversion(1, 'lb', 'g')", 453.59237),
+        ("imperial_si_conversion(16, 'oz', 'lb')", 1.0),
         ("si_unit_conversion(3, 'km', 'm')", 3000.0),
+        ("si_unit_conversion(3, 'Mg', 'hg')", 30000.0),
+        ("si_unit_conversion(3, 'us', 'ns')", 3000.0),
+        ("si_unit_conversion(3, 'cL', 'dL')", 0.3),
+        ("si_unit_conversion(3, 'daA', 'A')", 30.0),
+        ("square_root(2, 1)", 1.0),
         ("si_unit_conversion(3, 'mg', 'g')", 0.003),
     ],
 )

@@ -66,6 +66,14 @@ def test_the_action_is_the_turn_or_what_the_pattern_finds_last(door, arguments, 
     assert made.stops == tuple(arguments.get("stops", ()))
 
 
+def test_what_can_be_made_at_once_is(importable):
+    class Early(Opening):
+        def prepare(self):
+            self.peer = self.make(note="early")
+
+    assert Early(name=importable(Door)).peer.note == "early"
+
+
 @pytest.mark.parametrize("said", ["jump", "<do>jump</do>", "open"])
 def test_what_is_no_action_is_told_and_counted_and_changes_no_state(door, said):
     made = door(action_pattern="<do>(.*)</do>")
