@@ -168,6 +168,7 @@ def test_of_a_disk_that_is_full_nothing_is_lost():
     assert kept["y"] == "x" * 9000
 
 
+TYRES = ("frontLeft", "frontRight", "rearLeft", "rearRight")
 STOCKS = {
     "A": {"price": 10.0, "percent_change": 0.5, "volume": 1.0, "MA(5)": 9.0, "MA(20)": 8.0},
     "B": {"price": 30.0, "percent_change": -2.0, "volume": 1.0, "MA(5)": 9.0, "MA(20)": 8.0},
@@ -462,6 +463,118 @@ def test_the_calculator_refuses_what_cannot_be_computed(ask, call):
     ((told,), _) = ask("MathAPI", {}, call)
 
     assert list(told) == ["error"]
+
+
+READY = "lockDoors(False, ['driver', 'passenger', 'rear_left', 'rear_right']), pressBrakePedal(1), "
+
+
+def test_an_engine_starts_with_locked_doors_fuel_and_the_pedal_down(ask):
+    fuel = {"fuelLevel": 10.0}
+    started = {"engineState": "running", "fuelLevel": 10.0, "batteryVoltage": 12.6}
+
+    told, state = ask("VehicleControlAPI", fuel, f"{READY} startEngine('START')")
+    assert told == [
+        {"lockStatus": "locked", "remainingUnlockedDoors": 0},
+        {"brakePedalStatus": "pressed", "brakePedalForce": 1000.0},
+        started,
+    ]
+    assert state["engineState"] == "running"
+    for config, before in (
+        ({}, READY),
+        (fuel, READY + "lockDoors(True, ['rear_left']), "),
+        (fuel, READY + "pressBrakePedal(0.9), "),
+        (fuel, READY + "releaseBrakePedal(), "),
+    ):
+        told, state = ask("VehicleControlAPI", config, before + "startEngine('START')")
+        assert ("error" in told[-1], state["engineState"]) == (True, "stopped"), before
+
+
+@pytest.mark.parametrize(
+    ("call", "told", "changed"),
+    [
+        ("fillFuelTank(40)", {"fuelLevel": 50.0}, {"fuelLevel": 50.0}),
+        ("startEngine('STOP')", None, {}),
+        (
+            "activateParkingBrake('engage')",
+            {
+                "parkingBrakeStatus": "engaged",
+                "_parkingBrakeForce": 400.0,
+                "_slopeAngle": 0.0,
+            },
+            {"parkingBrakeStatus": "engaged", "parkingBrakeForce": 400.0},
+        ),
+        ("setHeadlights('on')", {"headlightStatus": "on"}, {"headLightStatus": "on"}),
+        ("setHeadlights('auto')", {"headlightStatus": "off"}, {}),
+        (
+            "adjustClimateControl(68, unit='fahrenheit', mode='cool')",
+            {"currentTemperature": 20.0, "climateMode": "cool", "humidityLevel": 50.0},
+            {"acTemperature": 20.0, "acMode": "cool"},
+        ),
+        ("set_navigation('x')", {"status": "navigating to x"}, {"destination": "x"}),
+        ("displayCarStatus('fuel')", {"status": {"fuelLevel": 10.0}}, {}),
+        (
+            "check_tire_pressure()",
+            {"tirePressure": {f"{t}TirePressure": 32.0 for t in TYRES}},
+            {},
+        ),
+        ("find_nearest_tire_shop()", None, {}),
+        ("display_log(['a'])", {"log": ["a"]}, {}),
+        ("get_current_speed()", {"currentSpeed": 0.0}, {}),
+        ("get_outside_temperature_from_google()", {"outsideTemperature": 22.0}, {}),
+        ("get_outside_temperature_from_weather_com()", {"outsideTemperature": 22.0}, {}),
+        ("get_zipcode_based_on_city('Rivermist')", {"zipcode": "83214"}, {}),
+        ("estimate_distance('74532', cityB='83214')", {"distance": 750.0}, {}),
+        ("estimate_drive_feasibility_by_mileage(200)", {"canDrive": True}, {}),
+        ("estimate_drive_feasibility_by_mileage(200.1)", {"canDrive": False}, {}),
+        ("gallon_to_liter(10)", {"liter": 37.85411784}, {}),
+        ("liter_to_gallon(37.85411784)", {"gallon": 10.0}, {}),
+    ],
+)
+def test_a_car_tells_and_does_what_it_is_told(ask, call, told, changed):
+    config = {"fuelLevel": 10.0}
+    before = ask("VehicleControlAPI", config, "get_current_speed()")[1]
+
+    (result,), state = ask("VehicleControlAPI", config, call)
+    assert told in (None, result)
+    assert "error" not in result
+    assert state == before | changed
+
+
+def test_cruise_control_needs_the_engine(ask):
+    calls = f"{READY} setCruiseControl(55, True, 30), startEngine('START'), "
+    calls += "setCruiseControl(55, True, 30), setCruiseControl(55, False, 20)"
+    told, _ = ask("VehicleControlAPI", {"fuelLevel": 1.0}, calls)
+
+    assert "error" in told[2]
+    cruise = {"cruiseStatus": "active", "currentSpeed": 55, "distanceToNextVehicle": 30}
+    assert told[4] == cruise
+    assert told[5] == {"cruiseStatus": "inactive", "currentSpeed": 0, "distanceToNextVehicle": 20}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "fillFuelTank(41)",
+        "fillFuelTank(0)",
+        "pressBrakePedal(1.1)",
+        "lockDoors(True, ['trunk'])",
+        "adjustClimateControl(20, fanSpeed=101)",
+        "setCruiseControl(57, False, 1)",
+        "setCruiseControl(125, False, 1)",
+        "setHeadlights('dim')",
+        "startEngine('GO')",
+        "displayCarStatus('x')",
+        "get_zipcode_based_on_city('Rome')",
+        "estimate_distance('94016', '51479')",
+    ],
+)
+def test_a_car_refuses_and_stays(ask, call):
+    config = {"fuelLevel": 10.0}
+    before = ask("VehicleControlAPI", config, "get_current_speed()")[1]
+
+    (told,), state = ask("VehicleControlAPI", config, call)
+    assert list(told) == ["error"]
+    assert state == before
 
 
 def test_the_ground_truth_tells_the_last_state_and_what_the_last_turn_only_asks_for():

@@ -12,10 +12,11 @@ from rlcomp.episodes.simulated.posting import Posting
 from rlcomp.episodes.simulated.service import Result, call_function
 from rlcomp.episodes.simulated.tickets import Tickets
 from rlcomp.episodes.simulated.trading import Trading
+from rlcomp.episodes.simulated.vehicle import Vehicle
 from rlcomp.episodes.tool_calls import Call, parse_python_calls
 from rlcomp.errors import DataError
 
-# BFCL's classes that are simulated; VehicleControlAPI and TravelAPI are not.
+# BFCL's classes that are simulated; TravelAPI is not.
 SERVICES = {
     "GorillaFileSystem": FileSystem,
     "MathAPI": Calculator,
@@ -23,6 +24,7 @@ SERVICES = {
     "TicketAPI": Tickets,
     "TradingBot": Trading,
     "TwitterAPI": Posting,
+    "VehicleControlAPI": Vehicle,
 }
 
 
