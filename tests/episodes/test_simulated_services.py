@@ -349,7 +349,7 @@ def test_posting_tells_who_is_there(ask):
 
 
 def test_messages_are_sent_and_the_latest_deleted(ask):
-    config = {"user_map": {"J": "USR001", "K": "USR009"}, "inbox": [{"USR001": ["old"]}]}
+    config = {"user_map": {"J": "USR001", "K": "USR009", "M": "m"}, "inbox": [{"USR001": ["old"]}]}
     told, state = ask(
         "MessageAPI",
         config,
@@ -368,7 +368,7 @@ def test_messages_are_sent_and_the_latest_deleted(ask):
         {"results": [{"receiver_id": "USR001", "message": "old"}]},
         {"user_id": "USR010"},
         {"stats": {"received_count": 2, "total_contacts": 2}},
-        {"user_list": ["J", "K", "L"]},
+        {"user_list": ["J", "K", "M", "L"]},
         {"login_status": True},
     ]
     assert (state["message_count"], state["current_user"]) == (1, "USR009")
@@ -377,7 +377,7 @@ def test_messages_are_sent_and_the_latest_deleted(ask):
 def test_tickets_are_created_changed_and_ended(ask):
     told, state = ask(
         "TicketAPI",
-        {"ticket_queue": [{"id": 4, "status": "Open"}]},
+        {"ticket_queue": [{"id": 4, "status": "Open"}, {"odd": {}}]},
         "create_ticket('x'), ticket_login('me', ''), ticket_login('me', 'p'), "
         "create_ticket('x', priority=6), "
         "create_ticket('x', 'why', 5), edit_ticket(4, {'priority': 2}), edit_ticket(4, {'id': 5}), "
@@ -394,7 +394,11 @@ def test_tickets_are_created_changed_and_ended(ask):
     assert told[11] == {"tickets": [closed]}
     old = {"id": 4, "status": "Resolved", "priority": 2, "resolution": "done"}
     assert told[12:] == [old, {"login_status": True}, {"success": True}, {"success": False}]
-    assert state == {"ticket_queue": [old, closed], "ticket_counter": 6, "current_user": None}
+    assert state == {
+        "ticket_queue": [old, {"odd": {}}, closed],
+        "ticket_counter": 6,
+        "current_user": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from rlcomp.episodes.simulated.service import Refused, Result, Service
 
 # The data names no users for episodes without a config; they log in as USR001, and the first
 # contact that is added is USR005.
+_COUNTED = re.compile(r"USR(\d{1,9})")
 _USERS = {"Ann": "USR001", "Ben": "USR002", "Cleo": "USR003", "Dan": "USR004"}
 
 
@@ -64,7 +66,8 @@ class Messages(Service):
         users = self.state["user_map"]
         if user_name in users:
             raise Refused(f"{user_name} is there already")
-        last = max((int(each.removeprefix("USR")) for each in users.values()), default=0)
+        counted = [int(found[1]) for each in users.values() if (found := _COUNTED.fullmatch(each))]
+        last = max(counted, default=0)
         users[user_name] = f"USR{last + 1:03}"
         return {"added_status": True, "user_id": users[user_name], "message": "added"}
 

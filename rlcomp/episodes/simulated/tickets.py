@@ -21,7 +21,7 @@ class Tickets(Service):
     def __init__(self, config: Mapping[str, Any]) -> None:
         given = copy.deepcopy(dict(config))
         queue = given.get("ticket_queue", [])
-        after = max((ticket["id"] for ticket in queue), default=0) + 1
+        after = max((ticket.get("id", 0) for ticket in queue), default=0) + 1
         self.state = {
             "ticket_queue": queue,
             "ticket_counter": given.get("ticket_counter", after),
@@ -35,7 +35,7 @@ class Tickets(Service):
 
     def _ticket(self, ticket_id: int) -> dict[str, Any]:
         for ticket in self.state["ticket_queue"]:
-            if ticket["id"] == ticket_id:
+            if ticket.get("id") == ticket_id:
                 return ticket  # type: ignore[no-any-return]
         raise Refused(f"there is no ticket {ticket_id}")
 
