@@ -3,6 +3,9 @@ import sys
 import pytest
 
 from components.environment.gymnasium_text import GymnasiumText
+from rlcomp.arguments import Unbuilt
+from rlcomp.episodes.host import Start
+from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.errors import MissingExtra
 from rlcomp.interfaces.environment import Environment, Turn
 from rlcomp.interfaces.task import Example
@@ -101,6 +104,23 @@ def test_equal_seeds_give_equal_worlds():
 
     assert hand(3) == hand(3) == "[7, 10, 0]"  # of gymnasium 1.4's own generator
     assert len({hand(seed) for seed in range(8)}) > 4
+
+
+def test_a_host_makes_it_of_its_description():
+    described = {"name": "FrozenLake-v1", "settings": {"is_slippery": False}, "stops": [";"]}
+    target = "components.environment.gymnasium_text.GymnasiumText"
+    host = InProcessHosts().host(Unbuilt(target, described))
+
+    opened = host.open([Start(Example("", "", ""), seed) for seed in range(2)])
+    assert [turn.anchor for turn in opened] == ["0", "0"]
+    assert host.stops == (";",)
+    # Three times to the right and once down is a hole: room 7.
+    assert [host.step({1: "2;"})[1].anchor for _ in range(3)] == ["1", "2", "3"]
+    assert host.step({0: "1;", 1: "1;"})[1] == Turn(
+        observation="\n7", closing="\n", done=True, anchor="7"
+    )
+    assert host.facts() == [{"unread": 0.0, "time_limit": 0.0}] * 2
+    host.close()
 
 
 def test_the_extra_is_named(monkeypatch):

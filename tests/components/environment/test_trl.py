@@ -1,3 +1,4 @@
+import inspect
 import json
 
 import pytest
@@ -170,10 +171,8 @@ def test_a_class_that_is_no_such_environment_is_refused(importable, wrong, messa
         TRL(name=importable(wrong))
 
 
-def test_trl_itself_finds_the_same_tools(importable):
-    """As GRPOTrainer lists them: functions of the class but reset, get_reward and private ones."""
-    import inspect
-
+def test_the_tools_are_those_that_grpo_trainer_lists(importable):
+    # TRL 1.16: functions of the class but reset, get_reward and private ones.
     made = TRL(name=importable(Counter))
     members = inspect.getmembers(type(made.peer), predicate=inspect.isfunction)
     theirs = [n for n, _ in members if n not in ("reset", "get_reward") and not n.startswith("_")]
