@@ -93,7 +93,7 @@ class Tags(metaclass=Checked):
             if action.endswith(closing):
                 place = action.rfind(opening, 0, len(action) - len(closing))
                 if place < 0:
-                    return Read(wrong=f"{closing} without {opening}")
+                    return Read(wrong=f"the call of {name} has no opening tag")
                 return Read(Call(name, {}, (action[place + len(opening) : -len(closing)],)))
         return Read()
 
