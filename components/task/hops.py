@@ -13,7 +13,7 @@ from rlcomp.seed import named_seed
 
 RELATIONS = ("mother", "father", "friend")
 AGE = "age"
-# A demonstration adds so much at most to an age.
+# A question adds so much at most to an age.
 _MOST_ADDED = 9
 
 
