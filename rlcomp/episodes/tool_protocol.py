@@ -99,7 +99,8 @@ class Tags(metaclass=Checked):
 
     def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
         """A result between its tags."""
-        marks = [self.before, self.after, self.answer or ""]
+        answer = self.answer or ""
+        marks = [self.before, self.after, answer, answer.replace("/", "", 1)]
         marks += [mark(name) for name in tools for mark in (self._opening, self._closing)]
         return self.before + without_marks(result, marks), self.after
 
