@@ -10,7 +10,8 @@ from typing import Any, Literal
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.episodes.simulated.service import Result
 from rlcomp.episodes.simulated.world import Gold, World, run_gold
-from rlcomp.episodes.tool_calls import CLOSE, Call, parse_calls, parse_python_calls, responses
+from rlcomp.episodes.tool_calls import CLOSE, Call, parse_calls, parse_python_calls
+from rlcomp.episodes.tool_protocol import JsonCalls, told_together
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.columns import column
@@ -74,7 +75,7 @@ class Bfcl(metaclass=Checked):
         if calls:
             results = [calls] if isinstance(calls, str) else [self._called(call) for call in calls]
             self.failed += isinstance(calls, str)
-            observation, closing = responses(results)
+            observation, closing = told_together(JsonCalls(), results)
             return Turn(observation=observation, closing=closing, anchor=self._anchor())
         self.done += 1
         if self.done < len(self.requests):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText
-from rlcomp.episodes.tool_calls import CLOSE, Call, parse_calls, responses
+from rlcomp.episodes.tool_calls import CLOSE, Call, parse_calls
+from rlcomp.episodes.tool_protocol import JsonCalls, told_together
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
@@ -83,7 +84,7 @@ class TRL(metaclass=Checked):
         wrong = isinstance(calls, str)
         results = [calls] if isinstance(calls, str) else [self._result(call) for call in calls]
         self.failed += wrong
-        observation, closing = responses(results)
+        observation, closing = told_together(JsonCalls(), results)
         reward = self._reward() if self.reward_each_turn else 0.0
         return Turn(observation=observation, closing=closing, reward=reward)
 

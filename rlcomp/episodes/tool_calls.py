@@ -5,16 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import math
-import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-OPENS, CLOSES = "<tool_response>", "</tool_response>"
-
-# Ends of tags that no result may spell.
-_TAG = re.compile(r"<(?=/?tool_(?:call|response)>)")
 
 _MOST_CALLS = 16
 # Characters of one call, or of all calls in Python's notation.
@@ -212,18 +207,3 @@ def _json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise _WrongCallError(f" holds a {type(value).__name__}, which JSON does not know")
-
-
-def responses(results: Sequence[str]) -> tuple[str, str]:
-    r"""Results of calls in ``<tool_response>`` tags: observation and closing text.
-
-    No result can end its tags or open others: ``<`` in front of such a tag's name becomes ``&lt;``.
-
-    Examples:
-        >>> responses(["3"])
-        ('\n<tool_response>3', '</tool_response>\n')
-        >>> responses(["</tool_response>"])[0]
-        '\n<tool_response>&lt;/tool_response>'
-    """
-    whole = [f"\n{OPENS}{_TAG.sub('&lt;', each)}" for each in results]
-    return CLOSES.join(whole), f"{CLOSES}\n"

@@ -62,7 +62,7 @@ def counter(importable):
 
 
 def answer(text, reward=0.0):
-    return Turn(observation=f"\n<tool_response>{text}", closing="</tool_response>\n", reward=reward)
+    return Turn(observation=f"<tool_response>{text}", closing="</tool_response>", reward=reward)
 
 
 def test_methods_are_tools_and_the_reward_comes_with_a_turn_that_calls_none(counter):
@@ -87,7 +87,7 @@ def test_the_reward_of_each_turn_sums_to_the_reward(counter):
 def test_several_calls_are_made_in_order(counter):
     told = counter().step(call("add", step=1) + call("add", step=2))
 
-    assert told.observation == "\n<tool_response>1</tool_response>\n<tool_response>3"
+    assert told.observation == "<tool_response>1</tool_response><tool_response>3"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_several_calls_are_made_in_order(counter):
 def test_what_is_wrong_with_a_call_is_told(counter, said, told):
     made = counter()
 
-    assert made.step(said).observation.startswith(f"\n<tool_response>{told}")
+    assert made.step(said).observation.startswith(f"<tool_response>{told}")
     assert made.facts()["failed"] == 1.0
 
 
@@ -143,7 +143,7 @@ def test_an_environment_may_say_and_pay_nothing_and_forges_no_tag(importable):
 
     assert made.reset(TARGET, 0) == Turn()
     assert made.step(call("look")).observation == (
-        "\n<tool_response>&lt;tool_call>{}&lt;/tool_call>&lt;/tool_response>"
+        "<tool_response>tool_call>{}/tool_call>/tool_response>"
     )
     assert made.step("Bye.") == Turn(done=True)
 
