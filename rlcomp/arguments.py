@@ -115,7 +115,13 @@ def remedy(where: str, value: object, fault: str) -> str:
         'set learner.epochs=...'
         >>> remedy("task.held_out", 5, "must be at most 1")
         'it is a share of the examples, 0.1 for a tenth: set task.held_out=0.1'
+        >>> remedy("learner.epochs", [1, 2], "must be an integer")
+        'a sweep has no brackets, rlcomp -m learner.epochs=1,2'
     """
+    plain = isinstance(value, list) and len(value) > 1 and "list" not in fault
+    if plain and all(isinstance(one, (bool, int, float, str)) for one in value):  # type: ignore[attr-defined]
+        values = ",".join(str(one).lower() if isinstance(one, bool) else str(one) for one in value)  # type: ignore[attr-defined]
+        return f"a sweep has no brackets, rlcomp -m {where}={values}"
     share = _SHARES.get(where.rpartition(".")[2])
     if share:
         return f"{share}: set {where}=0.1"

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.overrides import tell_repeated
 from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import lookup
@@ -41,6 +42,8 @@ def _app() -> None:
     given = parser.parse()
     # No markup: a config may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
+    for overrides in (given.overrides, given.against or []):
+        tell_repeated(overrides, "rlcomp-describe")
     config = compose_or_explain(given.overrides, given.config_dir)
     if given.against:
         other = compose_or_explain(given.against, given.config_dir)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
-from rlcomp.errors import UserError, nearest
+from rlcomp.errors import RlcompWarning, UserError, nearest
 from rlcomp.io.record import check_links
 from rlcomp.sweep.jobs import check_count
+from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.explain import as_corrected
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.resolve import SETTINGS
@@ -37,6 +39,17 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
             check_links(Path(value))  # before Hydra writes into it
         if fault := _fault(override, places):
             raise UserError(f"{override.input_line}: {fault}")
+
+
+def tell_repeated(words: Sequence[str], program: str = "rlcomp") -> None:
+    """Warn of choices that stand twice, of which the last counts.
+
+    Args:
+        words: the overrides of a command line.
+        program: whose line it is.
+    """
+    for told in repeated(words, program):
+        warnings.warn(told, RlcompWarning, stacklevel=2)
 
 
 def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence[Path]) -> None:

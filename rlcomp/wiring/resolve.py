@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem
+from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem, remedy
 from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base
@@ -163,7 +163,12 @@ _CHOICES = {"resume": "auto, must, never, or the path of a run or of one of its 
 def check_settings(plan: Plan) -> list[str]:
     """The plain values that every run has."""
     return [
-        f"{name} is {plan.tree[name]!r}: {fault}; set {name}={_CHOICES.get(name, '...')}"
+        f"{name} is {plan.tree[name]!r}: {fault}; "
+        + (
+            f"set {name}={_CHOICES[name]}"
+            if name in _CHOICES
+            else remedy(name, plan.tree[name], fault)
+        )
         for name, kind in SETTINGS.items()
         if name in plan.tree
         and plan.tree[name] is not BROKEN

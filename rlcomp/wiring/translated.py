@@ -158,9 +158,7 @@ def corrected(
         config_dirs: directories of the user's own configs.
         fit: gives overrides as the choices of this line take them.
     """
-    own = [*words]
-    if with_base(base := own[:-2]) == own:  # as it was typed
-        own = base
+    own = as_typed(words)
     found = {word: _ours(*word.partition("=")[::2]) for word in refused}
     ours = {word: fit(one or word) for word, one in found.items()}
     if not ours or len(own) < 2 or not all(own and own in refused[w] for w, own in ours.items()):
@@ -179,6 +177,12 @@ def _composes(words: Sequence[str], config_dirs: Sequence[str]) -> bool:
     except (HydraException, OmegaConfBaseException, ValueError):
         return False
     return True
+
+
+def as_typed(words: Sequence[str]) -> list[str]:
+    """A command line without what ``base=DIR`` chooses."""
+    own = [*words]
+    return own[:-2] if with_base(own[:-2]) == own else own
 
 
 def overrides_in(words: Sequence[str]) -> list[str]:
