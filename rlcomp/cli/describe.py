@@ -17,6 +17,7 @@ from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import lookup
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.declare import declare
+from rlcomp.wiring.doubts import tell_doubts
 from rlcomp.wiring.equation import equations
 from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.flow_source import flow_of, ran
@@ -59,6 +60,7 @@ def _app() -> None:
         errors += [] if errors else [str(error)]
     if errors:
         raise ConfigErrors(errors)
+    tell_doubts(plan)
 
 
 def describe(plan: Plan) -> list[Table | str]:

@@ -108,7 +108,8 @@ def _taken(name: str, options: Mapping[str, Path]) -> frozenset[str]:
 
 def _may_be_chosen(key: str, values: str, places: Sequence[Path]) -> bool:
     """Whether a word looks like the choice of an option whose group is written otherwise."""
-    if any((place / key).is_dir() for place in places) or not re.search(r"[./]", key):
+    group = any((place / key).is_dir() for place in places)
+    if group or not re.search(r"[./]", key) or values == "null":
         return False
     last = re.split(r"[./]", key)[-1]
     groups = [entry.name for place in places for entry in place.glob("**/*") if entry.is_dir()]
@@ -138,6 +139,8 @@ def _chosen_by(
     if strange := [name for name in names if name not in options]:
         shown = f"{choice}=OPTION{nearest(strange[0], options)}"
         return f"it is a part, and an option of it is chosen by {shown}"
+    if meant != path:
+        return f"there is no {key} here; did you mean {choice}={values}?"
     return f"it is a part, and an option of it is chosen by {choice}={values}"
 
 

@@ -84,3 +84,17 @@ def chosen_as(group: str) -> list[str]:
 
 def _text(name: str) -> str:
     return (config_directory() / name).read_text(encoding="utf-8")
+
+
+def usual_option(group: str) -> str | None:
+    """The option of a group that a run has without a word.
+
+    Examples:
+        >>> usual_option("advantage"), usual_option("collector@rollout"), usual_option("judge")
+        ('group_mean_std', 'group', None)
+    """
+    for name in ("config.yaml", "recipe/grpo.yaml", "recipe/sft.yaml"):
+        entry = rf"^  - /?{re.escape(group)}: (\w+)$"
+        if found := re.search(entry, _text(name), re.MULTILINE):
+            return found[1]
+    return None

@@ -11,6 +11,7 @@ from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem, remedy
 from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base
+from rlcomp.wiring.doubts import tell_doubts
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
@@ -31,6 +32,7 @@ def plan_of(config: DictConfig) -> Plan:
     errors += check_plan(plan)
     if errors:
         raise ConfigErrors(errors)
+    tell_doubts(plan)
     return plan
 
 

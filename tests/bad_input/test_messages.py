@@ -129,7 +129,7 @@ TABLE = {
     "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
     "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
     "nested option": Bad(["loss/ratio=tokn"], "loss/ratio", "tokn", "did you mean 'token'?"),
-    "nested group": Bad(["loss/rato=token"], "loss/rato", "rato", "known: "),
+    "nested group": Bad(["loss/rato=token"], "loss/rato", "rato", "did you mean loss/ratio=token?"),
     "key": Bad(
         ["learner.optimizr.lr=1"], "learner.optimizr", "optimizr", "did you mean 'optimizer'?"
     ),

@@ -62,7 +62,7 @@ WHOLE = "the whole line: rlcomp "
             [" reward=weighted_sum +reward@reward.parts.boxed=boxed +"],
         ),
         (["learner.schedule=cosine"], ["is chosen by schedule@learner.schedule=cosine\n"]),
-        (["learner.scheduler=cosine"], ["is chosen by schedule@learner.schedule=cosine\n"]),
+        (["learner.scheduler=cosine"], ["did you mean schedule@learner.schedule=cosine?\n"]),
         (["learner/schedule=cosine"], ["is chosen by schedule@learner.schedule=cosine\n"]),
         (["learner.optimizer=adam"], ["optimizer@learner.optimizer=OPTION; did you mean 'adamw'?"]),
         (["loss.trust_region=dual_clip"], ["is chosen by loss/trust_region=dual_clip\n"]),
