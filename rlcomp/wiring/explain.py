@@ -18,6 +18,7 @@ from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.line import Line, line_of
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import option_here
+from rlcomp.wiring.own_option import own_option
 from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.translated import (
     all_refused,
@@ -128,7 +129,7 @@ def explain_composition(
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing:
         group, _, option = missing.group(1).rpartition("/")
-        here = option_here(group, option)
+        here = own_option(group, option, directories, line) or option_here(group, option)
         known = f"; here: {here}" if here else nearest(option, _options(group, directories))
         return f"{group}={option}: there is no such option{known}"
     if key and "is not in struct" in text:

@@ -127,7 +127,7 @@ def test_a_fresh_stage_ends_what_was_written_before():
     )
 
     assert (
-        "stage adv (Adv) reads 'reward', which no earlier stage writes: choose reward=exact_match or "
+        "stage adv (Adv) reads 'reward', which no earlier stage writes: choose reward=exact_match "
         in error
     )
 
