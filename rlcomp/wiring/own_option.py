@@ -64,7 +64,7 @@ def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None
 
 
 def _of_class(group: str, target: str, line: Line | None) -> str:
-    """How a class of one's own is chosen: with a yaml, and where no setting is in its way without."""
+    """How a class of one's own is chosen: by a yaml, or in place of an option without settings."""
     choices = [*(line.choices if line else ())]
     placed = next((one for one in choices if one.partition("@")[0] == group), group)
     chosen = group if group in choices else placed
