@@ -41,6 +41,21 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
             raise UserError(f"{override.input_line}: {fault}")
 
 
+def check_sweep_directory(words: Sequence[str]) -> None:
+    """Refuse to write a sweep's jobs into the directory of a single run.
+
+    Raises:
+        UserError: names it, and another one.
+    """
+    for word in words:
+        key, _, path = word.partition("=")
+        if key == "directory" and (Path(path) / "metrics.jsonl").is_file():
+            raise UserError(
+                f"{word}: that is the directory of a run, which a sweep's jobs would mix with: "
+                f"choose another, directory={path.rstrip('/')}_sweep"
+            )
+
+
 def tell_repeated(words: Sequence[str], program: str = "rlcomp") -> None:
     """Warn of choices that stand twice, of which the last counts.
 

@@ -29,6 +29,7 @@ from rlcomp.cli.overrides import (
     check_no_config_file,
     check_options,
     check_overrides,
+    check_sweep_directory,
     tell_repeated,
 )
 from rlcomp.cli.printable import printable
@@ -134,6 +135,8 @@ def _app(apart: bool) -> None:
     check_overrides(given, places)
     check_choices(sys.argv[1:], user_directories())
     check_own_yamls(given, user_directories())
+    if arguments.multirun:
+        check_sweep_directory(given)
     tell_repeated(given)
     offer_search()
     jobs = Jobs(apart=apart)

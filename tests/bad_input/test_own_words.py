@@ -70,5 +70,5 @@ def test_help_says_where_a_yaml_belongs(mine, monkeypatch):
     from rlcomp.wiring.options import config_directory
 
     monkeypatch.chdir(mine)
-    with pytest.raises(UserError, match=r"mine/per_row.yaml is in .* mine/advantage/per_row.yaml$"):
+    with pytest.raises(UserError, match=r"mine/per_row.yaml is in .*/mine/advantage/per_row.yaml$"):
         help_on(["advantage=per_row"], iter([config_directory(), mine / "mine"]), 80)
