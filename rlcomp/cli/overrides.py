@@ -41,6 +41,22 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
             raise UserError(f"{override.input_line}: {fault}")
 
 
+def check_folders(directories: Sequence[str]) -> None:
+    """Refuse folders of configs (``-cd``) that are not there.
+
+    Raises:
+        UserError: names the folder, and those like it.
+    """
+    for directory in directories:
+        if not Path(directory).is_dir():
+            beside = Path(directory).parent
+            folders = (
+                [one.name for one in beside.iterdir() if one.is_dir()] if beside.is_dir() else []
+            )
+            near = nearest(Path(directory).name, [one for one in folders if one[0] not in "._"])
+            raise UserError(f"-cd {directory}: there is no such folder{near}")
+
+
 def check_sweep_directory(words: Sequence[str]) -> None:
     """Refuse to write a sweep's jobs into the directory of a single run.
 
@@ -90,9 +106,13 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
         key, has, value = word.lstrip("-").partition("=")
         if not has and rest and not rest[0].startswith("-") and "=" not in rest[0]:
             value = rest.pop(0)
+            while rest and re.fullmatch(r"[\w.-]+", rest[0]) and not rest[0].startswith("-"):
+                value += f",{rest.pop(0)}"  # as argparse takes several
         message, own = _dashed(word, key, value, places)
         told.append(message)
         line += own.split() or [""]
+    if any("," in word for word in line) and "-m" not in line:
+        line = ["-m", *line]
     if len(line) > 1 and all(line):
         told += as_corrected(line, [*map(str, places[1:])])
     raise UserError("\n".join(told))

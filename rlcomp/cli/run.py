@@ -26,6 +26,7 @@ from rlcomp.cli.gathered import gathered
 from rlcomp.cli.guard import guard, user_directories, verdict
 from rlcomp.cli.help import help_text, tell
 from rlcomp.cli.overrides import (
+    check_folders,
     check_no_config_file,
     check_options,
     check_overrides,
@@ -133,6 +134,7 @@ def _app(apart: bool) -> None:
     check_options(sys.argv[1:], unknown, places)
     given = arguments.overrides
     check_overrides(given, places)
+    check_folders(user_directories())
     check_choices(sys.argv[1:], user_directories())
     check_own_yamls(given, user_directories())
     if arguments.multirun:

@@ -17,7 +17,7 @@ from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
-from rlcomp.wiring.reader import BROKEN
+from rlcomp.wiring.reader import BROKEN, Node
 from rlcomp.wiring.returned import check_returned
 from rlcomp.wiring.watched import check_watched
 
@@ -43,6 +43,7 @@ def check_plan(plan: Plan) -> list[str]:
     return (
         check_settings(plan)
         + _check_tracker(plan)
+        + _check_adapters(plan)
         + _check_patches(plan)
         + _check_rates(plan)
         + check_base(plan)
@@ -75,6 +76,20 @@ def _check_rates(plan: Plan) -> list[str]:
         for node in plan.nodes.values()
         if node.target.startswith("torch.optim.")
         and isinstance(rate := node.arguments.get("lr"), (str, bool, list))
+    ]
+
+
+def _check_adapters(plan: Plan) -> list[str]:
+    """A reference that switches adapters off, of a policy whose model has none."""
+    policy = plan.nodes.get("policy")
+    model = policy.arguments.get("model") if policy else None
+    plain = isinstance(model, Node) and model.target.startswith("rlcomp.model.")
+    bare = plain and "lora" not in model.target and "adapter" not in model.target
+    return [
+        f"{node.path} is adapter_off: it switches the adapters of the policy off, and with "
+        "adapter=none there are none: add adapter=lora, or take reference=frozen"
+        for node in plan.nodes.values()
+        if bare and node.target.endswith("adapter_off.AdapterOff")
     ]
 
 

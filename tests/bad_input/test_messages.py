@@ -122,9 +122,9 @@ TABLE = {
     ),
     "folder of configs that is not there": Bad(
         ["-cd", "nowhere", "recipe=gropo", "rollout.m=1"],
-        "dditional config directory",
+        "-cd nowhere",
         "nowhere",
-        "not found",
+        "there is no such folder (known: ",
     ),
     "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
     "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
