@@ -5,50 +5,38 @@ import pytest
 
 @pytest.mark.usefixtures("no_model")
 @pytest.mark.parametrize(
-    ("line", "parts", "never"),
+    ("line", "part", "never"),
     [
-        (
-            ["-cd", "misfut", "seed=1"],
-            ["-cd misfut: there is no such folder; did you mean 'misfit'"],
-            "Hyd",
-        ),
+        (["-cd", "misfut"], "-cd misfut: there is no such folder; did you mean 'misfit'", "Hydra"),
         (
             ["task=file", "task.path=data/train.jsonl"],
-            [
-                ".' has nothing of a similar name; set another path, such as one of empty.jsonl, malformed"
-            ],
+            "of a similar name; set another path, such as one of empty.jsonl, malformed.jsonl",
             "mean",
         ),
-        (["task=file", "task.path=rovs.jsonl"], ["did you mean 'rows.jsonl'?"], "Traceback"),
+        (["task=file", "task.path=rovs.jsonl"], "did you mean 'rows.jsonl'?", "Traceback"),
         (
             ["reference=adapter_off"],
-            [
-                "reference is adapter_off: it switches",
-                "adapter=none there are none: add adapter=lora, or take reference=frozen\n",
-            ],
+            "adapter=none there are none: add adapter=lora, or take reference=frozen\n",
             "Loading",
         ),
         (
-            ["base=misfit/checkpoint-500"],
-            [
-                "base is 'misfit/checkpoint-500': there is no such folder, and misfit is a model itself: set base=misfit\n"
-            ],
-            "hub can",
+            ["base=misfit/checkpoint-5"],
+            "there is no such folder, and misfit is a model itself: set base=misfit\n",
+            "hub",
         ),
         (
             ["--advantage", "group_mean", "leave_one_out"],
-            ["the whole line: rlcomp -m advantage=group_mean,leave_one_out"],
+            "the whole line: rlcomp -m advantage=group_mean,leave_one_out",
             "no such",
         ),
     ],
 )
-def test_what_is_there_is_named(told, line, parts, never):
+def test_what_is_there_is_named(told, line, part, never):
     code, message, _ = told(*line)
 
     assert code == 2
     assert never not in message
-    for part in parts:
-        assert part in message
+    assert part in message
 
 
 def test_a_target_without_its_module_names_file_and_module(tmp_path, monkeypatch, told):
