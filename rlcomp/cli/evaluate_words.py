@@ -51,7 +51,7 @@ def check_words(words: Sequence[str]) -> None:
             line += (own := _option(name, value))
             told.append(f"{word} {value}: {_shown(own)}")
         elif name in _SWITCHES:
-            line += (own := [_SWITCHES[name]] if _SWITCHES[name] else [])
+            line += (own := [here] if (here := _SWITCHES[name]) else [])
             told.append(f"{word}: {_shown(own)}")
         elif not has_suite and (own := _of_rlcomp(word)) != [word]:
             line += own

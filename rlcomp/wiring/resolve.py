@@ -83,8 +83,8 @@ def _check_adapters(plan: Plan) -> list[str]:
     """A reference that switches adapters off, of a policy whose model has none."""
     policy = plan.nodes.get("policy")
     model = policy.arguments.get("model") if policy else None
-    plain = isinstance(model, Node) and model.target.startswith("rlcomp.model.")
-    bare = plain and "lora" not in model.target and "adapter" not in model.target
+    target = model.target if isinstance(model, Node) else ""
+    bare = target.startswith("rlcomp.model.") and not re.search("lora|adapter", target)
     return [
         f"{node.path} is adapter_off: it switches the adapters of the policy off, and with "
         "adapter=none there are none: add adapter=lora, or take reference=frozen"
