@@ -422,7 +422,7 @@ def alone(*overrides):
 
 def composed(*overrides):
     """A recipe with overrides; what they say of ``probe`` is composed once for all recipes."""
-    own = [text for text in overrides if text.startswith("probe.") or "@probe=" in text]
+    own = [t for t in overrides if t.lstrip("+").startswith("probe.") or "@probe=" in t]
     found = OmegaConf.create(plain(*(text for text in overrides if text not in own)))
     if own:
         with open_dict(found):
