@@ -41,8 +41,8 @@ class Repository(metaclass=Checked):
 
     The hidden tests run in a jail of their own, the repository in another, and plain data goes
     from one to the other (:mod:`rlcomp.sandbox.tree_stand_ins`): nothing that an edit writes is
-    where the verdict is. Files of the hidden tests take the place of what stands at their paths. A
-    sandbox that fails itself raises, which makes the episode invalid.
+    where the verdict is. What edits make of test files does not count. A sandbox that fails itself
+    raises, which makes the episode invalid.
 
     Columns of the example, as :mod:`rlcomp.data.software` makes them: ``files`` and
     ``hidden_tests`` (texts by path), ``fail_to_pass`` and ``pass_to_pass`` (names of hidden tests).

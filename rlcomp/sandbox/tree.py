@@ -85,12 +85,12 @@ def job_of(files: Tree, tests: Tree, names: Sequence[str], limits: Limits) -> Ch
     """A job that runs tests of a repository, the two in jails of their own.
 
     Args:
-        files: the repository; what stands at a path of the tests does not count.
+        files: the repository; test files among them do not count.
         tests: files of the tests, and all that they need beside the repository.
         names: ``path::function`` or ``path::Class::method``; none: all that are found, printed.
         limits: of each side.
     """
-    served = {path: text for path, text in files.items() if path not in tests}
+    served = {path: text for path, text in files.items() if path not in tests and not is_test(path)}
     candidate = (
         f"{_start('tree_served')}from {_PACKAGE}.tree_served import Served\n"
         f"ask = Served({_literal(served)}).ask\n"
