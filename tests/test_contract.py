@@ -90,6 +90,7 @@ GIVEN = {
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
+    "environment/browser": ["probe.program=/bin/sh"],  # it is there, and not started
     "evaluator/accuracy": ["probe.num_prompts=4"],
     "evaluator/accuracy_by_column": ["probe.num_prompts=4", "probe.by=prompt_length"],
     "evaluator/budget": ["probe.num_prompts=4", "probe.budgets=[2]", "probe.think_end='>'"],

@@ -63,7 +63,7 @@ class Page:
 
     Raises:
         MissingExtra: playwright is not installed.
-        RlcompError: the browser does not start.
+        playwright.sync_api.Error: the browser does not start, or not open the page.
     """
 
     def __init__(self, html: str, program: str, timeout: float) -> None:
@@ -77,6 +77,13 @@ class Page:
             bypass_csp=True,  # the goal is evaluated, whatever the page says
             viewport={"width": WIDTH, "height": HEIGHT},
         )
+        try:
+            self._open(timeout)
+        except BaseException:
+            self.context.close()
+            raise
+
+    def _open(self, timeout: float) -> None:
         self.context.set_default_timeout(1000 * timeout)
         self.context.route("**/*", self._answer)
         self.page = self.context.new_page()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -118,5 +117,4 @@ def _start(*own: str) -> str:
 
 
 def _literal(files: Tree) -> str:
-    """Source of a mapping: what JSON has of texts, Python reads the same."""
-    return json.dumps(dict(sorted(files.items())))
+    return repr(dict(sorted(files.items())))

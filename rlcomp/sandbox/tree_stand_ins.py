@@ -8,6 +8,7 @@ these tests is within its reach. Sent into the sandbox as text.
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -16,6 +17,7 @@ from typing import Any
 
 Ask = Callable[..., Any]
 
+_PYTHON = {*sys.stdlib_module_names, "org"}  # copy tries org.python.core, of Jython
 _exceptions: dict[str, type[Exception]] = {}
 
 
@@ -124,7 +126,12 @@ class RepositoryFinder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A stand-in; None where the repository has no such module."""
+        """A stand-in; None where the repository has no such module.
+
+        Nor what Python itself tries to import and lacks here: its modules are its own.
+        """
+        if fullname.partition(".")[0] in _PYTHON:
+            return None
         answer = self.ask("import", fullname)
         if answer[0] == "raised" and answer[3] == f"No module named {fullname!r}":
             return None

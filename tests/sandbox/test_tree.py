@@ -39,7 +39,9 @@ FILES = {
     "pkg/data.txt": "text",
     "pkg/read.py": "import pkgutil\nDATA = pkgutil.get_data('pkg', 'data.txt').decode()\n",
     "pkg/wrong.py": "def f( return",
-    "space/inner.py": "X = 1\n",
+    "space/inner.py": "X = 1\nFACE = '\U0001f600 \\u00e9'\n",
+    "_winapi.py": "",
+    "org/python/core.py": "",
     "src/lib/__init__.py": "from .deep import Y\n",
     "src/lib/deep.py": "Y = 2\n",
 }
@@ -65,6 +67,7 @@ RIGHT = {
     "no Python": "try: import pkg.wrong\n except SyntaxError: return\n assert 0",
     "files of a package": "from pkg.read import DATA\n assert DATA == 'text'",
     "folders": "import space.inner, lib.deep\n assert space.inner.X + lib.deep.Y == 3",
+    "other letters": "from space.inner import FACE\n assert FACE == chr(0x1F600) + ' ' + chr(0xE9)",
     "helpers of tests": "from tests.helper import two\n from pkg.tests.own import Z\n import helper\n"
     " assert two() + helper.two() + Z == 9",
 }  # fmt: skip
@@ -77,6 +80,8 @@ WRONG = {
     "beginnings": "from pkg import Box\n assert Box().startswith('text')",
     "swallowed": "from pkg import Box\n with Box(): assert 0",
     "all names": "import builtins\n ns = {}\n exec('from pkg.box import *', ns)\n assert 'isinstance' in ns",
+    "a module that Python lacks": "import _winapi",
+    "one of another Python": "import org.python.core",
     "functions handed over": "from pkg import Box\n Box(lambda: 0)",
 }
 
@@ -102,6 +107,14 @@ def test_tests_reach_the_repository_by_stand_ins(body, run):
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_no_object_of_the_repository_says_whether_it_is_right(body, run):
     assert not run(body)
+
+
+@pytest.mark.parametrize("tier", ["strict", "bwrap", "portable"])
+def test_it_needs_no_place_to_write_to(run_in, tier):
+    tests = {"test_it.py": "import lib\ndef test_it(): assert lib.Y == 2\n"}
+    name = "test_it.py::test_it"
+
+    assert run_in(tier, job_of(FILES, tests, [name], Limits(wall=20))).status == "passed"
 
 
 FIXTURES = """

@@ -337,6 +337,12 @@ def test_what_a_run_shows_ends_in_time_and_is_bounded(play):
     assert len(turn.observation) < 7000
 
 
+def test_a_run_tells_no_address_which_would_differ_when_it_is_played_again(play):
+    turn, _ = play([CREATE.format("tests/test_a.py", "def test_a(): assert 0, object()"), "<run/>"])
+
+    assert "AssertionError: <object object at 0x...>" in turn.observation
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [
