@@ -3,7 +3,7 @@
 import difflib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcomp.data.patches import applied, without_tests
@@ -67,6 +67,7 @@ def test_the_solution_is_the_diff_without_its_tests():
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "  c\n", "-d\n", "x\x0cy\n"]), max_size=12)
 
 
+@settings(max_examples=20)
 @given(before=LINES, after=LINES, context=st.integers(0, 3))
 def test_what_difflib_tells_of_two_texts_makes_the_one_of_the_other(before, after, context):
     diff = "".join(difflib.unified_diff(before, after, "a/f.py", "b/f.py", n=context))
