@@ -99,6 +99,7 @@ GIVEN = {
     "environment/skyrl_gym": ["probe.name=gsm8k"],
     "environment/textarena": ["probe.name=GuessTheNumber-v0-raw"],
     "environment/trl": ["probe.name=contract_parts.World"],
+    "environment/browser": ["probe.program=/bin/sh"],  # it is there, and not started
     "evaluator/accuracy": ["probe.num_prompts=4"],
     "evaluator/accuracy_by_column": ["probe.num_prompts=4", "probe.by=prompt_length"],
     "evaluator/budget": ["probe.num_prompts=4", "probe.budgets=[2]", "probe.think_end='>'"],
