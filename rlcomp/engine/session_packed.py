@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.decode_packed import read_prompts, size_of
-from rlcomp.engine.draw import Draw, Drawn, Transcript, Uniforms
+from rlcomp.engine.draw import Draw, Drawn, ForkUniforms, Transcript
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.ragged_cache import RaggedCache
 from rlcomp.engine.session import Said, Sampling, TurnUniforms, said_by
@@ -46,7 +46,7 @@ class PackedSession:
         self.contexts = [list(context) for context in contexts]
         self.longest = longest
         self.sampling = sampling
-        self.uniforms = Uniforms(len(self.contexts), sampling.generator)
+        self.uniforms = ForkUniforms(len(self.contexts), sampling.generator)
         self.sampled = [0] * len(self.contexts)
         self.fused = Fused(transformer, longest)
         self.cache: RaggedCache | None = None
@@ -54,12 +54,34 @@ class PackedSession:
         self.over: set[int] = set()
         self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
         self.waiting: dict[int, Tensor] = {}  # logits behind rows that have sampled nothing yet
+        self.forked: dict[int, int] = {}  # forks that have no memory yet, and whose they will copy
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
         """Note the tokens: they are read with those of other rows."""
         self.contexts[row] += tokens
         if self.cache is not None:
             self.unread[row] += tokens
+
+    def fork(self, row: int) -> int:
+        """Note a copy of a row: memory is copied for all of them at once, before the next turn.
+
+        Raises:
+            ValueError: the row is over.
+        """
+        if row in self.over:
+            raise ValueError(f"row {row} is over: fork it before it is closed")
+        new = len(self.contexts)
+        self.contexts.append([*self.contexts[row]])
+        self.sampled.append(0)
+        self.uniforms.fork()
+        self.unread[new] = [*self.unread[row]]
+        if row in self.waiting:
+            self.waiting[new] = self.waiting[row]
+        if self.cache is None:
+            self.rows.append(new)
+        else:
+            self.forked[new] = self.forked.get(row, row)
+        return new
 
     def close(self, rows: Sequence[int]) -> None:
         """Note that rows are over."""
@@ -102,18 +124,20 @@ class PackedSession:
 
     def _logits(self, cache: RaggedCache, asked: Sequence[int]) -> Tensor:
         """Read what the asked rows have not read yet; the logits behind each row of the cache."""
-        left = [row for row in self.rows if row not in self.over]
-        if len(left) <= _WORTH * len(self.rows):
-            cache.keep([self.rows.index(row) for row in left])
-            self.rows = left
-        new = [self.unread[row] if row in {*asked} else [] for row in self.rows]
+        left = [row for row in [*self.rows, *self.forked] if row not in self.over]
+        if self.forked or len(left) <= _WORTH * len(self.rows):
+            places = {row: place for place, row in enumerate(self.rows)}
+            cache.keep([places[self.forked.get(row, row)] for row in left])
+            self.rows, self.forked = left, {}
+        chosen = {*asked}
+        new = [self.unread[row] if row in chosen else [] for row in self.rows]
         lengths = [len(self.contexts[row]) for row in self.rows]
         logits = dict(zip(self.rows, read_on(self.fused, cache, new, lengths), strict=True))
         for row in asked:
-            self.unread[row] = []
             known = self.waiting.pop(row, None)
-            if known is not None and not new[self.rows.index(row)]:
+            if known is not None and not self.unread[row]:
                 logits[row] = known
+            self.unread[row] = []
         return torch.stack([*logits.values()])
 
 
