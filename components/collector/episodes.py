@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from tensordict import TensorDict
 
-from rlcomp.arguments import PositiveInt, Unbuilt
+from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
-from rlcomp.episodes.host import Hosts
 from rlcomp.episodes.player import Player
 from rlcomp.interfaces.collector import Collector
-from rlcomp.interfaces.environment import Environment
-from rlcomp.interfaces.policy import TakesTurns
-from rlcomp.interfaces.prompt import Prompt
 from rlcomp.metrics import record, record_total, step
 from rlcomp.seed import named_seed, new_generator
 
@@ -23,9 +17,7 @@ class EpisodeCollector(Collector):
     """Rolls out ``group_size`` episodes per prompt: the policy and an environment take turns.
 
     A row holds a whole episode: the prompt, then turns of the policy and observations, of which
-    ``response_mask`` marks what the policy sampled. A turn ends with a stop token or one of the
-    environment's stop texts; the environment answers with an observation, which is encoded as plain
-    text and appended, or ends the episode. ``response`` is the text of the last turn.
+    ``response_mask`` marks what the policy sampled. ``response`` is the text of the last turn.
 
     ``truncated`` are episodes whose last turn met ``max_new_tokens``, that were not over after
     ``max_turns``, or whose context was full. An episode whose environment failed says so in
@@ -42,19 +34,8 @@ class EpisodeCollector(Collector):
     fact as ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
 
     Args:
-        policy: takes the turns.
-        environment: a class of environments (:class:`rlcomp.interfaces.environment.Environment`),
-            one object an episode.
-        hosts: where environments live; in the process if not given.
+        player: plays the episodes.
         group_size: episodes per prompt.
-        max_turns: of the policy, in an episode.
-        max_new_tokens: longest turn, in tokens.
-        observation_tokens: longest observation; a longer one is cut, its closing text kept.
-        prompt: how prompts become tokens; plain text if not given.
-
-    Raises:
-        ConfigError: the environment cannot be made, or the policy takes no turns, or does not stop
-            where the format of the prompts ends a response.
     """
 
     optional = (*Collector.optional, "columns", "answer")
@@ -72,38 +53,29 @@ class EpisodeCollector(Collector):
     def __init__(
         self,
         *,
-        policy: TakesTurns,
-        environment: Callable[..., Environment] | Unbuilt,
-        hosts: Hosts | None = None,
+        player: Player,
         group_size: PositiveInt,
-        max_turns: PositiveInt,
-        max_new_tokens: PositiveInt,
-        observation_tokens: PositiveInt = 256,
-        prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
-        self.policy = policy
-        self.player = Player(
-            policy,
-            environment,
-            hosts,
-            max_turns=max_turns,
-            max_new_tokens=max_new_tokens,
-            observation_tokens=observation_tokens,
-            prompt=prompt,
-        )
+        self.policy = player.policy
+        self.player = player
         self.group_size = group_size
         self.generator = new_generator()
         self.seed = torch.initial_seed()
+        # The step of the last rollout, and which rollout of that step it was.
+        self.last = (-1, 0)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""
+        now = step()
+        again = self.last[1] + 1 if self.last[0] == now else 0
+        self.last = (now, again)
         rows = self.player.play(
             batch,
             group_size=self.group_size,
             decoding=None,
             generator=self.generator,
-            seed=named_seed(self.seed, f"step {step()}"),
+            seed=named_seed(self.seed, f"step {now}, rollout {again}"),
         )
         _record(rows)
         return rows

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDict
 
 from components.evaluator.accuracy import Accuracy
-from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt, Unbuilt
+from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import Split, prompt_batch
 from rlcomp.engine.decoding import Decoding
-from rlcomp.episodes.host import Hosts
 from rlcomp.episodes.player import Player
-from rlcomp.interfaces.environment import Environment
-from rlcomp.interfaces.policy import TakesTurns
-from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, recording
@@ -30,68 +26,48 @@ class AgentAccuracy(Accuracy):
     and ``<name>/turns``, of the sampled episodes. Episodes whose environment failed are left out.
 
     Args:
-        policy: takes the turns, with its own sampling settings and greedily.
-        environment: as of the collector.
-        hosts: where environments live; in the process if not given.
+        player: plays the episodes, with the policy's own sampling settings and greedily.
         task: its held-out part is asked.
         reward: writes ``correct`` and ``reward_valid`` of an episode.
-        max_turns: of the policy, in an episode.
-        max_new_tokens: longest turn, in tokens.
-        observation_tokens: longest observation, its closing text aside.
         split: ``"training"`` asks prompts that training may ask as well.
         num_prompts: how many prompts; fewer when the task has fewer.
         samples_per_prompt: sampled episodes per prompt.
         num_shown: how many episodes are kept to be read.
         name: what its metrics are called; another beside it needs another.
         by: levels of difficulty, or domains, as of the accuracy.
-        prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
-        ConfigError: as the accuracy; the environment cannot be made; or the policy takes no turns.
+        ConfigError: as the accuracy.
         DataError: a held-out prompt and its first turn may exceed the policy's context.
     """
 
     def __init__(
         self,
         *,
-        policy: TakesTurns,
-        environment: Callable[..., Environment] | Unbuilt,
-        hosts: Hosts | None = None,
+        player: Player,
         task: Task,
         reward: Component,
-        max_turns: PositiveInt,
-        max_new_tokens: PositiveInt,
-        observation_tokens: PositiveInt = 256,
         split: Split = "held_out",
         num_prompts: PositiveInt = 256,
         samples_per_prompt: PositiveInt = 4,
         num_shown: NonNegativeInt = 8,
         name: NonEmptyText = "evaluation",
         by: NonEmptyText | None = None,
-        prompt: Prompt | None = None,
     ) -> None:
         super().__init__(
-            policy=policy,
+            policy=player.policy,
             task=task,
             reward=reward,
             split=split,
             num_prompts=num_prompts,
             samples_per_prompt=samples_per_prompt,
-            max_new_tokens=max_new_tokens,
+            max_new_tokens=player.limits.turn_tokens,
             num_shown=num_shown,
             name=name,
             by=by,
-            prompt=prompt,
+            prompt=player.prompt,
         )
-        self.player = Player(
-            policy,
-            environment,
-            hosts,
-            max_turns=max_turns,
-            max_new_tokens=max_new_tokens,
-            observation_tokens=observation_tokens,
-            prompt=prompt,
-        )
+        self.player = player
 
     def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
         """Record the metrics of the episodes."""

@@ -100,12 +100,14 @@ class TurnUniforms:
         self.rows = len(rows)
         self._places = list(rows)
         self._counts = torch.tensor(counts)
+        self._drawn = torch.stack([whole.at(n) for n in range(max(counts, default=0) + 1)])
 
     def at(self, step: int) -> Tensor:
         """Numbers in [0, 1) of a step of this turn, shape ``[len(rows), 1]``."""
         numbers = self._counts + step
-        drawn = torch.stack([self.whole.at(n) for n in range(int(numbers.max()) + 1)])
-        return drawn[numbers, self._places]
+        while int(numbers.max()) >= len(self._drawn):
+            self._drawn = torch.cat([self._drawn, self.whole.at(len(self._drawn))[None]])
+        return self._drawn[numbers, self._places]
 
 
 # The decode loop of an engine, with its model.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from tensordict import TensorDict
 
-from rlcomp.arguments import Unbuilt
+from rlcomp.arguments import Checked, PositiveInt, Unbuilt
 from rlcomp.batch import decode_columns, decode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
 from rlcomp.engine.decoding import Decoding
@@ -25,16 +25,20 @@ from rlcomp.text.prompt import or_text
 from rlcomp.text.token_bytes import token_bytes
 
 
-class Player:
+class Player(metaclass=Checked):
     """Plays episodes: a policy and environments of one kind take turns.
+
+    A turn ends with a stop token or one of the environment's stop texts; the environment answers
+    with an observation, which is encoded as plain text and appended, or ends the episode.
 
     Args:
         policy: takes the turns.
-        environment: a class of environments, one object an episode, or its description.
+        environment: a class of environments (:class:`rlcomp.interfaces.environment.Environment`),
+            one object an episode, or its description.
         hosts: where environments live; in the process if not given.
         max_turns: of the policy, in an episode.
         max_new_tokens: longest turn, in tokens.
-        observation_tokens: longest observation, its closing text aside.
+        observation_tokens: longest observation; a longer one is cut, its closing text kept.
         prompt: how prompts become tokens; plain text if not given.
 
     Raises:
@@ -44,14 +48,14 @@ class Player:
 
     def __init__(
         self,
+        *,
         policy: TakesTurns,
         environment: Callable[..., Environment] | Unbuilt,
-        hosts: Hosts | None,
-        *,
-        max_turns: int,
-        max_new_tokens: int,
-        observation_tokens: int,
-        prompt: Prompt | None,
+        hosts: Hosts | None = None,
+        max_turns: PositiveInt,
+        max_new_tokens: PositiveInt,
+        observation_tokens: PositiveInt = 256,
+        prompt: Prompt | None = None,
     ) -> None:
         if not callable(getattr(policy, "session", None)):
             raise ConfigError(

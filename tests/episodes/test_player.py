@@ -25,13 +25,11 @@ def policy(**changed):
 
 def player(of, environment=LookupTool, max_turns=6, max_new_tokens=5, observation_tokens=8):
     return Player(
-        of,
-        environment,
-        None,
+        policy=of,
+        environment=environment,
         max_turns=max_turns,
         max_new_tokens=max_new_tokens,
         observation_tokens=observation_tokens,
-        prompt=None,
     )
 
 
@@ -198,9 +196,9 @@ def test_ids_are_never_encoded_twice():
 
     by.session = watched
     batch = TensorDict({"prompt": encode_texts(["hello"])}, batch_size=[1])
-    rows = Player(
-        by, Six, None, max_turns=6, max_new_tokens=30, observation_tokens=9, prompt=None
-    ).play(batch, group_size=8, decoding=None, generator=torch.Generator().manual_seed(0), seed=0)
+    six = player(by, Six, max_new_tokens=30, observation_tokens=9)
+    draws = torch.Generator().manual_seed(0)
+    rows = six.play(batch, group_size=8, decoding=None, generator=draws, seed=0)
 
     for row in range(8):
         told = [token for number, said in sampled if number == row for token in said.tokens]

@@ -24,7 +24,7 @@ def test_the_tool_is_asked_and_pays(tmp_path, at_work):
 
 
 def test_who_is_never_told_learns_nothing(tmp_path):
-    rows = run(tmp_path, *SHORT, "phases.warm_start.steps=100", "rollout.max_turns=1")
+    rows = run(tmp_path, *SHORT, "phases.warm_start.steps=100", "player.max_turns=1")
 
     told = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
     assert told[-1] < 0.15

@@ -6,6 +6,7 @@ from components.collector.episodes import EpisodeCollector
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import Said
+from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.metrics import recording
@@ -70,8 +71,8 @@ class Seeds:
 
 
 def collector(policy, **changed):
-    arguments = {"group_size": 2, "max_turns": 3, "max_new_tokens": 4}
-    return EpisodeCollector(policy=policy, environment=Seeds, **(arguments | changed))
+    limits = {"max_turns": 3, "max_new_tokens": 4} | changed
+    return EpisodeCollector(player=Player(policy=policy, environment=Seeds, **limits), group_size=2)
 
 
 def asked(**entries):
@@ -126,24 +127,32 @@ def test_numbers_of_episodes_are_recorded():
     )
 
 
+def seeds_of(made, at):
+    Seeds.seeds.clear()
+    made.policy.rows = [[*row] for row in ROWS]
+    with recording(step=at):
+        made(asked())
+    return [*Seeds.seeds]
+
+
 def test_environments_get_seeds_of_their_own_and_of_the_step():
     torch.manual_seed(0)
-    made = collector(Told(*ROWS * 2))
-    Seeds.seeds.clear()
-    with recording(step=4):
-        made(asked())
-    first = [*Seeds.seeds]
-    Seeds.seeds.clear()
-    made.policy.rows = [[*row] for row in ROWS]
-    with recording(step=4):
-        made(asked())
-    assert Seeds.seeds == first
+    first = seeds_of(collector(Told()), 4)
+    torch.manual_seed(0)
+    assert seeds_of(made := collector(Told()), 4) == first
     assert len(set(first)) == 4
-    Seeds.seeds.clear()
-    made.policy.rows = [[*row] for row in ROWS]
-    with recording(step=5):
-        made(asked())
-    assert not {*Seeds.seeds} & {*first}
+    # Another rollout of the same step (dynamic_sampling=refill), and another step.
+    assert not {*seeds_of(made, 4)} & {*first}
+    assert not {*seeds_of(made, 5)} & {*first}
+
+
+def test_seeds_do_not_depend_on_the_rollouts_of_earlier_steps():
+    torch.manual_seed(0)
+    made = collector(Told())
+    seeds_of(made, 4), seeds_of(made, 4)
+    torch.manual_seed(0)
+
+    assert seeds_of(collector(Told()), 5) == seeds_of(made, 5)
 
 
 def test_a_conditioned_policy_is_asked_its_own_prompt():

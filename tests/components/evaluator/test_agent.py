@@ -6,6 +6,7 @@ from components.environment.lookup import LookupTool
 from components.evaluator.agent import AgentAccuracy
 from components.reward.exact_match import ExactMatch
 from components.task.lookup import Lookup
+from rlcomp.episodes.player import Player
 from rlcomp.interfaces.environment import Turn
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
@@ -52,13 +53,13 @@ class Knows:
 
 def evaluator(policy, environment=LookupTool, **changed):
     torch.manual_seed(0)
-    arguments = {"num_prompts": 6, "samples_per_prompt": 2, "max_turns": 6, "max_new_tokens": 5}
     return AgentAccuracy(
-        policy=policy,
-        environment=environment,
+        player=Player(policy=policy, environment=environment, max_turns=6, max_new_tokens=5),
         task=Lookup(),
         reward=ExactMatch(),
-        **(arguments | changed),
+        num_prompts=6,
+        samples_per_prompt=2,
+        **changed,
     )
 
 

@@ -1,0 +1,209 @@
+"""Tool calls of a turn, read strictly: JSON in tags, or calls in Python's notation."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+
+_MOST_CALLS = 16
+# Characters of one call, or of all calls in Python's notation.
+_LONGEST = 10_000
+# Levels of lists and mappings in an argument.
+_DEEPEST = 32
+
+
+class Call(NamedTuple):
+    """A call of a tool.
+
+    Attributes:
+        name: of the tool, perhaps with dots.
+        arguments: by name, values that JSON can hold.
+        positional: arguments without a name, which come first; JSON calls have none.
+    """
+
+    name: str
+    arguments: dict[str, Any]
+    positional: tuple[Any, ...] = ()
+
+
+def parse_calls(text: str) -> list[Call] | str:
+    """The calls of a turn, each as one JSON object in tags of its own.
+
+    ``<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>``; ``arguments`` may be left
+    out. What stands around the tags is not read.
+
+    Args:
+        text: of the turn, with the tag that ended it.
+
+    Returns:
+        The calls in order, none where there is no tag; else what is wrong with the first that is,
+        in words for who wrote it. Refused are more than 16 calls, a call of more than 10,000
+        characters, values that are no JSON (NaN, a name that is there twice) or nested more than 32
+        deep, and any other entry.
+
+    Examples:
+        >>> parse_calls('I add. <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>')
+        [Call(name='add', arguments={'a': 1}, positional=())]
+        >>> parse_calls("<tool_call>add(a=1)</tool_call>")
+        'call 1 is not JSON: Expecting value: line 1 column 1 (char 0)'
+    """
+    before, *pieces = text.split(OPEN)
+    if CLOSE in before:
+        return f"{CLOSE} without {OPEN}"
+    if len(pieces) > _MOST_CALLS:
+        return f"{len(pieces)} calls: at most {_MOST_CALLS} are allowed in a turn"
+    calls = []
+    for number, piece in enumerate(pieces, start=1):
+        body, closed, behind = piece.partition(CLOSE)
+        if not closed or CLOSE in behind:
+            return f"call {number} must stand between {OPEN} and one {CLOSE}"
+        call = _checked(f"call {number}", body, _json_call)
+        if isinstance(call, str):
+            return call
+        calls.append(call)
+    return calls
+
+
+def parse_python_calls(text: str) -> list[Call] | str:
+    """The calls of a turn in Python's notation: ``f(a=1)``, or a list of them.
+
+    Nothing is evaluated: arguments are literals, by name or, in front, without one.
+
+    Args:
+        text: the calls and nothing else.
+
+    Returns:
+        The calls in order; else what is wrong, in words for who wrote it. The limits are those of
+        :func:`parse_calls`, the 10,000 characters those of the whole text.
+
+    Examples:
+        >>> parse_python_calls("[cd(folder='x'), sort('a.txt')]")  # doctest: +NORMALIZE_WHITESPACE
+        [Call(name='cd', arguments={'folder': 'x'}, positional=()),
+         Call(name='sort', arguments={}, positional=('a.txt',))]
+        >>> parse_python_calls("cd(folder=here)")
+        'call 1: the argument here is no literal'
+    """
+    entries = _checked("the turn", text, _python_entries)
+    if isinstance(entries, str):
+        return entries
+    if len(entries) > _MOST_CALLS:
+        return f"{len(entries)} calls: at most {_MOST_CALLS} are allowed in a turn"
+    calls = []
+    for number, entry in enumerate(entries, start=1):
+        call = _checked(f"call {number}", entry, _python_call)
+        if isinstance(call, str):
+            return call
+        calls.append(call)
+    return calls
+
+
+class _WrongCallError(ValueError):
+    """What is wrong with a call, in words."""
+
+
+def _checked(what: str, source: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    """What a reader makes of a source, or what is wrong with it."""
+    try:
+        if isinstance(source, str) and len(source) > _LONGEST:
+            raise _WrongCallError(f" has {len(source)} characters: at most {_LONGEST} are allowed")
+        return read(source)
+    except _WrongCallError as error:
+        return f"{what}{error}"
+    except (RecursionError, MemoryError):
+        return f"{what} is nested too deeply"
+
+
+def _json_call(body: str) -> Call:
+    try:
+        entry = json.loads(body, object_pairs_hook=_once, parse_constant=_no_number)
+    except (json.JSONDecodeError, UnicodeError) as error:
+        raise _WrongCallError(f" is not JSON: {error}") from error
+    except ValueError as error:
+        if isinstance(error, _WrongCallError):
+            raise
+        raise _WrongCallError(f" holds a number that is too long: {error}") from error
+    if not isinstance(entry, dict) or not entry.keys() <= {"name", "arguments"}:
+        raise _WrongCallError(' must be one object with "name" and "arguments", and nothing else')
+    name, arguments = entry.get("name"), entry.get("arguments", {})
+    if not isinstance(name, str) or not name:
+        raise _WrongCallError(': "name" must be the name of a tool')
+    if not isinstance(arguments, dict):
+        raise _WrongCallError(': "arguments" must be an object')
+    return Call(_json_value(name), _json_value(arguments))
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise _WrongCallError(" is not JSON: a name is there twice in one object")
+    return entries
+
+
+def _no_number(name: str) -> None:
+    raise _WrongCallError(f" is not JSON: {name} is no number")
+
+
+def _python_entries(text: str) -> list[ast.expr]:
+    try:
+        with warnings.catch_warnings():  # of Python, on the policy's escapes
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise _WrongCallError(" is no call as in f(a=1), and no list of them") from error
+    return tree.elts if isinstance(tree, ast.List) else [tree]
+
+
+def _python_call(entry: ast.expr) -> Call:
+    if not isinstance(entry, ast.Call):
+        raise _WrongCallError(" must be a call, as in f(a=1)")
+    arguments: dict[str, Any] = {}
+    for keyword in entry.keywords:
+        if keyword.arg is None:
+            raise _WrongCallError(": arguments must stand alone, without **")
+        if keyword.arg in arguments:
+            raise _WrongCallError(f": the argument {keyword.arg} is there twice")
+        arguments[keyword.arg] = _literal(keyword.value)
+    return Call(_dotted(entry.func), arguments, tuple(map(_literal, entry.args)))
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    if not isinstance(node, ast.Name):
+        raise _WrongCallError(": a tool must be called by its name")
+    return node.id
+
+
+def _literal(node: ast.expr) -> Any:  # noqa: ANN401
+    try:
+        return _json_value(ast.literal_eval(node))
+    except (ValueError, TypeError) as error:  # TypeError: of a list in a set, or as a key
+        if isinstance(error, _WrongCallError):
+            raise
+        raise _WrongCallError(f": the argument {ast.unparse(node):.60} is no literal") from error
+
+
+def _json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
+    """A value that JSON can hold, tuples as lists."""
+    if depth > _DEEPEST:
+        raise _WrongCallError(f" is nested more than {_DEEPEST} deep")
+    if isinstance(value, dict):
+        named = {_json_value(key): _json_value(each, depth + 1) for key, each in value.items()}
+        if not all(isinstance(key, str) for key in named):
+            raise _WrongCallError(": the keys of a mapping must be texts")
+        return named
+    if isinstance(value, (list, tuple)):
+        return [_json_value(each, depth + 1) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _WrongCallError(" holds a number beyond what a float can")
+    if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise _WrongCallError(" holds half a character")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise _WrongCallError(f" holds a {type(value).__name__}, which JSON does not know")
