@@ -5,18 +5,22 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 
+from rlcomp.arguments import Checked, Probability
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
 
-class Maze:
-    """Answers ``n``, ``e``, ``s`` or ``w`` with the room it leads to; in the exit it pays 1 and ends.
+class Maze(metaclass=Checked):
+    """Answers ``n``, ``e``, ``s`` or ``w`` with the room it leads to; in the exit it pays and ends.
 
     The example's prompt ends with the room to start in, its answer is the exit, and its column
     ``ways`` says of each move where it leads from every room, in order. Against a wall one stays.
     Whatever is no move stays, too.
 
     The state that a turn is decided in (``anchor``) is the room.
+
+    Args:
+        discount: what each move behind the first leaves of the pay, which is 1.
 
     Examples:
         >>> maze = Maze()
@@ -28,7 +32,8 @@ class Maze:
 
     stops = ("n", "e", "s", "w")
 
-    def __init__(self) -> None:
+    def __init__(self, *, discount: Probability = 1.0) -> None:
+        self.discount = discount
         self.ways: Mapping[str, str] = {}
         self.room = self.exit = ""
         self.moves = 0
@@ -49,7 +54,7 @@ class Maze:
         if ways is not None:
             self.room = ways[ord(self.room) - ord("A")]
         if self.room == self.exit:
-            return Turn(reward=1.0, done=True)
+            return Turn(reward=self.discount ** (self.moves - 1), done=True)
         return Turn(observation=self.room, anchor=self.room)
 
     def facts(self) -> Mapping[str, float]:

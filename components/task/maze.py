@@ -111,10 +111,10 @@ class Maze(metaclass=Checked):
         for _ in range(self.walk):
             move = draw.choice("nesw")
             room = self.ways[move][ord(room) - ord("A")]
-            turns += [move] if room == last else [move, room]
+            turns += [move, room]
             if room == last:
                 break
-        turns = turns[:-1] if turns[-1] == room else turns
+        turns.pop()  # behind the last move nothing is told
         return Example(
             prompt,
             last,
