@@ -37,8 +37,9 @@ class ShuffledAnchors(Component):
         for each in group.unique():
             here = (turn >= 0) & (group == each)[:, None]
             row, _ = here.nonzero(as_tuple=True)
-            _, place = torch.unique(torch.stack([row, turn[here]], 1), dim=0, return_inverse=True)
-            known = torch.zeros(int(place.max()) + 1, dtype=anchor.dtype) if len(place) else place
+            turns = torch.stack([row, turn[here]], 1)
+            kinds, place = torch.unique(turns, dim=0, return_inverse=True)
+            known = anchor.new_zeros(len(kinds))
             known[place] = anchor[here]
             order = torch.randperm(len(known), generator=self.generator)
             anchor[here] = known[order][place]
