@@ -28,6 +28,7 @@ METHODS = [
     "luspo",
     "m2po",
     "maxrl",
+    "maze",
     "next_segment",
     "noon_ppo",
     "opo",

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 # Those on text start from a model of text: tests/recipe/test_text_recipes.py.
 # Those with a task of their own: test_tasks_of_their_own.py, test_agent.py.
-OWN_TASK = ["agent", "length_controlled", "rlvr_code", "several_domains"]
+OWN_TASK = ["agent", "length_controlled", "maze", "rlvr_code", "several_domains"]
 RECIPES = [name for name, row in ROWS.items() if "position=" not in row and name not in OWN_TASK]
 
 SMALL = (
