@@ -84,7 +84,9 @@ class Maze(metaclass=Checked):
             old = part[other]
             part = [part[room] if each == old else each for each in part]
         open_ = {frozenset(door) for door in doors + spare[: self.loops]}
-        return {move: "".join(self._led(n, move, open_) for n in range(len(part))) for move in MOVES}
+        return {
+            move: "".join(self._led(n, move, open_) for n in range(len(part))) for move in MOVES
+        }
 
     def _beside(self, room: int, move: str) -> int:
         """The room on this side; the same one at the border."""

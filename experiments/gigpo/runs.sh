@@ -8,12 +8,11 @@ arm() { # NAME OVERRIDES...: a run for each seed, unless they are there
   [ -d "$place" ] || rlcomp -m recipe=maze phases.rl.every.evaluation=3 "$@" seed="$seeds" directory="$place"
 }
 
-grpo='advantage=group_mean_std ~advantage.outcome'
-arm grpo $grpo
+arm grpo advantage=group_mean_std
 arm gigpo
 arm gigpo_shuffled collector@rollout=shuffled_anchors
-arm grpo_discounted $grpo environment.discount=0.95 reward.correct_from=0.5
+arm grpo_discounted advantage=group_mean_std environment.discount=0.95 reward.correct_from=0.5
 arm gigpo_others advantage.baseline=others
 arm gigpo_undiscounted advantage.gamma=1
 arm gigpo_undiscounted_shuffled advantage.gamma=1 collector@rollout=shuffled_anchors
-arm turn_return advantage=turn_return advantage.gamma=0.95
+arm turn_return advantage=turn_return advantage.outcome=false advantage.gamma=0.95

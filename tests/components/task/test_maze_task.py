@@ -50,7 +50,9 @@ def test_the_maze_of_the_recipe():
     # As its yaml says; 12 moves are enough from everywhere.
     assert sum(found.values()) / 15 == pytest.approx(3.7, abs=0.05)
     assert max(found.values()) == 7
-    assert Maze().example(3).columns == Maze().example(8).columns != Maze(layout=0).example(3).columns
+    assert (
+        Maze().example(3).columns == Maze().example(8).columns != Maze(layout=0).example(3).columns
+    )
 
 
 def test_a_demonstration_is_a_walk_that_ends_in_the_exit_or_after_its_moves():
