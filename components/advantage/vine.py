@@ -27,7 +27,7 @@ class Vine(Component):
     value is unknown. Records ``advantage/turn``, the mean absolute advantage of a turn.
 
     Source:
-        Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), eq. 8 and 9.
+        Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.
     """
 
     keys = {

@@ -1,4 +1,4 @@
-"""VinePPO rollouts: episodes, and the Monte-Carlo value of every state in which they take a turn."""
+"""VinePPO rollouts: episodes, and the Monte-Carlo value of where they take a turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class VineCollector(EpisodeCollector):
 
     Their mean reward is the turn's value, ``V(s) = (1 / K) sum_k R_k``, for ``advantage=vine``. The
     session of the policy is forked, and the environment, by its own ``fork`` or played again from
-    the same seed with the same actions. The episodes themselves are those of ``collector=episodes``.
+    the same seed with the same actions. The episodes are those of ``collector=episodes``.
 
     A continuation whose reward is not valid is left out, as one whose environment failed or said
     something else when it was played again.
@@ -45,7 +45,7 @@ class VineCollector(EpisodeCollector):
         DataError: too many continuations are invalid; names the first failure.
 
     Source:
-        Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), eq. 7; 9 continuations of each step there.
+        Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.
     """
 
     keys = {
@@ -69,8 +69,8 @@ class VineCollector(EpisodeCollector):
         super().__init__(player=player, group_size=group_size)
         if reward.min_group_size > 1:
             raise ConfigError(
-                f"rollout.reward is a {type(reward).__name__}, which judges an answer by the others "
-                "of its group: set rollout.reward to a verifier"
+                f"rollout.reward is a {type(reward).__name__}, which judges an answer by the "
+                "others of its group: set rollout.reward to a verifier"
             )
         self.reward = reward
         self.continuations = continuations

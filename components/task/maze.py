@@ -78,7 +78,7 @@ class Maze(metaclass=Checked):
         ]
         draw.shuffle(walls)
         part = list(range(len(self.rooms)))
-        doors, spare = [], []
+        doors, spare = list[tuple[int, int]](), list[tuple[int, int]]()
         for room, other in walls:
             (spare if part[room] == part[other] else doors).append((room, other))
             old = part[other]
@@ -107,7 +107,7 @@ class Maze(metaclass=Checked):
     def example(self, index: int) -> Example:
         """A room to start in, which take turns, and a walk from there."""
         draw = random.Random(named_seed(index, "walk"))
-        *starts, last = self.rooms
+        starts, last = self.rooms[:-1], self.rooms[-1]
         prompt = starts[index % len(starts)]
         turns, room = list[str](), prompt
         for _ in range(self.walk):

@@ -47,7 +47,7 @@ def curve(run, metric):
 
 
 def at(run, metric, tokens):
-    """A metric when so many tokens had been sampled; a run that has sampled fewer is no run of it."""
+    """A metric when so many tokens had been sampled; no run may have sampled fewer."""
     sampled, values = curve(run, metric)
     assert sampled[-1] >= tokens, f"{run.directory} sampled {sampled[-1]:.0f} tokens only"
     return float(np.interp(tokens, sampled, values))

@@ -18,7 +18,6 @@ from rlcomp.interfaces.environment import (
 from rlcomp.interfaces.task import Example
 from rlcomp.workers.call import load
 
-
 SAYS_ELSE = "played again from its seed, the environment says something else"
 
 

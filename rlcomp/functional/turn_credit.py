@@ -166,14 +166,15 @@ def vine_advantage(reward: Tensor, value: Tensor, there: Tensor) -> Tensor:
 
     Args:
         reward: of each episode as a whole, shape ``[E]``.
-        value: mean reward of episodes that go on from before a turn, shape ``[E, K]``; NaN: unknown.
+        value: mean reward of episodes that go on from before a turn, shape ``[E, K]``; NaN if
+            unknown.
         there: which turns an episode has, bool, shape ``[E, K]``: the first ones.
 
     Returns:
         Shape ``[E, K]``, reward units; 0 where there is no turn and where a value is unknown.
 
     Source:
-        Kazemnejad et al. 2024, arXiv:2410.01679, eq. 8 and 9; their rewards come at the end.
+        Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.
 
     Examples:
         >>> value, there = torch.tensor([[0.25, 0.5]]), torch.tensor([[True, True]])

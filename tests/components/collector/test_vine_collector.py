@@ -1,4 +1,4 @@
-"""VinePPO: values by continuations; the expected gradient of a chain, by enumerating all of them."""
+"""VinePPO: values by continuations; the expected gradient of a chain, by enumeration."""
 
 from itertools import product
 
@@ -159,7 +159,7 @@ def test_continuations_that_fail_are_left_out_and_few_may():
     assert Vine()(EpisodeReturn()(rows))["advantage"].tolist() == [[0.0, 0.0, 0.0]]
     assert ledger.means()["vine/invalid_fraction"] == 0.75
     made, _ = collector(["sg"], forks, continuations=2)
-    with pytest.raises(DataError, match="75% of 4 continuations are invalid.*lost the way"):
+    with pytest.raises(DataError, match=r"75% of 4 continuations are invalid.*lost the way"):
         made(asked())
 
 
