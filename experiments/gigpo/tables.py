@@ -47,10 +47,8 @@ def curve(run, metric):
 
 
 def at(run, metric, tokens):
-    """A metric when so many tokens had been sampled; no run may have sampled fewer."""
-    sampled, values = curve(run, metric)
-    assert sampled[-1] >= tokens, f"{run.directory} sampled {sampled[-1]:.0f} tokens only"
-    return float(np.interp(tokens, sampled, values))
+    """A metric when so many tokens had been sampled; at the end of a run that sampled fewer."""
+    return float(np.interp(tokens, *curve(run, metric)))
 
 
 def columns(runs, arm):
@@ -105,7 +103,9 @@ def main():
     parser.add_argument("runs", type=Path)
     parser.add_argument("--figure")
     given = parser.parse_args()
-    print(table(given.runs))
+    runs = [run for arm in ARMS for run in finished(given.runs / arm).values()]
+    least = min(curve(run, "evaluation/turns")[0][-1] for run in runs)
+    print(f"{table(given.runs)}\n\nEvery run sampled {least:.0f} tokens or more.")
     if given.figure:
         draw(given.runs, given.figure)
 
