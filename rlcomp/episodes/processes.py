@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
+from rlcomp.episodes.description import to_json
 from rlcomp.episodes.host import Broken, Start
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
@@ -76,7 +77,7 @@ def described(environment: object) -> list[object]:
             f"environment is {environment!r:.100}, an object, which no other process has: name its "
             "class (environment._target_=...), or take environment_pool=in_process"
         )
-    told: list[object] = [environment.target, dict(environment.arguments)]
+    told = [environment.target, to_json(environment.arguments)]
     try:
         json.dumps(told)
     except (TypeError, ValueError) as error:

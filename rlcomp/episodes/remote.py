@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rlcomp.episodes.description import from_json
 from rlcomp.interfaces.environment import (
     Environment,
     Turn,
@@ -87,10 +88,16 @@ def act(
     return {**asdict(held.turn), "facts": facts, "heard": held.heard.hex()}
 
 
+def _made(environment: Sequence[Any]) -> Any:  # noqa: ANN401
+    target, arguments = environment
+    found: Any = from_json(arguments)
+    return load(target, found)
+
+
 def _replayed(
     environment: Sequence[Any], start: Mapping[str, Any], actions: Iterable[str]
 ) -> _Held:
-    made: Any = load(*environment)
+    made = _made(environment)
     example = Example(start["prompt"], start["answer"], "", columns=start["columns"])
     with _closed_on_error(made):
         held = _Held(made, checked(made.reset(example, start["seed"])))
@@ -117,7 +124,7 @@ def forget(*, batch: int) -> None:
 
 def stops(*, environment: Sequence[Any]) -> list[str]:
     """The texts that end a turn of an environment."""
-    made: Any = load(*environment)
+    made = _made(environment)
     try:
         return [*checked_stops(made)]
     finally:

@@ -61,7 +61,7 @@ class Builder:
     def _own(self) -> list[Node]:
         """The nodes that are built here: not those that are handed over as they stand."""
         nodes = self.plan.nodes.values()
-        handed = [n.arguments[name] for n in nodes for name in n.arguments if _is_unbuilt(n, name)]
+        handed = [each for n in nodes for name in n.arguments for each in _handed_over(n, name)]
         within = {inner.path for node in handed for inner in (node, *below(node))}
         return [node for node in nodes if node.path not in within]
 
@@ -72,16 +72,19 @@ class Builder:
             ConfigError: the constructor refused its arguments; names the node.
         """
         if node.path not in self.built:
-            arguments = {
-                name: self._unbuilt(value) if _is_unbuilt(node, name) else self.value(value)
-                for name, value in node.arguments.items()
-            }
-            self.built[node.path] = make(node, arguments, self.seed)
+            self.built[node.path] = make(node, self._arguments(node), self.seed)
         return self.built[node.path]
 
-    def _unbuilt(self, node: Node) -> Unbuilt:
-        arguments = {name: self.value(value) for name, value in node.arguments.items()}
-        return Unbuilt(node.target, arguments)
+    def _arguments(self, node: Node) -> dict[str, Any]:
+        return {name: self._argument(node, name) for name in node.arguments}
+
+    def _argument(self, node: Node, name: str) -> Any:  # noqa: ANN401
+        """A finished argument; nodes that are handed over as they stand are only described."""
+        value = node.arguments[name]
+        handed = [Unbuilt(each.target, self._arguments(each)) for each in _handed_over(node, name)]
+        if not handed:
+            return self.value(value)
+        return dict(zip(value, handed, strict=True)) if isinstance(value, dict) else handed[0]
 
     def value(self, value: Any) -> Any:  # noqa: ANN401
         """A finished argument: nodes become objects, containers stay plain Python."""
@@ -94,13 +97,20 @@ class Builder:
         return value
 
 
-def _is_unbuilt(node: Node, name: str) -> bool:
-    """Whether an argument is a node whose description is asked for, not its object."""
+def _handed_over(node: Node, name: str) -> list[Node]:
+    """The nodes of an argument whose descriptions are asked for, not their objects."""
     value = node.arguments[name]
-    if not isinstance(value, Node) or value.partial:
-        return False
     parameter = declare(node.target).parameters.get(name)
-    return parameter is not None and Unbuilt in typing.get_args(parameter.annotation)
+    if parameter is None:
+        return []
+    asked = typing.get_args(parameter.annotation)
+    if Unbuilt in asked and isinstance(value, Node):
+        return [] if value.partial else [value]
+    named = isinstance(value, dict) and typing.get_origin(parameter.annotation) is dict
+    if not named or Unbuilt not in (asked[1], *typing.get_args(asked[1])):
+        return []
+    nodes = [each for each in value.values() if isinstance(each, Node) and not each.partial]
+    return nodes if len(nodes) == len(value) else []
 
 
 # A factory says so by the type it is annotated to return.
