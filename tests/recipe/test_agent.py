@@ -34,6 +34,7 @@ def test_values_of_continuations_teach_to_ask(tmp_path):
     rows = run(tmp_path, *words)
 
     told = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
+    # Seeds 0 to 2: .24, .24, .22 before and .57, .44, .59 after 8 steps.
     assert told[-1] > told[0] + 0.15
 
 
