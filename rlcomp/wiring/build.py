@@ -100,13 +100,13 @@ class Builder:
 def _handed_over(node: Node, name: str) -> list[Node]:
     """The nodes of an argument whose descriptions are asked for, not their objects."""
     value = node.arguments[name]
-    parameter = declare(node.target).parameters.get(name)
-    if parameter is None:
+    known = isinstance(value, (Node, dict)) and declare(node.target).parameters.get(name)
+    if not known:
         return []
-    asked = typing.get_args(parameter.annotation)
+    asked = typing.get_args(known.annotation)
     if Unbuilt in asked and isinstance(value, Node):
         return [] if value.partial else [value]
-    named = isinstance(value, dict) and typing.get_origin(parameter.annotation) is dict
+    named = isinstance(value, dict) and typing.get_origin(known.annotation) is dict
     if not named or Unbuilt not in (asked[1], *typing.get_args(asked[1])):
         return []
     nodes = [each for each in value.values() if isinstance(each, Node) and not each.partial]

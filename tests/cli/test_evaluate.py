@@ -318,7 +318,7 @@ def test_a_model_has_to_be_there(evaluate, place):
 
     _, err, code = evaluate("nowhere/at/all", *sums(place))
     assert code == 2
-    assert "base is 'nowhere/at/all': there is no such folder" in err
+    assert "nowhere/at/all: there is no such folder" in err
 
 
 def test_a_missing_file_is_told_before_a_model_is_read(evaluate, place, tmp_path):

@@ -28,7 +28,7 @@ TINY = [
     "rollout.group_size=2",
     "model.hidden_size=16",
     "model.intermediate_size=16",
-    "max_new_tokens=4",
+    "max_new_tokens=6",
 ]
 # Four rows a step: the sixth call is row 1 of step 2.
 REWARDS = """
