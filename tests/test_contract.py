@@ -84,6 +84,7 @@ GIVEN = {
         "recipe=pretrain_zero",
         *BASE,
     ],
+    "environment/tools": ["+probe.tools.calculator._target_=components.tool.calculator.Calculator"],
     "curriculum/families": ["prompts.families={sort: {easy: '${task}'}}"],
     "curriculum/frontier": ["prompts.tasks={easy: '${task}'}"],
     "feedback/answer_kinds": ["probe.kinds={digit: '[0-9]'}"],
@@ -169,6 +170,7 @@ GIVEN = {
     "reward/by_column": ["probe.routes={digits: '${right}'}"],
     "reward/conditional_match": ["probe.think_start='='"],
     "reward/dense_match": ["probe.think_start='='"],
+    "reward/fact": ["probe.fact=a"],
     "reward/function": ["probe.function={_target_: contract_parts.brevity, _partial_: true}"],
     "reward/gibberish": ["probe.below=-3"],
     "reward/information_gain": ["base=FOLDER/bytes", "tokenizer=byte", "probe.think_start='='"],
@@ -219,6 +221,11 @@ GIVEN = {
     "task/next_segment": BASE,
     "task/next_token_instructed": CORPUS,
     "task/text": ["probe.path=FOLDER/rows.jsonl", "probe.field=question", "probe.shortest=1"],
+    "tool/bm25": [
+        "probe.corpus=FOLDER/rows.jsonl",
+        "probe.indexed='{question}'",
+        "probe.shown='{answer}'",
+    ],
     "tokenizer/bpe": ["+task@corpus=shakespeare"],
     "tokenizer/pretrained": ["probe.path=FOLDER/tokenizer"],
     "value/objective_critic": [  # the names of the example batch

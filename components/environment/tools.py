@@ -6,13 +6,15 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rlcomp.arguments import Checked, NonNegativeFloat, Unbuilt
+from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, Unbuilt
 from rlcomp.episodes.tool_calls import Call
 from rlcomp.episodes.tool_protocol import Tags, ToolProtocol
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.interfaces.tool import KnowsExample, Tool, ToolError
+from rlcomp.verify.columns import gold_answers
+from rlcomp.verify.notes import notes_hold, notes_of
 from rlcomp.workers.call import load
 
 # Characters of a result: what is longer was never meant to be read.
@@ -27,14 +29,16 @@ class Tools(metaclass=Checked):
     is left of the budget is not made, and the policy is told so.
 
     Facts: ``calls``, of which ``tool_errors`` were refused and ``useful_calls`` told something;
-    ``tools_used``, different tools with a useful call; ``malformed`` turns; ``cost``; and the calls
-    of each tool, ``calls_<name>``.
+    ``tools_used``, different tools with a useful call; ``malformed`` turns; ``cost``; the calls of
+    each tool, ``calls_<name>``; with ``notes`` how many words the policy noted, ``note_words``, and
+    whether the gold answer, or one of the column ``answers``, is among them, ``notes_hold_answer``.
 
     Args:
         tools: by name: a class to call, or its description.
         protocol: how calls and results are written; tags if not given.
         prices: of a call, by tool; 0 for the others.
         budget: what the calls of an episode may cost; null: anything.
+        notes: tag of the policy's notes on what it was told, such as ``refine``; null: none.
 
     Raises:
         ConfigError: no tools, a price for no tool, or tools that the protocol cannot tell apart.
@@ -47,6 +51,7 @@ class Tools(metaclass=Checked):
         protocol: ToolProtocol | Unbuilt | None = None,
         prices: dict[str, NonNegativeFloat] | None = None,
         budget: NonNegativeFloat | None = None,
+        notes: NonEmptyText | None = None,
     ) -> None:
         if not tools:
             raise ConfigError("Tools: tools is empty: name at least one")
@@ -63,10 +68,13 @@ class Tools(metaclass=Checked):
         self.counts |= {f"calls_{name}": 0 for name in self.names}
         self.used = set[str]()
         self.cost = 0.0
+        self.notes = notes
+        self.said, self.gold = "", list[str]()
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Tell the tools the example; nothing is said."""
         del seed
+        self.gold = gold_answers({**example.columns, "answer": example.answer})
         for tool in self.tools.values():
             if isinstance(tool, KnowsExample):
                 tool.begin(example)
@@ -74,6 +82,7 @@ class Tools(metaclass=Checked):
 
     def step(self, action: str) -> Turn:
         """Answer a call, or end."""
+        self.said += action
         call, wrong = self.protocol.read(action, self.names)
         if call is None and not wrong:
             return Turn(done=True)
@@ -117,7 +126,14 @@ class Tools(metaclass=Checked):
     def facts(self) -> Mapping[str, float]:
         """What was called, to what effect, at what cost."""
         counts = {name: float(count) for name, count in self.counts.items()}
-        return counts | {"tools_used": float(len(self.used)), "cost": self.cost}
+        return counts | {"tools_used": float(len(self.used)), "cost": self.cost} | self._noted()
+
+    def _noted(self) -> dict[str, float]:
+        if self.notes is None:
+            return {}
+        words = len(notes_of(self.said, self.notes).split())
+        held = notes_hold(self.said, self.notes, self.gold)
+        return {"note_words": float(words), "notes_hold_answer": float(held)}
 
     def close(self) -> None:
         """Close the tools that have something to close."""

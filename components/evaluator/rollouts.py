@@ -24,13 +24,16 @@ class RolloutLog(Component):
 
     For each answer: its tokens as texts and which of them are trained on, and for each token the
     advantage, the ratio of the policy after the step to the one before, and the entropy after the
-    step; the reward with its parts, whether it is correct and whether it was cut off; the right
-    answer in the pieces it may end after, where there are several. What no stage wrote is left out.
+    step; of episodes the turn it belongs to and what the environment paid for that turn; the reward
+    with its parts, the environment's facts, whether it is correct and whether it was cut off; the
+    right answer in the pieces it may end after, where there are several. What no stage wrote is
+    left out.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``,
     ``prompt``, ``response`` ``[B, W]``, and where they are there ``advantage``, ``old_log_probs``
-    ``[B, T]``, ``reward``, ``rewards``, ``correct``, ``truncated`` ``[B]``, ``answers_group_id``
-    ``[B]``, ``answer``, ``answer_ends``, ``policy_prompt`` ``[B, W]``.
+    ``[B, T]``, ``turn_id``, ``turn_reward`` ``[B, T]``, ``reward``, ``rewards``, ``facts``,
+    ``correct``, ``truncated`` ``[B]``, ``answers_group_id`` ``[B]``, ``answer``, ``answer_ends``,
+    ``policy_prompt`` ``[B, W]``.
 
     Args:
         policy: scores the answers as it now is.
@@ -60,6 +63,9 @@ class RolloutLog(Component):
         "policy_prompt",
         "answers_group_id",
         "columns",
+        "turn_id",
+        "turn_reward",
+        "facts",
     )
 
     def __init__(
@@ -110,6 +116,11 @@ class RolloutLog(Component):
             "tokens": [decode([token]) for token in rows["tokens"][index, places].tolist()],
             "trained": trained[places].long().tolist(),
         }
+        if "turn_id" in rows.keys():
+            columns["turn"] = rows["turn_id"][index, places].tolist()
+        if "turn_reward" in rows.keys():
+            paid = rows["turn_reward"][index, places].tolist()
+            columns["turn_reward"] = [_short(value) for value in paid]
         for name, values in numbers.items():
             columns[name] = [_short(value) for value in values[index, places].tolist()]
         return columns
@@ -127,12 +138,13 @@ def _outcomes(rows: TensorDict) -> dict[str, list[object]]:
             columns[key] = rows[key].tolist()
     if "reward" in rows.keys():
         columns["reward"] = [_short(value) for value in rows["reward"].tolist()]
-    if "rewards" in rows.keys():
-        parts = {name: part.tolist() for name, part in rows["rewards"].items()}
-        columns["rewards"] = [
-            {name: _short(part[index]) for name, part in parts.items()}
-            for index in range(len(rows))
-        ]
+    for key in ("rewards", "facts"):
+        if key in rows.keys():
+            parts = {name: part.tolist() for name, part in rows[key].items()}
+            columns[key] = [
+                {name: _short(part[index]) for name, part in parts.items()}
+                for index in range(len(rows))
+            ]
     return columns
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from rlcomp.errors import DataError
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.verify.answers import extract
+from rlcomp.verify.columns import gold_answers
 from rlcomp.verify.short_answer import short_answer
 
 
@@ -48,10 +48,7 @@ class ShortAnswer(TextReward):
 
     def score_row(self, row: Mapping[str, object]) -> float | None:
         """Agreement with the best gold answer."""
-        others = row.get("answers", [])
-        if not isinstance(others, list) or not all(isinstance(text, str) for text in others):
-            raise DataError(f"the column 'answers' is {others!r:.80}: must be a list of texts")
-        gold = [text for text in (str(row["answer"]), *others) if text.strip()]
+        gold = gold_answers(row)
         if not gold:
             return None
         given = extract(str(row["response"]), self.where)

@@ -93,13 +93,14 @@ class Tags(metaclass=Checked):
             if action.endswith(closing):
                 place = action.rfind(opening, 0, len(action) - len(closing))
                 if place < 0:
-                    return Read(wrong=f"{closing} without {opening}")
+                    return Read(wrong=f"the call of {name} has no opening tag")
                 return Read(Call(name, {}, (action[place + len(opening) : -len(closing)],)))
         return Read()
 
     def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
         """A result between its tags."""
-        marks = [self.before, self.after, self.answer or ""]
+        answer = self.answer or ""
+        marks = [self.before, self.after, answer, answer.replace("/", "", 1)]
         marks += [mark(name) for name in tools for mark in (self._opening, self._closing)]
         return self.before + without_marks(result, marks), self.after
 

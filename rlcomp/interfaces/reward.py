@@ -80,7 +80,7 @@ class TextReward(Component):
         column_remedy: what to do where the task lacks one.
     """
 
-    reads = ("prompt", "response", "answer")
+    reads: ClassVar[tuple[Key, ...]] = ("prompt", "response", "answer")
     optional: ClassVar[tuple[Key, ...]] = ("columns", "episode_error")
     writes: ClassVar[tuple[Key, ...]] = ("reward", "rewards", "correct", "reward_valid")
 

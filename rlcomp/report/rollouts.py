@@ -27,13 +27,23 @@ class Token:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A turn of the policy, or what an environment said; a plain answer is one without a title."""
+
+    title: str
+    heard: bool
+    tokens: Sequence[Token]
+
+
+@dataclass(frozen=True)
 class Answer:
-    """One answer; without tokens where only its text was kept."""
+    """One answer; without pieces where only its text was kept."""
 
     response: str
-    tokens: Sequence[Token]
+    pieces: Sequence[Piece]
     reward: float | None
     parts: Mapping[str, float | None]
+    facts: Mapping[str, float | None]
     correct: bool | None
     truncated: bool
 
@@ -122,12 +132,44 @@ def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> Answer:
         tokens.append(Token(f" … ({left:,} tokens more)", False, {}, "left out"))
     return Answer(
         row["response"],
-        tokens,
+        _pieces(row, tokens),
         row.get("reward"),
         row.get("rewards") or {},
+        row.get("facts") or {},
         row.get("correct"),
         bool(row.get("truncated")),
     )
+
+
+def _pieces(row: Mapping[str, Any], tokens: Sequence[Token]) -> list[Piece]:
+    """The tokens by turns, where the answer is an episode's."""
+    turns = list(row.get("turn") or ())[: len(tokens)]
+    if not turns:
+        return [Piece("", False, tokens)] if tokens else []
+    turns += [turns[-1]] * (len(tokens) - len(turns))  # what was left out
+    starts = [0, *(n for n in range(1, len(turns)) if turns[n] != turns[n - 1])]
+    spans = zip(starts, [*starts[1:], len(turns)], strict=True)
+    return [
+        Piece(_title(row, turns[start], range(start, end)), turns[start] < 0, tokens[start:end])
+        for start, end in spans
+    ]
+
+
+def _title(row: Mapping[str, Any], turn: int, places: range) -> str:
+    """Which turn it is, its reward and its mean advantage."""
+    if turn < 0:
+        return "environment"
+    told = [f"turn {turn + 1}"]
+    for name, fold in (("turn_reward", sum), ("advantage", _mean)):
+        column = row.get(name) or ()
+        values = [column[n] for n in places if n < len(column) and column[n] is not None]
+        if values and (name == "advantage" or any(values)):
+            told.append(f"{name.removeprefix('turn_')} {fold(values):.3g}")
+    return ", ".join(told)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _token(

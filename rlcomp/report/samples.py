@@ -26,10 +26,13 @@ _FIELDS = {
     "entropy": _NUMBERS,
     "reward": float | None,
     "rewards": dict[str, float | None] | None,
+    "facts": dict[str, float | None] | None,
+    "turn": list[int],
+    "turn_reward": _NUMBERS,
     "correct": bool | None,
     "truncated": bool | None,
 }
-_BY_TOKEN = ("trained", "advantage", "ratio", "entropy")
+_BY_TOKEN = ("trained", "advantage", "ratio", "entropy", "turn", "turn_reward")
 
 
 def read_samples(directory: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import cycle
 from typing import NoReturn
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.errors import ContractError
+from rlcomp.interfaces.fact_reward import FactReward
 from rlcomp.io.state import HasRunState, generators, owned, parts
 from rlcomp.keys import Key, Spec, lookup, spec
 from rlcomp.run.check_flow import built_flow
@@ -61,6 +63,10 @@ class Subject:
     def _example(self, dtype: torch.dtype) -> TensorDict:
         batch = example_batch(sorted({self.names.get(key, key) for key in self.reads}), dtype=dtype)
         renamed = {key: batch[self.names.get(key, key)] for key in self.reads}
+        if isinstance(self.component, FactReward):
+            values = batch["facts"].values()
+            named = zip(self.component.facts_read, cycle(values), strict=False)
+            renamed["facts"] = TensorDict(dict(named), batch_size=batch.batch_size)
         return TensorDict(renamed, batch_size=batch.batch_size)
 
     def _masks(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,26 +21,35 @@ from rlcomp.text.preference_tokens import preference_points
 SPECIAL = {"<pad>": 0, "<eos>": 1}
 
 
-def character_tokenizer(*, characters: NonEmptyText) -> PreTrainedTokenizerFast:
+def character_tokenizer(
+    *, characters: NonEmptyText, words: Sequence[NonEmptyText] = ()
+) -> PreTrainedTokenizerFast:
     """One token per character, for tasks with a small alphabet.
 
     Args:
         characters: the alphabet; the ids follow ``<pad>`` 0 and ``<eos>`` 1.
+        words: texts that are one token each wherever they stand, the longer one first, such as
+            ``<search>``, so that a small model need not spell them; their ids follow.
 
     Raises:
-        ConfigError: a character occurs twice.
+        ConfigError: a character or a word occurs twice, or a word is a special token.
 
     Examples:
         >>> encode_all(character_tokenizer(characters="ab"), ["abba"])
         [[2, 3, 3, 2]]
+        >>> encode_all(character_tokenizer(characters="ab", words=["bb"]), ["abba"])
+        [[2, 4, 2]]
     """
-    twice = [char for char in characters if characters.count(char) > 1]
-    if twice:
-        raise ConfigError(f"tokenizer: characters holds {twice[0]!r} more than once")
-    vocabulary = SPECIAL | {char: 2 + index for index, char in enumerate(characters)}
+    pieces = [*characters, *words]
+    for piece in [*SPECIAL, *pieces]:
+        if [*SPECIAL, *pieces].count(piece) > 1:
+            where = "words" if piece in words else "characters"
+            raise ConfigError(f"tokenizer: {where} holds {piece!r} more than once")
+    vocabulary = SPECIAL | {piece: 2 + index for index, piece in enumerate(pieces)}
     # No <unk>: a character outside the alphabet is an error, and <unk> would be one more action.
     backend = Tokenizer(models.WordLevel(vocabulary))
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    either = "|".join([*map(re.escape, sorted(words, key=len, reverse=True)), r"[\s\S]"])
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(either), behavior="isolated")
     backend.decoder = decoders.Fuse()
     return small_tokenizer(backend)
 

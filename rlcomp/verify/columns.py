@@ -24,3 +24,19 @@ def column(row: Mapping[str, object], name: str, asked_by: str) -> object:
             f"{nearest(name, row)}: every column of a task's rows is one, so add it there"
         )
     return row[name]
+
+
+def gold_answers(row: Mapping[str, object]) -> list[str]:
+    """The answer of a row and those of its column ``answers``, but those without a word.
+
+    Raises:
+        DataError: the column is no list of texts.
+
+    Examples:
+        >>> gold_answers({"answer": "UK", "answers": ["Britain", " "]})
+        ['UK', 'Britain']
+    """
+    others = row.get("answers", [])
+    if not isinstance(others, list) or not all(isinstance(text, str) for text in others):
+        raise DataError(f"the column 'answers' is {others!r:.80}: must be a list of texts")
+    return [text for text in (str(row["answer"]), *others) if text.strip()]

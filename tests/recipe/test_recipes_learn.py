@@ -24,8 +24,18 @@ pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 # Of several objectives, right answers need not be the one that a short run improves.
 OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 # Those on text start from a model of text: tests/recipe/test_text_recipes.py.
-# Those with a task of their own: test_tasks_of_their_own.py, test_agent.py.
-OWN_TASK = ["agent", "length_controlled", "rlvr_code", "several_domains"]
+# Those with a task of their own: test_tasks_of_their_own.py, test_agent.py,
+# test_tools.py.
+OWN_TASK = [
+    "agent",
+    "auto_refine",
+    "length_controlled",
+    "retool",
+    "rlvr_code",
+    "search_r1",
+    "several_domains",
+    "tool_star",
+]
 RECIPES = [name for name, row in ROWS.items() if "position=" not in row and name not in OWN_TASK]
 
 SMALL = (

@@ -174,3 +174,23 @@ def test_tokens_beyond_a_gap_in_the_ids_are_not_barred():
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
 
     assert suppressed_token_mask(tokenizer, 5).tolist() == [False, True, True, False, True]
+
+
+def test_words_are_one_token_each_and_the_longer_one_goes_first():
+    tokenizer = character_tokenizer(characters="ab<>", words=["<a>", "<a>b", "."])
+
+    assert encode_all(tokenizer, ["<a>ba<a>.<b>"])[0] == [7, 2, 6, 8, 4, 3, 5]
+    assert tokenizer.decode([7, 2, 6, 8, 4]) == "<a>ba<a>.<"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ab", "ab"], "words holds 'ab' more than once"),
+        (["a"], "words holds 'a' more than once"),
+        (["<eos>"], "words holds '<eos>' more than once"),
+    ],
+)
+def test_words_that_cannot_be_told_apart_are_refused(words, told):
+    with pytest.raises(ConfigError, match=told):
+        character_tokenizer(characters="ab", words=words)

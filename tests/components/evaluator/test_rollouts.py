@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 import torch
@@ -145,3 +146,16 @@ def test_what_a_kept_group_poses_is_kept_with_its_answers(policy, batch):
     samples = kept(policy, batch, num_groups=1)
 
     assert [sample["group_id"] for sample in samples] == [7, 7, 9, 9]
+
+
+def test_episodes_keep_their_turns_what_was_paid_and_the_facts(policy, batch):
+    # The answer's tokens at 5, 6, 7: said, heard, said.
+    batch["turn_id"] = torch.tensor([[-1] * 5 + [0, -1, 1]] * 6)
+    batch["turn_reward"] = torch.tensor([[0.0] * 5 + [0.25, 0.0, 1 / 3]] * 6)
+    batch["facts"] = TensorDict({"cost": torch.tensor([2.0] + [math.nan] * 5)}, batch_size=[6])
+
+    first, second = kept(policy, batch, num_groups=1)
+
+    assert (first["turn"], first["turn_reward"]) == ([0, -1, 1], [0.25, 0.0, 0.3333])
+    assert (first["facts"], second["facts"]) == ({"cost": 2.0}, {"cost": None})
+    json.dumps([first, second], allow_nan=False)

@@ -1,0 +1,113 @@
+"""BM25 search tool over a corpus of documents."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Unbuilt
+from rlcomp.data.records import Row, read_rows
+from rlcomp.errors import ConfigError, DataError, require
+from rlcomp.interfaces.tool import ToolError
+from rlcomp.workers.call import load
+
+_WORD = re.compile(r"\w+")
+# Words of a query that are looked up.
+_LONGEST_QUERY = 64
+
+
+class BM25Search(metaclass=Checked):
+    """The documents that answer a query best, by BM25; "" where none shares a word with it.
+
+    Words are runs of letters, digits and ``_`` in small letters; none is left out as too common.
+    The index is made once in a process, with the first tool of its kind.
+
+    Args:
+        corpus: a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or the description of a function
+            that gives documents as mappings.
+        indexed: what is searched of a document: its columns filled in. A title that stands there
+            twice weighs more.
+        shown: what is told of it.
+        top_k: how many documents, the best one first, a line each.
+
+    Raises:
+        ConfigError: a column of the templates is not there.
+        DataError: the file cannot be read.
+        MissingExtra: bm25s is not installed (extra ``search``).
+
+    Source:
+        Robertson and Zaragoza 2009, The Probabilistic Relevance Framework; by bm25s (Lù 2024,
+        arXiv:2407.03618), its ``lucene`` variant with k1 = 1.5, b = 0.75.
+
+    Examples:
+        >>> from rlcomp.arguments import Unbuilt
+        >>> corpus = Unbuilt("components.task.hops.knowledge_base", {"letters": "bcd"})
+        >>> tool = BM25Search(corpus=corpus, indexed="{title} {title} {text}", shown="{text}")
+        >>> len(tool("bb mother"))
+        2
+    """
+
+    def __init__(
+        self,
+        *,
+        corpus: NonEmptyText | Unbuilt,
+        indexed: NonEmptyText = "{contents}",
+        shown: NonEmptyText = "{contents}",
+        top_k: PositiveInt = 3,
+    ) -> None:
+        described = [corpus.target, dict(corpus.arguments)] if isinstance(corpus, Unbuilt) else []
+        path = corpus if isinstance(corpus, str) else ""
+        self.index, self.shown = _index(path, json.dumps(described), indexed, shown)
+        self.top_k = min(top_k, len(self.shown))
+
+    def __call__(self, query: str) -> str:
+        """The best documents.
+
+        Raises:
+            ToolError: the query has no word.
+        """
+        words = _words(query)[:_LONGEST_QUERY]
+        if not words:
+            raise ToolError("the query has no word")
+        found = self.index.retrieve([words], k=self.top_k, show_progress=False)
+        pairs = zip(found.documents[0].tolist(), found.scores[0].tolist(), strict=True)
+        return "\n".join(self.shown[document] for document, score in pairs if score > 0)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+@lru_cache(maxsize=4)
+def _index(path: str, described: str, indexed: str, shown: str) -> tuple[Any, Sequence[str]]:
+    """The index and what is shown of each document."""
+    bm25s = require("bm25s", "search")
+    rows = [*(read_rows(path) if path else _made(*json.loads(described)))]
+    texts = [_words(_filled("indexed", indexed, row)) for row in rows]
+    if not any(texts):
+        raise DataError(f"corpus {path or described}: its documents have no words")
+    index = bm25s.BM25()
+    index.index(texts, show_progress=False)
+    return index, [_filled("shown", shown, row) for row in rows]
+
+
+def _made(target: str, arguments: Mapping[str, object]) -> Iterable[Row]:
+    documents: Any = load(target, arguments)
+    return [Row(f"{target}:{number}", row) for number, row in enumerate(documents, start=1)]
+
+
+def _filled(name: str, template: str, row: Row) -> str:
+    columns = {column: str(value) for column, value in row.columns.items()}
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in columns:
+            raise ConfigError(
+                f"BM25Search: {name} is {template!r}, but {row.place} has no column {found[1]!r}: "
+                f"it has {', '.join(columns)}"
+            )
+        return columns[found[1]]
+
+    return re.sub(r"\{(\w+)\}", value, template)

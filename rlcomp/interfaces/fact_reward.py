@@ -1,0 +1,63 @@
+"""Base class of rewards that read what an environment tells of an episode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from tensordict import TensorDict
+
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.interfaces.reward import TextReward, text_rows
+from rlcomp.keys import Key
+
+
+class FactReward(TextReward):
+    """A text reward that reads numbers of the environment besides (``facts``).
+
+    A subclass names the ``facts_read``; its ``score_row`` finds them in the row under ``facts``, by
+    name. A row that lacks one, because its environment failed, is invalid.
+
+    Reads ``facts`` (``{name: [B]}``, NaN where missing) beside what a text reward reads.
+
+    Attributes:
+        facts_read: the facts that a score needs.
+
+    Raises:
+        ConfigError: when called: the environment tells no such fact.
+    """
+
+    reads: ClassVar[tuple[Key, ...]] = ("prompt", "response", "answer", "facts")
+
+    facts_read: Sequence[str]
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score every row that has its facts; write the reward entries."""
+        rows = text_rows(batch, TextReward.reads)
+        told = self._told(batch)
+        scores = list[object]([None] * len(rows))
+        whole = [row for row, facts in enumerate(told) if not any(map(math.isnan, facts.values()))]
+        for row in whole:
+            rows[row]["facts"] = told[row]
+        for row, score in zip(whole, self.score_rows([rows[n] for n in whole], whole), strict=True):
+            scores[row] = score
+        return self.write_scores(batch, rows, scores)
+
+    def _told(self, batch: TensorDict) -> list[dict[str, float]]:
+        names, known = self.facts_read, [*batch["facts"].keys()]
+        for name in names:
+            if name not in known:
+                raise ConfigError(
+                    f"{type(self).__name__} reads the fact {name!r}, which the environment does "
+                    f"not tell{nearest(name, known)}"
+                )
+        values = zip(*(batch["facts"][name].tolist() for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in values]
+
+
+def facts_of(row: Mapping[str, object]) -> Mapping[str, float]:
+    """The facts of a row that :class:`FactReward` scores."""
+    found = row["facts"]
+    assert isinstance(found, dict)
+    return found

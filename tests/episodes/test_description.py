@@ -1,0 +1,43 @@
+import json
+
+import pytest
+
+from rlcomp.arguments import Unbuilt
+from rlcomp.episodes.description import from_json, to_json
+from rlcomp.episodes.host import Start
+from rlcomp.episodes.processes import ProcessHosts
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.task import Example
+
+
+def test_descriptions_come_back_from_json():
+    inner = Unbuilt("a.Corpus", {"letters": "bc"})
+    whole = {"tools": {"search": Unbuilt("a.BM25", {"corpus": inner, "k": [1, 2]})}, "price": None}
+
+    assert from_json(json.loads(json.dumps(to_json(whole)))) == whole
+    # A mapping of the user's own that has other names is a mapping.
+    assert from_json({"_target_": "a.B"}) == {"_target_": "a.B"}
+
+
+def tools(**changed):
+    add = Unbuilt("components.tool.calculator.Calculator", {})
+    return Unbuilt("components.environment.tools.Tools", {"tools": {"add": add}} | changed)
+
+
+def test_tools_are_made_in_other_processes():
+    hosts = ProcessHosts(num_workers=1)
+    try:
+        host = hosts.host(tools())
+        assert host.stops == ("</add>", "</answer>")
+        host.open([Start(Example("?", "3", ""), 0)])
+        found = host.step({0: "<add>1+2</add>"})
+        assert found[0] == Turn(observation="<information>3", closing="</information>")
+        assert host.facts()[0]["calls_add"] == 1.0
+    finally:
+        hosts.close()
+
+
+def test_an_object_within_a_description_cannot_be_sent():
+    with pytest.raises(ConfigError, match=r"has an argument that is no JSON"):
+        ProcessHosts(num_workers=1).host(tools(protocol=object()))

@@ -1,0 +1,64 @@
+"""Agents with tools: in runs that are cut short tools are called, and the mechanism pays."""
+
+import pytest
+
+from rlcomp.io.json_lines import read_lines
+from rlcomp.run.launch import launch
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
+
+SHORT = [
+    "phases.warm_start.steps=150",
+    "~phases.warm_start.every",
+    "phases.rl.steps=10",
+    "~phases.rl.every",
+    "demonstrations.batch_size=64",
+]
+# 16 names: what takes long is to copy one of 144.
+FEW = ["task.letters=bcdf", "environment.tools.search.corpus.letters=bcdf"]
+LINES = {
+    "retool": ["task.operations=1"],
+    "search_r1": [*FEW, "task.hops=1"],
+    "auto_refine": [*FEW, "task.hops=1", "reward.note_weight=1.0"],
+    "tool_star": [*FEW, "task.asked=0.8"],
+}
+
+
+def run(directory, *words):
+    config = compose_config([*words, f"directory={directory}"])
+    launch(config, plan_of(config))
+    return [row for row in read_lines(directory / "metrics.jsonl") if row["phase"] == "rl"]
+
+
+@pytest.mark.parametrize("recipe", LINES)
+def test_tools_are_called_and_pay(recipe, tmp_path, at_work):
+    at_work(recipe, run(tmp_path, f"recipe={recipe}", *SHORT, *LINES[recipe]))
+
+
+def test_prices_a_budget_and_a_reward_of_parts(tmp_path):
+    rows = run(
+        tmp_path,
+        "recipe=search_r1",
+        "phases.warm_start.steps=20",
+        *SHORT[1:2],
+        "phases.rl.steps=2",
+        "~phases.rl.every",
+        *FEW,
+        "environment.prices={search: 2.0}",
+        "environment.budget=3.0",
+        "reward=weighted_sum",
+        "+reward@reward.parts.answer=short_answer",
+        "+reward@reward.parts.cost=fact",
+        "reward.parts.cost.fact=cost",
+        "reward.weights={answer: 1.0, cost: -0.25}",
+        "reward.correct_by=answer",
+    )
+
+    for row in rows:
+        # Of a budget of 3 one search of 2 is paid.
+        assert row["facts/cost"] == pytest.approx(2.0 * row["facts/calls"])
+        assert row["facts/calls"] <= 1.0
+        paid = row["reward/answer"] - 0.25 * row["reward/cost"]
+        assert row["reward/mean"] == pytest.approx(paid, abs=1e-6)
