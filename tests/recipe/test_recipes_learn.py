@@ -31,8 +31,10 @@ OWN_TASK = [
     "auto_refine",
     "length_controlled",
     "retool",
+    "retool_program",
     "rlvr_code",
     "search_r1",
+    "self_correction",
     "several_domains",
     "tool_star",
 ]
