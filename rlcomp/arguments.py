@@ -100,8 +100,9 @@ def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
 
 # What is a part of something here, and a count elsewhere.
 _SHARES = {
-    "warmup": "it is a share of the phase's steps, 0.1 for the first tenth",
-    "held_out": "it is a share of the examples, 0.1 for a tenth",
+    "warmup": ("it is a share of the phase's steps, 0.1 for the first tenth", 0.1),
+    "held_out": ("it is a share of the examples, 0.1 for a tenth", 0.1),
+    "clip_low": ("it is a distance from 1, 0.2 for a ratio of at least 0.8", 0.2),
 }
 
 
@@ -115,10 +116,16 @@ def remedy(where: str, value: object, fault: str) -> str:
         'set learner.epochs=...'
         >>> remedy("task.held_out", 5, "must be at most 1")
         'it is a share of the examples, 0.1 for a tenth: set task.held_out=0.1'
+        >>> remedy("learner.epochs", [1, 2], "must be an integer")
+        'a sweep has no brackets, rlcomp -m learner.epochs=1,2'
     """
+    plain = isinstance(value, list) and len(value) > 1 and "list" not in fault
+    if plain and all(isinstance(one, (bool, int, float, str)) for one in value):  # type: ignore[attr-defined]
+        values = ",".join(str(one).lower() if isinstance(one, bool) else str(one) for one in value)  # type: ignore[attr-defined]
+        return f"a sweep has no brackets, rlcomp -m {where}={values}"
     share = _SHARES.get(where.rpartition(".")[2])
     if share:
-        return f"{share}: set {where}=0.1"
+        return f"{share[0]}: set {where}={share[1]}"
     counted = isinstance(value, float) and value.is_integer() and 0 < value < 1e15
     whole = counted and "integer" in fault
     return f"set {where}={int(value) if whole else '...'}"  # type: ignore[call-overload]

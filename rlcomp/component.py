@@ -31,6 +31,28 @@ from rlcomp.keys import (
 class _Checked(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
     """A checked class that is a TensorDict module as well."""
 
+    def __call__(cls, *args: object, **kwargs: object) -> typing.Any:  # noqa: ANN401
+        """Make the instance.
+
+        Raises:
+            ConfigError: its constructor does not call that of its base first.
+        """
+        try:
+            made = super().__call__(*args, **kwargs)
+        except AttributeError as error:
+            if "before Module.__init__() call" in str(error):  # torch, of parameters and modules
+                raise ConfigError(_no_super(cls)) from error
+            raise
+        if isinstance(made, cls) and "renames" not in vars(made):
+            raise ConfigError(_no_super(cls))
+        return made
+
+
+def _no_super(cls: type) -> str:
+    code = getattr(cls.__init__, "__code__", None)  # type: ignore[misc]
+    where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+    return f"{cls.__name__}: its __init__{where} must begin with super().__init__()"
+
 
 class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     """A TensorDict -> TensorDict map with declared keys.

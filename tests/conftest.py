@@ -8,6 +8,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ ALLOWED_SKIPS = {
     "needs a GPU": "the machines of CI have none",
     "no public data sets": "they are no part of the repository, and may not be beside it",
     "no sandbox of tier": "a container may forbid namespaces, and other systems have none",
-    "no browser": "a report is looked at where Chromium or Chrome is installed",
+    "OpenEnv is not installed": "forty packages, a web server among them",
+    "no browser": "pages are looked at and worked where Chromium or Chrome is installed",
     "this torch has no oneDNN product": "a build without it takes another path, which is tested",
 }
 
@@ -126,6 +128,19 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no public data sets in {folder}: set RLCOMP_SHARED")
     return folder
+
+
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch) -> Callable[[type], str]:
+    """``importable(cls)`` gives a dotted path by which a class of a test can be imported."""
+
+    def path(cls: type) -> str:
+        module = types.ModuleType("stand_ins")
+        setattr(module, cls.__name__, cls)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        return f"{module.__name__}.{cls.__name__}"
+
+    return path
 
 
 @pytest.fixture

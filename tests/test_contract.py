@@ -91,6 +91,15 @@ GIVEN = {
     "feedback/pass_rate": ["sampler@prompts=curriculum"],
     "conditioning/embedding": ["+objective=brevity", "tokenizer=character_preference"],
     "conditioning/text_prefix": ["+objective=brevity"],
+    "environment/gymnasium_text": ["probe.name=FrozenLake-v1"],
+    "environment/openenv": [
+        "probe.name=contract_parts.brevity",
+        "probe.settings.base_url=http://localhost:8080",
+    ],
+    "environment/skyrl_gym": ["probe.name=gsm8k"],
+    "environment/textarena": ["probe.name=GuessTheNumber-v0-raw"],
+    "environment/trl": ["probe.name=contract_parts.World"],
+    "environment/browser": ["probe.program=/bin/sh"],  # it is there, and not started
     "evaluator/accuracy": ["probe.num_prompts=4"],
     "evaluator/accuracy_by_column": ["probe.num_prompts=4", "probe.by=prompt_length"],
     "evaluator/budget": ["probe.num_prompts=4", "probe.budgets=[2]", "probe.think_end='>'"],
@@ -211,6 +220,7 @@ GIVEN = {
         "mbpp.task.prompt_template='{prompt}'",
         "sandbox=portable",
     ],
+    "task/bfcl": ["probe.path=FOLDER/episodes.jsonl"],
     "task/benchmark": ["probe.path=FOLDER/rows.jsonl", "probe.names=[]", "probe.form=rows"],
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
@@ -377,8 +387,12 @@ def folder(tmp_path_factory):
     tests = {"test": "def check(f):\n    assert f(1) == 1\n", "entry_point": "f"}
     tests |= {"test_list": ["assert f(1) == 1"], "test_imports": []}
     asked = [{"key": n, "prompt": f"{n}?", **rules, **tests} for n in range(4)]
+    episode = {"id": "a", "question": [], "involved_classes": ["MathAPI"]}
+    (where / "episodes.jsonl").write_text(json.dumps(episode) + "\n")
     (where / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
-    (where / "contract_parts.py").write_text("def brevity(response):\n    return -len(response)\n")
+    parts = ["def brevity(response): return -len(response)", "class World:"]
+    parts += ["    def reset(self, **row): ...", "    def look(self): ..."]
+    (where / "contract_parts.py").write_text("\n".join(parts) + "\n")
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"
     (where / "chat.jinja").write_text(turns)
     lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
@@ -415,7 +429,7 @@ def alone(*overrides):
 
 def composed(*overrides):
     """A recipe with overrides; what they say of ``probe`` is composed once for all recipes."""
-    own = [text for text in overrides if text.startswith("probe.") or "@probe=" in text]
+    own = [t for t in overrides if t.lstrip("+").startswith("probe.") or "@probe=" in t]
     found = OmegaConf.create(plain(*(text for text in overrides if text not in own)))
     if own:
         with open_dict(found):

@@ -24,6 +24,7 @@ from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.trace import first_bad_gradient, trace
 from components.learner.undo import undoing
+from components.learner.values import Values
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.canonical import canonical
 from rlcomp.component import Component, asking
@@ -150,7 +151,7 @@ class Learner(Component):
         """
         if self.model is not None:
             check_rows(type(self).__name__, batch, self.own.values(), {*self.model.out_keys})
-        return self.differentiate(self._needed(batch))
+        return Values(self.differentiate(self._needed(batch)))
 
     def step(self, progress: float | None = None) -> float:
         """Take an optimiser step along the gradient in ``.grad``, and clear it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,6 +94,10 @@ def check_words(words: Sequence[str]) -> None:
     while rest:
         word = rest.pop(0)
         name, _, value = word.partition("=")
+        if (Path(word) / "run.yaml").is_file():
+            line += (own_words := _of_run(Path(word)))
+            told.append(f"{word}: it is a run; its reward and task are {' '.join(own_words)}")
+            continue
         if name in ("--task", "--reward"):
             value = value or (rest.pop(0) if rest else "NAME")
             own = _setting(name[2:], value)
@@ -108,7 +113,22 @@ def check_words(words: Sequence[str]) -> None:
             told.append(f"{word}: settings are written key=value; here it is {own}")
         line += [own]
     if told:
-        raise UserError("\n".join([*told, f"the whole line: rlcomp-audit {' '.join(line)}"]))
+        raise UserError("\n".join([*told, f"the whole line: rlcomp-audit {shlex.join(line)}"]))
+
+
+def _of_run(run: Path) -> list[str]:
+    """The words of a run's command line that choose its reward and its task."""
+    from rlcomp.io.attempt import attempt_in
+
+    attempt = attempt_in(run)
+    own = re.compile(r"\+{0,2}(recipe|experiment|reward\w*|task|tokenizer|base)([.@=])")
+    words = [word for word in attempt.overrides if own.match(word)]
+    chosen = [f"{name}={attempt.choices[name]}" for name in ("reward", "task")]
+    return [*words, *(one for one in chosen if not _has(words, one.partition("=")[0]))]
+
+
+def _has(words: Sequence[str], name: str) -> bool:
+    return any(word.startswith(f"{name}=") for word in words)
 
 
 def _setting(group: str, value: str) -> str:

@@ -11,11 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.overrides import tell_repeated
 from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import lookup
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.declare import declare
+from rlcomp.wiring.doubts import tell_doubts
 from rlcomp.wiring.equation import equations
 from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.flow_source import flow_of, ran
@@ -41,6 +43,8 @@ def _app() -> None:
     given = parser.parse()
     # No markup: a config may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
+    for overrides in (given.overrides, given.against or []):
+        tell_repeated(overrides, "rlcomp-describe")
     config = compose_or_explain(given.overrides, given.config_dir)
     if given.against:
         other = compose_or_explain(given.against, given.config_dir)
@@ -56,6 +60,7 @@ def _app() -> None:
         errors += [] if errors else [str(error)]
     if errors:
         raise ConfigErrors(errors)
+    tell_doubts(plan)
 
 
 def describe(plan: Plan) -> list[Table | str]:

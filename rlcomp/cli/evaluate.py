@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
+from rlcomp.cli.evaluate_words import check_words
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser, positive
 from rlcomp.cli.printable import printable
@@ -80,6 +81,7 @@ def _app() -> None:
         help="run code that a checkpoint's config names and rlcomp does not ship",
     )
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
+    check_words(sys.argv[1:])
     given = parser.parse()
     models = [word for word in given.words if _is_model(word)]
     asked = read_words([word for word in given.words if not _is_model(word)])
@@ -107,13 +109,18 @@ def read_words(words: Sequence[str]) -> Asked:
     named = [word.partition("=")[2] for word in words if re.match(r"\+?suite=", word)]
     suites = list(dict.fromkeys(re.findall(r"[\w-]+", named[-1]))) if named else []
     if not suites:
-        raise UserError("no suite is named: add suite=[gsm8k,math500,aime,ifeval] or some of them")
+        raise UserError(
+            "no suite is named: add suite=[gsm8k,math500,aime,ifeval] or some of them; problems of "
+            "your own are suite=jsonl jsonl.task.path=FILE"
+        )
     overrides, sampled = [f"+suite=[{','.join(suites)}]"], False
     for word in words:
         key, _, value = word.partition("=")
         sampled = sampled or key == "samples" or key.endswith(".samples_per_prompt")
         if key in _OF_SUITES:
             overrides += [f"{suite}.{_OF_SUITES[key]}={value}" for suite in suites]
+        elif key == "data" and suites == ["jsonl"] and Path(value).is_file():
+            overrides.append(f"jsonl.task.path={value}")
         elif key.lstrip("+") != "suite":
             overrides.append(word)
     return Asked(suites, overrides, sampled)
@@ -158,9 +165,10 @@ def evaluate(
         UserError: the folder cannot be written.
     """
     from rlcomp.report.evaluation import as_table, compare, summary
-    from rlcomp.run.suites import open_suites
+    from rlcomp.run.suites import check_at_hand_all, open_suites
 
     labels = column_names(list(dict.fromkeys(models)))
+    check_at_hand_all(labels)
     found: dict[str, dict[str, Scores]] = {suite: {} for suite in asked.suites}
     for model, label in labels.items():
         for opened in open_suites(model, asked.suites, asked.overrides, config_dirs, trust):

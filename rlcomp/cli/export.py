@@ -25,7 +25,8 @@ def main() -> None:
 
 
 def _app() -> None:
-    parser = Parser(prog="rlcomp-export", description=main.__doc__)
+    examples = {"RUN": "runs/mine", "NEW_FOLDER": "exported"}
+    parser = Parser(prog="rlcomp-export", description=main.__doc__, examples=examples)
     parser.add_argument(
         "run", metavar="RUN", type=Path, help="a run's directory, or one of its checkpoints"
     )

@@ -18,6 +18,7 @@ from rlcomp.errors import ConfigError, UserError, nearest
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.options import chosen_as
 from rlcomp.wiring.other_words import word_here
+from rlcomp.wiring.own_option import misplaced
 
 _HEAD = "rlcomp: reinforcement learning out of named parts."
 _PARTS = "Parts, chosen by group=option:"
@@ -107,9 +108,11 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
     Raises:
         UserError: there is no such group or option; names the nearest.
     """
+    directories = [*directories]
     files = files_of(directories)
     if words:
-        return "\n\n".join(_on(word, files) for word in words)
+        own = [str(directory) for directory in directories]
+        return "\n\n".join(_on(word, files, own[1:]) for word in words)
     lines = {group: ["", f"{group}:", *_table(options, width)] for group, options in files.items()}
     return "\n".join([_HEAD, *_parts_apart(files, lines), "", _FOOT])
 
@@ -138,7 +141,7 @@ def _table(options: Mapping[str, Path], width: int) -> list[str]:
     return [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
 
 
-def _on(word: str, files: Mapping[str, Mapping[str, Path]]) -> str:
+def _on(word: str, files: Mapping[str, Mapping[str, Path]], own: Sequence[str]) -> str:
     group, _, name = word.partition("=")
     group = group.lstrip("+").partition("@")[0]
     if group not in files:
@@ -146,6 +149,8 @@ def _on(word: str, files: Mapping[str, Mapping[str, Path]]) -> str:
     if not name:
         return "\n".join(_on_group(group, files[group]))
     if name not in files[group]:
+        if moved := misplaced(group, name, own):
+            raise UserError(f"help {word}: {moved}")
         raise UserError(f"help {word}: {group} has no option '{name}'{nearest(name, files[group])}")
     return "\n".join(_on_option(group, name, files[group]))
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
-from rlcomp.errors import UserError, nearest
+from rlcomp.errors import RlcompWarning, UserError, nearest
 from rlcomp.io.record import check_links
 from rlcomp.sweep.jobs import check_count
+from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.explain import as_corrected
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.resolve import SETTINGS
@@ -39,6 +41,48 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
             raise UserError(f"{override.input_line}: {fault}")
 
 
+def check_folders(directories: Sequence[str]) -> None:
+    """Refuse folders of configs (``-cd``) that are not there.
+
+    Raises:
+        UserError: names the folder, and those like it.
+    """
+    for directory in directories:
+        if not Path(directory).is_dir():
+            beside = Path(directory).parent
+            folders = (
+                [one.name for one in beside.iterdir() if one.is_dir()] if beside.is_dir() else []
+            )
+            near = nearest(Path(directory).name, [one for one in folders if one[0] not in "._"])
+            raise UserError(f"-cd {directory}: there is no such folder{near}")
+
+
+def check_sweep_directory(words: Sequence[str]) -> None:
+    """Refuse to write a sweep's jobs into the directory of a single run.
+
+    Raises:
+        UserError: names it, and another one.
+    """
+    for word in words:
+        key, _, path = word.partition("=")
+        if key == "directory" and (Path(path) / "metrics.jsonl").is_file():
+            raise UserError(
+                f"{word}: that is the directory of a run, which a sweep's jobs would mix with: "
+                f"choose another, directory={path.rstrip('/')}_sweep"
+            )
+
+
+def tell_repeated(words: Sequence[str], program: str = "rlcomp") -> None:
+    """Warn of choices that stand twice, of which the last counts.
+
+    Args:
+        words: the overrides of a command line.
+        program: whose line it is.
+    """
+    for told in repeated(words, program):
+        warnings.warn(told, RlcompWarning, stacklevel=2)
+
+
 def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence[Path]) -> None:
     """Refuse options that only another library's command line has.
 
@@ -62,9 +106,13 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
         key, has, value = word.lstrip("-").partition("=")
         if not has and rest and not rest[0].startswith("-") and "=" not in rest[0]:
             value = rest.pop(0)
+            while rest and re.fullmatch(r"[\w.-]+", rest[0]) and not rest[0].startswith("-"):
+                value += f",{rest.pop(0)}"  # as argparse takes several
         message, own = _dashed(word, key, value, places)
         told.append(message)
         line += own.split() or [""]
+    if any("," in word for word in line) and "-m" not in line:
+        line = ["-m", *line]
     if len(line) > 1 and all(line):
         told += as_corrected(line, [*map(str, places[1:])])
     raise UserError("\n".join(told))

@@ -7,7 +7,7 @@ import difflib
 import re
 import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 from rlcomp.errors import UserError
@@ -22,20 +22,28 @@ class Parser(argparse.ArgumentParser):
         prog: name of the program.
         description: of what it does.
         plain: options there are not, whose values stand alone (``--prompt``).
+        examples: by its name, what may stand where a word is missing.
 
     Raises:
         UserError: words that it does not take.
     """
 
     def __init__(
-        self, *, prog: str, description: str | None = None, plain: Collection[str] = ()
+        self,
+        *,
+        prog: str,
+        description: str | None = None,
+        plain: Collection[str] = (),
+        examples: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
         self.plain = plain
+        self.examples = dict(examples or {})
+        self.given: list[str] = []
 
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """What a command line says; of this process if no words are given."""
-        given = [*(sys.argv[1:] if words is None else words)]
+        self.given = given = [*(sys.argv[1:] if words is None else words)]
         options = given.index("--") if "--" in given else len(given)
         if odd := [word for word in given[:options] if word.partition("=")[0] in self.plain]:
             raise UserError(self._alone(odd[0], given))
@@ -53,6 +61,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse; :mod:`argparse` calls this."""
+        lacking = re.fullmatch(r"the following arguments are required: (.+)", message)
+        if lacking and not {*lacking[1].split(", ")} - {*self.examples}:
+            names = lacking[1].split(", ")
+            line = [
+                self.prog,
+                *map(shlex.quote, self.given),
+                *(self.examples[name] for name in names),
+            ]
+            told = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
+            raise UserError(f"{told}: {' '.join(line)}")
         raise UserError(f"{message}; {self.prog} --help tells what it takes")
 
     def _is_strange(self, word: str) -> bool:

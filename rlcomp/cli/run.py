@@ -25,7 +25,14 @@ from rlcomp.cli.completion import words_with_line
 from rlcomp.cli.gathered import gathered
 from rlcomp.cli.guard import guard, user_directories, verdict
 from rlcomp.cli.help import help_text, tell
-from rlcomp.cli.overrides import check_no_config_file, check_options, check_overrides
+from rlcomp.cli.overrides import (
+    check_folders,
+    check_no_config_file,
+    check_options,
+    check_overrides,
+    check_sweep_directory,
+    tell_repeated,
+)
 from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.attempt import chosen_options
@@ -35,6 +42,7 @@ from rlcomp.sweep.job_configs import REFUSED, hidden
 from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
+from rlcomp.wiring.choices import check_choices
 from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.own_yaml import check_own_yamls
@@ -126,7 +134,12 @@ def _app(apart: bool) -> None:
     check_options(sys.argv[1:], unknown, places)
     given = arguments.overrides
     check_overrides(given, places)
+    check_folders(user_directories())
+    check_choices(sys.argv[1:], user_directories())
     check_own_yamls(given, user_directories())
+    if arguments.multirun:
+        check_sweep_directory(given)
+    tell_repeated(given)
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from rlcomp.arguments import PositiveInt, problem
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser, positive
 from rlcomp.cli.printable import printable
-from rlcomp.errors import CheckpointError, DataError
+from rlcomp.errors import CheckpointError, DataError, UserError
 
 
 def main() -> None:
@@ -19,8 +20,12 @@ def main() -> None:
 
 def _app() -> None:
     plain = ("--prompt", "--prompts", "--checkpoint", "--run", "--model")
-    parser = Parser(prog="rlcomp-sample", description=main.__doc__, plain=plain)
-    parser.add_argument("checkpoint", type=Path, help="a checkpoint, or a run's directory")
+    examples = {"RUN": "runs/mine", "PROMPT": "'2+2='"}
+    about = main.__doc__
+    parser = Parser(prog="rlcomp-sample", description=about, plain=plain, examples=examples)
+    parser.add_argument(
+        "checkpoint", metavar="RUN", type=Path, help="a run's directory, or one of its checkpoints"
+    )
     parser.add_argument("prompts", nargs="+", metavar="PROMPT")
     parser.add_argument(
         "-n", "--num-samples", dest="n", type=positive, default=1, help="answers per prompt (1)"
@@ -34,9 +39,17 @@ def _app() -> None:
         help="run code that the checkpoint's config names and rlcomp does not ship",
     )
     given = parser.parse()
+    if not given.checkpoint.exists() and any(Path(word).is_dir() for word in given.prompts):
+        first, *others = sorted([str(given.checkpoint), *given.prompts], key=_is_prompt)
+        line = shlex.join(["rlcomp-sample", first, *others])
+        raise UserError(f"{given.checkpoint}: the run stands in front of the prompts: {line}")
     for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
         for answer in answers:
             print(printable(f"{prompt}{answer}"))
+
+
+def _is_prompt(word: str) -> bool:
+    return not Path(word).is_dir()
 
 
 def sample(

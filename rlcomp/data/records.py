@@ -70,6 +70,10 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     return _some(rows, f"{path!r} is empty: it has no rows; set another path")
 
 
+# Files in a message.
+_SHOWN = 5
+
+
 def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
     """The rows; refuse an empty file."""
     row = None
@@ -84,14 +88,23 @@ def _near(file: Path) -> str:
     path, folder = file, file.parent
     while not folder.is_dir():
         file, folder = folder, folder.parent
-    close = difflib.get_close_matches(file.name, [entry.name for entry in folder.iterdir()], n=1)
+    there = sorted(entry.name for entry in folder.iterdir() if _fits(entry, file is path))
+    close = difflib.get_close_matches(file.name, there, n=1)
     if close:
         return f"; did you mean {str(folder / close[0])!r}?"
     if re.fullmatch(r"\w[\w-]*/\w[\w.-]*", str(path)) and not (
         path.parent.exists() or _FILE_NAME.search(path.name)
     ):
         return f"; a data set of the Hugging Face hub is task=hub task.name={path}"
-    return f": the folder {str(folder)!r} has nothing of a similar name; set another path"
+    told = f": the folder {str(folder)!r} has nothing of a similar name; set another path"
+    files = sorted(entry.name for entry in folder.iterdir() if _fits(entry, True))
+    more = ", …" if len(files) > _SHOWN else ""
+    return f"{told}, such as one of {', '.join(files[:_SHOWN])}{more}" if files else told
+
+
+def _fits(entry: Path, is_file: bool) -> bool:
+    """Whether it may be meant: a file of rows for a file, a folder for a folder."""
+    return (entry.is_file() and entry.name.endswith(_SUFFIXES)) if is_file else entry.is_dir()
 
 
 def _json_rows(file: Path) -> Iterator[Row]:

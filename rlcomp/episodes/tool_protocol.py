@@ -142,6 +142,17 @@ class JsonCalls:
         return before + without_marks(result, [before, after, OPEN, CLOSE]), after
 
 
+def told_together(protocol: ToolProtocol, results: Sequence[str]) -> tuple[str, str]:
+    """Results of several calls of a turn as one observation, and what closes it.
+
+    Examples:
+        >>> told_together(JsonCalls(), ["3", "4"])
+        ('<tool_response>3</tool_response><tool_response>4', '</tool_response>')
+    """
+    *others, (last, closing) = [protocol.told(result, ()) for result in results]
+    return "".join(before + after for before, after in others) + last, closing
+
+
 # Tags that stand in one another, such as </info</information>rmation>, take several passes.
 _PASSES = 8
 

@@ -131,11 +131,24 @@ def open_checkpoint(path: Path) -> Saved:
         return _open(path.resolve() if path.is_symlink() else path)
     found = [*checkpoints_in(path), *checkpoints_in(path / "checkpoints")]
     if not found:
-        what = "no whole checkpoint there" if path.exists() else "there is no such folder"
         raise CheckpointError(
-            f"{path}: {what}: name a run's directory, or one of its checkpoints/step-..."
+            f"{path}: {_no_run(path)}: name a run's directory, or one of its checkpoints/step-..."
         )
     return newest_whole(found)
+
+
+def _no_run(path: Path) -> str:
+    """What there is at a path where no checkpoint is."""
+    if any((path / name).is_file() for name in ("config.json", "adapter_config.json")):
+        return (
+            f"it is a folder of transformers, such as rlcomp-export writes (rlcomp base={path} and "
+            f"rlcomp-evaluate {path} read it), and no run"
+        )
+    if path.is_file():
+        return "it is a file"
+    if runs := sorted(str(one.parent) for one in path.glob("*/checkpoints")):
+        return f"it is a folder of runs, {', '.join(runs[:3])}{', …' if runs[3:] else ''}"
+    return "no whole checkpoint there" if path.exists() else "there is no such folder"
 
 
 def _open(path: Path) -> Saved:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.report.runs import Run
@@ -11,6 +12,8 @@ from rlcomp.report.runs import Run
 # What changes no number, and the seed.
 _IGNORED = ("seed", "directory", "tracker", "overwrite")
 _ABSENT = "-"
+# Of names and groups in a message.
+_LONGEST, _SHOWN = 60, 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,14 +125,17 @@ def _setting(run: Run, key: str) -> str:
 
 
 def baseline_of(groups: Sequence[Group], wanted: str | None) -> Group:
-    """The group to compare with: by name or by a setting of its own, else the first.
+    """The group to compare with: by name, by a run or by a setting, else the first.
 
     Raises:
         ConfigError: no group, or more than one, is meant.
     """
     if wanted is None:
         return groups[0]
-    named = [group for group in groups if group.name == wanted]
+    place = Path(wanted).resolve()  # or of the directory of one of its runs
+    named = [group for group in groups if group.name == wanted] or [
+        group for group in groups if any(run.directory.resolve() == place for run in group.runs)
+    ]
     pairs = [word.partition("=")[::2] for word in wanted.split()]
     meant = named or [
         group
@@ -138,6 +144,13 @@ def baseline_of(groups: Sequence[Group], wanted: str | None) -> Group:
     ]
     if len(meant) != 1:
         fault = "no group" if not meant else f"{len(meant)} groups"
-        known = nearest(wanted, [group.name for group in groups])
-        raise ConfigError(f"--baseline is {wanted!r}, which is {fault}{known}")
+        raise ConfigError(f"--baseline is {wanted!r}, which is {fault}{_named(wanted, groups)}")
     return meant[0]
+
+
+def _named(wanted: str, groups: Sequence[Group]) -> str:
+    """The groups by their names; by a run of each where names are too long to be typed."""
+    if max(len(group.name) for group in groups) <= _LONGEST:
+        return nearest(wanted, [group.name for group in groups])
+    told = [f"{group.runs[0].directory} ({group.name[:_LONGEST]}…)" for group in groups[:_SHOWN]]
+    return f"; name a run of the group: {', '.join(told)}{', …' if groups[_SHOWN:] else ''}"

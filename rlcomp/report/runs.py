@@ -95,7 +95,7 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
         if not runs:
             raise DataError(
                 f"{place}: there is no run in it (no metrics.jsonl, no .hydra): name the directory "
-                "of a run or of a sweep"
+                f"of a run or of a sweep{_around(place)}"
             )
         found |= {run.directory.resolve(): run for run in runs}
     return list(found.values())
@@ -111,14 +111,25 @@ def _expanded(path: str) -> list[Path]:
     if Path(path).is_dir():
         return [Path(path)]
     if Path(path).is_file():
-        raise DataError(f"{path} is a file: name the directory of a run or of a sweep")
+        told = "name the directory of a run or of a sweep"
+        raise DataError(f"{path} is a file: {told}{_around(Path(path))}")
     matches = [Path(match) for match in sorted(glob.glob(path)) if Path(match).is_dir()]
     if not matches:
         parent = Path(path).parent
         folders = [p for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
-        beside = [str(folder) for folder in folders if folder.name not in _INSIDE]
-        raise DataError(f"{path}: there is no such directory{nearest(path, beside)}")
+        beside = [folder.name for folder in folders if folder.name not in _INSIDE]
+        where = "" if parent.is_dir() else f", and no {parent} either"
+        like = nearest(Path(path).name, beside) if parent.is_dir() else ""
+        raise DataError(f"{path}: there is no such directory{where}{like}")
     return matches
+
+
+def _around(place: Path) -> str:
+    """The run that a place lies in, as the remedy."""
+    run = next(
+        (one for one in place.parents if any((one / mark).exists() for mark in _MARKS)), None
+    )
+    return f", {run}" if run else ""
 
 
 def _folders(place: Path) -> Iterator[tuple[Path, set[str]]]:

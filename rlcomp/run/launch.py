@@ -32,6 +32,7 @@ from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
 from rlcomp.run.try_rewards import try_rewards
+from rlcomp.run.unreachable import tell_unreachable
 from rlcomp.text.folder import check_at_hand
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.build import Builder
@@ -74,6 +75,7 @@ def _launch(
     cheap = builder.without_models().values()
     check_columns(plan, builder.built)
     try_rewards(plan, builder.built)
+    tell_unreachable(plan, builder.built)
     checkpoint = next((node for node in cheap if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)

@@ -57,7 +57,10 @@ def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
     home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
     anew = bool(config.get("overwrite", False))
     if resume not in ("auto", "must", "never"):
-        return elsewhere(Path(resume), directory, home, anew)
+        named = elsewhere(Path(resume), directory, home, anew)
+        if directory.resolve() not in named.path.resolve().parents:
+            _check_left(named, config, resume)
+        return named
     if anew and resume == "must":
         raise ConfigError("overwrite is true, but resume is must: leave one of them out")
     there = [] if anew else checkpoints_in(home)
@@ -70,6 +73,19 @@ def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
         passed = there[: there.index(saved.path)]
         checkpoint.readable |= dict.fromkeys(passed, False)
     return saved
+
+
+def _check_left(saved: Saved, config: DictConfig, resume: str) -> None:
+    """Refuse to continue, in another directory, a run that is at its end."""
+    place, phases = saved.place(), [*config.phases.items()]
+    name, last = phases[-1]
+    if place["phase"] >= len(phases) - 1 and place["step"] >= last.steps:
+        steps = f"phases.{name}.steps"
+        raise CheckpointError(
+            f"resume is {resume}: it is at its end ({steps}={last.steps}), and nothing would be "
+            f"run; {steps}={2 * last.steps} goes on with it, base={resume} (without resume) "
+            "begins a new run from its weights"
+        )
 
 
 def _check_wanted(resume: str, there: list[Path], home: Path, directory: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -21,8 +21,9 @@ from rlcomp.model.trained import is_run, trained_part
 from rlcomp.model.trained_prompt import trained_prompt
 from rlcomp.run.evaluate import problems_of
 from rlcomp.run.launch import device, place_on
+from rlcomp.text.folder import check_at_hand
 from rlcomp.wiring.arguments import check_arguments
-from rlcomp.wiring.base_model import check_base
+from rlcomp.wiring.base_model import check_base, check_models
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.plan import Plan, below, read
@@ -84,6 +85,27 @@ def open_suites(
     if base:
         _tell_of_template(builder.built["policy"], overrides)
     return [_opened(name, part, config, given) for name, part in built.items()]
+
+
+def check_at_hand_all(models: Iterable[str]) -> None:
+    """Refuse models that are not there, before the first of them is asked.
+
+    Raises:
+        ConfigErrors: names each of them.
+    """
+    named = {f"MODEL {model}": model for model in models if not is_run(model)}
+    if faults := check_models(named):
+        raise ConfigErrors([_as_words(fault) for fault in faults])
+    try:
+        check_at_hand(named)
+    except ConfigErrors as error:
+        raise ConfigErrors([_as_words(fault) for fault in error.messages]) from None
+
+
+def _as_words(fault: str) -> str:
+    """A fault of a setting as that of a word, which stands alone."""
+    told = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
+    return re.sub(r"set MODEL .*?=", "write ", told)
 
 
 def _quoted(path: str) -> str:

@@ -44,7 +44,7 @@ class Outcome:
         wall: seconds, of the slower of two programs.
         cpu: seconds of the CPU, of both programs.
         peak_memory: bytes, of the larger program.
-        stdout: of a program (``StdioJob``).
+        stdout: of a program (``StdioJob``), or of the tests (``CheckJob``).
         calls: of a ``CallsJob``, in order; fewer than asked for if it ended before.
         tests: which tests passed, of a ``CheckJob``; fewer if it ended before.
         compiles: whether the source is Python; of a ``CheckJob`` the candidate's, unless its tests
@@ -154,7 +154,7 @@ def _call(line: Mapping[str, Any]) -> Call:
 def of_check(candidate: Ended, tests: Ended, *, limits: Limits, asked: int) -> Outcome:
     """Of tests: their word counts; the candidate's end tells why there is none."""
     passed = tuple(line["passed"] for line in tests.lines() if "passed" in line)
-    used = _used(candidate, tests)
+    used = _used(candidate, tests) | {"stdout": tests.stdout.decode(errors="replace")}
     if passed and len(passed) >= asked and all(passed) and tests.facts["code"] == 0:
         return Outcome("passed", "", **used, tests=passed)
     status, message = _why(candidate, tests, limits)

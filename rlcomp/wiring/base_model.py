@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
@@ -108,30 +108,70 @@ def check_base(plan: Plan) -> list[str]:
     """Errors where models or tokenizers are read from ``base`` or a path, and none is there."""
     nodes = _readers(plan)
     lacking = [node.path for node in nodes if node.arguments.get("path") is None]
-    named = [*named_models(plan).values()]
-    missing = {
-        what: path
-        for what, path in named_models(plan).items()
-        if is_folder_name(path) and not os.path.isdir(path)  # of any length, readable or not
-    }
-    if missing:
-        return [
-            f"{what} is {path!r}: {_no_folder(path)}; set {what}=DIR, {_BASES}"
-            for what, path in missing.items()
-        ]
-    if adapters := [path for path in named if _holds_adapter(path)]:
-        return [
-            f"base is {path!r}: it holds an adapter of peft (adapter_config.json) and no model: "
-            "merge it into its model (merge_and_unload), and save the whole"
-            for path in adapters
-        ]
-    inside = {path: _checkpoint_of_trainer(path) for path in named}
-    if found := {path: name for path, name in inside.items() if name}:
-        return [
-            f"base is {path!r}: no model, but it holds {name}; set base={path}/{name}"
-            for path, name in found.items()
-        ]
+    if faults := check_models(named_models(plan)):
+        return faults
     return lacking and [
         f"base is not set, and {' and '.join(lacking)} "
         f"{'is' if len(lacking) == 1 else 'are'} read from it: set base=DIR, {_BASES}"
     ]
+
+
+def check_models(named: Mapping[str, str]) -> list[str]:
+    """Errors where models are to be read from folders that are none, or hold no model.
+
+    Args:
+        named: folders, or names on the hub, by the setting that names each.
+    """
+    missing = {
+        what: path
+        for what, path in named.items()
+        if is_folder_name(path) and not os.path.isdir(path)  # of any length, readable or not
+    }
+    if missing:
+        return [
+            f"{what} is {path!r}: {_no_folder(path)}; set {what}={_instead(path)}"
+            for what, path in missing.items()
+        ]
+    inside = {what: (path, _model_above(path)) for what, path in named.items()}
+    if found := {what: pair for what, pair in inside.items() if pair[1]}:
+        return [
+            f"{what} is {path!r}: there is no such folder, and {above} is a model itself: set "
+            f"{what}={above}"
+            for what, (path, above) in found.items()
+        ]
+    if adapters := {what: path for what, path in named.items() if _holds_adapter(path)}:
+        return [
+            f"{what} is {path!r}: it holds an adapter of peft (adapter_config.json) and no model: "
+            f"{_merged(path)}"
+            for what, path in adapters.items()
+        ]
+    trainers = {what: (path, _checkpoint_of_trainer(path)) for what, path in named.items()}
+    return [
+        f"{what} is {path!r}: no model, but it holds {name}; set {what}={path}/{name}"
+        for what, (path, name) in trainers.items()
+        if name
+    ]
+
+
+def _instead(path: str) -> str:
+    """The nearest folder above that is a model; else what there may be."""
+    return _model_above(path) or f"DIR, {_BASES}"
+
+
+def _model_above(path: str) -> str | None:
+    """The folder of a model in which there is no such folder as this path names."""
+    above = os.path.dirname(path.rstrip("/"))
+    if os.path.isdir(path) or not above:
+        return None
+    signs = ("config.json", "checkpoints", "run.yaml")
+    return above if any(os.path.exists(os.path.join(above, sign)) for sign in signs) else None
+
+
+def _merged(path: str) -> str:
+    """How an adapter becomes a model: by what wrote it."""
+    card = os.path.join(path, "README.md")
+    if os.path.isfile(card):
+        with open(card, encoding="utf-8", errors="replace") as file:
+            if "trained with rlcomp" in file.read(4000):
+                return "rlcomp-export RUN NEW_FOLDER --merge writes it whole, or name its run"
+    return "merge it into its model (merge_and_unload), and save the whole"

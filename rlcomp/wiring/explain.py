@@ -13,19 +13,23 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import ConfigError, in_one_line, nearest
+from rlcomp.wiring.choices import check_choices
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.line import Line, line_of
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import option_here
+from rlcomp.wiring.own_option import own_option
 from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.translated import (
     all_refused,
+    as_typed,
     corrected,
     in_shell,
     overrides_in,
     whole_line,
 )
 from rlcomp.wiring.unknown_key import keys_below, unknown_key, unmatched_group
+from rlcomp.wiring.unswept import several, unswept
 
 
 def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
@@ -46,6 +50,7 @@ def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()
 learner.optimizer.lr=1e-5
     """
     try:
+        check_choices(overrides, config_dirs)
         return compose_config(overrides, config_dirs)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(explained(error, overrides, config_dirs)) from None  # it says all
@@ -72,8 +77,11 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
             one, config_dirs, lambda parent: keys_below(line.config, parent), line
         )
 
-    refused = {word: told(one) for word, one in all_refused(error, words, config_dirs)}
+    all_of = all_refused(error, words, config_dirs)
+    refused = {word: told(one) for word, one in all_of}
     lines = dict.fromkeys(refused.values()) if refused else [told(error)]
+    if len(refused) > 1 and all(unswept(str(one)) for _, one in all_of):
+        return "\n".join([*lines, f"the whole line: {whole_line(['-m', *as_typed(words)])}"])
     return "\n".join([*lines, *corrected(words, refused, config_dirs, line.fit)])
 
 
@@ -113,22 +121,15 @@ def explain_composition(
     if unset := unset_variable(text):
         # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
         return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
-    if sweep := re.search(
-        r"(?:argument|Sweep parameters) '(.*)'(?: requires|$)", text, re.MULTILINE
-    ):
-        key, _, values = sweep[1].partition("=")
-        listed, text = in_shell(f"{key}=[{values}]"), in_shell(f'{key}="{values}"')
-        return (
-            f"{sweep[1]}: several values are a sweep, rlcomp -m {in_shell(sweep[1])}; a list has "
-            f"brackets, {listed}; a text has quotes, {text}"
-        )
+    if word := unswept(text):
+        return several(word, line)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lacks := _no_language_model(text):
         return lacks
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing:
         group, _, option = missing.group(1).rpartition("/")
-        here = option_here(group, option)
+        here = own_option(group, option, directories, line) or option_here(group, option)
         known = f"; here: {here}" if here else nearest(option, _options(group, directories))
         return f"{group}={option}: there is no such option{known}"
     if key and "is not in struct" in text:

@@ -7,10 +7,15 @@ reads and writes comes from source (``flow_source``, before anything is built) o
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rlcomp.wiring.options import options_reading, options_writing
+from rlcomp.keys import SCHEMA
+from rlcomp.wiring.options import options_reading, options_writing, usual_option
+
+# Options in a message.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,8 @@ def check_stages(
         if stage.flow.lacks:
             errors.append(_lacking_inside(phase, stage))
         if not before.opaque:
-            errors += _lacking(phase, stage, stages[place + 1 :], before, others)
+            earlier, later = stages[:place], stages[place + 1 :]
+            errors += _lacking(phase, stage, earlier, later, before, others)
         if place < len(stages):
             before = before.then(stage.flow)
     errors += _unread(phase, stages) + _group_sizes(phase, stages)
@@ -166,13 +172,34 @@ def _lacking_inside(phase: str, stage: Stage) -> str:
 
 
 def _lacking(
-    phase: str, stage: Stage, later: Sequence[Stage], before: Flow, others: Mapping[str, Flow]
+    phase: str,
+    stage: Stage,
+    earlier: Sequence[Stage],
+    later: Sequence[Stage],
+    before: Flow,
+    others: Mapping[str, Flow],
 ) -> list[str]:
     remedies: dict[str, list[str]] = {}
     for key in sorted(stage.flow.reads - before.writes):
-        remedies.setdefault(_remedy(stage, key, later, before, others), []).append(f"'{key}'")
+        told = _nearly(stage, key, earlier, later, before)
+        told = told or _remedy(stage, key, later, before, others)
+        remedies.setdefault(told, []).append(f"'{key}'")
     start = f"phases.{phase}.stages: stage {stage.path} ({stage.kind}) reads "
     return [f"{start}{', '.join(keys)}{remedy}" for remedy, keys in remedies.items()]
+
+
+def _nearly(
+    stage: Stage, key: str, earlier: Sequence[Stage], later: Sequence[Stage], before: Flow
+) -> str | None:
+    """What to say of a key where another of nearly the same name stands; None: none does."""
+    if key not in SCHEMA:
+        near = difflib.get_close_matches(key, sorted(before.writes), n=1, cutoff=0.8)
+        return f", which no stage writes: did you mean '{near[0]}'?" if near else None
+    for other in earlier:
+        near = difflib.get_close_matches(key, sorted(other.flow.writes), n=1, cutoff=0.85)
+        if near and not any(near[0] in one.reads for one in (stage, *later)):
+            return f", and {other.path} ({other.kind}) writes '{near[0]}': did you mean '{key}'?"
+    return None
 
 
 def _remedy(
@@ -181,14 +208,21 @@ def _remedy(
     for other in later:
         if key in other.flow.writes:
             return f"; {other.path} writes that, but later: move {other.path} before {stage.path}"
-    written = ", ".join(sorted(before.writes)) or "nothing"
-    start = f", which no earlier stage writes (written so far: {written}): "
+    written = f"(written so far: {', '.join(sorted(before.writes)) or 'nothing'})"
+    start = ", which no earlier stage writes: "
     for path, flow in others.items():
         if key in flow.writes:
-            return f"{start}add {path} to the list before {stage.path}"
-    options = options_writing(key)
-    choose = f"choose {' or '.join(options)}" if options else "add a stage that writes it"
-    return f"{start}{choose}, or take another {stage.path}"
+            return f"{start}add {path} to the list before {stage.path} {written}"
+    options = sorted(options_writing(key), key=lambda option: _is_other(option, key))
+    more = " or another of them" if len(options) > _SHOWN else ""
+    choose = f"choose {' or '.join(options[:_SHOWN])}{more}"
+    choose = choose if options else "add a stage that writes it"
+    return f"{start}{choose}, or take another {stage.path} {written}"
+
+
+def _is_other(option: str, key: str) -> tuple[bool, bool]:
+    group, _, name = option.partition("=")
+    return group != key, name != usual_option(group)
 
 
 def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.wiring.compose import compose_config, compose_with_choices
-from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.options import config_directory, usual_option
 
 # Where the same setting stands in recipes that imitate instead of sampling.
 _LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}
@@ -87,7 +87,7 @@ class Line(NamedTuple):
             told = next((one for one in above if one[0]), None)
             return told and f"{told[0]}, and {told[1]}={told[2]} has {name}"
         group = "recipe" if "recipe" in known else known[0]
-        usual = _usual(group)
+        usual = usual_option(group)
         # The recipe that others start from, else one that is called plainly.
         first, *more = sorted(
             {option for other, option in having if other == group},
@@ -114,15 +114,6 @@ class Line(NamedTuple):
                 group = file.parent.relative_to(place).as_posix()
                 if group not in _NOT_ASKED and "# @package _global_" in text and lines.search(text):
                     yield group, file.stem
-
-
-def _usual(group: str) -> str | None:
-    """The option of a group that a run has without a word."""
-    for name in ("config", "recipe/grpo", "recipe/sft"):
-        text = (config_directory() / f"{name}.yaml").read_text(encoding="utf-8")
-        if found := re.search(rf"^  - /?{re.escape(group)}: (\w+)$", text, re.MULTILINE):
-            return found[1]
-    return None
 
 
 def _is_empty(node: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rlcomp.errors import ConfigError
@@ -18,6 +18,16 @@ def config_directory() -> Path:
     """Where the configs are: in the wheel, or beside the packages in a checkout."""
     inside = Path(__file__).parents[1] / "conf"
     return inside if inside.is_dir() else Path(__file__).parents[2] / "conf"
+
+
+def options_of(group: str, places: Iterable[Path]) -> dict[str, Path]:
+    """The yamls of a group's options, by name.
+
+    Args:
+        group: ``advantage``.
+        places: directories of configs; those of a later one stand in front of an earlier one's.
+    """
+    return {file.stem: file for place in places for file in sorted((place / group).glob("*.yaml"))}
 
 
 def options_writing(key: str) -> list[str]:
@@ -74,3 +84,17 @@ def chosen_as(group: str) -> list[str]:
 
 def _text(name: str) -> str:
     return (config_directory() / name).read_text(encoding="utf-8")
+
+
+def usual_option(group: str) -> str | None:
+    """The option of a group that a run has without a word.
+
+    Examples:
+        >>> usual_option("advantage"), usual_option("collector@rollout"), usual_option("judge")
+        ('group_mean_std', 'group', None)
+    """
+    for name in ("config.yaml", "recipe/grpo.yaml", "recipe/sft.yaml"):
+        entry = rf"^  - /?{re.escape(group)}: (\w+)$"
+        if found := re.search(entry, _text(name), re.MULTILINE):
+            return found[1]
+    return None

@@ -14,6 +14,8 @@ from rlcomp.errors import ConfigError
 _PACKAGE = "# @package _global_"
 _DEFAULTS = "defaults:\n  - grpo\n  - _self_"
 
+# Files of the working directory.
+_LOOKED_AT = 100
 
 # What stands for _target_ elsewhere, or nearly does.
 _TARGETS = ("target", "_target", "target_", "class", "_class_", "class_path", "class_name", "cls")
@@ -69,6 +71,20 @@ def _check(group: str, file: Path) -> None:
     if isinstance(node, dict) and (meant := meant_target(node)):
         key, text = meant
         raise ConfigError(f"{file}: {key!r} has to be _target_; write _target_: {text}")
+    target = node.get("_target_") if isinstance(node, dict) else None
+    if isinstance(target, str) and re.fullmatch(r"[A-Za-z_]\w*", target):
+        raise ConfigError(
+            f"{file}: _target_ is {target!r}: must be package.module.Name{_defined(target)}"
+        )
+
+
+def _defined(name: str) -> str:
+    """The modules here that define it, as the remedy."""
+    line = re.compile(rf"^(class|def) {name}\b", re.MULTILINE)
+    files = sorted(Path().glob("*.py"))[:_LOOKED_AT]
+    texts = ((file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files)
+    found = [f"{stem}.{name}" for stem, text in texts if line.search(text)]
+    return f"; write _target_: {' or '.join(found)}" if found else ""
 
 
 def _lacking(group: str, file: Path) -> str:

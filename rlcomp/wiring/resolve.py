@@ -7,16 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem
+from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem, remedy
 from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base
+from rlcomp.wiring.doubts import tell_doubts
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
-from rlcomp.wiring.reader import BROKEN
+from rlcomp.wiring.reader import BROKEN, Node
 from rlcomp.wiring.returned import check_returned
 from rlcomp.wiring.watched import check_watched
 
@@ -31,6 +32,7 @@ def plan_of(config: DictConfig) -> Plan:
     errors += check_plan(plan)
     if errors:
         raise ConfigErrors(errors)
+    tell_doubts(plan)
     return plan
 
 
@@ -41,6 +43,7 @@ def check_plan(plan: Plan) -> list[str]:
     return (
         check_settings(plan)
         + _check_tracker(plan)
+        + _check_adapters(plan)
         + _check_patches(plan)
         + _check_rates(plan)
         + check_base(plan)
@@ -73,6 +76,20 @@ def _check_rates(plan: Plan) -> list[str]:
         for node in plan.nodes.values()
         if node.target.startswith("torch.optim.")
         and isinstance(rate := node.arguments.get("lr"), (str, bool, list))
+    ]
+
+
+def _check_adapters(plan: Plan) -> list[str]:
+    """A reference that switches adapters off, of a policy whose model has none."""
+    policy = plan.nodes.get("policy")
+    model = policy.arguments.get("model") if policy else None
+    target = model.target if isinstance(model, Node) else ""
+    bare = target.startswith("rlcomp.model.") and not re.search("lora|adapter", target)
+    return [
+        f"{node.path} is adapter_off: it switches the adapters of the policy off, and with "
+        "adapter=none there are none: add adapter=lora, or take reference=frozen"
+        for node in plan.nodes.values()
+        if bare and node.target.endswith("adapter_off.AdapterOff")
     ]
 
 
@@ -163,7 +180,12 @@ _CHOICES = {"resume": "auto, must, never, or the path of a run or of one of its 
 def check_settings(plan: Plan) -> list[str]:
     """The plain values that every run has."""
     return [
-        f"{name} is {plan.tree[name]!r}: {fault}; set {name}={_CHOICES.get(name, '...')}"
+        f"{name} is {plan.tree[name]!r}: {fault}; "
+        + (
+            f"set {name}={_CHOICES[name]}"
+            if name in _CHOICES
+            else remedy(name, plan.tree[name], fault)
+        )
         for name, kind in SETTINGS.items()
         if name in plan.tree
         and plan.tree[name] is not BROKEN

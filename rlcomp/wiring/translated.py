@@ -11,8 +11,9 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import RANKS, known_by, option_here, word_here
+from rlcomp.wiring.other_words import known_by, option_here, word_here
 from rlcomp.wiring.sifted import Refused, sift
+from rlcomp.wiring.words_of_runs import RANKS
 
 _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
 _CLIP = "loss.trust_region.clip_low={0} loss.trust_region.clip_high={0}"
@@ -25,6 +26,7 @@ _TAKES = {
     **dict.fromkeys(("max_steps", "total_training_steps"), "phases.rl.steps={}"),
     **dict.fromkeys(RANKS, "adapter=lora adapter.rank={}"),
     **dict.fromkeys(("epsilon", "cliprange", "clip_ratio", "eps_clip"), _CLIP),
+    **dict.fromkeys(("warmup_ratio", "lr_warmup_steps_ratio"), "learner.schedule.warmup={}"),
     "lora_alpha": "adapter=lora adapter.alpha={}",
 }
 # The same of those that take a text.
@@ -35,6 +37,8 @@ _TAKES_TEXT = {
     **dict.fromkeys(("run_name", "experiment_name"), "tracker=wandb tracker.run_name={}"),
     **dict.fromkeys(("wandb_project", "project_name"), "tracker=wandb tracker.project={}"),
     "default_local_dir": "directory={}",
+    "resume_from_checkpoint": "resume={}",
+    "resume_from_path": "resume={}",
     "dataset_name": "task=hub task.name={}",
 }
 # The group whose option the value is.
@@ -48,6 +52,8 @@ _GROUPS = {
     "logger": "tracker",
     "lr_scheduler_type": "schedule@learner.schedule",
 }
+# Whose values name methods as well.
+_METHODS = ("loss_type", "adv_estimator", "advantage_estimator")
 _SWITCHES = {
     ("use_peft", "true"): "adapter=lora",
     ("use_peft", "false"): "adapter=none",
@@ -57,6 +63,15 @@ _SWITCHES = {
     ("use_kl_in_reward", "true"): "kl=in_reward",
     ("gradient_checkpointing", "true"): "engine.checkpointing=true",
     ("enable_gradient_checkpointing", "true"): "engine.checkpointing=true",
+    ("resume_from_checkpoint", "true"): "resume=must",
+    ("resume_from_checkpoint", "false"): "resume=never",
+    ("scale_rewards", "true"): "advantage=group_mean_std",
+    ("scale_rewards", "group"): "advantage=group_mean_std",
+    ("scale_rewards", "batch"): "advantage=group_batch_std",
+    ("scale_rewards", "false"): "advantage=group_mean",
+    ("scale_rewards", "none"): "advantage=group_mean",
+    ("norm_adv_by_std_in_grpo", "true"): "advantage=group_mean_std",
+    ("norm_adv_by_std_in_grpo", "false"): "advantage=group_mean",
 }
 
 
@@ -109,7 +124,14 @@ def in_our_words(key: str, value: str) -> str | None:
     if here is None or own is None:
         return here
     path, _, about = here.partition(" ")
+    whole = f"recipe={own.rpartition('=')[2]}"
+    if known_by(key) in _METHODS and whole != own and _is_recipe(whole):
+        return f"{own} (the part alone; the whole method is {whole})"
     return f"{own} {about}" if about.startswith("(") and own.startswith(f"{path}=") else own
+
+
+def _is_recipe(word: str) -> bool:
+    return (config_directory() / f"{word.replace('=', '/')}.yaml").is_file()
 
 
 def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> Refused:
@@ -158,9 +180,7 @@ def corrected(
         config_dirs: directories of the user's own configs.
         fit: gives overrides as the choices of this line take them.
     """
-    own = [*words]
-    if with_base(base := own[:-2]) == own:  # as it was typed
-        own = base
+    own = as_typed(words)
     found = {word: _ours(*word.partition("=")[::2]) for word in refused}
     ours = {word: fit(one or word) for word, one in found.items()}
     if not ours or len(own) < 2 or not all(own and own in refused[w] for w, own in ours.items()):
@@ -179,6 +199,12 @@ def _composes(words: Sequence[str], config_dirs: Sequence[str]) -> bool:
     except (HydraException, OmegaConfBaseException, ValueError):
         return False
     return True
+
+
+def as_typed(words: Sequence[str]) -> list[str]:
+    """A command line without what ``base=DIR`` chooses."""
+    own = [*words]
+    return own[:-2] if with_base(own[:-2]) == own else own
 
 
 def overrides_in(words: Sequence[str]) -> list[str]:

@@ -42,10 +42,10 @@ def unknown_key(
             f"{key} is a choice of parts whose settings stand elsewhere; "
             f"rlcomp ... {key}=OPTION --cfg job shows where"
         )
-    return _not_there(key, text, beside)
+    return _not_there(key, text, beside, line)
 
 
-def _not_there(key: str, text: str, beside: list[str]) -> str:
+def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str:
     """What to say of a setting that nobody knows, by those that stand beside it."""
     (parent, _, name), group = key.rpartition("."), key.split(".")[0]
     if having := _options_with(key):
@@ -61,6 +61,10 @@ def _not_there(key: str, text: str, beside: list[str]) -> str:
             f"{_given(key, text)[0]} is not in the config, and nothing here is known to be the "
             "same; leave it out (rlcomp --help lists what there is)"
         )
+    if parent and "_" in name and (here := word_here(name)):  # a plain word may be anything
+        value = _given(key, text)[1]
+        told = in_our_words(name, value) if value is not None else here
+        return f"{key} is not in the config; {_fitting(name, value or '', str(told), line)}"
     known = f"{key} is not in the config{_known(name, beside)}"
     if group == "phases" and parent:
         where = f"phases.{next(iter(beside), 'rl')}" if parent == "phases" else parent

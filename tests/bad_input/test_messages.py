@@ -122,14 +122,14 @@ TABLE = {
     ),
     "folder of configs that is not there": Bad(
         ["-cd", "nowhere", "recipe=gropo", "rollout.m=1"],
-        "dditional config directory",
+        "-cd nowhere",
         "nowhere",
-        "not found",
+        "there is no such folder (known: ",
     ),
     "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
     "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
     "nested option": Bad(["loss/ratio=tokn"], "loss/ratio", "tokn", "did you mean 'token'?"),
-    "nested group": Bad(["loss/rato=token"], "loss/rato", "rato", "known: "),
+    "nested group": Bad(["loss/rato=token"], "loss/rato", "rato", "did you mean loss/ratio=token?"),
     "key": Bad(
         ["learner.optimizr.lr=1"], "learner.optimizr", "optimizr", "did you mean 'optimizer'?"
     ),

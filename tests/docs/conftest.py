@@ -10,7 +10,9 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = ("audit", "describe", "evaluate", "export", "replay", "report", "sample")
+PROGRAMS = (
+    "audit", "describe", "evaluate", "export", "replay", "report", "sample", "software-tasks",
+)  # fmt: skip
 OURS = ("rlcomp", *(f"rlcomp-{name}" for name in PROGRAMS))
 TOOLS = ("python", "python3", "pip", "make", "pre-commit")
 # In place of every program: it notes its words, and a run's directory is there afterwards.

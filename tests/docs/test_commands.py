@@ -47,6 +47,9 @@ ALLOWED = {
     "python experiments/by_hand/sort_digits.py": "tests/test_by_hand.py runs it",
     "rlcomp-audit": "it leaves with 1 where it finds something; tests/cli/test_audit.py runs it",
     "rlcomp-evaluate": "it needs benchmarks; tests/cli/test_evaluate.py has files of its own",
+    "rlcomp-software-tasks": "it needs a repository; tests/cli/test_software_tasks.py makes some",
+    "rlcomp recipe=agent task=file": "it needs such tasks; tests/components/environment has some",
+    "rlcomp recipe=agent task=form": "it needs a browser; tests/components/environment has one",
     "rlcomp recipe=rlvr_code sandbox=remote": "tests/sandbox/test_remote.py has such a server",
     "rlcomp rollout.group_size=1": "it is refused; test_readme.py has the message",
 }

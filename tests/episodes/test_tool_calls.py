@@ -59,6 +59,16 @@ def test_what_is_wrong_is_told_in_words(said, wrong):
 def test_sixteen_calls_are_read():
     assert parse_calls(tagged(*['{"name": "f"}'] * 16)) == [Call("f", {})] * 16
 
+    assert parse_python_calls(f"[{'f(), ' * 16}]") == [Call("f", {})] * 16
+
+
+def test_an_argument_may_be_nested_32_deep():
+    # The mapping of arguments is the first level.
+    deep = "[" * 32 + "]" * 32
+
+    assert isinstance(parse_calls(tagged(f'{{"name": "f", "arguments": {{"a": {deep}}}}}')), list)
+    assert "32 deep" in parse_calls(tagged(f'{{"name": "f", "arguments": {{"a": [{deep}]}}}}'))
+
 
 @pytest.mark.parametrize(
     ("said", "calls"),

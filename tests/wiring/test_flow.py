@@ -78,8 +78,8 @@ def test_a_key_nobody_writes_is_told_with_what_there_is():
     (error,) = errors(stage("prompts", "", "prompt answer"), stage("learner", "chosen"))
 
     assert error.startswith(
-        "phases.rl.stages: stage learner (Learner) reads 'chosen', which no earlier stage writes "
-        "(written so far: answer, prompt): "
+        "phases.rl.stages: stage learner (Learner) reads 'chosen', which no earlier stage writes: "
+        "add a stage that writes it, or take another learner (written so far: answer, prompt)"
     )
     assert "add a stage that writes it" in error
 
@@ -96,7 +96,7 @@ def test_a_key_that_is_written_later_says_what_to_move():
 def test_a_node_that_is_there_but_not_listed_is_the_remedy():
     (error,) = errors(stage("learner", "advantage"), others={"baseline": flow(writes="advantage")})
 
-    assert "(written so far: nothing): add baseline to the list before learner" in error
+    assert "writes: add baseline to the list before learner (written so far: nothing)" in error
 
 
 def test_an_option_that_writes_the_key_is_the_remedy():
@@ -127,7 +127,7 @@ def test_a_fresh_stage_ends_what_was_written_before():
     )
 
     assert (
-        "stage adv (Adv) reads 'reward', which no earlier stage writes (written so far: tokens)"
+        "stage adv (Adv) reads 'reward', which no earlier stage writes: choose reward=exact_match "
         in error
     )
 

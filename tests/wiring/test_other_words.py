@@ -8,9 +8,10 @@ from omegaconf import OmegaConf
 
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import _HERE, _OPTIONS, _WHOLE, option_here, word_here
+from rlcomp.wiring.other_words import _HERE, _WHOLE, option_here, word_here
 from rlcomp.wiring.resolve import check_used
 from rlcomp.wiring.translated import translated
+from rlcomp.wiring.words_of_options import OPTIONS
 
 # In a remedy: group=option, a.path.to.a.setting (with the value it takes), a setting at the root.
 CHOICE = re.compile(r"(?<![\w.])([a-z_/]+(?:@[a-z_.]+)?)=([a-z0-9_]+)\b")
@@ -20,7 +21,7 @@ SAID = {
     _HERE[word]
     for word in ("logging_steps", "trust_remote_code", "val_kwargs.top_p", "entity", "nnodes")
 }
-REMEDIES = sorted({*_HERE.values(), *_OPTIONS.values(), *_WHOLE.values()} - SAID)
+REMEDIES = sorted({*_HERE.values(), *OPTIONS.values(), *_WHOLE.values()} - SAID)
 composed = functools.cache(lambda *words: compose_config(list(words)))
 
 
@@ -32,7 +33,7 @@ def has(config, path):
 
 def test_there_are_words_enough():
     assert len(_HERE) >= 100
-    assert len(_OPTIONS) >= 20
+    assert len(OPTIONS) >= 20
 
 
 @pytest.mark.parametrize("remedy", REMEDIES)

@@ -1,0 +1,97 @@
+"""Environments behind a client of OpenEnv."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from rlcomp.arguments import NonEmptyText, RegularExpression
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.adapter import Adapter, as_text, world_seed
+from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.task import Example
+from rlcomp.workers.call import load
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class OpenEnv(Adapter):
+    r"""An environment of OpenEnv, by a client: ``sync()``, then ``reset``, ``step``, ``close``.
+
+    Each episode has a connection, and so an environment of the server, of its own. An action is a
+    mapping with one entry, or a record of a class of the environment's own.
+
+    Args:
+        name: dotted path of the client's class.
+        settings: arguments that it is made with: ``base_url`` of a server on this machine.
+        action_class: dotted path of the class of actions; null: a mapping.
+        action_field: entry of an action that takes what the policy says.
+        observation_field: entry of an observation that the policy reads; null: all, as JSON.
+        stops: texts that end a turn of the policy; EOS always does.
+        action_pattern: regular expression whose group 1 is the action; null: the whole turn.
+        wording: of an observation, ``{observation}`` filled in.
+
+    Raises:
+        ConfigError: ``base_url`` is missing or names another machine; the pattern has no group, or
+            the wording no ``{observation}``.
+        MissingExtra: OpenEnv is not installed (extra ``openenv``).
+
+    Source:
+        https://github.com/huggingface/OpenEnv.
+    """
+
+    package, extra = "openenv", "openenv"
+
+    def __init__(
+        self,
+        *,
+        name: NonEmptyText = "openenv.core.generic_client.GenericEnvClient",
+        settings: Mapping[str, Any] | None = None,
+        action_class: NonEmptyText | None = None,
+        action_field: NonEmptyText = "message",
+        observation_field: NonEmptyText | None = None,
+        stops: Sequence[NonEmptyText] = (),
+        action_pattern: RegularExpression | None = None,
+        wording: NonEmptyText = "\n{observation}\n",
+    ) -> None:
+        super().__init__(
+            name=name,
+            settings=settings,
+            stops=stops,
+            action_pattern=action_pattern,
+            wording=wording,
+        )
+        url = self.settings.get("base_url")
+        if urlsplit(str(url)).hostname not in _LOOPBACK:
+            raise ConfigError(
+                f"settings.base_url is {url!r}: must be that of a server on this machine, such as "
+                "http://127.0.0.1:8000"
+            )
+        self.action: Any = dict if action_class is None else load(action_class, None)
+        self.action_field = action_field
+        self.observation_field = observation_field
+        self.peer: Any = None
+
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Connect, and begin in the world of the seed."""
+        self.peer = self.make(**self.settings).sync()
+        self.peer.connect()
+        return self._heard(self.peer.reset(seed=world_seed(example, seed)), first=True)
+
+    def answer(self, action: str) -> Turn:
+        """Send an action."""
+        return self._heard(self.peer.step(self.action(**{self.action_field: action})))
+
+    def _heard(self, result: Any, first: bool = False) -> Turn:  # noqa: ANN401
+        # A reset may tell a reward, mostly 0: nobody has earned it.
+        reward = 0.0 if first or result.reward is None else float(result.reward)
+        seen, field = result.observation, self.observation_field
+        if field is not None:
+            seen = seen[field] if isinstance(seen, Mapping) else getattr(seen, field)
+        return self.turn(as_text(seen), reward=reward, done=bool(result.done))
+
+    def close(self) -> None:
+        """End the connection."""
+        if self.peer is not None:
+            self.peer.close()

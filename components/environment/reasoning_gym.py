@@ -1,0 +1,96 @@
+"""Puzzles of reasoning-gym, with more than one attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.adapter import world_seed
+from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.task import Example
+from rlcomp.verify.answers import Where
+from rlcomp.verify.reasoning_gym import puzzles, reasoning_gym
+
+
+class ReasoningGym(metaclass=Checked):
+    """A puzzle of reasoning-gym: the policy answers until it is right, or has no attempt left.
+
+    With ``task=reasoning_gym`` (column ``reasoning_gym``) the prompt is the question; else
+    ``reset`` asks one of the data set ``name``, made from column ``seed`` or the episode's own.
+
+    The reward is what the checker gives for an answer, behind the guard of
+    :func:`rlcomp.verify.reasoning_gym.reasoning_gym`; for later attempts what it rises by.
+
+    Args:
+        name: of the data set, such as ``leg_counting``; null: the example says which puzzle.
+        settings: of its difficulty, as reasoning-gym calls them.
+        attempts: how many.
+        where: the answer stands behind the thought: ``whole``, ``boxed`` or ``tagged``.
+        partial: what the checker gives between 0 and 1, too.
+        remark: what is said to a wrong answer.
+        stops: texts that end a turn of the policy; EOS always does.
+
+    Raises:
+        ConfigError: there is no such data set, it has no such settings, or its checker takes wrong
+            answers for right.
+        MissingExtra: reasoning-gym is not installed (extra ``gym``).
+
+    Source:
+        Stojanovski et al. 2025 (Reasoning Gym), arXiv:2505.24760.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: NonEmptyText | None = None,
+        settings: Mapping[str, Any] | None = None,
+        attempts: PositiveInt = 1,
+        where: Where = "whole",
+        partial: bool = False,
+        remark: NonEmptyText = "\nThat is not right. Try again.\n",
+        stops: Sequence[NonEmptyText] = (),
+    ) -> None:
+        self.name = name
+        self.settings = dict(settings or {})
+        if name is not None:
+            puzzles(name, self.settings, 0, 1)
+        self.attempts = attempts
+        self.where: Where = where
+        self.partial = partial
+        self.remark = remark
+        self.stops = tuple(stops)
+        self.puzzle: Any = None
+        self.used = 0
+        self.best = 0.0
+
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Ask the question, where the prompt has not."""
+        self.puzzle = example.columns.get("reasoning_gym")
+        if self.puzzle is not None:
+            return Turn()
+        if self.name is None:
+            raise ConfigError("name is null: set environment.name=..., or task=reasoning_gym")
+        world = {"seed": world_seed(example, seed), "size": 1}
+        self.puzzle = {"name": self.name, "settings": self.settings, **world, "index": 0}
+        (made,) = puzzles(self.name, self.settings, **world)
+        return Turn(observation=str(made["question"]), closing="\n")
+
+    def step(self, action: str) -> Turn:
+        """Check an answer."""
+        for stop in self.stops if self.where == "whole" else ():
+            action = action.removesuffix(stop)
+        self.used += 1
+        score = reasoning_gym(action, self.puzzle, where=self.where, partial=self.partial)
+        before, self.best = self.best, max(self.best, score)
+        over = score >= 1 or self.used == self.attempts
+        told = "" if over else self.remark
+        return Turn(closing=told, reward=self.best - before, done=over)
+
+    def facts(self) -> Mapping[str, float]:
+        """``attempts`` used, and whether one was right: ``solved``."""
+        return {"attempts": float(self.used), "solved": float(self.best >= 1)}
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,182 @@
+"""Repository: a software task, solved by edits and judged by hidden tests."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from rlcomp.arguments import Checked, PositiveFloat, PositiveInt
+from rlcomp.errors import DataError
+from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.task import Example
+from rlcomp.sandbox.job import MEBIBYTE, Limits
+from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.sandbox.tree import is_test, job_of, passed, read_tree
+from rlcomp.verify.edits import STOPS, Action, Mistake, action_of, created, edited, viewed
+
+_LONGEST = 6000  # characters of what the public tests print
+
+MANUAL = """
+Each of your turns ends with one action:
+<view>a.py</view> shows a file, <view>a.py:10-40</view> these lines of it.
+<edit path="a.py"><old>text that stands there once</old><new>what shall stand there</new></edit>
+<create path="b.py">text</create> makes a file.
+<run/> runs the tests that you can see.
+<submit/> hands the repository in: tests that you cannot see judge it.
+The files:
+"""
+
+
+class Repository(metaclass=Checked):
+    """A small repository with an issue: view, edit, run its tests, submit; hidden tests judge it.
+
+    The turn that submits pays 1 if all tests of ``fail_to_pass`` and ``pass_to_pass`` pass, else 0.
+    A turn without an action, or one that cannot be done, is told so and costs the turn. Whoever
+    never submits earns nothing.
+
+    The hidden tests run in a jail of their own, the repository in another, and plain data goes
+    from one to the other (:mod:`rlcomp.sandbox.tree_stand_ins`): nothing that an edit writes is
+    where the verdict is. What edits make of test files does not count. A sandbox that fails itself
+    raises, which makes the episode invalid.
+
+    Columns of the example, as :mod:`rlcomp.data.software` makes them: ``files`` and
+    ``hidden_tests`` (texts by path), ``fail_to_pass`` and ``pass_to_pass`` (names of hidden tests).
+    The state of a turn (``anchor``) is the digest of the files.
+
+    Args:
+        min_tier: the weakest walls that will do (docs/sandbox.md).
+        timeout: limit of a run of tests, in seconds.
+        memory_mib: limit of each side, in MiB.
+
+    Source:
+        Jimenez et al. 2024 (SWE-bench), arXiv:2310.06770, for the two lists of tests; Yang et al.
+        2024 (SWE-agent), arXiv:2405.15793, for edits by a text that stands there once.
+    """
+
+    stops = STOPS
+
+    def __init__(
+        self,
+        *,
+        min_tier: Literal["strict", "bwrap", "portable"] = "strict",
+        timeout: PositiveFloat = 5.0,
+        memory_mib: PositiveInt = 512,
+    ) -> None:
+        self.min_tier = min_tier
+        self.limits = Limits(wall=timeout, cpu=timeout, memory=memory_mib * MEBIBYTE)
+        self.files: dict[str, str] = {}
+        self.hidden: dict[str, str] = {}
+        self.names: dict[str, tuple[str, ...]] = {}
+        self.told = dict.fromkeys(("views", "edits", "runs", "mistakes"), 0.0)
+        self.told |= dict.fromkeys(("resolved", "fail_to_pass", "pass_to_pass"), math.nan)
+
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Tell what can be done, and the files.
+
+        Raises:
+            DataError: a column is missing or holds something else.
+        """
+        del seed
+        self.files = read_tree(example.columns.get("files"), "files")
+        self.hidden = read_tree(example.columns.get("hidden_tests"), "hidden_tests")
+        for name in ("fail_to_pass", "pass_to_pass"):
+            self.names[name] = _names(example.columns.get(name), name, self.hidden)
+        if not self.names["fail_to_pass"]:
+            raise DataError("the column 'fail_to_pass' is empty: name the tests that must pass")
+        sizes = [f"{path} ({text.count(chr(10))} lines)" for path, text in self.files.items()]
+        return self._turn(MANUAL + "\n".join(sorted(sizes)))
+
+    def step(self, action: str) -> Turn:
+        """Do what a turn asks for.
+
+        Raises:
+            ConfigError: this machine has no such sandbox.
+            RlcompError: the sandbox failed.
+        """
+        try:
+            asked = action_of(action)
+            if asked.kind == "submit":
+                return self._submit()
+            steps: Mapping[str, Callable[[Action], str]] = {
+                "view": self._view,
+                "edit": self._edit,
+                "create": self._edit,
+                "run": self._run,
+            }
+            return self._turn(steps[asked.kind](asked))
+        except Mistake as mistake:
+            self.told["mistakes"] += 1
+            return self._turn(f"Not done: {mistake}")
+
+    def _view(self, asked: Action) -> str:
+        shown = viewed(self.files, asked)
+        self.told["views"] += 1
+        return shown
+
+    def _edit(self, asked: Action) -> str:
+        self.files = (edited if asked.kind == "edit" else created)(self.files, asked)
+        self.told["edits"] += 1
+        return f"Done: {asked.path}"
+
+    def _run(self, asked: Action) -> str:
+        del asked
+        tests = {path: text for path, text in self.files.items() if is_test(path)}
+        self.told["runs"] += 1
+        if not tests:
+            return "There are no tests."
+        (outcome,) = _sandbox(self.min_tier, os.getpid()).map(
+            [job_of(self.files, tests, (), self.limits)]
+        )
+        early = "" if len(outcome.tests) > 1 else f"Ended: {outcome.status}: {outcome.message}"
+        # Addresses differ from process to process, and an episode may be played again.
+        return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", outcome.stdout[-_LONGEST:]) + early
+
+    def _submit(self) -> Turn:
+        names = [*dict.fromkeys(each for group in self.names.values() for each in group)]
+        (outcome,) = _sandbox(self.min_tier, os.getpid()).map(
+            [job_of(self.files, self.hidden, names, self.limits)]
+        )
+        right = passed(outcome, names)
+        for group, members in self.names.items():
+            if members:
+                self.told[group] = sum(right[each] for each in members) / len(members)
+        self.told["resolved"] = float(outcome.status == "passed")
+        return Turn(reward=self.told["resolved"], done=True)
+
+    def _turn(self, text: str) -> Turn:
+        state = hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
+        # A file that holds the closing text ends nothing.
+        shown = text.replace("</result>", "<\\/result>")
+        return Turn(observation=f"\n<result>\n{shown}", closing="\n</result>\n", anchor=state)
+
+    def facts(self) -> Mapping[str, float]:
+        """Views, edits, runs, mistakes; and, once submitted, the verdict and shares of tests."""
+        return dict(self.told)
+
+    def close(self) -> None:
+        """Nothing is held: the sandbox is that of the process."""
+
+
+@functools.cache
+def _sandbox(min_tier: Literal["strict", "bwrap", "portable"], process: int) -> Sandbox:
+    """One for all episodes of a process; they run tests one after the other."""
+    del process  # a fork cannot use that of its parent
+    return Sandbox(workers=1, min_tier=min_tier)
+
+
+def _names(value: object, column: str, hidden: Mapping[str, str]) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise DataError(f"the column {column!r} is {value!r:.80}: must be a list of tests")
+    for name in value:
+        if not isinstance(name, str) or name.partition("::")[0] not in hidden:
+            raise DataError(
+                f"the column {column!r} holds {name!r:.80}: must be path::function or "
+                "path::Class::method, with a path of hidden_tests"
+            )
+    return tuple(value)

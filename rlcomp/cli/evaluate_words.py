@@ -1,0 +1,98 @@
+"""Command lines of other harnesses, and of ``rlcomp``, as ``rlcomp-evaluate`` takes them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from rlcomp.errors import UserError
+
+_SUITES = ("gsm8k", "math500", "aime", "ifeval", "humaneval", "mbpp", "jsonl")
+# Options of lm-eval and lighteval that have a value; what stands for it here.
+_OPTIONS = {
+    "--model-args": "",
+    "--tasks": "",
+    "--model": "{}",
+    "--model-path": "{}",
+    "--model-name-or-path": "{}",
+    "--suite": "suite={}",
+    "--data": "data={}",
+    "--limit": "limit={}",
+    "--max-samples": "limit={}",
+    "--seed": "seed={}",
+    "--device": "device={}",
+    "--output-path": "--out {}",
+    "--output-dir": "--out {}",
+    "--num-fewshot": None,
+    "--batch-size": None,
+    "--gen-kwargs": None,
+    "--dtype": None,
+}
+_SWITCHES = {"--apply-chat-template": "prompt=chat", "--log-samples": None}
+# What lm-eval calls a kind of model, which is none.
+_BACKENDS = ("hf", "vllm", "hf-auto", "hf-causal", "local")
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuse the words of other programs.
+
+    Raises:
+        UserError: names them all, and the whole line.
+    """
+    told, line = list[str](), list[str]()
+    rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
+    has_suite = any(re.match(r"\+?suite=", word) for word in words)
+    while rest:
+        word = rest.pop(0)
+        name = word.replace("_", "-")
+        if name in _OPTIONS:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "VALUE"
+            line += (own := _option(name, value))
+            told.append(f"{word} {value}: {_shown(own)}")
+        elif name in _SWITCHES:
+            line += (own := [here] if (here := _SWITCHES[name]) else [])
+            told.append(f"{word}: {_shown(own)}")
+        elif not has_suite and (own := _of_rlcomp(word)) != [word]:
+            line += own
+            told.append(f"{word}: problems of your own are suite=jsonl; here it is {own[0]}")
+        else:
+            line.append(word)
+    if not told:
+        return
+    if any(word.startswith("jsonl.") or "@jsonl." in word for word in line) and not has_suite:
+        line.append("suite=jsonl")
+    whole = shlex.join(["rlcomp-evaluate", *dict.fromkeys(line)])
+    raise UserError("\n".join([*told, f"the whole line: {whole}"]))
+
+
+def _option(name: str, value: str) -> list[str]:
+    """What an option of another program is here; empty: nothing."""
+    if name == "--model-args":
+        path = re.search(r"(?:pretrained|model|model_name)=([^,]+)", value)
+        return [path[1]] if path else []
+    if name == "--tasks":
+        asked = [task for task in value.split(",") if task.split("_")[0] in _SUITES]
+        names = ",".join(task.split("_")[0] for task in asked)
+        return [f"suite=[{names}]" if "," in names else f"suite={names or 'NAME'}", "data=FOLDER"]
+    if name == "--model" and value in _BACKENDS:
+        return []
+    return (_OPTIONS[name] or "").format(value).split(" ", 1) if _OPTIONS[name] else []
+
+
+def _shown(own: Sequence[str]) -> str:
+    return f"here it is {' '.join(own)}" if own else "there is nothing to set; leave it out"
+
+
+def _of_rlcomp(word: str) -> list[str]:
+    """The task and the reward of a run as those of the suite of one's own files."""
+    key, is_set, value = word.partition("=")
+    if not is_set:
+        return [word]
+    if key == "task.path" or (key == "task" and re.search(r"\.(jsonl?|csv|parquet)", value)):
+        return [f"jsonl.task.path={value}"]
+    if key == "task" and value == "file":
+        return ["suite=jsonl"]
+    if key == "reward":
+        return [f"reward@jsonl.reward={value}"]
+    return [f"jsonl.{word}"] if key.startswith(("task.", "reward.")) else [word]

@@ -1,0 +1,96 @@
+"""Unified diffs, read by unidiff and applied to a repository's texts."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rlcomp.errors import DataError, require
+from rlcomp.sandbox.tree import Tree, is_test, path_fault
+
+
+def applied(files: Tree, diff: str) -> dict[str, str]:
+    """The repository after a diff, whose context must stand where it says.
+
+    Raises:
+        DataError: it is no unified diff, changes nothing or what is no text, names a path outside,
+            or does not fit; names file and line.
+        MissingExtra: unidiff is not installed.
+    """
+    changed = dict(files)
+    for patch in _read(diff):
+        source, target = _paths(patch)
+        if patch.is_binary_file:
+            raise DataError(f"the diff changes {patch.path}, which is no text")
+        if source and source not in changed:
+            raise DataError(f"the diff changes {source}, which is not there")
+        if target and target != source and target in changed:
+            raise DataError(f"the diff makes {target}, which is there already")
+        text = changed.pop(source) if source else ""
+        patched = _patched(source or target, text, patch)
+        if target:
+            changed[target] = patched
+    return changed
+
+
+def without_tests(diff: str) -> str:
+    """A diff less what it changes of the tests: the solution.
+
+    Raises:
+        DataError: it is no unified diff.
+        MissingExtra: unidiff is not installed.
+    """
+    return "".join(str(patch) for patch in _read(diff) if not is_test(patch.path))
+
+
+def _read(diff: str) -> list[Any]:
+    unidiff = require("unidiff", "software")
+    try:
+        patches = [*unidiff.PatchSet(diff)]
+    except unidiff.UnidiffParseError as error:
+        raise DataError(f"not a unified diff: {str(error).strip():.200}") from error
+    if not patches:
+        raise DataError("not a unified diff: it changes no file")
+    return patches
+
+
+def _paths(patch: Any) -> tuple[str, str]:  # noqa: ANN401
+    """Where the text was and will be; empty for a new file, and for one that goes."""
+    source, target = (
+        "" if path == "/dev/null" else path.removeprefix(prefix)
+        for path, prefix in ((patch.source_file, "a/"), (patch.target_file, "b/"))
+    )
+    for path in filter(None, (source, target)):
+        if fault := path_fault(path):
+            raise DataError(f"the diff: {fault}")
+    return source, target
+
+
+def _patched(path: str, text: str, patch: Any) -> str:  # noqa: ANN401
+    lines = [*io.StringIO(text, newline="\n")]
+    result: list[str] = []
+    done = 0
+    for hunk in patch:
+        old, new = _sides(hunk)
+        start = hunk.source_start - 1 if old else hunk.source_start
+        if start < done or lines[start : start + len(old)] != old:
+            raise DataError(f"the diff does not fit {path} at line {hunk.source_start}")
+        result += lines[done:start] + new
+        done = start + len(old)
+    return "".join(result + lines[done:])
+
+
+def _sides(hunk: Any) -> tuple[list[str], list[str]]:  # noqa: ANN401
+    """The lines that a hunk takes away and puts there, context in both."""
+    old: list[str] = []
+    new: list[str] = []
+    into: list[list[str]] = []
+    for line in hunk:
+        if line.line_type == "\\":  # the line before ends without a line break
+            for side in into:
+                side[-1] = side[-1].removesuffix("\n")
+            continue
+        into = [side for side, off in ((old, line.is_added), (new, line.is_removed)) if not off]
+        for side in into:
+            side.append(line.value)
+    return old, new

@@ -1,0 +1,173 @@
+"""Adapter: an environment of another package, unchanged, as one of ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from rlcomp.arguments import Checked, NonEmptyText, RegularExpression
+from rlcomp.errors import ConfigError, DataError, require
+from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.task import Example
+from rlcomp.workers.call import load
+
+_DOTTED = re.compile(r"\w+(\.\w+)+")
+_OBSERVATION = "{observation}"
+
+
+class _Kind(Checked, ABCMeta):
+    """Metaclass: arguments are checked, and a class that lacks a method cannot be made."""
+
+
+class Adapter(metaclass=_Kind):
+    r"""Text of the policy becomes an action of the peer, what the peer says becomes a turn.
+
+    A subclass begins an episode (``reset``) and answers an action (``answer``); ``self.make`` makes
+    the peer: ``make`` of its package with the name, or the class at the dotted path. A turn in
+    which no action can be read is not shown to the peer: it is answered by ``unreadable`` and
+    counted.
+
+    Args:
+        name: as the package calls the environment, or the dotted path of a class.
+        settings: arguments that it is made with.
+        stops: texts that end a turn of the policy; EOS always does.
+        action_pattern: regular expression whose group 1 is the action, where it matches last; null:
+            the whole turn, without the text that ended it and space around it.
+        wording: of an observation, ``{observation}`` filled in. What stands behind that is never
+            cut.
+
+    Raises:
+        ConfigError: the pattern has no group, or the wording no ``{observation}``.
+        MissingExtra: the package is not installed.
+    """
+
+    package = ""
+    extra = ""
+    unreadable = "No action can be read in this."
+
+    def __init__(
+        self,
+        *,
+        name: NonEmptyText,
+        settings: Mapping[str, Any] | None = None,
+        stops: Sequence[NonEmptyText] = (),
+        action_pattern: RegularExpression | None = None,
+        wording: NonEmptyText = "\n{observation}\n",
+    ) -> None:
+        if action_pattern is not None and not re.compile(action_pattern).groups:
+            raise ConfigError(
+                f"action_pattern is {action_pattern!r}: its group 1 is the action, as in "
+                "'<action>(.*?)</action>'"
+            )
+        if wording.count(_OBSERVATION) != 1:
+            raise ConfigError(f"wording is {wording!r}: must have {_OBSERVATION} once")
+        self.name = name
+        self.settings = dict(settings or {})
+        self.stops = tuple(stops)
+        self.action_pattern = action_pattern
+        self.wording = wording
+        self.unread = 0
+        self.anchor: str | None = None
+        self.make = self._maker()
+        self.prepare()
+
+    def _maker(self) -> Callable[..., Any]:
+        if _DOTTED.fullmatch(self.name):
+            module = self.name.rpartition(".")[0]
+            if module.split(".")[0] == self.package:
+                require(module, self.extra)
+            return load(self.name, None)
+        return partial(require(self.package, self.extra).make, self.name)
+
+    def prepare(self) -> None:
+        """Make what can be made before the example is known: a mistake in it shows early."""
+
+    @abstractmethod
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Begin."""
+
+    @abstractmethod
+    def answer(self, action: str) -> Turn | None:
+        """What the peer says to an action; None where it is none of its actions."""
+
+    def step(self, action: str) -> Turn:
+        """Find the action in a turn, and have it answered."""
+        found = self._found(action)
+        turn = None if found is None else self.answer(found)
+        if turn is None:
+            self.unread += 1
+            return self.turn(self.unreadable, anchor=self.anchor)
+        self.anchor = turn.anchor
+        return turn
+
+    def _found(self, said: str) -> str | None:
+        if self.action_pattern is not None:
+            matches = list(re.finditer(self.action_pattern, said))
+            return matches[-1][1] if matches else None
+        for stop in self.stops:
+            said = said.removesuffix(stop)
+        return said.strip()
+
+    def turn(
+        self,
+        observation: str,
+        *,
+        reward: float = 0.0,
+        done: bool = False,
+        anchor: str | None = None,
+    ) -> Turn:
+        """A turn with an observation in its wording; nothing is said where there is none."""
+        before, _, closing = self.wording.partition(_OBSERVATION) if observation else ("", "", "")
+        return Turn(
+            observation=before + observation,
+            closing=closing,
+            reward=reward,
+            done=done,
+            anchor=anchor,
+        )
+
+    def facts(self) -> Mapping[str, float]:
+        """How many turns held no action: ``unread``."""
+        return {"unread": float(self.unread)}
+
+    @abstractmethod
+    def close(self) -> None:
+        """Have the peer closed."""
+
+
+def world_seed(example: Example, seed: int) -> int:
+    """The seed of an episode's world, below 2^31: column ``seed`` of the example, else its own.
+
+    With the column all episodes of a prompt play in the same world.
+
+    Raises:
+        DataError: the column is no whole number from 0 on.
+    """
+    own = example.columns.get("seed", seed)
+    if not isinstance(own, int) or isinstance(own, bool) or own < 0:
+        raise DataError(f"column seed is {own!r:.60}: must be a whole number from 0 on")
+    return own % 2**31
+
+
+def as_text(observation: object) -> str:
+    """An observation as a text: a text as it stands, all else as JSON.
+
+    Examples:
+        >>> as_text("You win."), as_text({"hand": (3, 4)})
+        ('You win.', '{"hand": [3, 4]}')
+    """
+    if isinstance(observation, str):
+        return observation
+    return json.dumps(observation, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """What JSON can hold of an array, a number of NumPy or a record of pydantic."""
+    for name in ("tolist", "model_dump"):
+        if callable(method := getattr(value, name, None)):
+            return method()
+    return str(value)

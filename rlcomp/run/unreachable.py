@@ -1,0 +1,73 @@
+"""Before anything expensive: can a response be as long as the answer that it is compared with?"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rlcomp.errors import RlcompWarning
+from rlcomp.run.check_columns import pairs
+from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.reader import Node
+
+# Examples that are looked at, and which share of them is told.
+_LOOKED_AT = 50
+_SHARE = 0.5
+_PATTERN = r"task.answer_pattern='####\s*(.+?)\s*$'"
+
+
+def tell_unreachable(plan: Plan, built: Mapping[str, object]) -> None:
+    r"""Warn where most answers are longer than responses may be, and are compared whole.
+
+    Args:
+        plan: of the run.
+        built: nodes by path; without a tokenizer nothing is told.
+    """
+    tokenizer: Any = built.get("tokenizer")
+    limit = _longest(plan)
+    if limit is None or not hasattr(tokenizer, "encode"):
+        return
+    told = set[str]()
+    for tasks, rewards in pairs(plan):
+        for reward in filter(_compares_whole, rewards):
+            for task in tasks:
+                answers = [*_answers(built.get(task.path))]
+                told |= _told(task.path, reward.path, answers, tokenizer, limit)
+    for text in sorted(told):
+        warnings.warn(text, RlcompWarning, stacklevel=2)
+
+
+def _told(task: str, reward: str, answers: Sequence[str], tokenizer: Any, limit: int) -> set[str]:  # noqa: ANN401
+    long = [one for one in answers if len(tokenizer.encode(one, add_special_tokens=False)) > limit]
+    if not answers or len(long) < _SHARE * len(answers):
+        return set()
+    marked = sum("####" in answer for answer in long) > len(long) / 2
+    first = f'"{_PATTERN.replace("task.", f"{task}.", 1)}" or ' if marked else ""
+    return {
+        f"{task}: {len(long)} of its first {len(answers)} answers are longer than "
+        f"max_new_tokens={limit}, and {reward}=exact_match compares them whole, so that no "
+        f"response to these can be right (the first is {long[0][:60]!r}): set {first}"
+        f"{reward}=last_number, or raise max_new_tokens"
+    }
+
+
+def _compares_whole(node: Node) -> bool:
+    own = node.target.endswith("exact_match.ExactMatch")
+    return own and node.arguments.get("where") == "whole" and not node.arguments.get("column")
+
+
+def _longest(plan: Plan) -> int | None:
+    """The longest response of a stage, in tokens."""
+    stages = (stage for phase in plan.phases.values() for stage in phase.all_stages())
+    nodes = (stage for stage in stages if isinstance(stage, Node))
+    limits = (node.arguments.get("max_new_tokens") for node in nodes)
+    return next((limit for limit in limits if isinstance(limit, int)), None)
+
+
+def _answers(task: object) -> Iterator[str]:
+    if hasattr(task, "__len__") and hasattr(task, "example"):
+        for index in range(min(len(task), _LOOKED_AT)):
+            answer = getattr(task.example(index), "answer", None)
+            if isinstance(answer, str):
+                yield answer

@@ -1,0 +1,203 @@
+"""A web page that nobody has read, in a headless browser that reaches no network.
+
+The page has an address of its own, which is answered from its text; every other request is
+refused. Chromium's own sandbox is on, but for root, who cannot have it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rlcomp.errors import ConfigError, RlcompError, require
+
+ADDRESS = "http://page.test/"
+WIDTH, HEIGHT = 1024, 768  # of the window, in CSS pixels
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# Each by itself keeps the page from the network; the interception of requests does not see sockets.
+_ALONE = [
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--proxy-bypass-list=<-loopback>",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-background-networking",
+]
+_NOWHERE = {"server": "http://127.0.0.1:9"}
+_COMPILES = "goal => { try { new Function(`return (${goal}\\n)`) } catch (e) { return String(e) } }"
+_HOLDS = "goal => { try { return (0, eval)(`(${goal}\\n)`) === true } catch { return false } }"
+
+
+class Refused(Exception):
+    """The page does not let an action happen; the message is for the policy."""
+
+
+def program_of(given: str | None) -> str:
+    """The browser: the one given, else ``$CHROMIUM``, else one in the path.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    wanted = [given] if given else [os.environ.get("CHROMIUM", ""), *_NAMES]
+    found = next(filter(None, map(shutil.which, wanted)), None)
+    if found is None:
+        raise ConfigError(
+            f"environment.program={given}: there is no such browser: install Chromium "
+            "(apt-get install chromium), or name its file"
+        )
+    return found
+
+
+class Page:
+    """A page and what can be done with it.
+
+    Args:
+        html: of the page.
+        program: the browser.
+        timeout: limit of an action, in seconds; a script of the page that never ends is not
+            bounded by it.
+
+    Raises:
+        MissingExtra: playwright is not installed.
+        playwright.sync_api.Error: the browser does not start, or not open the page.
+    """
+
+    def __init__(self, html: str, program: str, timeout: float) -> None:
+        self.errors = require("playwright.sync_api", "browser").Error
+        self.html = html
+        self.broken = ""
+        self.context = _browser(program).new_context(
+            offline=True,
+            service_workers="block",
+            accept_downloads=False,
+            bypass_csp=True,  # the goal is evaluated, whatever the page says
+            viewport={"width": WIDTH, "height": HEIGHT},
+        )
+        try:
+            self._open(timeout)
+        except BaseException:
+            self.context.close()
+            raise
+
+    def _open(self, timeout: float) -> None:
+        self.context.set_default_timeout(1000 * timeout)
+        self.context.route("**/*", self._answer)
+        self.page = self.context.new_page()
+        self.context.on("page", lambda other: other.close())
+        self.page.on("crash", lambda _: setattr(self, "broken", "the page has crashed"))
+        self.page.goto(ADDRESS)
+
+    def _answer(self, route: Any) -> None:  # noqa: ANN401
+        if route.request.url.partition("?")[0].partition("#")[0] == ADDRESS:
+            route.fulfill(body=self.html, content_type="text/html; charset=utf-8")
+        else:
+            route.abort("aborted")
+
+    def snapshot(self, *, boxes: bool) -> str:
+        """What the page shows to assistive technology: a line an element, ``[ref=e1]`` its name."""
+        return str(self.page.aria_snapshot(mode="ai", boxes=boxes))
+
+    def click(self, element: str) -> None:
+        """Click an element.
+
+        Raises:
+            Refused: it cannot be clicked.
+        """
+        self._do(lambda: self.page.locator(f"aria-ref={element}").click())
+
+    def click_at(self, x: float, y: float) -> None:
+        """Click a point of the window, in CSS pixels."""
+        self._do(lambda: self.page.mouse.click(x, y))
+
+    def write(self, element: str, text: str) -> None:
+        """Put a text into a field, or choose the option of that name.
+
+        Raises:
+            Refused: it is no field, or has no such option.
+        """
+        field = self.page.locator(f"aria-ref={element}")
+
+        def put() -> None:
+            if field.evaluate("field => field.tagName") == "SELECT":
+                field.select_option(label=text)
+            else:
+                field.fill(text)
+
+        self._do(put)
+
+    def write_at(self, x: float, y: float, text: str) -> None:
+        """Click a point and type."""
+        self._do(lambda: (self.page.mouse.click(x, y), self.page.keyboard.insert_text(text)))
+
+    def scroll(self, screens: float) -> None:
+        """Move down by so many heights of the window; up if negative."""
+        self._do(lambda: self.page.evaluate("by => scrollBy(0, by * innerHeight)", screens))
+
+    def fault(self, goal: str) -> str:
+        """Why an expression of JavaScript does not compile; empty if it does."""
+        return str(self.page.evaluate(_COMPILES, goal) or "")
+
+    def holds(self, goal: str) -> bool:
+        """Whether an expression of JavaScript is ``true`` in the page; raising is not.
+
+        Raises:
+            RlcompError: the page or the browser has crashed.
+        """
+        return bool(self._do(lambda: self.page.evaluate(_HOLDS, goal)))
+
+    def _do(self, action: Callable[[], object]) -> object:
+        try:
+            return action()
+        except self.errors as error:
+            if self.broken or self.page.is_closed() or not self.context.browser.is_connected():
+                raise RlcompError(self.broken or "the browser has gone") from error
+            raise Refused(str(error).partition("\n")[0]) from error
+
+    def close(self) -> None:
+        """Close it."""
+        self.context.close()
+
+
+@functools.cache
+def _playwright(process: int) -> Any:  # noqa: ANN401
+    del process  # a fork cannot use that of its parent
+    with _without_limits():
+        return require("playwright.sync_api", "browser").sync_playwright().start()
+
+
+_browsers: dict[tuple[int, str], Any] = {}
+
+
+def _browser(program: str) -> Any:  # noqa: ANN401
+    """One for all pages of a process, started again after it has crashed."""
+    key = os.getpid(), program
+    if key not in _browsers or not _browsers[key].is_connected():
+        with _without_limits():
+            _browsers[key] = _playwright(key[0]).chromium.launch(
+                executable_path=program,
+                args=_ALONE,
+                proxy=_NOWHERE,
+                chromium_sandbox=os.geteuid() != 0,
+            )
+    return _browsers[key]
+
+
+@contextlib.contextmanager
+def _without_limits() -> Iterator[None]:
+    """What is started is not under the limits of a worker of environments.
+
+    A browser reserves more addresses than any machine has memory, and lives for many calls.
+    """
+    kinds = (resource.RLIMIT_AS, resource.RLIMIT_CPU)
+    before = {kind: resource.getrlimit(kind) for kind in kinds}
+    try:
+        for kind, (_, hard) in before.items():
+            resource.setrlimit(kind, (hard, hard))
+        yield
+    finally:
+        for kind, limits in before.items():
+            resource.setrlimit(kind, limits)

@@ -1,0 +1,120 @@
+"""A repository as texts by path, and its tests as a job of the sandbox."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from rlcomp.errors import DataError
+from rlcomp.sandbox.job import CheckJob, Limits
+from rlcomp.sandbox.outcome import Outcome
+
+Tree = Mapping[str, str]
+
+MOST_FILES = 500
+LONGEST_FILE, LONGEST_TREE = 200_000, 1_000_000  # characters
+_LONGEST_PATH = 200
+
+# Our own side of the two programs, which have no files: modules are made of texts.
+_START = """
+import sys, types
+sys.modules.pop(__name__)  # that of the two programs is free for a module of the repository
+for name, text in {modules!r}:
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec", dont_inherit=True), vars(module))
+"""
+_PACKAGE = "rlcomp.sandbox"
+_TEST_FILE = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test\.py$)")
+
+
+def path_fault(path: str) -> str:
+    """What is wrong with a path of a repository; empty: nothing.
+
+    Examples:
+        >>> path_fault("../a.py"), path_fault("a/b.py")
+        ("'../a.py' must be relative, a/b.py, without '..'", '')
+    """
+    if not 0 < len(path) <= _LONGEST_PATH:
+        return f"a path must have 1 to {_LONGEST_PATH} characters"
+    plain = PurePosixPath(path)
+    if plain.is_absolute() or ".." in plain.parts or str(plain) != path or not path.isprintable():
+        return f"{path!r} must be relative, a/b.py, without '..'"
+    return ""
+
+
+def tree_fault(files: Tree) -> str:
+    """What is wrong with a repository; empty: nothing."""
+    if len(files) > MOST_FILES:
+        return f"{len(files)} files, more than {MOST_FILES}"
+    for path, text in files.items():
+        if len(text) > LONGEST_FILE:
+            return f"{path} has {len(text)} characters, more than {LONGEST_FILE}"
+    if (size := sum(map(len, files.values()))) > LONGEST_TREE:
+        return f"{size} characters in all, more than {LONGEST_TREE}"
+    return next(filter(None, map(path_fault, files)), "")
+
+
+def read_tree(value: object, name: str) -> dict[str, str]:
+    """The repository that a column holds.
+
+    Raises:
+        DataError: it is no mapping of paths to texts, or breaks a limit; names the column.
+    """
+    if not isinstance(value, Mapping) or not all(
+        isinstance(each, str) for pair in value.items() for each in pair
+    ):
+        raise DataError(f"the column {name!r} is {value!r:.80}: must be texts by path")
+    if fault := tree_fault(value):
+        raise DataError(f"the column {name!r}: {fault}")
+    return dict(value)
+
+
+def is_test(path: str) -> bool:
+    """Whether a file belongs to the tests: ``test_*.py``, and all in a folder ``tests``.
+
+    Examples:
+        >>> is_test("tests/data.py"), is_test("pkg/test_a.py"), is_test("pkg/latest.py")
+        (True, True, False)
+    """
+    return _TEST_FILE.search(path) is not None
+
+
+def job_of(files: Tree, tests: Tree, names: Sequence[str], limits: Limits) -> CheckJob:
+    """A job that runs tests of a repository, the two in jails of their own.
+
+    Args:
+        files: the repository; test files among them do not count.
+        tests: files of the tests, and all that they need beside the repository.
+        names: ``path::function`` or ``path::Class::method``; none: all that are found, printed.
+        limits: of each side.
+    """
+    served = {path: text for path, text in files.items() if path not in tests and not is_test(path)}
+    candidate = (
+        f"{_start('tree_served')}from {_PACKAGE}.tree_served import Served\n"
+        f"ask = Served({_literal(served)}).ask\n"
+    )
+    setup = (
+        f"{_start('tree_stand_ins', 'tree_tests')}from {_PACKAGE}.tree_tests import Tests\n"
+        f"tests = Tests({_literal(tests)}, candidate)\n"
+    )
+    runs = [f"tests.one({name!r})" for name in names] or ["tests.every()"]
+    return CheckJob(candidate, (setup, *runs), "ask", limits)
+
+
+def passed(outcome: Outcome, names: Sequence[str]) -> dict[str, bool]:
+    """Which tests of a job passed; those that were not reached did not."""
+    told = [*outcome.tests[1:], *[False] * len(names)]
+    return dict(zip(names, told, strict=False))
+
+
+def _start(*own: str) -> str:
+    texts = [
+        (f"{_PACKAGE}.{name}", Path(__file__).with_name(f"{name}.py").read_text("utf-8"))
+        for name in ("tree_modules", *own)
+    ]
+    return _START.format(modules=texts)
+
+
+def _literal(files: Tree) -> str:
+    return repr(dict(sorted(files.items())))

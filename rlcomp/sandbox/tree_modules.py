@@ -1,0 +1,74 @@
+"""Import of Python modules from a mapping of paths to texts: no file is there.
+
+Sent into the sandbox as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+ROOTS = ("", "src/")
+
+
+class TreeLoader(SourceLoader):
+    """Loads a module of a tree; ``pkgutil.get_data`` finds the other files of its package."""
+
+    def __init__(self, files: Mapping[str, str], path: str) -> None:
+        self.files = files
+        self.path = path
+
+    def get_filename(self, fullname: str) -> str:
+        """The path of the module."""
+        return self.path
+
+    def get_data(self, path: str | bytes) -> bytes:
+        """A file; ``OSError`` where there is none."""
+        if str(path) not in self.files:
+            raise FileNotFoundError(f"the repository has no file {path!r:.200}")
+        return self.files[str(path)].encode()
+
+
+class TreeFinder(MetaPathFinder):
+    """Finds modules below the roots of a tree; the standard library is found before.
+
+    Args:
+        files: texts by path.
+        roots: folders from which names are looked up, each ending in a slash, or empty.
+    """
+
+    def __init__(self, files: Mapping[str, str], roots: Sequence[str] = ROOTS) -> None:
+        self.files = files
+        self.roots = roots
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A module or a package with its file; None: there is none."""
+        place = fullname.replace(".", "/")
+        for root in self.roots:
+            for ending in ("/__init__.py", ".py"):
+                if (file := f"{root}{place}{ending}") in self.files:
+                    return self._spec(fullname, file, ending == "/__init__.py")
+        return None
+
+    def _spec(self, name: str, file: str, is_package: bool) -> ModuleSpec:
+        loader = TreeLoader(self.files, file)
+        spec = ModuleSpec(name, loader, origin=file, is_package=is_package)
+        spec.has_location = True
+        return spec
+
+
+class FolderFinder(TreeFinder):
+    """Finds packages that are a folder and no more."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A folder with files in it; None: there is none."""
+        folders = [f"{root}{fullname.replace('.', '/')}/" for root in self.roots]
+        if any(each.startswith(tuple(folders)) for each in self.files):
+            return ModuleSpec(fullname, None, is_package=True)
+        return None

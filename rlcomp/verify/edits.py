@@ -1,0 +1,135 @@
+"""Edits of a repository, as a policy writes them: one action at the end of a turn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from rlcomp.sandbox.tree import path_fault, tree_fault
+
+STOPS = ("</view>", "</edit>", "</create>", "<run/>", "<submit/>")
+
+_SHAPES = {
+    "</view>": re.compile(
+        r"<view>\s*(?P<path>[^<>]*?)(?::(?P<first>\d{1,6})-(?P<last>\d{1,6}))?\s*</view>"
+    ),
+    "</edit>": re.compile(
+        r'<edit path="(?P<path>[^"<>]*)">\s*<old>\n?(?P<old>.*?)\n?</old>\s*'
+        r"<new>\n?(?P<new>.*?)\n?</new>\s*</edit>",
+        re.DOTALL,
+    ),
+    "</create>": re.compile(r'<create path="(?P<path>[^"<>]*)">\n?(?P<new>.*)</create>', re.DOTALL),
+}
+
+
+class Mistake(Exception):
+    """An action that cannot be done; the message is for the policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """What a turn asks for.
+
+    Attributes:
+        kind: what to do.
+        path: of which file.
+        old: of an edit: what stands there.
+        new: of an edit, or of a new file: what shall.
+        lines: first and last, from 1, that shall be shown; None: all.
+    """
+
+    kind: Literal["view", "edit", "create", "run", "submit"]
+    path: str = ""
+    old: str = ""
+    new: str = ""
+    lines: tuple[int, int] | None = None
+
+
+def action_of(text: str) -> Action:
+    """The action that a turn ends with.
+
+    Raises:
+        Mistake: it ends with none, or with one of another form.
+
+    Examples:
+        >>> action_of("I look. <view>a.py</view>").path
+        'a.py'
+        >>> action_of('<edit path="a.py"><old>x</old><new></new></edit>').old
+        'x'
+    """
+    ending = next((stop for stop in STOPS if text.rstrip().endswith(stop)), None)
+    if ending is None:
+        raise Mistake(f"the turn must end with an action: one of {', '.join(STOPS)} ends it")
+    if ending == "<run/>":
+        return Action(kind="run")
+    if ending == "<submit/>":
+        return Action(kind="submit")
+    kind = ending[2:-1]
+    found = _SHAPES[ending].fullmatch(text.rstrip(), max(0, text.rfind(f"<{kind}")))
+    if found is None:
+        raise Mistake(f"this is not the form of <{kind}>")
+    told = found.groupdict()
+    lines = (int(told.pop("first")), int(told.pop("last"))) if told.get("first") else None
+    return Action(
+        kind=kind,  # type: ignore[arg-type]
+        path=told["path"],
+        old=told.get("old") or "",
+        new=told.get("new") or "",
+        lines=lines,
+    )
+
+
+def viewed(files: Mapping[str, str], asked: Action) -> str:
+    """A file, or lines of it.
+
+    Raises:
+        Mistake: there is no such file, or it has no such lines.
+    """
+    lines = _file(files, asked.path).splitlines(keepends=True)
+    first, last = asked.lines or (1, len(lines))
+    if asked.lines and not 1 <= first <= last:
+        raise Mistake(f"lines {first}-{last}: the first must be at least 1, the last not before it")
+    if first > max(len(lines), 1):
+        raise Mistake(f"{asked.path} has {len(lines)} lines")
+    return f"{asked.path}, {len(lines)} lines:\n{''.join(lines[first - 1 : last])}"
+
+
+def edited(files: Mapping[str, str], asked: Action) -> dict[str, str]:
+    """The files after an edit.
+
+    Raises:
+        Mistake: the old text does not stand there once, or the new one is beyond a limit.
+    """
+    text = _file(files, asked.path)
+    count = text.count(asked.old) if asked.old else 0
+    if count != 1:
+        raise Mistake(f"<old> must stand in {asked.path} once, it does {count} times")
+    return _changed(files, asked.path, text.replace(asked.old, asked.new))
+
+
+def created(files: Mapping[str, str], asked: Action) -> dict[str, str]:
+    """The files with a new one.
+
+    Raises:
+        Mistake: it is there already, its path is no path of a repository, or a limit is passed.
+    """
+    if fault := path_fault(asked.path):
+        raise Mistake(fault)
+    if asked.path in files:
+        raise Mistake(f"{asked.path} is there: edit it")
+    return _changed(files, asked.path, asked.new)
+
+
+def _file(files: Mapping[str, str], path: str) -> str:
+    if path not in files:
+        raise Mistake(f"there is no file {path!r:.200}")
+    return files[path]
+
+
+def _changed(files: Mapping[str, str], path: str, text: str) -> dict[str, str]:
+    changed = {**files, path: text}
+    if fault := tree_fault(changed):
+        raise Mistake(fault)
+    return changed

@@ -1,0 +1,154 @@
+"""Options on a command line: several where one counts, and options set as if they were values."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.errors import ConfigErrors, nearest
+from rlcomp.wiring.line import line_of
+from rlcomp.wiring.options import config_directory, options_of
+from rlcomp.wiring.translated import as_typed, whole_line
+from rlcomp.wiring.unswept import NO_SWEEP, TOGETHER
+from rlcomp.wiring.weighed import weighed_line
+
+_LIST = re.compile(r"([\w/@.]+)=\[ *(\w+(?: *, *\w+)+) *\]")
+_OPTION = re.compile(r"([\w/.]+)=(\w+(?:,\w+)*)")
+
+
+def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
+    """Refuse options of a group that would not be what they say.
+
+    Args:
+        words: of the command line.
+        directories: of the user's own configs.
+
+    Raises:
+        ConfigErrors: a list of options of which the last alone would count; or an option of a group
+            as the value of its part's path, ``learner.schedule=cosine``.
+    """
+    given = as_typed(words)
+    faults = [fault for word in given for fault in _faults(word, given, directories)]
+    if faults:
+        raise ConfigErrors(faults)
+
+
+def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
+    """What to say of choices that stand twice on a command line: the last counts.
+
+    Args:
+        words: overrides.
+        program: whose line it is: ``rlcomp`` sweeps, ``rlcomp-describe`` compares.
+
+    Examples:
+        >>> repeated(["seed=0", "recipe=grpo", "seed=1"])
+        ['seed stands twice, and the last counts, seed=1; a sweep of both is rlcomp -m seed=0,1']
+        >>> repeated(["kl=none", "kl=none", "+kl=none"])
+        []
+    """
+    values: dict[str, list[str]] = {}
+    for word in words:
+        if found := re.fullmatch(r"([\w/@]+)=([^,]+)", word):
+            values.setdefault(found[1], []).append(found[2])
+    told = []
+    for key, given in values.items():
+        if len({*given}) > 1:
+            both = f"a sweep of both is rlcomp -m {key}={','.join(dict.fromkeys(given))}"
+            if program == "rlcomp-describe":
+                both = f"to compare: {program} {key}={given[0]} --against {key}={given[-1]}"
+            told.append(f"{key} stands twice, and the last counts, {key}={given[-1]}; {both}")
+    return told
+
+
+def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iterator[str]:
+    places = [config_directory(), *map(Path, directories)]
+    if weighed := weighed_line(word, words, options_of("reward", places)):
+        yield f"{word}: {weighed}"
+    elif found := _LIST.fullmatch(word):
+        names = re.split(" *, *", found[2])
+        if _is_of_one(found[1].partition("@")[0], names, places):
+            yield f"{word}: {_one_of(word, found[1], names, words)}"
+    elif (option := _OPTION.fullmatch(word)) and _may_be_chosen(option[1], option[2], places):
+        told = _chosen_by(option[1], option[2], words, directories)
+        if told:
+            yield f"{word}: {told}"
+
+
+def _one_of(word: str, key: str, names: Sequence[str], words: Sequence[str]) -> str:
+    told = f"of {key} one option is chosen, and of a list only the last would count; "
+    if key in NO_SWEEP:
+        return f"{told}write {f' or {key}='.join([f'{key}={names[0]}', *names[1:]])}"
+    sweep = [f"{key}={','.join(names)}" if one == word else one for one in words]
+    line = sweep if "-m" in words or "--multirun" in words else ["-m", *sweep]
+    return f"{told}write {key}={names[0]}, or a sweep of them\nthe whole line: {whole_line(line)}"
+
+
+def _is_of_one(group: str, names: Sequence[str], places: Sequence[Path]) -> bool:
+    """Whether options of a group take the place of one another."""
+    options = options_of(group, places)
+    if group in TOGETHER or not {*names} <= {*options}:
+        return False
+    taken = [_taken(name, options) for name in names]
+    return any(one & other for at, one in enumerate(taken) for other in taken[:at])
+
+
+def _taken(name: str, options: Mapping[str, Path]) -> frozenset[str]:
+    """The places that an option takes whole: its own node, nodes it names, groups it chooses of."""
+    text = options[name].read_text(encoding="utf-8", errors="replace")
+    own = re.findall(r"^((?:\w+:\n +)?)_target_:", text, re.MULTILINE)
+    chosen = re.findall(r"^ *- (?:override )?/([\w/@.]+):", text, re.MULTILINE)
+    bases = re.findall(r"^ *- (\w+)$", text, re.MULTILINE)
+    inner = [_taken(base, options) for base in bases if base in options and base != name]
+    return frozenset([*(one.strip(": \n") for one in own), *chosen]).union(*inner)
+
+
+def _may_be_chosen(key: str, values: str, places: Sequence[Path]) -> bool:
+    """Whether a word looks like the choice of an option whose group is written otherwise."""
+    group = any((place / key).is_dir() for place in places)
+    if group or not re.search(r"[./]", key) or values == "null":
+        return False
+    last = re.split(r"[./]", key)[-1]
+    groups = [entry.name for place in places for entry in place.glob("**/*") if entry.is_dir()]
+    stems = [
+        name for name in values.split(",") for place in places if [*place.glob(f"**/{name}.yaml")]
+    ]
+    return bool(difflib.get_close_matches(last, groups, n=1, cutoff=0.8)) or bool(stems)
+
+
+def _chosen_by(
+    key: str, values: str, words: Sequence[str], directories: Sequence[str]
+) -> str | None:
+    """How an option is chosen that was set at the path of its part; None: it is none."""
+    line = line_of([word for word in words if not word.startswith(f"{key}=")], directories)
+    path, names = key.replace("/", "."), values.split(",")
+    by_place = {_place(choice): choice for choice in line.choices}
+    near = difflib.get_close_matches(path, by_place, n=1, cutoff=0.8)
+    parent = path.rpartition(".")[0]
+    meant = path if path in by_place else next((one for one in near), None)
+    if meant is None or meant.rpartition(".")[0] != parent:
+        return None
+    choice = by_place[meant]
+    options = options_of(choice.partition("@")[0], [config_directory(), *map(Path, directories)])
+    part = OmegaConf.select(line.config, meant)
+    if not isinstance(part, DictConfig) or not (meant == path or {*names} <= {*options}):
+        return None
+    if strange := [name for name in names if name not in options]:
+        shown = f"{choice}=OPTION{nearest(strange[0], options)}"
+        return f"it is a part, and an option of it is chosen by {shown}"
+    if meant != path:
+        return f"there is no {key} here; did you mean {choice}={values}?"
+    return f"it is a part, and an option of it is chosen by {choice}={values}"
+
+
+def _place(choice: str) -> str:
+    """Where the option of a group stands in the config.
+
+    Examples:
+        >>> _place("schedule@learner.schedule"), _place("loss/trust_region")
+        ('learner.schedule', 'loss.trust_region')
+    """
+    return (choice.partition("@")[2] or choice).replace("/", ".")

@@ -1,0 +1,38 @@
+"""Settings that can be meant, and hardly are: told in warnings before anything is built."""
+
+from __future__ import annotations
+
+import warnings
+
+from rlcomp.errors import RlcompWarning
+from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.reader import Node
+
+# Trust regions whose clips are distances of the ratio from 1.
+_DISTANCES = ("clip.Clip", "dual_clip.DualClip", "clip_cov.ClipCov")
+# Beyond it a distance is more likely the ratio itself.
+_FAR = 0.5
+
+
+def tell_doubts(plan: Plan) -> None:
+    """Warn of every setting of a plan that is likely to be another one in its author's mind."""
+    for node in plan.nodes.values():
+        if told := _bounds(node):
+            warnings.warn(told, RlcompWarning, stacklevel=2)
+
+
+def _bounds(node: Node) -> str | None:
+    """Bounds of a ratio where distances from 1 are asked for."""
+    low, high = (node.arguments.get(name) for name in ("clip_low", "clip_high"))
+    clips = node.target.endswith(tuple(f"trust_region.{name}" for name in _DISTANCES))
+    if not clips or not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
+        return None
+    if low < _FAR and high < 1:
+        return None
+    meant_low, meant_high = 1 - low if low >= _FAR else low, high - 1 if high >= 1 else high
+    path = node.path
+    return (
+        f"{path}.clip_low is {low:g} and {path}.clip_high is {high:g}: these are distances from 1, "
+        f"so that the ratio is held in [{1 - low:g}, {1 + high:g}]; for [{1 - meant_low:g}, "
+        f"{1 + meant_high:g}] set {path}.clip_low={meant_low:g} {path}.clip_high={meant_high:g}"
+    )

@@ -1,0 +1,56 @@
+"""Messages for several values without ``-m``: a sweep, a list or a text is meant."""
+
+from __future__ import annotations
+
+import re
+
+from omegaconf import ListConfig, OmegaConf
+
+from rlcomp.wiring.line import Line
+from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.translated import in_shell
+
+# What a run has one of, and nobody compares.
+NO_SWEEP = ("tracker",)
+# Groups of whose options any number is put together.
+TOGETHER = ("experiment", "measure", "objective", "suite", "loss/weight")
+
+
+def unswept(text: str) -> str | None:
+    """The override of several values that an error of Hydra is about; None: it is another error."""
+    found = re.search(r"(?:argument|Sweep parameters) '(.*)'(?: requires|$)", text, re.MULTILINE)
+    return found[1] if found else None
+
+
+def several(word: str, line: Line | None) -> str:
+    """What to write for several values of one setting: what its kind of value allows.
+
+    Args:
+        word: ``seed=0,1``.
+        line: the choices of the command line, where it is known.
+    """
+    key, _, values = word.partition("=")
+    group = key.lstrip("+").partition("@")[0]
+    listed, text = in_shell(f"{key}=[{values}]"), in_shell(f'{key}="{values}"')
+    ways = {
+        "sweep": f"several values are a sweep, rlcomp -m {in_shell(word)}",
+        "list": f"a list has brackets, {listed}",
+        "text": f"a text has quotes, {text}",
+    }
+    if group in NO_SWEEP:
+        one = " or ".join(f"{key}={value}" for value in values.split(","))
+        return f"{word}: a run has one {key}; write {one}"
+    kinds = ["sweep", *_kinds(group, key, line)]
+    return f"{word}: {'; '.join(ways[kind] for kind in kinds)}"
+
+
+def _kinds(group: str, key: str, line: Line | None) -> list[str]:
+    """What else than a sweep several values may be."""
+    if (config_directory() / group).is_dir():
+        return ["list"] if group in TOGETHER else []
+    value = OmegaConf.select(line.config, key) if line and line.has(key) else None
+    if isinstance(value, (bool, int, float)):
+        return []
+    if isinstance(value, ListConfig):
+        return ["list"]
+    return ["list", "text"]

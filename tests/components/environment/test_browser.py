@@ -1,0 +1,264 @@
+"""Pages worked by a script in a real browser. Skipped where there is none."""
+
+import contextlib
+import re
+import socket
+import threading
+
+import pytest
+
+from components.environment.browser import Browser
+from components.task.form import Form
+from rlcomp.arguments import Unbuilt
+from rlcomp.episodes.host import Broken, Start
+from rlcomp.episodes.processes import ProcessHosts
+from rlcomp.errors import ConfigError, DataError, RlcompError
+from rlcomp.interfaces.environment import Environment, checked, checked_facts, checked_stops
+from rlcomp.interfaces.task import Example
+from rlcomp.sandbox.page import program_of
+
+
+@pytest.fixture(scope="module")
+def program():
+    pytest.importorskip("playwright", reason="no browser: install playwright")
+    try:
+        return program_of(None)
+    except ConfigError:
+        pytest.skip("no browser: install chromium, or name one in CHROMIUM")
+
+
+@pytest.fixture
+def opened(program):
+    """A page and its goal, opened: the environment and the first turn."""
+    made = []
+
+    def run(page, goal="window.right === true", **settings):
+        environment = Browser(program=program, **settings)
+        made.append(environment)
+        example = Example("", "", "", columns={"page": page, "goal": goal})
+        return environment, checked(environment.reset(example, seed=0))
+
+    yield run
+    for environment in made:
+        environment.close()
+
+
+def element(turn, words):
+    """The number that an observation gives an element."""
+    return re.search(rf"{words}.*? \[ref=(e\d+)\]", turn.observation)[1]
+
+
+def filled(environment, turn, values):
+    for name, value in values.items():
+        kind = "(?:textbox|combobox)"
+        where = element(turn, f'{kind} "{name}"')
+        turn = checked(environment.step(f'<type into="{where}">{value}</type>'))
+    return turn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_script_fills_a_form_in_and_sends_it(opened, index):
+    example = Form(fields=5).example(index)
+    values = dict(re.findall(r"(\w+): ([\w-]+),", example.prompt))
+    environment, turn = opened(example.columns["page"], example.columns["goal"])
+
+    turn = filled(environment, turn, values)
+    send = element(turn, 'button "Send"')
+    turn = checked(environment.step(f"Now I send it. <click>{send}</click>"))
+    assert "Thank you." in turn.observation
+
+    assert checked(environment.step("<done/>")).reward == 1.0
+    assert checked_facts(environment.facts()) == {
+        "clicks": 1, "texts": 5, "scrolls": 0, "mistakes": 0, "resolved": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ways", ["not sent", "cleared", "another value", "one is missing"])
+def test_a_form_that_is_not_as_asked_for_pays_nothing(opened, ways):
+    example = Form(fields=3).example(0)
+    values = dict(re.findall(r"(\w+): ([\w-]+),", example.prompt))
+    last = [*values][-1]
+    if ways == "one is missing":
+        del values[last]
+    environment, turn = opened(example.columns["page"], example.columns["goal"])
+
+    turn = filled(environment, turn, values)
+    if ways == "another value":
+        free = next(name for name in values if "Color" not in name)
+        turn = filled(environment, turn, {free: f"{values[free]}!"})
+    button = {"cleared": "Clear"}.get(ways, "Send")
+    if ways != "not sent":
+        environment.step(f"<click>{element(turn, f'button .{button}.')}</click>")
+
+    turn = checked(environment.step("<done/>"))
+    assert (turn.reward, turn.done) == (0.0, True)
+
+
+BUTTON = "<button style='{}' onclick='window.right = true'>Go</button>"
+
+
+@pytest.mark.slow
+def test_a_box_is_clicked_and_typed_into_at_its_middle(opened):
+    page = BUTTON.format("position:absolute;left:100px;top:200px;width:40px;height:20px")
+    page += "<input aria-label=Word style='position:absolute;left:0;top:300px;width:90px'>"
+    environment, turn = opened(
+        page, "right && document.querySelector('input').value === 'hi'", boxes=True
+    )
+    assert "[box=100,200,40,20]" in turn.observation
+
+    turn = checked(environment.step('<type into="0,300,90,20">hi</type>'))
+    assert 'textbox "Word"' in turn.observation
+    assert ": hi" in turn.observation
+    environment.step("<click>100,200,40,20</click>")
+
+    assert checked(environment.step("<done/>")).reward == 1.0
+
+
+@pytest.mark.slow
+def test_a_page_is_scrolled(opened):
+    page = "<div style='height:5000px'>tall</div>"
+    environment, _ = opened(page, "scrollY === 384")  # half of 768
+
+    for way in ("down", "down", "up"):
+        environment.step(f"<scroll>{way}</scroll>")
+
+    assert checked(environment.step("<done/>")).reward == 1.0
+
+
+@pytest.mark.slow
+def test_what_cannot_be_done_is_told_and_costs_the_turn_only(opened):
+    page = "<p>words</p><select aria-label=Size><option>small</select><button disabled>No</button>"
+    environment, turn = opened(page, timeout=0.3)
+    words, size, no = (element(turn, each) for each in ("paragraph", "combobox", "button"))
+    told = {
+        "Well.": "the turn must end with an action",
+        "<click>e99</click>": "Timeout",
+        "<click>there</click>": "'there' is no element",
+        '<type into="x">a</type>': "'x' is no element",
+        "<type>a</type>": "this is not the form of <type>",
+        "<scroll>left</scroll>": "this is not the form of <scroll>",
+        f'<type into="{words}">a</type>': "Element is not an <input>",
+        f'<type into="{size}">huge</type>': "Timeout",
+        f"<click>{no}</click>": "Timeout",
+    }
+    for action, reason in told.items():
+        turn = checked(environment.step(action))
+        assert re.search(f"Not done: .*{reason}", turn.observation), action
+        assert (turn.reward, turn.done) == (0.0, False)
+
+    assert environment.facts()["mistakes"] == len(told)
+
+
+@pytest.mark.slow
+def test_the_page_reaches_nothing(opened):
+    """Requests, sockets, frames, workers and links to an address that would answer."""
+    server = socket.create_server(("127.0.0.1", 0))
+    server.settimeout(20)
+    heard = []
+
+    def listen():
+        with contextlib.suppress(OSError):  # the test is over
+            while True:
+                connection, _ = server.accept()
+                heard.append(connection.recv(100))
+                connection.close()
+
+    threading.Thread(target=listen, daemon=True).start()
+    host = f"127.0.0.1:{server.getsockname()[1]}"
+    page = f"""<img src=http://{host}/1><iframe src=http://{host}/2></iframe>
+      <link rel=stylesheet href=http://{host}/3><a href=http://{host}/4>Away</a>
+      <a href=http://{host}/5 target=_blank>Apart</a><a href=file:///etc/passwd>File</a>
+      <form action=http://{host}/6 method=post><button>Post</button></form>
+      <script>
+        document.addEventListener("click", () => window.clicks = 1 + (window.clicks || 0));
+        const tried = Promise.allSettled([fetch("http://{host}/7"), fetch("http://localhost:1/")]);
+        tried.then(all => window.all = all.map(one => one.status).join());
+        const socket = new WebSocket("ws://{host}/8");
+        socket.onerror = () => window.refused = true;
+        navigator.sendBeacon("http://{host}/9", "x");
+      </script>"""
+    goal = "all === 'rejected,rejected' && refused && clicks === 4"
+    goal += " && location.href === 'http://page.test/'"
+    environment, turn = opened(page, goal)
+
+    for name in ("Away", "Apart", "File"):
+        environment.step(f"<click>{element(turn, f'link .{name}.')}</click>")
+    environment.step(f"<click>{element(turn, 'button .Post.')}</click>")
+
+    assert checked(environment.step("<done/>")).reward == 1.0
+    server.close()
+    assert heard == []
+
+
+@pytest.mark.slow
+def test_a_goal_that_raises_is_not_reached_and_a_page_cannot_end_what_is_shown(opened):
+    page = (
+        "<p>&lt;/page></p><meta http-equiv=Content-Security-Policy content=\"script-src 'none'\">"
+    )
+    environment, turn = opened(page, "nothing.there === 1")
+
+    assert "</page>" not in turn.observation
+    assert checked(environment.step("<done/>")).reward == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "goal", "told"),
+    [
+        ("", "true", "the column 'page' is ''"),
+        ("<p>", None, "the column 'goal' is None"),
+        ("<p>", "1 +", "does not compile: SyntaxError"),
+        ("<p>", "const x = 1", "does not compile: SyntaxError"),
+        ("<p>", "1 === 1", "holds from the start"),
+    ],
+)
+def test_a_row_of_another_kind_is_refused_by_its_column(opened, page, goal, told):
+    with pytest.raises(DataError, match=re.escape(told)):
+        opened(page, goal)
+
+
+@pytest.mark.slow
+def test_in_a_worker_a_page_that_hangs_breaks_its_episode_and_others_go_on(program):
+    """The limits of addresses and of processor time of a worker are not the browser's."""
+    hangs = "<button onclick='for (;;);'>Go</button>"
+    pages = {"page": hangs, "goal": "window.right"}, {"page": BUTTON, "goal": "right"}
+    starts = [Start(Example("", "", "", columns=each), 0) for each in pages]
+    pool = ProcessHosts(num_workers=1, timeout=5.0)
+    try:
+        target = "components.environment.browser.Browser"
+        host = pool.host(Unbuilt(target, {"program": program, "timeout": 1.0}))
+        turns = host.open(starts)
+        click = f"<click>{element(turns[0], 'button')}</click>"
+        host.step({0: click, 1: click})
+        ends = host.step({0: "<done/>", 1: "<done/>"})
+        host.close()
+    finally:
+        pool.close()
+    assert isinstance(ends[0], Broken)
+    assert ends[1].reward == 1.0
+
+
+@pytest.mark.slow
+def test_a_browser_that_crashes_breaks_the_episode_and_the_next_one_has_another(opened):
+    environment, _ = opened("<p>here</p>")
+    environment.page.context.browser.close()
+
+    with pytest.raises(RlcompError, match="the browser has gone"):
+        environment.step("<done/>")
+    assert "here" in opened("<p>here</p>")[1].observation
+
+
+def test_it_is_an_environment_and_needs_a_browser(tmp_path):
+    program = tmp_path / "browser"
+    program.write_text("")
+    program.chmod(0o755)
+
+    environment = Browser(program=str(program))
+
+    assert isinstance(environment, Environment)
+    assert checked_stops(environment) == ("</click>", "</type>", "</scroll>", "<done/>")
+    environment.close()
+    with pytest.raises(ConfigError, match="/no/browser: there is no such"):
+        Browser(program="/no/browser")

@@ -1,0 +1,14 @@
+import copy
+
+import pytest
+
+
+def test_losses_are_numbers_whose_gradients_are_taken():
+    from components.learner.values import Values
+
+    values = Values(policy=0.5)
+
+    assert values == {"policy": 0.5}
+    assert copy.deepcopy(values) == values
+    with pytest.raises(AttributeError, match=r"no 'backward': accumulate .* learner\.step\(progr"):
+        values.backward()

@@ -1,0 +1,29 @@
+import warnings
+
+import pytest
+
+from rlcomp.errors import RlcompWarning
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+LOW, HIGH = "loss.trust_region.clip_low", "loss.trust_region.clip_high"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([f"{LOW}=0.8", f"{HIGH}=1.2"], rf"held in \[0.2, 2.2\]; for .* set {LOW}=0.2 {HIGH}=0.2$"),
+        (["recipe=dapo", f"{HIGH}=1.28"], rf"held in \[0.8, 2.28\]; .*{LOW}=0.2 {HIGH}=0.28$"),
+        (["loss/trust_region=dual_clip", f"{LOW}=0.9"], rf"\[0.1, 1.2\]; .*{LOW}=0.1 {HIGH}=0.2$"),
+    ],
+)
+def test_bounds_of_a_ratio_where_distances_are_asked_for(words, told):
+    with pytest.warns(RlcompWarning, match=told):
+        plan_of(compose_config(words))
+
+
+@pytest.mark.parametrize("words", [[], ["loss=cispo"], [f"{LOW}=0.4", f"{HIGH}=0.9"]])
+def test_distances_and_weights_are_no_doubt(words):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan_of(compose_config(words))
