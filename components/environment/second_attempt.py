@@ -45,13 +45,6 @@ class SecondAttempt(metaclass=Checked):
     Source:
         Kumar et al. 2024 (SCoRe), arXiv:2409.12917: two attempts, the bonus of the second stage;
         there no verdict is told.
-
-    Examples:
-        >>> from components.reward.exact_match import ExactMatch
-        >>> world = SecondAttempt(verifier=ExactMatch(), improvement=2.0)
-        >>> _ = world.reset(Example("2+2=", "4", ""), seed=0)
-        >>> world.step("5").observation, world.step("4").reward
-        ('Wrong.', 2.0)
     """
 
     def __init__(

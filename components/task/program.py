@@ -22,9 +22,9 @@ class Program(metaclass=Checked):
     The program is one of the stack language (:func:`rlcomp.verify.stack_program.run_program`), and
     is judged by being run on the hidden digit (column ``stack``; ``wanted`` is what it must leave;
     ``reward=stack_program``). The interpreter (``tool=stack_interpreter``) shows what a program
-    makes of it: ``<tk>`` is answered by ``8|``, so ``tkkkk`` is right, and of the same digit
-    ``kkk`` may be too. Without that output an answer is a guess, right once in ten times: a
-    program of at most 6 steps that makes 5 of more than half of the digits does not exist.
+    makes of it: ``<tk>`` is answered by ``8|``, so ``tkkkk`` is right, and as the digit is a 3, so
+    is ``ii``. Without that output an answer is a guess: no program of at most 6 steps without
+    brackets makes 5 of more than half of the digits, and most of them of one in ten.
 
     A demonstration runs the program, appends the steps up or down that are missing, runs that, and
     answers. It runs a program with probability ``asked``, and answers by the repair of a random
@@ -38,6 +38,11 @@ class Program(metaclass=Checked):
 
     Raises:
         ConfigError: there are more examples than an index counts.
+
+    Examples:
+        >>> example = Program(asked=1.0).example(3)
+        >>> example.prompt, example.columns["stack"], example.turns
+        ('t=', '3', ('<t>', '9|', '<tkkkk>', '5|', 'tkkkk'))
     """
 
     def __init__(
