@@ -85,8 +85,16 @@ def test_what_cannot_be_judged_is_never_wrong(response):
         begun(Unsure()).step(response)
 
 
-def test_a_reward_of_whole_batches_is_refused():
+class Pooled(ExactMatch):
+    def forward(self, batch):
+        return batch
+
+
+@pytest.mark.parametrize(
+    "verifier",
+    [Unbuilt("components.reward.shuffled.Shuffled", {"reward": ExactMatch()}), Pooled()],
+    ids=["shuffled", "pooled"],
+)
+def test_a_reward_of_whole_batches_is_refused(verifier):
     with pytest.raises(ConfigError, match="scores single texts"):
-        SecondAttempt(
-            verifier=Unbuilt("components.reward.shuffled.Shuffled", {"reward": ExactMatch()})
-        )
+        SecondAttempt(verifier=verifier)

@@ -21,7 +21,7 @@ def score(response, **columns):
         ("iid", 0.0),  # 5 5
         ("5", 0.0),
         ("ii;", 0.0),
-        ("iikikik", 0.0),  # more than 6 steps
+        ("tkkkkik", 0.0),  # a 5, after more than 6 steps
     ],
 )
 def test_the_response_is_run_and_not_compared(response, right):
@@ -31,3 +31,9 @@ def test_the_response_is_run_and_not_compared(response, right):
 def test_an_example_without_its_columns_is_no_wrong_answer():
     with pytest.raises(DataError, match="digits"):
         score("ii", stack="x")
+
+
+def test_the_whole_stack_is_wanted():
+    assert score("s", stack="57", wanted="75") == 1.0
+    assert score("p", stack="57", wanted="75") == 0.0
+    assert score("sp", stack="57", wanted="77") == 0.0

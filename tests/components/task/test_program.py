@@ -48,6 +48,13 @@ def test_a_demonstration_runs_repairs_runs_and_answers_or_guesses():
     assert ends == {0, 1, 2}
 
 
+@pytest.mark.parametrize(("asked", "runs"), [(0.0, 0), (1.0, 2)])
+def test_none_is_run_or_all_are_run_and_repaired(asked, runs):
+    task = Program(asked=asked)
+
+    assert {len(task.example(n).turns) // 2 for n in range(50)} == {runs}
+
+
 def test_no_program_within_the_limit_is_right_for_more_than_half_of_the_digits():
     # All programs of up to 3 steps; of 4 to 6 it was counted once, which takes a minute.
     most = 0
