@@ -78,6 +78,16 @@ GIVEN = {
         "recipe=agent",
         "tokenizer.characters='0123456789+=<>|?'",
     ],
+    "collector/shuffled_anchors": [
+        "probe.collector.group_size=2",
+        "recipe=agent",
+        "tokenizer.characters='0123456789+=<>|?'",
+    ],
+    "collector/vine": [
+        "probe.group_size=2",
+        "recipe=agent",
+        "tokenizer.characters='0123456789+=<>|?'",
+    ],
     "collector/mask_game": ["probe.group_size=2", "tokenizer=byte"],
     "collector/pretrain_zero": [
         "probe.group_size=2",

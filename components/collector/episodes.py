@@ -70,15 +70,19 @@ class EpisodeCollector(Collector):
         now = step()
         again = self.last[1] + 1 if self.last[0] == now else 0
         self.last = (now, again)
-        rows = self.player.play(
+        rows = self.roll_out(batch, named_seed(self.seed, f"step {now}, rollout {again}"))
+        _record(rows)
+        return rows
+
+    def roll_out(self, batch: TensorDict, seed: int) -> TensorDict:
+        """The rows of a batch of prompts; whatever environments draw follows from the seed."""
+        return self.player.play(
             batch,
             group_size=self.group_size,
             decoding=None,
             generator=self.generator,
-            seed=named_seed(self.seed, f"step {now}, rollout {again}"),
+            seed=seed,
         )
-        _record(rows)
-        return rows
 
 
 def _record(rows: TensorDict) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from string import ascii_lowercase
@@ -52,6 +53,10 @@ class LookupTool:
     def facts(self) -> Mapping[str, float]:
         """How often it was asked: ``questions``."""
         return {"questions": float(self.questions)}
+
+    def fork(self) -> LookupTool:
+        """Another one that was asked as often."""
+        return copy.copy(self)
 
     def close(self) -> None:
         """Nothing is held."""

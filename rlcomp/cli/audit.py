@@ -108,10 +108,10 @@ def check_words(words: Sequence[str]) -> None:
         elif _FILE.fullmatch(word) and "=" not in word:
             own = _setting("task", word)
         else:
-            own = _setting("reward", word) if _DOTTED.fullmatch(word) else word
-        if own != word:
-            told.append(f"{word}: settings are written key=value; here it is {own}")
-        line += [own]
+            own = _setting("reward", word) if _DOTTED.fullmatch(word) else [word]
+        if own != [word]:
+            told.append(f"{word}: settings are written key=value; here it is {shlex.join(own)}")
+        line += own
     if told:
         raise UserError("\n".join([*told, f"the whole line: rlcomp-audit {shlex.join(line)}"]))
 
@@ -131,13 +131,14 @@ def _has(words: Sequence[str], name: str) -> bool:
     return any(word.startswith(f"{name}=") for word in words)
 
 
-def _setting(group: str, value: str) -> str:
+def _setting(group: str, value: str) -> list[str]:
     """A task or a reward as a setting: by its name, its file, its function."""
     if group == "task" and ("/" in value or "." in value):
-        return f"task=file task.path={value}"
+        return ["task=file", f"task.path={value}"]
     if group == "reward" and "." in value:
-        return f"reward=function reward.function={value.replace('.py:', '.').replace(':', '.')}"
-    return f"{group}={value}"
+        function = value.replace(".py:", ".").replace(":", ".")
+        return ["reward=function", f"reward.function={function}"]
+    return [f"{group}={value}"]
 
 
 def _check_kinds(allowed: Sequence[str]) -> None:

@@ -200,4 +200,5 @@ def _of(memory: Memory, rows: Tensor) -> Memory:
 
 def _of_rows(bias: Tensor, heads: int, rows: Tensor) -> Tensor:
     """Some rows of a bias of shape ``[R * heads, 1, n]``."""
-    return bias.view(-1, heads, 1, bias.shape[-1])[rows].flatten(0, 1)
+    count = len(bias) // heads
+    return bias.view(count, heads, 1, bias.shape[-1])[rows].flatten(0, 1)

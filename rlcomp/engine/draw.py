@@ -11,9 +11,12 @@ from torch import Tensor
 from rlcomp.engine.decoding import Decoding, filtered, sample
 from rlcomp.engine.sampling_mask import pack
 from rlcomp.engine.stopping import StopRule
+from rlcomp.seed import named_seed
 
 # Logits a draw looks at in one go: 1 million, which stay in a cache of 4 MB.
 _DRAWN = 2**20
+# Numbers of a fork that are drawn in one go.
+_BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,50 @@ class Uniforms:
                 torch.rand(self.rows, 1, dtype=torch.float64, generator=self.generator)
             )
         return self._drawn[step]
+
+
+class ForkUniforms:
+    """Uniform random numbers of rows of which more are forked off; the others' stay as they are.
+
+    A fork's numbers depend on the generator, as it was before the first fork, and on how many came
+    before.
+
+    Args:
+        rows: those at the beginning, whose numbers are those of :class:`Uniforms`.
+        generator: on the CPU.
+    """
+
+    def __init__(self, rows: int, generator: torch.Generator) -> None:
+        self.whole = Uniforms(rows, generator)
+        self.forks = 0
+        self._seed = 0
+        self._blocks: dict[int, Tensor] = {}
+
+    def fork(self) -> None:
+        """Add a row."""
+        if not self.forks:  # from a copy: the generator's own numbers are the rows'
+            copied = self.whole.generator.clone_state()
+            self._seed = int(torch.randint(2**62, (), generator=copied))
+        self.forks += 1
+
+    def at(self, step: int) -> Tensor:
+        """Numbers in [0, 1) of a step, shape ``[rows + forks, 1]``, float64, on the CPU."""
+        if not self.forks:
+            return self.whole.at(step)
+        block, place = divmod(step, _BLOCK)
+        return torch.cat([self.whole.at(step), self._block(block)[:, place : place + 1]])
+
+    def _block(self, block: int) -> Tensor:
+        """The numbers of every fork at some steps, shape ``[forks, _BLOCK]``."""
+        known = self._blocks.get(block, torch.zeros(0, _BLOCK, dtype=torch.float64))
+        if len(known) < self.forks:
+            new = [self._numbers(fork, block) for fork in range(len(known), self.forks)]
+            known = self._blocks[block] = torch.cat([known, torch.stack(new)])
+        return known
+
+    def _numbers(self, fork: int, block: int) -> Tensor:
+        own = torch.Generator().manual_seed(named_seed(self._seed, f"fork {fork} {block}"))
+        return torch.rand(_BLOCK, dtype=torch.float64, generator=own)
 
 
 class Transcript:

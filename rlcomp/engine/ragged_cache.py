@@ -57,9 +57,11 @@ class RaggedCache(Cache):
         return torch.tensor(self._owners, device=self.columns.device)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep some rows, in this order, and their prompts."""
+        """Keep some rows, in this order, and their prompts; one that is named twice is copied."""
         self.columns = self.columns[torch.tensor(rows, device=self.columns.device)]
         super().keep(rows)
+        if len(self._seen) < len(rows):  # there was one row of one head
+            self._seen = self._seen.repeat(len(rows), 1, 1)
 
     def _copy(self, owners: Sequence[int]) -> None:
         before = self.length

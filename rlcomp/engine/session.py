@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from rlcomp.engine.draw import Draw, Sampled, Uniforms
+from rlcomp.engine.draw import Draw, ForkUniforms, Sampled
 from rlcomp.engine.stopping import StopRule
 
 
@@ -74,8 +74,15 @@ class Session(Protocol):
         """
         ...
 
+    def fork(self, row: int) -> int:
+        """Add a row that has read and said the same, and samples on by itself; its number.
+
+        The numbers that other rows draw stay as they are.
+        """
+        ...
+
     def close(self, rows: Sequence[int]) -> None:
-        """Free what rows hold: they are over."""
+        """Free what rows hold: they are over, and cannot be forked."""
         ...
 
 
@@ -88,7 +95,7 @@ class TurnUniforms:
         counts: how many tokens each of them has sampled.
     """
 
-    def __init__(self, whole: Uniforms, rows: Sequence[int], counts: Sequence[int]) -> None:
+    def __init__(self, whole: ForkUniforms, rows: Sequence[int], counts: Sequence[int]) -> None:
         self.whole = whole
         self.rows = len(rows)
         self._places = list(rows)
@@ -127,7 +134,7 @@ class Rereading:
         self.decode = decode
         self.contexts = [list(context) for context in contexts]
         self.sampling = sampling
-        self.uniforms = Uniforms(len(self.contexts), sampling.generator)
+        self.uniforms = ForkUniforms(len(self.contexts), sampling.generator)
         self.sampled = [0] * len(self.contexts)
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
@@ -150,6 +157,13 @@ class Rereading:
             self.contexts[row] += turn.tokens
             self.sampled[row] += len(turn.tokens)
         return said
+
+    def fork(self, row: int) -> int:
+        """Add a row with the same context."""
+        self.contexts.append([*self.contexts[row]])
+        self.sampled.append(0)
+        self.uniforms.fork()
+        return len(self.contexts) - 1
 
     def close(self, rows: Sequence[int]) -> None:
         """Nothing is held."""

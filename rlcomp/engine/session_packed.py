@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.engine.decode_packed import read_prompts, size_of
-from rlcomp.engine.draw import Draw, Drawn, Transcript, Uniforms
+from rlcomp.engine.decode_packed import read_prompts
+from rlcomp.engine.decode_ragged import RaggedTurn
+from rlcomp.engine.draw import ForkUniforms
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.ragged_cache import RaggedCache
 from rlcomp.engine.session import Said, Sampling, TurnUniforms, said_by
@@ -46,7 +47,7 @@ class PackedSession:
         self.contexts = [list(context) for context in contexts]
         self.longest = longest
         self.sampling = sampling
-        self.uniforms = Uniforms(len(self.contexts), sampling.generator)
+        self.uniforms = ForkUniforms(len(self.contexts), sampling.generator)
         self.sampled = [0] * len(self.contexts)
         self.fused = Fused(transformer, longest)
         self.cache: RaggedCache | None = None
@@ -54,12 +55,34 @@ class PackedSession:
         self.over: set[int] = set()
         self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
         self.waiting: dict[int, Tensor] = {}  # logits behind rows that have sampled nothing yet
+        self.forked: dict[int, int] = {}  # forks that have no memory yet, and whose they will copy
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
         """Note the tokens: they are read with those of other rows."""
         self.contexts[row] += tokens
         if self.cache is not None:
             self.unread[row] += tokens
+
+    def fork(self, row: int) -> int:
+        """Note a copy of a row: memory is copied for all of them at once, before the next turn.
+
+        Raises:
+            ValueError: the row is over.
+        """
+        if row in self.over:
+            raise ValueError(f"row {row} is over: fork it before it is closed")
+        new = len(self.contexts)
+        self.contexts.append([*self.contexts[row]])
+        self.sampled.append(0)
+        self.uniforms.fork()
+        self.unread[new] = [*self.unread[row]]
+        if row in self.waiting:
+            self.waiting[new] = self.waiting[row]
+        if self.cache is None:
+            self.rows.append(new)
+        else:
+            self.forked[new] = self.forked.get(row, row)
+        return new
 
     def close(self, rows: Sequence[int]) -> None:
         """Note that rows are over."""
@@ -77,7 +100,7 @@ class PackedSession:
         counts = [self.sampled[row] for row in rows]
         uniforms = TurnUniforms(self.uniforms, rows, counts)
         positions = torch.tensor([len(self.contexts[row]) for row in self.rows])
-        turn = _Turn(self.fused, cache, logits, positions.to(self.fused.device), self.longest)
+        turn = RaggedTurn(self.fused, cache, logits, positions.to(self.fused.device), self.longest)
         places = {row: place for place, row in enumerate(rows)}
         turn.run([places.get(row, -1) for row in self.rows], stop, self.sampling.draw, uniforms)
         said = said_by(turn.transcript.sampled(stop))
@@ -102,18 +125,20 @@ class PackedSession:
 
     def _logits(self, cache: RaggedCache, asked: Sequence[int]) -> Tensor:
         """Read what the asked rows have not read yet; the logits behind each row of the cache."""
-        left = [row for row in self.rows if row not in self.over]
-        if len(left) <= _WORTH * len(self.rows):
-            cache.keep([self.rows.index(row) for row in left])
-            self.rows = left
-        new = [self.unread[row] if row in {*asked} else [] for row in self.rows]
+        left = [row for row in [*self.rows, *self.forked] if row not in self.over]
+        if self.forked or len(left) <= _WORTH * len(self.rows):
+            places = {row: place for place, row in enumerate(self.rows)}
+            cache.keep([places[self.forked.get(row, row)] for row in left])
+            self.rows, self.forked = left, {}
+        chosen = {*asked}
+        new = [self.unread[row] if row in chosen else [] for row in self.rows]
         lengths = [len(self.contexts[row]) for row in self.rows]
         logits = dict(zip(self.rows, read_on(self.fused, cache, new, lengths), strict=True))
         for row in asked:
-            self.unread[row] = []
             known = self.waiting.pop(row, None)
-            if known is not None and not new[self.rows.index(row)]:
+            if known is not None and not self.unread[row]:
                 logits[row] = known
+            self.unread[row] = []
         return torch.stack([*logits.values()])
 
 
@@ -153,93 +178,3 @@ def read_on(
         x = block.finish(x, attended)
     logits[some] = fused.logits(x)
     return logits
-
-
-class _Turn:
-    """One turn of the rows of a cache, one step at a time.
-
-    Args:
-        fused: the model.
-        cache: of the rows; gets the tokens that are sampled, but not the last ones.
-        logits: behind each row.
-        positions: of each row's next token.
-        longest: tokens of the longest row that the model can read.
-    """
-
-    def __init__(
-        self, fused: Fused, cache: RaggedCache, logits: Tensor, positions: Tensor, longest: int
-    ) -> None:
-        cache.begin_turn()
-        self.fused = fused
-        self.whole = self.cache = cache
-        self.logits = logits
-        self.positions = positions
-        self.last = longest - 1
-        self.forwards = 0
-
-    def run(
-        self, places: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
-    ) -> None:
-        """Sample until every row is over.
-
-        Args:
-            places: of each row its number among those that sample; -1 of one that does not.
-            stop: when they end.
-            draw: from logits and uniform numbers to tokens.
-            uniforms: of those that sample.
-        """
-        self.transcript = Transcript(uniforms.rows)
-        rows = list(range(len(places)))  # of the whole cache
-        real = [row for row in rows if places[row] >= 0]
-        start, steps = 0, list[Drawn]()
-        while True:
-            numbers = uniforms.at(start + len(steps))[[places[row] for row in rows]]
-            drawn = draw(self.logits, numbers.to(self.fused.device))
-            asked = real if len(real) < len(rows) else None
-            steps.append(drawn if asked is None else _of(drawn, asked))
-            over = stop.take([places[rows[n]] for n in real], steps[-1].tokens)
-            left = [n for n, ended in zip(real, over, strict=True) if not ended]
-            if left and size_of(len(left)) > _WORTH * len(rows):
-                self._step(drawn.tokens)
-                continue
-            self.transcript.write([places[rows[n]] for n in real], start, steps)
-            start, steps = start + len(steps), []
-            self._settle([rows[n] for n in real])
-            if not left:
-                return
-            kept = (left + left)[: size_of(len(left))]
-            self._keep(kept)
-            rows, real = [rows[n] for n in kept], list(range(len(left)))
-            self._step(drawn.tokens[torch.tensor(kept, device=drawn.tokens.device)])
-
-    def _settle(self, rows: Sequence[int]) -> None:
-        """Hand what a branch has read to the whole cache; of each row, which one it is there."""
-        if self.cache is not self.whole and self.forwards:
-            self.whole.take_back(self.cache, rows, self.forwards)
-        self.forwards = 0
-
-    def _keep(self, rows: Sequence[int]) -> None:
-        """Go on with some rows, in memory of their own."""
-        if self.cache is self.whole:
-            self.cache = self.whole.branch(rows)
-        else:
-            self.cache.keep(rows)
-        self.positions = self.positions[torch.tensor(rows, device=self.positions.device)]
-
-    def _step(self, tokens: Tensor) -> None:
-        """Forward one more token per row."""
-        self.cache.grow()
-        # A row that is over, and computed in vain, may be at the end of its context.
-        x, rotation = self.fused.embed(tokens, self.positions.clamp(max=self.last))
-        for number, block in enumerate(self.fused.blocks):
-            q, k, v = block.project(x, rotation)
-            x = block.finish(x, self.cache.attend(number, q, k, v, block.block.scale))
-        self.logits = self.fused.logits(x)
-        self.positions = self.positions + 1
-        self.forwards += 1
-
-
-def _of(drawn: Drawn, rows: Sequence[int]) -> Drawn:
-    index = torch.tensor(rows, device=drawn.tokens.device)
-    kept = None if drawn.kept is None else drawn.kept[index]
-    return Drawn(drawn.tokens[index], drawn.log_probs[index], kept)

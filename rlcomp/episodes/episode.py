@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -56,6 +57,14 @@ class Episode:
     def __post_init__(self) -> None:
         self.trained = [False] * len(self.ids)
         self.log_probs = [0.0] * len(self.ids)
+
+    def fork(self) -> Episode:
+        """Another one that begins alike and goes on by itself."""
+        copied = copy.copy(self)
+        copied.ids, copied.trained = [*self.ids], [*self.trained]
+        copied.log_probs, copied.kept = [*self.log_probs], [*self.kept]
+        copied.turns, copied.texts = [replace(turn) for turn in self.turns], [*self.texts]
+        return copied
 
     def sampled(self, said: Said, text: str, anchor: str | None) -> None:
         """Append a turn of the policy."""

@@ -48,6 +48,14 @@ class Host(Protocol):
         """Answer the actions of some episodes, by their numbers."""
         ...
 
+    def fork(self, episode: int) -> int:
+        """Add an episode at the same place as another one; its number.
+
+        By the environment's own ``fork``, or played again from the same seed with the same actions;
+        one that says something else then is broken.
+        """
+        ...
+
     def facts(self) -> list[Mapping[str, float] | Broken]:
         """What each environment tells of its episode."""
         ...

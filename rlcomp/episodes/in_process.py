@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Broken, Host, Start
+from rlcomp.episodes.remote import SAYS_ELSE, digest
 from rlcomp.errors import ConfigError, in_one_line
 from rlcomp.interfaces.environment import (
     Environment,
+    Forkable,
     Turn,
     checked,
     checked_facts,
@@ -51,6 +54,19 @@ def maker(environment: object) -> Make:
     return make
 
 
+@dataclass
+class _Played:
+    """An episode so far: its actions, and a digest of what it was told; why it was lost, if so."""
+
+    start: Start
+    actions: list[str] = field(default_factory=list)
+    heard: bytes = b""
+    lost: str = ""
+
+    def hear(self, turn: Turn) -> None:
+        self.heard = digest(self.heard, turn)
+
+
 class InProcessHost:
     """The environments of a batch, one for each episode.
 
@@ -65,12 +81,12 @@ class InProcessHost:
         self.make = make
         self.stops = stops_of(make)
         self.environments: dict[int, Environment] = {}
-        self.count = 0
+        self.played: list[_Played] = []
 
     def open(self, starts: Sequence[Start]) -> list[Turn | Broken]:
         """Make an environment for each episode and reset it."""
         self.close()
-        self.count = len(starts)
+        self.played = [_Played(start) for start in starts]
         return [self._opened(number, start) for number, start in enumerate(starts)]
 
     def _opened(self, number: int, start: Start) -> Turn | Broken:
@@ -78,23 +94,61 @@ class InProcessHost:
             self.environments[number] = self.make()
             # A copy: what one episode changes in its example is no other's.
             example = copy.deepcopy(start.example)
-            return checked(self.environments[number].reset(example, start.seed))
+            turn = checked(self.environments[number].reset(example, start.seed))
         except Exception as error:
             return Broken(in_one_line(error))
+        self.played[number].hear(turn)
+        return turn
 
     def step(self, actions: Mapping[int, str]) -> dict[int, Turn | Broken]:
         """Answer the actions of some episodes, by their numbers."""
         return {number: self._stepped(number, action) for number, action in actions.items()}
 
     def _stepped(self, number: int, action: str) -> Turn | Broken:
+        played = self.played[number]
+        if played.lost:
+            return Broken(played.lost)
         try:
-            return checked(self.environments[number].step(action))
+            turn = checked(self.environments[number].step(action))
         except Exception as error:
             return Broken(in_one_line(error))
+        played.actions.append(action)
+        played.hear(turn)
+        return turn
+
+    def fork(self, episode: int) -> int:
+        """Add an episode at the same place as another one; its number."""
+        number, old = len(self.played), self.played[episode]
+        environment = self.environments[episode]
+        self.played.append(_Played(old.start))
+        if isinstance(environment, Forkable):
+            self.played[number] = replace(old, actions=[*old.actions])
+            try:
+                self.environments[number] = environment.fork()
+            except Exception as error:
+                self.played[number].lost = in_one_line(error)
+        else:
+            self._replay(number, old)
+        return number
+
+    def _replay(self, number: int, old: _Played) -> None:
+        """Play an episode again from its seed, with the same actions."""
+        turn = self._opened(number, old.start)
+        for action in old.actions:
+            if not isinstance(turn, Broken):
+                turn = self._stepped(number, action)
+        new = self.played[number]
+        if isinstance(turn, Broken):
+            new.lost = turn.why
+        elif new.heard != old.heard:
+            new.lost = (
+                f"{SAYS_ELSE}: let all that it draws follow from the seed of reset, or give it a "
+                "method fork"
+            )
 
     def facts(self) -> list[Mapping[str, float] | Broken]:
         """What each environment tells of its episode."""
-        return [_facts(self.environments.get(number)) for number in range(self.count)]
+        return [_facts(self.environments.get(number)) for number in range(len(self.played))]
 
     def close(self) -> None:
         """Close the environments; one that cannot be closed is left to itself."""

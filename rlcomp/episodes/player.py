@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.arguments import Checked, PositiveInt, Unbuilt
 from rlcomp.batch import decode_columns, decode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
 from rlcomp.engine.decoding import Decoding
+from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Hosts, Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import Limits, Rollout
@@ -23,6 +26,21 @@ from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 from rlcomp.text.prompt import or_text
 from rlcomp.text.token_bytes import token_bytes
+
+
+class Continued(NamedTuple):
+    """Episodes that go on from where others take a turn.
+
+    Attributes:
+        rows: whole episodes, what they share with the others included; those from one place are a
+            group.
+        of: the row of the episode that each goes on from, int64, shape ``[C]``.
+        turn: the first turn of its own, int64, shape ``[C]``.
+    """
+
+    rows: TensorDict
+    of: Tensor
+    turn: Tensor
 
 
 class Player(metaclass=Checked):
@@ -91,27 +109,82 @@ class Player(metaclass=Checked):
         Returns:
             The rows of :func:`rlcomp.episodes.rows.episode_rows`, with what belongs to a prompt.
         """
+        owner = _owners(batch, group_size)
+        rollout = self._rollout(batch, owner, decoding, generator)
+        return self._rows(rollout.run(_starts(batch, owner, seed)), batch, owner, group_size)
+
+    def play_and_continue(
+        self,
+        batch: TensorDict,
+        *,
+        group_size: int,
+        continuations: int,
+        generator: torch.Generator,
+        seed: int,
+    ) -> tuple[TensorDict, Continued | None]:
+        """Roll out, and from where each episode takes a turn further episodes, which go on alone.
+
+        Args:
+            batch: as of :meth:`play`, as are the others.
+            group_size: episodes of each prompt.
+            continuations: further episodes from each such place.
+            generator: of the policy's draws, which are those of :meth:`play`.
+            seed: of the environments.
+
+        Returns:
+            The rows of :meth:`play`, and the further ones; None where no episode took a turn.
+        """
+        owner = _owners(batch, group_size)
+        rollout = self._rollout(batch, owner, None, generator)
+        episodes = rollout.run(_starts(batch, owner, seed), continuations)
+        rows = self._rows(episodes[: len(owner)], batch, owner, group_size)
+        of, turn = (
+            torch.tensor([getattr(branch, name) for branch in rollout.branches])
+            for name in ("row", "turn")
+        )
+        if not len(of):
+            return rows, None
+        owners = [owner[row] for row in of.tolist()]
+        more = self._rows(episodes[len(owner) :], batch, owners, continuations)
+        return rows, Continued(more, of.to(more.device), turn.to(more.device))
+
+    def _rollout(
+        self,
+        batch: TensorDict,
+        owner: list[int],
+        decoding: Decoding | None,
+        generator: torch.Generator,
+    ) -> Rollout:
         columns = decode_columns(batch)
         asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
         spoken = [{name: row[name] for name in (CONVERSATION,) if name in row} for row in columns]
         heads = self.prompt.encode(decode_texts(batch[asked]), spoken)
-        owner = [prompt for prompt in range(len(batch)) for _ in range(group_size)]
         session = self.policy.session(
             [heads[n] for n in owner], decoding=decoding, generator=generator
         )
-        examples = _examples(batch, columns)
-        starts = [
-            Start(examples[n], named_seed(seed, f"episode {row}")) for row, n in enumerate(owner)
-        ]
-        rollout = Rollout(session, self.host, self.policy.tokenizer, self.table, self.limits)
+        return Rollout(session, self.host, self.policy.tokenizer, self.table, self.limits)
+
+    def _rows(
+        self, episodes: list[Episode], batch: TensorDict, owner: list[int], group_size: int
+    ) -> TensorDict:
         rows = episode_rows(
-            rollout.run(starts),
+            episodes,
             self.policy.tokenizer,
             group_size=group_size,
             version=self.policy.version,
             device=self.policy.device,
         )
         return keep_prompt(rows, batch, torch.tensor(owner, device=self.policy.device))
+
+
+def _owners(batch: TensorDict, group_size: int) -> list[int]:
+    """Of each episode its prompt."""
+    return [prompt for prompt in range(len(batch)) for _ in range(group_size)]
+
+
+def _starts(batch: TensorDict, owner: list[int], seed: int) -> list[Start]:
+    examples = _examples(batch, decode_columns(batch))
+    return [Start(examples[n], named_seed(seed, f"episode {row}")) for row, n in enumerate(owner)]
 
 
 def _examples(batch: TensorDict, columns: list[dict[str, object]]) -> list[Example]:

@@ -136,6 +136,14 @@ class ProcessHost:
             self.actions[episode].append(action)
         return self._act([*actions])
 
+    def fork(self, episode: int) -> int:
+        """Add an episode, which is played again in the process that takes its first step."""
+        self.starts.append(self.starts[episode])
+        self.actions.append([*self.actions[episode]])
+        self.heard.append(self.heard[episode])
+        self.told.append(self.told[episode])
+        return len(self.starts) - 1
+
     def _act(self, episodes: Sequence[int]) -> dict[int, Turn | Broken]:
         workers = len(self.hosts.pools)
         shares = [[each for each in episodes if each % workers == n] for n in range(workers)]

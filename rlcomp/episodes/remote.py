@@ -19,6 +19,8 @@ from rlcomp.interfaces.environment import (
 from rlcomp.interfaces.task import Example
 from rlcomp.workers.call import load
 
+SAYS_ELSE = "played again from its seed, the environment says something else"
+
 
 class _Held:
     """An environment of this process, and how many actions it has answered."""
@@ -77,8 +79,8 @@ def act(
         if actions:
             if held.heard.hex() != heard:
                 raise RuntimeError(
-                    "played again from its seed, the environment says something else: let all that "
-                    "it draws follow from the seed of reset, or take environment_pool=in_process"
+                    f"{SAYS_ELSE}: let all that it draws follow from the seed of reset, or take "
+                    "environment_pool=in_process"
                 )
             held.step(actions[-1])
         facts = checked_facts(held.environment.facts())

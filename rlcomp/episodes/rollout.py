@@ -36,6 +36,19 @@ class Limits:
     context: int | None
 
 
+@dataclass(frozen=True)
+class Branch:
+    """Where an episode goes on by itself from another one.
+
+    Attributes:
+        row: the number of that other one.
+        turn: the first turn that is its own.
+    """
+
+    row: int
+    turn: int
+
+
 class Rollout:
     """Episodes that are rolled out together.
 
@@ -67,12 +80,17 @@ class Rollout:
         self.episodes = [Episode(list(context)) for context in session.contexts]
         # In which state the next turn of each is decided.
         self.anchors: list[str | None] = [None] * len(self.episodes)
+        self.branches: list[Branch] = []
 
-    def run(self, starts: Sequence[Start]) -> list[Episode]:
+    def run(self, starts: Sequence[Start], continuations: int = 0) -> list[Episode]:
         """Roll out until every episode is over.
 
         Args:
             starts: of each.
+            continuations: how many more episodes go on from where each of these takes a turn.
+
+        Returns:
+            The episodes, then the continuations: those from one place stand side by side.
         """
         try:
             opened = dict(enumerate(self.host.open(starts)))
@@ -80,6 +98,8 @@ class Rollout:
             for number in range(self.limits.turns):
                 if not alive:
                     break
+                first = [row for row in alive if row < len(starts)]
+                alive += [self._fork(row) for row in first for _ in range(continuations)]
                 alive = self._turn(alive, last=number + 1 == self.limits.turns)
             for episode, facts in zip(self.episodes, self.host.facts(), strict=True):
                 if isinstance(facts, Broken):
@@ -89,6 +109,15 @@ class Rollout:
         finally:
             self.host.close()
         return self.episodes
+
+    def _fork(self, row: int) -> int:
+        """Another episode from where this one is."""
+        new, number = self.session.fork(row), self.host.fork(row)
+        assert new == number == len(self.episodes), "numbers of a fork differ"
+        self.episodes.append(self.episodes[row].fork())
+        self.anchors.append(self.anchors[row])
+        self.branches.append(Branch(row, len(self.episodes[row].turns)))
+        return new
 
     def _turn(self, rows: list[int], *, last: bool) -> list[int]:
         """One turn of some episodes; which of them go on."""

@@ -1,4 +1,4 @@
-"""Turn-level credit: returns of turns, GiGPO, MT-GRPO, and GAE over turns."""
+"""Turn-level credit: returns of turns, GiGPO, MT-GRPO, GAE over turns, and VinePPO."""
 
 from __future__ import annotations
 
@@ -159,3 +159,29 @@ def turn_gae(
     ahead = torch.cat([value[:, 1:], torch.zeros_like(value[:, :1])], 1)
     delta = torch.where(there, reward + gamma * ahead - value, torch.zeros_like(value))
     return turn_returns(delta, gamma * gae_lambda)
+
+
+def vine_advantage(reward: Tensor, value: Tensor, there: Tensor) -> Tensor:
+    """VinePPO's advantage of turns: ``A_k = V_{k+1} - V_k``, where ``V_K`` is the reward.
+
+    Args:
+        reward: of each episode as a whole, shape ``[E]``.
+        value: mean reward of episodes that go on from before a turn, shape ``[E, K]``; NaN if
+            unknown.
+        there: which turns an episode has, bool, shape ``[E, K]``: the first ones.
+
+    Returns:
+        Shape ``[E, K]``, reward units; 0 where there is no turn and where a value is unknown.
+
+    Source:
+        Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.
+
+    Examples:
+        >>> value, there = torch.tensor([[0.25, 0.5]]), torch.tensor([[True, True]])
+        >>> vine_advantage(torch.tensor([1.0]), value, there)
+        tensor([[0.2500, 0.5000]])
+    """
+    ahead = torch.cat([value[:, 1:], torch.zeros_like(value[:, :1])], 1)
+    last = there & (there.flip(1).cumsum(1).flip(1) == 1)
+    advantage = torch.where(last, reward[:, None], ahead) - value
+    return torch.where(there & ~advantage.isnan(), advantage, torch.zeros_like(advantage))

@@ -69,6 +69,15 @@ class Environment(Protocol):
         ...
 
 
+@runtime_checkable
+class Forkable(Environment, Protocol):
+    """An environment that can be copied. Others are played again, with the same seed."""
+
+    def fork(self) -> Environment:
+        """An episode at the same place, which shares nothing that changes."""
+        ...
+
+
 def checked(turn: object) -> Turn:
     """What an environment returned, with numbers of NumPy or torch as Python's.
 

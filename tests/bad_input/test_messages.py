@@ -124,7 +124,7 @@ TABLE = {
         ["-cd", "nowhere", "recipe=gropo", "rollout.m=1"],
         "-cd nowhere",
         "nowhere",
-        "there is no such folder (known: ",
+        "there is no such folder",
     ),
     "group": Bad(["los=grpo"], "los is not in the config", "los", "did you mean 'loss'?"),
     "option": Bad(["recipe=gropo"], "recipe", "gropo", "did you mean 'grpo'?"),
@@ -222,8 +222,8 @@ TABLE = {
     "key that other places have": Bad(
         ["decoding.max_tokens=9"],
         "decoding.max_tokens is not in",
-        "known: ",
-        "elsewhere max_tokens is max_new_tokens\n",
+        "here it is max_new_tokens=9",
+        "the whole line: rlcomp max_new_tokens=9",
     ),
     "rank of PEFT": Bad(
         ["adapter=lora", "adapter.r=16", "reference=none"],
@@ -330,7 +330,7 @@ TABLE = {
         ["loss.trust_region.clip_low=wide"],
         "loss.trust_region.clip_low",
         "'wide'",
-        "must be a number; set loss.trust_region.clip_low=...",
+        "must be a number; it is a distance from 1",
     ),
     "range": Bad(
         ["loss.trust_region.clip_low=1.5"],

@@ -29,6 +29,7 @@ METHODS = [
     "luspo",
     "m2po",
     "maxrl",
+    "maze",
     "next_segment",
     "noon_ppo",
     "opo",

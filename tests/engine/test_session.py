@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from rlcomp.engine import cache
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import draw_tokens
+from rlcomp.engine.draw import ForkUniforms, draw_tokens
 from rlcomp.engine.families import layers
 from rlcomp.engine.probe import probe
 from rlcomp.engine.session import Rereading, Sampling
@@ -64,10 +64,15 @@ def same(ours, theirs):
         assert one.kept is None or torch.equal(one.kept, other.kept)
 
 
-def turns(sessions, draw, *, count, texts=(), close=0.2, ask=1.0):
-    """Random turns: limits, observations, rows that are over, rows that are not asked."""
+def turns(sessions, draw, *, count, texts=(), close=0.2, ask=1.0, fork=0.0):
+    """Random turns: limits, observations, forks, rows that are over, rows that are not asked."""
     alive = list(range(len(sessions[0].contexts)))
     for _ in range(count):
+        # Of forks, too.
+        for row in [row for row in alive for _ in range(2) if draw.random() < fork]:
+            new = [session.fork(row) for session in sessions]
+            assert new == [len(sessions[1].contexts) - 1] * 2
+            alive.append(new[0])
         rows = [row for row in alive if draw.random() < ask] or alive
         draw.shuffle(rows)
         limits = [draw.randint(1, 12) for _ in rows]
@@ -152,3 +157,64 @@ def test_memory_of_rows_that_are_over_is_freed():
 
     assert session.rows == list(range(8, 16))
     assert session.cache._own[0][0].shape[0] == 8
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("seated", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fork_samples_what_reading_again_samples(family, seated, seed, monkeypatch):
+    if seated:
+        monkeypatch.setattr(cache, "_COPIED", 0)
+    sessions = both(model_of(family), PROMPTS, Decoding(temperature=0.8), seed)
+
+    turns(sessions, random.Random(seed), count=5, ask=0.8, fork=0.2)
+    assert len(sessions[0].contexts) > len(PROMPTS)
+
+
+def test_one_row_of_one_head_is_forked():
+    shape = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 1}
+    config = LlamaConfig(vocab_size=VOCABULARY, num_hidden_layers=1, **shape)
+    sessions = both(LlamaForCausalLM(config).double().eval(), [[5, 6]], Decoding())
+    for rows in ([0], [0, 1], [2, 0, 1]):
+        same(*(session.generate(rows, limits=[3] * len(rows)) for session in sessions))
+        for session in sessions:
+            session.fork(0)
+
+
+def test_a_fork_goes_its_own_way_and_changes_nothing_of_others():
+    ((forked, _), (plain, _)) = (both(model_of("llama"), PROMPTS, Decoding()) for _ in range(2))
+    rows = list(range(len(PROMPTS)))
+    for session in (forked, plain):
+        session.generate(rows, limits=[6] * len(rows))
+    said = [*forked.contexts[0]]
+    forks = [forked.fork(0) for _ in range(4)]
+    assert [forked.contexts[fork] for fork in forks] == [said] * 4
+    forked.generate([*rows, *forks], limits=[6] * (len(rows) + 4))
+    plain.generate(rows, limits=[6] * len(rows))
+
+    assert forked.contexts[: len(rows)] == plain.contexts
+    ways = {tuple(forked.contexts[row][len(said) :]) for row in [0, *forks]}
+    assert len(ways) > 2
+
+
+def test_the_numbers_of_a_fork_are_new_ones_in_every_batch():
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(2):
+        numbers = ForkUniforms(3, generator)
+        numbers.at(0)
+        for _ in range(2):
+            numbers.fork()
+        assert torch.equal(numbers.at(70), numbers.at(70))  # beyond one block
+        found.append(torch.cat([numbers.at(step) for step in (0, 1, 70)]))
+        assert found[-1].unique().numel() == 15
+    assert not {*found[0].flatten().tolist()} & {*found[1].flatten().tolist()}
+
+
+def test_what_is_over_is_not_forked():
+    session, _ = both(model_of("llama"), [[5, 6], [7]], Decoding())
+    session.generate([0, 1], limits=[2, 2])
+    session.close([0])
+
+    with pytest.raises(ValueError, match="row 0 is over"):
+        session.fork(0)

@@ -168,3 +168,75 @@ def test_processes_end_with_the_run(counter):
         assert not worker.process.exited()
 
     assert worker.process.exited()
+
+
+def test_a_fork_goes_on_from_the_same_place_and_leaves_the_other_alone(counter, hosts):
+    inline, apart = InProcessHosts().host(counter), hosts.host(counter)
+    for host in (inline, apart):
+        host.open(starts(2))
+        host.step({0: "x>", 1: "y>"})
+        assert [host.fork(1), host.fork(1)] == [2, 3]
+        first = host.step({1: "z>", 2: "z>"})
+        assert first[1] == first[2]
+        host.said = host.step({1: "z>", 3: "z>"})
+        assert host.said[3] == first[1]
+        assert host.said[1] != first[1]
+        assert [each["count"] for each in host.facts()] == [6, 8, 7, 7]
+        assert host.fork(2) == 4
+    assert inline.said == apart.said
+
+
+def test_an_episode_that_cannot_be_played_again_is_not_forked(counter, hosts):
+    for host in (InProcessHosts().host(counter), hosts.host(counter)):
+        host.open(starts(2))
+        host.step({0: "other>", 1: "x>"})  # says what time it is
+
+        assert [host.fork(0), host.fork(1)] == [2, 3]
+        said = host.step({0: "x>", 2: "x>", 3: "x>"})
+
+        assert "played again from its seed, the environment says something else" in said[2].why
+        assert not isinstance(said[0], Broken)
+        assert not isinstance(said[3], Broken)
+
+
+class Copied:
+    """Says how often it was asked; ``fork`` is its own, or fails."""
+
+    stops = (">",)
+    made = 0
+
+    def __init__(self):
+        Copied.made += 1
+        self.count = 0
+
+    def reset(self, example, seed):
+        return Turn()
+
+    def step(self, action):
+        self.count += 1
+        return Turn(observation=str(self.count))
+
+    def fork(self):
+        if self.count > 2:
+            raise RuntimeError("too late")
+        other = object.__new__(Copied)
+        other.count = self.count
+        return other
+
+    def facts(self):
+        return {}
+
+    def close(self):
+        pass
+
+
+def test_an_environment_that_can_be_copied_is_not_played_again():
+    host = InProcessHosts().host(Copied)
+    host.open(starts(1))
+    host.step({0: "a>"})
+    made = Copied.made
+
+    assert host.fork(0) == 1
+    assert [host.step({n: "b>"})[n].observation for n in (0, 1, 1)] == ["2", "2", "3"]
+    assert Copied.made == made
+    assert (host.fork(1), host.step({2: "b>"})[2]) == (2, Broken("RuntimeError: too late"))

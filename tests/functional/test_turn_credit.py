@@ -5,6 +5,7 @@ from rlcomp.functional.turn_credit import (
     mt_grpo_turns,
     turn_gae,
     turn_returns,
+    vine_advantage,
     without_own,
 )
 
@@ -103,3 +104,13 @@ def test_one_turn_with_lambda_1_is_the_reward_less_the_value():
     found = turn_gae(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 9.0]]), there, 1.0, 1.0)
 
     assert found.tolist() == [[2.0, 0.0]]
+
+
+def test_vine_by_hand():
+    value = torch.tensor([[0.25, 0.5, 0.125], [0.5, torch.nan, 9.0], [0.75, 0.5, 9.0]])
+    there = torch.tensor([[1, 1, 1], [1, 1, 0], [0, 0, 0]]).bool()
+
+    found = vine_advantage(torch.tensor([1.0, 1.0, 1.0]), value, there)
+
+    # .5 - .25, .125 - .5, 1 - .125; beside an unknown value nothing can be said.
+    assert found.tolist() == [[0.25, -0.375, 0.875], [0.0] * 3, [0.0] * 3]

@@ -23,6 +23,21 @@ def test_the_tool_is_asked_and_pays(tmp_path, at_work):
     at_work("agent", run(tmp_path, *SHORT))
 
 
+def test_values_of_continuations_teach_to_ask(tmp_path):
+    words = [
+        "collector@rollout=vine",
+        "advantage=vine",
+        "group_size=4",
+        "evaluation.num_prompts=64",
+    ]
+    words += ["phases.warm_start.steps=150", "phases.rl.steps=8", "phases.rl.every.evaluation=8"]
+    rows = run(tmp_path, *words)
+
+    told = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
+    # Seeds 0 to 2: .24, .24, .22 before and .57, .44, .59 after 8 steps.
+    assert told[-1] > told[0] + 0.15
+
+
 def test_who_is_never_told_learns_nothing(tmp_path):
     rows = run(tmp_path, *SHORT, "phases.warm_start.steps=100", "player.max_turns=1")
 
@@ -40,6 +55,7 @@ TINY += ["phases.rl.every={checkpoint: 2}", "rollout.group_size=4", "prompts.bat
         ["advantage=gigpo", "kl=in_reward"],
         ["advantage=turn_return", "reward=episode_return", "advantage.outcome=false"],
         ["advantage=mt_grpo", "filter=overlong"],
+        ["collector@rollout=vine", "advantage=vine", "environment_pool=processes"],
         # Half of all answers are right, where otherwise none is after two steps.
         ["dynamic_sampling=refill", "kl=in_loss", "reward=regex", "reward.pattern='[a-p].*'"],
         ["collector@rollout=episodes", "reference=frozen", "old_log_probs=recomputed"],

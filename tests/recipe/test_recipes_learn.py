@@ -25,11 +25,12 @@ pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 # Those on text start from a model of text: tests/recipe/test_text_recipes.py.
 # Those with a task of their own: test_tasks_of_their_own.py, test_agent.py,
-# test_tools.py.
+# test_tools.py, test_maze.py.
 OWN_TASK = [
     "agent",
     "auto_refine",
     "length_controlled",
+    "maze",
     "retool",
     "retool_program",
     "rlvr_code",

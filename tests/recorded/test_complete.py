@@ -89,12 +89,17 @@ BESIDE = {
     "components/advantage/turn_return.py": {
         "advantage/turn_return": TURNS + "test_turn_returns_by_hand",
     },
+    "components/advantage/vine.py": {"advantage/turn": TURNS + "test_vine_by_hand"},
     "components/advantage/mt_grpo.py": {"advantage/turn": TURNS + "test_mt_grpo_by_hand"},
     "components/collector/group.py": {
         "rollout/length": GROUP,
         "rollout/tokens": GROUP,
         "rollout/truncated": GROUP,
     },
+    "components/collector/vine.py": dict.fromkeys(
+        ["vine/tokens", "vine/value", "vine/invalid_fraction"],
+        TESTS + "collector/test_vine_collector.py::test_values_by_hand",
+    ),
     "components/collector/gymnasium.py": {
         "collector/frames": ENDED,
         "episode/length": ENDED,

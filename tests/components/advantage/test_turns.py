@@ -15,6 +15,7 @@ from components.advantage.leave_one_out import LeaveOneOut
 from components.advantage.mt_grpo import MTGRPO
 from components.advantage.turn_gae import TurnGAE
 from components.advantage.turn_return import TurnReturn
+from components.advantage.vine import Vine
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 
@@ -185,6 +186,18 @@ def test_mt_grpo_by_hand():
     assert ledger.means()["advantage/turn"] == pytest.approx(half)
 
 
+def test_vine_by_hand():
+    batch = batch_of(["00.1", "0", "0"], [1.0, 4.0, 2.0], valid=[True, True, False])
+    batch["turn_value"] = torch.tensor([[0.5] * 3 + [0.25], [3.5] + [9.0] * 3, [1.0] + [9.0] * 3])
+
+    with recording() as ledger:
+        found = advantage(Vine(), batch)
+
+    # .25 - .5 on both tokens of turn 0, 1 - .25; 4 - 3.5; an invalid reward teaches nothing.
+    assert found.tolist() == [[-0.25, -0.25, 0.0, 0.75], [0.5, 0.0, 0.0, 0.0], [0.0] * 4]
+    assert ledger.means()["advantage/turn"] == pytest.approx((0.25 + 0.75 + 0.5) / 3)
+
+
 def test_turn_gae_by_hand_and_the_critics_target():
     batch = batch_of(["00.1", "0"], [1.0, 4.0], paid=[[2.0, 0.0], [0.0]], valid=[True, False])
     batch["value"] = torch.tensor([[0.5, 8.0, 9.0, 0.25], [6.0, 7.0, 7.0, 7.0]]).double()
@@ -211,6 +224,7 @@ def test_turn_gae_by_hand_and_the_critics_target():
         GroupMean(),
         GroupMeanStd(),
         LeaveOneOut(),
+        Vine(),
     ],
     ids=lambda component: type(component).__name__,
 )
@@ -218,6 +232,7 @@ def test_an_episode_in_one_row_or_cut_into_one_row_a_turn(component):
     paid, anchors = [[1.0, 2.0], [0.5, 0.0], [3.0]], [[4, 5], [4, 5], [4]]
     whole = batch_of(["0.1", "0.1", "0"], [1.0, 0.0, 2.0], paid=paid, anchors=anchors)
     whole["trajectory_id"] = torch.tensor([7, 8, 9])
+    whole["turn_value"] = torch.tensor([[0.5, 9.0, 0.25], [1.0, 9.0, 2.0], [0.75, 9.0, 9.0]])
     rows = torch.tensor([0, 0, 1, 1, 2])
     cut = whole[rows].clone()
     turn = torch.tensor([0, 1, 0, 1, 0])

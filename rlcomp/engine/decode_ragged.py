@@ -1,0 +1,108 @@
+"""Decode loop of one turn of a session, whose rows have lengths of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.decode_packed import size_of
+from rlcomp.engine.draw import Draw, Drawn, Transcript
+from rlcomp.engine.fused import Fused
+from rlcomp.engine.ragged_cache import RaggedCache
+from rlcomp.engine.session import TurnUniforms
+from rlcomp.engine.stopping import StopRule
+
+# Rows that are over are computed in vain until so few are left.
+_WORTH = 0.75
+
+
+class RaggedTurn:
+    """One turn of the rows of a cache, one step at a time.
+
+    Args:
+        fused: the model.
+        cache: of the rows; gets the tokens that are sampled, but not the last ones.
+        logits: behind each row.
+        positions: of each row's next token.
+        longest: tokens of the longest row that the model can read.
+    """
+
+    def __init__(
+        self, fused: Fused, cache: RaggedCache, logits: Tensor, positions: Tensor, longest: int
+    ) -> None:
+        cache.begin_turn()
+        self.fused = fused
+        self.whole = self.cache = cache
+        self.logits = logits
+        self.positions = positions
+        self.last = longest - 1
+        self.forwards = 0
+
+    def run(
+        self, places: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
+    ) -> None:
+        """Sample until every row is over.
+
+        Args:
+            places: of each row its number among those that sample; -1 of one that does not.
+            stop: when they end.
+            draw: from logits and uniform numbers to tokens.
+            uniforms: of those that sample.
+        """
+        self.transcript = Transcript(uniforms.rows)
+        rows = list(range(len(places)))  # of the whole cache
+        real = [row for row in rows if places[row] >= 0]
+        start, steps = 0, list[Drawn]()
+        while True:
+            numbers = uniforms.at(start + len(steps))[[places[row] for row in rows]]
+            drawn = draw(self.logits, numbers.to(self.fused.device))
+            asked = real if len(real) < len(rows) else None
+            steps.append(drawn if asked is None else _of(drawn, asked))
+            over = stop.take([places[rows[n]] for n in real], steps[-1].tokens)
+            left = [n for n, ended in zip(real, over, strict=True) if not ended]
+            if left and size_of(len(left)) > _WORTH * len(rows):
+                self._step(drawn.tokens)
+                continue
+            self.transcript.write([places[rows[n]] for n in real], start, steps)
+            start, steps = start + len(steps), []
+            self._settle([rows[n] for n in real])
+            if not left:
+                return
+            kept = (left + left)[: size_of(len(left))]
+            self._keep(kept)
+            rows, real = [rows[n] for n in kept], list(range(len(left)))
+            self._step(drawn.tokens[torch.tensor(kept, device=drawn.tokens.device)])
+
+    def _settle(self, rows: Sequence[int]) -> None:
+        """Hand what a branch has read to the whole cache; of each row, which one it is there."""
+        if self.cache is not self.whole and self.forwards:
+            self.whole.take_back(self.cache, rows, self.forwards)
+        self.forwards = 0
+
+    def _keep(self, rows: Sequence[int]) -> None:
+        """Go on with some rows, in memory of their own."""
+        if self.cache is self.whole:
+            self.cache = self.whole.branch(rows)
+        else:
+            self.cache.keep(rows)
+        self.positions = self.positions[torch.tensor(rows, device=self.positions.device)]
+
+    def _step(self, tokens: Tensor) -> None:
+        """Forward one more token per row."""
+        self.cache.grow()
+        # A row that is over, and computed in vain, may be at the end of its context.
+        x, rotation = self.fused.embed(tokens, self.positions.clamp(max=self.last))
+        for number, block in enumerate(self.fused.blocks):
+            q, k, v = block.project(x, rotation)
+            x = block.finish(x, self.cache.attend(number, q, k, v, block.block.scale))
+        self.logits = self.fused.logits(x)
+        self.positions = self.positions + 1
+        self.forwards += 1
+
+
+def _of(drawn: Drawn, rows: Sequence[int]) -> Drawn:
+    index = torch.tensor(rows, device=drawn.tokens.device)
+    kept = None if drawn.kept is None else drawn.kept[index]
+    return Drawn(drawn.tokens[index], drawn.log_probs[index], kept)
