@@ -343,6 +343,12 @@ TEXTS = {
     **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose", "suite/ifeval"), IFEVAL),
     **dict.fromkeys(("reward/box_overlap", "reward/box_giou"), BOX),
     "reward/tool_calls": CALLS,
+    "reward/stack_program": {
+        "prompt": ["t=", "t=", "t="],
+        "response": ["ii", "i", ""],
+        "answer": ["tkkkk"] * 3,
+        "columns": [{"stack": "3", "wanted": "5"}] * 3,
+    },
     # Of leg_counting with these arguments the first answer is 292.
     "reward/reasoning_gym": {
         **tagged("292", "1"),

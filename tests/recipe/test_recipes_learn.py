@@ -32,8 +32,10 @@ OWN_TASK = [
     "length_controlled",
     "maze",
     "retool",
+    "retool_program",
     "rlvr_code",
     "search_r1",
+    "self_correction",
     "several_domains",
     "tool_star",
 ]
