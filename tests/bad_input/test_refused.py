@@ -54,7 +54,7 @@ FOUND = {
     "phases={}": "phases={}: this changes nothing",
     "'seed=${oc.env:NOPE}'": "seed is ${oc.env:NOPE}: the environment variable NOPE is not set",
     # A user's own yamls.
-    "-cd nowhere reward=exact_match": "nowhere' not found",
+    "-cd nowhere reward=exact_match": "nowhere: there is no such folder",
     "-cd yamls/bytes reward=broken": "broken.yaml: 'utf-8' codec can't decode byte 0xff",
     "-cd yamls/empty reward=broken": "'reward' is {}, no part with a _target_",
     "-cd yamls/list reward=broken": "'reward' is [1, 2], no part with a _target_",
