@@ -45,15 +45,17 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
         program: whose line it is: ``rlcomp`` sweeps, ``rlcomp-describe`` compares.
 
     Examples:
-        >>> repeated(["seed=0", "recipe=grpo", "seed=1"])
-        ['seed stands twice, and the last counts, seed=1; a sweep of both is rlcomp -m seed=0,1']
-        >>> repeated(["kl=none", "kl=none", "+kl=none"])
+        >>> repeated(["kl=a", "recipe=grpo", "kl=b"])
+        ['kl stands twice, and the last counts, kl=b; a sweep of both is rlcomp -m kl=a,b']
+        >>> repeated(["kl=none", "kl=none", "seed=0", "seed=1"])
         []
     """
     values: dict[str, list[str]] = {}
     for word in words:
-        if found := re.fullmatch(r"([\w/@]+)=([^,]+)", word):
-            values.setdefault(found[1], []).append(found[2])
+        found = re.fullmatch(r"([\w/]+)(@[\w.]+)?=([^,]+)", word)
+        # A script's setting that is set anew is no choice.
+        if found and (config_directory() / found[1]).is_dir():
+            values.setdefault(found[1] + (found[2] or ""), []).append(found[3])
     told = []
     for key, given in values.items():
         if len({*given}) > 1:
