@@ -41,7 +41,7 @@ class Maze(metaclass=Checked):
     Examples:
         >>> example = Maze(size=2, loops=1, walk=3).example(1)
         >>> example.prompt, example.answer, example.columns["ways"]["s"], example.turns
-        ('B', 'D', 'CDCD', ('w', 'A', 'e', 'B', 'e'))
+        ('B', 'D', 'CDCD', ('e', 'B', 'e', 'B', 'n'))
     """
 
     def __init__(
