@@ -45,9 +45,8 @@ class BM25Search(metaclass=Checked):
     Examples:
         >>> from rlcomp.arguments import Unbuilt
         >>> corpus = Unbuilt("components.task.hops.knowledge_base", {"letters": "bcd"})
-        >>> tool = BM25Search(corpus=corpus, indexed="{title} {title} {text}", shown="{text}")
-        >>> len(tool("bb mother"))
-        2
+        >>> BM25Search(corpus=corpus, indexed="{title}", shown="{title}", top_k=1)("bc mother?")
+        'bc mother'
     """
 
     def __init__(

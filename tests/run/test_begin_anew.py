@@ -20,6 +20,7 @@ from rlcomp.wiring.resolve import plan_of
 
 def config_of(directory, **more):
     whole = {"seed": 0, "directory": str(directory), "resume": "auto", "overwrite": False, "lr": 1}
+    whole["phases"] = {"one": {"steps": 3}}
     return OmegaConf.create({**whole, **more})
 
 

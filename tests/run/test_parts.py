@@ -163,7 +163,7 @@ def test_scores_are_log_probs_without_a_graph():
         ),
         ("learner.epoch=3", r"^learner.epoch is not in the config; did you mean 'epochs'\?"),
         ("rlcomp", "^rlcomp: cannot be read"),
-        ("seed=1,2", r"^seed=1,2: several values are a sweep, .* 'seed=\[1,2\]'; a text has qu"),
+        ("seed=1,2", r"^seed=1,2: several values are a sweep, rlcomp -m seed=1,2\n"),
         ("recipe=null", r"^recipe=grpo seed=1 recipe=null: ValueError: Config group override"),
         ("++learning_rate=3", "^learning_rate is added, but nothing in this config refers to it"),
         (3, r"^build\(3\): overrides are texts, as on the command line: build\('recipe=grpo'"),
