@@ -241,7 +241,6 @@ def place(jobs, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
     write_files(ROOT / "README.md")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_parts", raising=False)
     sums = [
         {"question": f"{n}+1=", "answer": f"#### {n + 1}", "keywords": ["a"]} for n in range(40)
     ]
@@ -300,6 +299,8 @@ def write_files(page):
         if name := re.match(r"(?:# @package \S+\n)?# (\S+\.(?:py|yaml))\n", block):
             Path(name[1]).parent.mkdir(parents=True, exist_ok=True)
             Path(name[1]).write_text(block)
+            # Another page may have had a module of this name.
+            sys.modules.pop(Path(name[1]).stem, None)
 
 
 def called(words, run):

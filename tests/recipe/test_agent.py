@@ -71,6 +71,16 @@ def test_parts_of_single_turns_work_on_episodes(words, tmp_path):
     assert all(row["episode/turns"] >= 1 for row in rows if row["phase"] == "rl")
 
 
+def test_episodes_may_be_stale(tmp_path):
+    tiny = [word for word in TINY if not word.startswith("rollout.")]
+    stale = ["collector@rollout=delayed", "collector@rollout.collector=episodes", "group_size=4"]
+
+    rows = [row for row in run(tmp_path, *tiny, *stale) if row["phase"] == "rl"]
+
+    assert [row["rollout/staleness"] for row in rows] == [0.0, 1.0, 1.0]
+    assert all(row["episode/turns"] >= 1 for row in rows)
+
+
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
     whole = run(tmp_path / "whole", *TINY)
     place = tmp_path / "whole" / "checkpoints" / "step-00000004"
