@@ -52,6 +52,7 @@ def test_facts_tell_what_was_called_to_what_effect():
     made = tools(prices={"phone": 2.0, "add": 0.5})
     for action in [
         "<phone>ann</phone>",
+        "<phone>ann</phone>",
         "<phone>dan</phone>",  # found nothing
         "<phone>bob</phone>",  # refused
         "<add>1+</add>",  # refused
@@ -61,14 +62,14 @@ def test_facts_tell_what_was_called_to_what_effect():
         made.step(action)
 
     assert made.facts() == {
-        "calls": 4.0,
+        "calls": 5.0,
         "tool_errors": 2.0,
-        "useful_calls": 1.0,
+        "useful_calls": 2.0,
         "malformed": 1.0,
-        "calls_phone": 3.0,
+        "calls_phone": 4.0,
         "calls_add": 1.0,
         "tools_used": 1.0,
-        "cost": 6.5,
+        "cost": 8.5,
     }
 
 

@@ -62,6 +62,13 @@ def test_documents_of_a_function():
     assert tool("bd mother") == "bd mother"
 
 
+def test_a_document_may_be_empty(tmp_path):
+    path = tmp_path / "some.jsonl"
+    path.write_text('{"contents": "..."}\n{"contents": "gold"}\n')
+
+    assert BM25Search(corpus=str(path))("gold") == "gold"
+
+
 def test_queries_without_words_are_told(corpus):
     with pytest.raises(ToolError, match="the query has no word"):
         BM25Search(corpus=corpus, indexed="{text}", shown="{text}")("?!")

@@ -54,3 +54,4 @@ def test_limits():
     with pytest.raises(ToolError, match="more than 200 characters"):
         Calculator()("1" * 201)
     assert Calculator()("9" * 100) == "9" * 100
+    assert Calculator()("1+" * 99 + "10") == "109"  # 200 characters
