@@ -38,6 +38,7 @@ for name in {LIGHT}:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_imports_no_tracker_extra_or_plot_before_it_needs_it():
     code = """
 import sys

@@ -51,6 +51,7 @@ def rates(trials):
     return [float(word.removeprefix("learner.optimizer.lr=")) for word in words]
 
 
+@pytest.mark.slow
 def test_a_search_tries_so_many_points_of_its_range_and_names_the_best(search, capsys):
     trials = search(peak, RATE, n_trials=8)
 
@@ -89,6 +90,7 @@ def test_the_same_seed_searches_the_same_points_and_guided_ones_come_closer(sear
     assert sum(away[-10:]) / 10 < 0.5
 
 
+@pytest.mark.slow
 def test_a_failed_trial_is_told_and_survived(search, capsys):
     def half(config):
         if config.learner.optimizer.lr > 1e-3:
@@ -126,6 +128,7 @@ def test_a_value_that_is_no_number_fails_its_trial(search):
     assert [trial["value"] for trial in trials] == [None]
 
 
+@pytest.mark.slow
 def test_a_trial_runs_every_seed_and_their_mean_counts(search):
     trials = search(
         lambda config: float(config.seed), "learner.epochs=1,2", "seed=1,2,6", n_trials=2

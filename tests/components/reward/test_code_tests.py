@@ -140,6 +140,7 @@ def broken(source, name):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "given", "solution", "failing"),
     [
