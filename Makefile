@@ -13,9 +13,10 @@ demo: $(VENV)/.run
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not pages"
 
-# With the slow ones, and with branch coverage.
+# The quick ones with branch coverage, and then the slow ones, whole runs, which tracing would slow down.
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not pages" --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not pages" --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not pages"
 
 # Every command that a page names, and every benchmark, in its smallest form.
 test-pages: $(VENV)/.dev

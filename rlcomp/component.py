@@ -80,7 +80,9 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             ``"reward|rewards"``: one of them.
         drops_rows: the batch it returns holds some of the rows only.
         watches: constructor arguments that name metrics, which earlier stages of the step record.
+        earlier: constructor arguments whose nodes an earlier phase has to have run.
         exclusive: a name that at most one component of a phase may carry ("kl": counted once).
+        exclusive_if: the constructor's argument that must be true for that.
         equation: what a part of a loss computes, for ``rlcomp-describe --equation``; ``{argument}``
             stands for a value of the config.
 
@@ -104,7 +106,9 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     must_reach: ClassVar[tuple[Key, ...]] = ()
     drops_rows: ClassVar[bool] = False
     watches: ClassVar[tuple[str, ...]] = ()
+    earlier: ClassVar[tuple[str, ...]] = ()
     exclusive: ClassVar[str] = ""
+    exclusive_if: ClassVar[str] = ""
     equation: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: object) -> None:

@@ -199,11 +199,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
         "; did you mean 'policy'? (known: policy, task)"
         >>> nearest("gpro", ["gspo", "grpo"])
         "; did you mean 'grpo'? (known: grpo, gspo)"
+        >>> nearest("GRPO", ["gspo", "grpo"])
+        "; did you mean 'grpo'? (known: grpo, gspo)"
         >>> nearest("x", "abcdefgh")
         ' (known: a, b, c, d, e, …)'
     """
     options = sorted({str(option) for option in known})
-    close = difflib.get_close_matches(name, options, n=3)
+    plain = name.lower().replace("-", "_")
+    close = [plain] if plain in options else difflib.get_close_matches(name, options, n=3)
     swapped = [option for option in close if sorted(option) == sorted(name)]
     close = swapped or close  # letters in another order before other letters
     guess = f"; did you mean '{close[0]}'?" if close else ""

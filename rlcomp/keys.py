@@ -36,11 +36,11 @@ _OF_ARGUMENTS = 'a tuple of names of arguments, such as ("stages",)'
 DECLARED = {
     **dict.fromkeys(("reads", "writes", "optional", "may_write", "step_keys"), _OF_KEYS),
     **dict.fromkeys(("must_reach", "supplies"), _OF_KEYS),
-    **dict.fromkeys(("runs", "watches"), _OF_ARGUMENTS),
+    **dict.fromkeys(("runs", "watches", "earlier"), _OF_ARGUMENTS),
     "keys": "a dict of specifications by key",
     **dict.fromkeys(("fresh", "keeps_prompt", "contained", "drops_rows"), "True or False"),
     "min_group_size": "a whole number, at least 1",
-    **dict.fromkeys(("min_group_size_from", "exclusive", "equation"), "a text"),
+    **dict.fromkeys(("min_group_size_from", "exclusive", "exclusive_if", "equation"), "a text"),
 }
 # 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
 TEXT_END = 255
@@ -122,6 +122,9 @@ SCHEMA: dict[Key, Spec] = {
     "policy_prompt": Spec(
         "B W", _U, "prompt of a conditioned policy: preference and prompt", per_prompt=True
     ),
+    "teacher_prompt": Spec(
+        "B W", _U, "prompt of a teacher that has seen more than the policy", per_prompt=True
+    ),
     "preference": Spec(
         "B K",
         _F,
@@ -178,6 +181,7 @@ SCHEMA: dict[Key, Spec] = {
     "reward_valid": Spec("B", _M, "the reward could be computed"),
     "invalid_reason": Spec("B W", _U, "why the reward could not be computed; empty where it could"),
     "chosen": Spec("B", _M, "chosen side of a pair"),
+    "model_score": Spec("B", _F, "r(x, y): score of the answer by a reward model, with gradient"),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),

@@ -270,7 +270,14 @@ def needs() -> Callable[[str], None]:
 
 
 # Cases of tests of all options, recipes and pages that run code.
-SANDBOXED = ("reward/code_", "rlvr_code", "several_domains", "docs/sandbox.md", "docs/verifiers.md")
+SANDBOXED = (
+    "reward/code_",
+    "tool/python",
+    "rlvr_code",
+    "several_domains",
+    "docs/sandbox.md",
+    "docs/verifiers.md",
+)
 
 
 @pytest.fixture(autouse=True)

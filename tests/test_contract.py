@@ -21,13 +21,14 @@ from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 
 import components
+from components.store.replay import Replay
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import MissingExtra
 from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import SCHEMA
 from rlcomp.run.check_flow import built_flow
-from rlcomp.testing import check_component, check_loss
+from rlcomp.testing import check_component, check_loss, example_batch
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.declare import declare
@@ -70,6 +71,12 @@ FEW = [
 
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
+    "action/freeze": ["probe.parameters=embed"],
+    "action/restore": [
+        "probe.snapshot={_target_: components.action.snapshot.Snapshot, policy: '${policy}'}"
+    ],
+    "store/replay": ["+store@kept=collected", "probe.store=${kept}"],
+    "store/replay_pairs": ["+store@kept=pairs", "probe.store=${kept}"],
     "advantage/gdpo": ["probe.weights={a: 1.0, b: 0.5}"],
     "collector/delayed": ["probe.collector.group_size=2"],
     "collector/group": ["probe.group_size=2"],
@@ -120,6 +127,17 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
+    "evaluator/preferences": ["recipe=dpo", "probe.num_pairs=4"],
+    "evaluator/reward_model": ["recipe=reward_model", "probe.num_pairs=4", "probe.figure=null"],
+    "learner/reward_model": ["recipe=reward_model"],
+    "loss/plackett_luce": ["probe.group_size=2"],
+    "reward/scored": ["recipe=instruct_gpt"],
+    "evaluator/value_quality": [
+        "value=critic",
+        "advantage=gae",
+        "probe.num_prompts=4",
+        "probe.continuations=2",
+    ],
     "experiment/coverage": FEW,
     "experiment/coverage_median": FEW,
     "experiment/coverage_sums": FEW,
@@ -134,6 +152,7 @@ GIVEN = {
     "filter/thought_only": ["tokenizer=byte"],
     "judge/generative": ["base=FOLDER/bytes", "tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
+    "kl_baseline/mismatched": ["recipe=dpo", "loss=kto"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],
     "measure/budget": ["budget.num_prompts=4", "budget.budgets=[2]", "budget.think_end='>'"],
     "measure/coverage": [
@@ -172,6 +191,13 @@ GIVEN = {
     "position/pattern": ["probe.pattern='(5)'"],
     "position/top_fifth": ["probe.proxy=${model}", "base=FOLDER/bytes"],
     "prompt/chat": ["tokenizer=byte", "probe.template=FOLDER/chat.jinja"],
+    "prompt/chat_tools": [
+        "tokenizer=byte",
+        "context_length=1024",
+        "probe.template=FOLDER/tools.jinja",
+        "~phases.warm_start",
+        "~demonstrations",
+    ],
     "recipe/next_segment": BASE,
     "recipe/pretrain_zero": BASE,
     "recipe/quiet_star": BASE,
@@ -179,6 +205,20 @@ GIVEN = {
     "recipe/rpt": BASE,
     "recipe/gsm8k": ["task.path=FOLDER/rows.jsonl"],
     "reference/adapter_off": ["adapter=lora"],
+    "reference/teachers": [
+        "+teacher=trained",
+        "probe.references={digits: {_target_: components.reference.teacher.Teacher, "
+        "policy: '${policy}', teacher: '${teacher}'}}",
+    ],
+    "reference/teacher": ["+teacher=trained"],
+    "reference/teacher_by_spans": ["+teacher=trained"],
+    "teacher/given": [
+        "teacher_model.path=FOLDER/model",
+        "tokenizer=pretrained",
+        "tokenizer.path=FOLDER/tokenizer",
+        "model=pretrained",
+        "model.path=FOLDER/model",
+    ],
     "reference/pretrained": [
         "probe.model.path=FOLDER/model",
         "probe.model.context_length=32",
@@ -206,7 +246,10 @@ GIVEN = {
     "task/annotated_text": ["base=FOLDER/bytes"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
+    "sampler/labelled": ["probe.batch_size=4", "probe.task={_target_: contract_parts.Labelled}"],
+    "sampler/pairs": ["probe.batch_size=4", "recipe=dpo"],
     "task/mixture": ["probe.tasks={sort: '${task}'}"],
+    "task/planted": ["probe.task=${task}"],
     "task/reasoning_gym": ["probe.name=leg_counting", "probe.size=40"],
     "sampler/families": ["probe.families={sort: {easy: '${task}'}}"],
     "sampler/frontier": ["probe.tasks={easy: '${task}'}"],
@@ -234,10 +277,12 @@ GIVEN = {
     "task/benchmark": ["probe.path=FOLDER/rows.jsonl", "probe.names=[]", "probe.form=rows"],
     "task/file": ["probe.path=FOLDER/rows.jsonl"],
     "task/gsm8k": ["probe.path=FOLDER/rows.jsonl"],
+    "task/preferences": ["probe.path=FOLDER/pairs.jsonl"],
     "task/hub": ["probe.name=FOLDER/rows.jsonl"],
     "task/mask_proposal": BASE,
     "task/masked_span": BASE,
     "task/next_result": CORPUS,
+    "task/step_pairs": ["recipe=dpo", "probe.separator=''"],
     "task/next_segment": BASE,
     "task/next_token_instructed": CORPUS,
     "task/text": ["probe.path=FOLDER/rows.jsonl", "probe.field=question", "probe.shortest=1"],
@@ -248,6 +293,10 @@ GIVEN = {
     ],
     "tokenizer/bpe": ["+task@corpus=shakespeare"],
     "tokenizer/pretrained": ["probe.path=FOLDER/tokenizer"],
+    "value/verbalised": [
+        "tokenizer=value_words",
+        "word_learner.num_minibatches=1",
+    ],
     "value/objective_critic": [  # the names of the example batch
         "objectives=several",
         "objectives.parts={b: '${reward}'}",
@@ -257,6 +306,8 @@ GIVEN = {
 
 # Options that only some recipes can take, with one of them.
 AT_HOME = {
+    "experiment/own_pairs": "online_dpo",
+    "prompt/chat_tools": "retool",
     "experiment/hops": "pretrain_zero",
     "experiment/hops_base": "pretrain",
     "experiment/scratchpad": "rpt",
@@ -265,6 +316,7 @@ AT_HOME = {
     "experiment/sentiment_length": "pama",
     "experiment/skewed_sums": "rpt",
     "experiment/skewed_sums_base": "pretrain",
+    "experiment/useless_tool": "tool_star",
 }
 
 # What the run itself hands over: the composed config.
@@ -340,6 +392,23 @@ TEXTS = {
         "response": ["3*2+7", "3+7+2", ""],
         "answer": ["7+3*2", "7+3*2", "1+2"],
     },
+    "loss/plackett_luce": {
+        "model_score": [0.5, -1.0, 2.0, 0.25, 1.0, 1.5, -0.5, 3.0],
+        "reward": [1.0, 0.0, 0.5, 2.0, 1.0, 1.0, 3.0, -1.0],
+        "group_id": [3, 3, 0, 0, 5, 5, 1, 1],
+    },
+    "value/verbalised": {  # a response is one piece
+        "prompt": ["31:", "2:"],
+        "answer": ["13", "2"],
+        "tokens": [[5, 3, 12, 3, 5, 1], [4, 12, 4, 1, 0, 0]],
+        "attention_mask": [[True] * 6, [True] * 4 + [False] * 2],
+        "response_mask": [[False] * 3 + [True] * 3, [False, False, True, True, False, False]],
+    },
+    "reference/columns": {
+        "chosen": [True, False],
+        "response_mask": [[False, True], [False, True]],
+        "columns": [{"ref_chosen_logps": -1.0, "ref_rejected_logps": [-2.0]}] * 2,
+    },
     **dict.fromkeys(("reward/ifeval", "reward/ifeval_loose", "suite/ifeval"), IFEVAL),
     **dict.fromkeys(("reward/box_overlap", "reward/box_giou"), BOX),
     "reward/tool_calls": CALLS,
@@ -366,7 +435,9 @@ TEXTS = {
         ]
         * 2,
     },
-    "reward/by_column": tagged("5", "6", verify_with="digits"),
+    **dict.fromkeys(
+        ("reference/teachers", "reward/by_column"), tagged("5", "6", verify_with="digits")
+    ),
     "reward/constraints": tagged(
         '{"a": 1, "b": 2}', "{}", variables={"a": [1, 2], "b": [1, 2]}, constraints=["a < b"]
     ),
@@ -380,6 +451,17 @@ TEXTS = {
     **dict.fromkeys([f"reward/code_{name}" for name in CODE], PROGRAMS),
     **dict.fromkeys(("suite/humaneval", "suite/mbpp"), PROGRAMS),
 }
+
+
+# A task of ten labelled answers.
+LABELLED = [
+    "from rlcomp.interfaces.task import Example",
+    "class Labelled:",
+    "    held_out = 0.0",
+    "    def __len__(self): return 10",
+    "    def example(self, index):",
+    "        return Example(f'{index}>', '1', '1', columns={'desirable': index % 2 == 0})",
+]
 
 
 @pytest.fixture(scope="session")
@@ -402,9 +484,13 @@ def folder(tmp_path_factory):
     (where / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
     parts = ["def brevity(response): return -len(response)", "class World:"]
     parts += ["    def reset(self, **row): ...", "    def look(self): ..."]
+    pairs = [{"prompt": f"{n}+1=", "chosen": f"{n + 1}", "rejected": "0"} for n in range(40)]
+    (where / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
+    parts += LABELLED
     (where / "contract_parts.py").write_text("\n".join(parts) + "\n")
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"
     (where / "chat.jinja").write_text(turns)
+    (where / "tools.jinja").write_text("{% if tools %}{{ tools | tojson }}{% endif %}" + turns)
     lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
     (where / "text.txt").write_text("".join(lines))
     tokenizer = character_tokenizer(characters="0123456789+=")
@@ -566,6 +652,8 @@ def test_every_option_builds_and_keeps_the_contract(option, planned, monkeypatch
 
     # A recipe's parts are checked as the options they are.
     for part in built if not option.startswith("recipe/") else ():
+        if isinstance(part, Replay):
+            part.store(example_batch(part.store.reads))
         if isinstance(part, Component) and speaks_the_schema(part):
             check_component(part, texts(option))
 
@@ -581,10 +669,19 @@ def texts(option):
         return None
     given = dict(TEXTS[option])
     columns = given.pop("columns", None)
-    entries = {key: encode_texts(column) for key, column in given.items()}
+    entries = {key: entry_of(column) for key, column in given.items()}
     if columns is not None:
         entries["columns"] = encode_columns(columns)
-    return TensorDict(entries, batch_size=[len(TEXTS[option]["prompt"])])
+    rows = len(next(iter(entries.values())))
+    # Read beside the columns, unless they are given.
+    if option.startswith("reference/") and not {"tokens", "response_mask"} & entries.keys():
+        keys = ("tokens", "attention_mask", "response_mask")
+        entries |= dict(example_batch(keys, rows=rows).items())
+    return TensorDict(entries, batch_size=[rows])
+
+
+def entry_of(column):
+    return encode_texts(column) if isinstance(column[0], str) else torch.tensor(column)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

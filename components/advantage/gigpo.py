@@ -27,7 +27,7 @@ class GiGPO(Component):
     came by; the mean over all visits, the paper's, is biased.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    where they are there ``rewards``, ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``,
+    where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``,
     ``anchor_id`` ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0
     for invalid rewards.
 
@@ -41,7 +41,8 @@ class GiGPO(Component):
         baseline: ``group``, all visits of a state; or ``others``, those of other episodes.
         norm: ``std``, or ``none``.
         outcome: whether the reward is paid with the last turn, on top of ``turn_reward``; false
-            where it was summed from them (``reward=episode_return``).
+            where it was summed from them (``reward=episode_return``): to pay each turn twice is
+            refused.
         epsilon: added to standard deviations, in reward units.
 
     Source:
@@ -49,7 +50,9 @@ class GiGPO(Component):
     """
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
-    optional = ("rewards", "trajectory_id", "turn_id", "turn_reward", "anchor_id")
+    optional = ("trajectory_id", "turn_id", "turn_reward", "anchor_id")
+    exclusive = "turn_reward"
+    exclusive_if = "outcome"
     writes = ("advantage",)
     min_group_size = 2
 

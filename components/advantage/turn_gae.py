@@ -17,11 +17,12 @@ class TurnGAE(Component):
     """Generalised advantage estimation over turns.
 
     ``A_k = sum_l (gamma lambda)^l delta_{k+l}`` with ``delta_k = r_k + gamma V_{k+1} - V_k``, where
-    ``V_k`` is the critic's value before the first token of turn ``k``, 0 behind the last turn. All
-    tokens of a turn have its advantage, and as the critic's target ``returns = A_k + V_k``.
+    ``V_k`` is the critic's value before the first token of turn ``k``, 0 behind the last turn
+    unless ``bootstrap_truncated``. All tokens of a turn have its advantage, and as the critic's
+    target ``returns = A_k + V_k``.
 
-    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``, ``value``
-    ``[B, T]``, and where they are there ``rewards``, ``trajectory_id`` ``[B]``, ``turn_id``,
+    Reads ``reward``, ``reward_valid``, ``truncated``, ``group_id`` ``[B]``, ``response_mask``,
+    ``value`` ``[B, T]``, and where they are there ``trajectory_id`` ``[B]``, ``turn_id``,
     ``turn_reward`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid
     reward the advantage is 0 and ``returns`` is ``value`` itself, so that nothing pulls at the
     critic there.
@@ -30,29 +31,44 @@ class TurnGAE(Component):
         gamma: discount of a turn.
         gae_lambda: lambda; 1: the return less the value.
         outcome: whether the reward is paid with the last turn, on top of ``turn_reward``; false
-            where it was summed from them (``reward=episode_return``).
+            where it was summed from them (``reward=episode_return``): to pay each turn twice is
+            refused.
+        bootstrap_truncated: bootstrap episodes that a limit cut (of a turn, of turns, of the
+            context). The batch has no value behind the last token, so ``V`` of the last token that
+            was sampled is used. False: that is terminal, like an end that the environment sets.
 
     Source:
         Schulman et al. 2016, arXiv:1506.02438, eq. 16, over turns.
     """
 
-    reads = ("reward", "reward_valid", "group_id", "response_mask", "value")
-    optional = ("rewards", "trajectory_id", "turn_id", "turn_reward")
+    reads = ("reward", "reward_valid", "truncated", "group_id", "response_mask", "value")
+    optional = ("trajectory_id", "turn_id", "turn_reward")
+    exclusive = "turn_reward"
+    exclusive_if = "outcome"
     writes = ("advantage", "returns")
 
     def __init__(
-        self, *, gamma: Probability = 1.0, gae_lambda: Probability = 1.0, outcome: bool = True
+        self,
+        *,
+        gamma: Probability = 1.0,
+        gae_lambda: Probability = 1.0,
+        outcome: bool = True,
+        bootstrap_truncated: bool = False,
     ) -> None:
         super().__init__()
         self.gamma = gamma
         self.gae_lambda = gae_lambda
         self.outcome = outcome
+        self.bootstrap_truncated = bootstrap_truncated
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write advantage and returns."""
         table, value = TurnTable(batch), batch["value"].detach()
         first, paid = table.first_tokens(value), table.paid(outcome=self.outcome)
-        advantage = turn_gae(paid, first, table.counted, self.gamma, self.gae_lambda)
+        last = table.last_token(value) if self.bootstrap_truncated else None
+        if last is not None:
+            last = torch.where(table.any_row(batch["truncated"]), last, torch.zeros_like(last))
+        advantage = turn_gae(paid, first, table.counted, self.gamma, self.gae_lambda, last)
         returns = table.spread(advantage + first)
         valid = batch["reward_valid"][:, None]
         batch["returns"] = masked(torch.where(valid, returns, value), batch["response_mask"])

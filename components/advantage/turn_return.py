@@ -22,7 +22,7 @@ class TurnReturn(Component):
     other has such a turn: it does not depend on the episode's own actions, so there is no bias.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    where they are there ``rewards``, ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
+    where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
     ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for
     invalid rewards. Records ``advantage/turn_return``, the mean return of a turn.
 
@@ -30,7 +30,8 @@ class TurnReturn(Component):
         gamma: discount of a turn, not of a token.
         baseline: ``others``; or ``none``, ``b = 0``.
         outcome: whether the reward is paid with the last turn, on top of ``turn_reward``; false
-            where it was summed from them (``reward=episode_return``).
+            where it was summed from them (``reward=episode_return``): to pay each turn twice is
+            refused.
 
     Source:
         REINFORCE with reward-to-go (Williams 1992) over turns; the baseline as in RLOO (Ahmadian et
@@ -38,7 +39,9 @@ class TurnReturn(Component):
     """
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
-    optional = ("rewards", "trajectory_id", "turn_id", "turn_reward")
+    optional = ("trajectory_id", "turn_id", "turn_reward")
+    exclusive = "turn_reward"
+    exclusive_if = "outcome"
     writes = ("advantage",)
 
     def __init__(

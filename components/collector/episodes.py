@@ -30,8 +30,8 @@ class EpisodeCollector(Collector):
     ``facts``.
 
     Records ``episode/turns``, ``episode/environment_reward`` (of its turns, summed),
-    ``episode/failed``, ``episode/observed`` (tokens of observations behind the first turn) and each
-    fact as ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
+    ``episode/failed``, ``episode/observed`` (tokens behind the first turn, not sampled) and
+    each fact as ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
 
     Args:
         player: plays the episodes.

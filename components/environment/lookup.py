@@ -19,7 +19,8 @@ class LookupTool:
     A turn that does not end in such a question is the answer, and ends the episode; of a turn with
     several questions the last one counts. Anything else between the brackets gets ``?|``.
 
-    The state that a turn is decided in (``anchor``) is the letter that was told last.
+    The state that a turn is decided in (``anchor``) is the question with all that is known of the
+    map, in the order of the letters: ``a2= ab bc``.
 
     Examples:
         >>> tool = LookupTool()
@@ -32,12 +33,15 @@ class LookupTool:
 
     def __init__(self) -> None:
         self.map = ""
+        self.question = ""
         self.questions = 0
+        self.known = dict[str, str]()
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Take the example's map; nothing is said."""
         del seed
         self.map = str(example.columns["map"])
+        self.question = example.prompt
         return Turn(anchor=example.prompt)
 
     def step(self, action: str) -> Turn:
@@ -47,8 +51,10 @@ class LookupTool:
         self.questions += 1
         asked = _ASKED.findall(action)
         letters = dict(zip(ascii_lowercase, self.map, strict=False))
-        told = letters.get(asked[-1], "?") if asked else "?"
-        return Turn(observation=f"{told}|", anchor=told)
+        told = {letter: letters[letter] for letter in asked[-1:] if letter in letters}
+        self.known = {**self.known, **told}  # a new one: a fork has its own
+        state = " ".join([self.question, *sorted(a + b for a, b in self.known.items())])
+        return Turn(observation=f"{''.join(told.values()) or '?'}|", anchor=state)
 
     def facts(self) -> Mapping[str, float]:
         """How often it was asked: ``questions``."""

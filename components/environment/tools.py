@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from rlcomp.episodes.tool_protocol import Tags, ToolProtocol
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
-from rlcomp.interfaces.tool import KnowsExample, Tool, ToolError
+from rlcomp.interfaces.tool import FunctionTool, KnowsExample, Tool, ToolError, check_kinds
 from rlcomp.verify.columns import gold_answers
 from rlcomp.verify.notes import notes_hold, notes_of
 from rlcomp.workers.call import load
@@ -34,7 +35,8 @@ class Tools(metaclass=Checked):
     whether the gold answer, or one of the column ``answers``, is among them, ``notes_hold_answer``.
 
     Args:
-        tools: by name: a class to call, or its description.
+        tools: by name: a class to call, or its description; or that of a plain function, which is
+            the tool itself, its result written as text.
         protocol: how calls and results are written; tags if not given.
         prices: of a call, by tool; 0 for the others.
         budget: what the calls of an episode may cost; null: anything.
@@ -58,7 +60,7 @@ class Tools(metaclass=Checked):
         for name in prices or {}:
             if name not in tools:
                 raise ConfigError(f"Tools: prices names {name!r}{nearest(name, list(tools))}")
-        self.tools = {name: _made(tool) for name, tool in tools.items()}
+        self.tools = {name: _tool(name, tool) for name, tool in tools.items()}
         self.names = [*self.tools]
         self.protocol: ToolProtocol = Tags() if protocol is None else _made(protocol, made=True)
         self.prices = prices or {}
@@ -111,9 +113,11 @@ class Tools(metaclass=Checked):
     def _called(self, call: Call) -> str:
         tool = self.tools[call.name]
         try:
-            inspect.signature(tool).bind(*call.positional, **call.arguments)
+            bound = inspect.signature(tool).bind(*call.positional, **call.arguments)
         except TypeError as error:
             raise ToolError(f"{call.name}: {error}") from error
+        if not isinstance(tool, FunctionTool):  # which reads numbers from texts first
+            check_kinds(bound)
         result = tool(*call.positional, **call.arguments)
         if not isinstance(result, str):
             raise TypeError(f"the tool {call.name} returned {result!r:.60}: must be a text")
@@ -140,6 +144,20 @@ class Tools(metaclass=Checked):
         for tool in self.tools.values():
             if callable(close := getattr(tool, "close", None)):
                 close()
+
+
+def _tool(name: str, part: object) -> Tool:
+    """The tool of a description: an object made for this episode, or a function as it is."""
+    found = load(part.target, None) if isinstance(part, Unbuilt) else part
+    if isinstance(part, Unbuilt) and inspect.isfunction(found):
+        return FunctionTool(functools.partial(found, **part.arguments))
+    made = _made(part)
+    if not callable(made):
+        raise ConfigError(
+            f"Tools: the tool {name} is {made!r:.60}, which cannot be called: it is a function, or "
+            "a class with a method __call__(self, query) (docs/how_to/tools.md)"
+        )
+    return made  # type: ignore[no-any-return]
 
 
 def _made(part: Any, *, made: bool = False) -> Any:  # noqa: ANN401

@@ -13,6 +13,7 @@ from rlcomp.episodes.tool_protocol import JsonCalls, told_together
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
+from rlcomp.interfaces.tool import ToolError, check_kinds
 from rlcomp.workers.call import load
 
 # What is no tool.
@@ -92,14 +93,15 @@ class TRL(metaclass=Checked):
         self.calls += 1
         try:
             if call.name not in self.tools:
-                raise ValueError(f"there is no tool {call.name!r}: {', '.join(self.tools)}")
+                raise ToolError(f"there is no tool {call.name!r}: {', '.join(self.tools)}")
             tool = self.tools[call.name]
             try:
-                inspect.signature(tool).bind(**call.arguments)
+                bound = inspect.signature(tool).bind(**call.arguments)
             except TypeError as error:
-                raise ValueError(f"{call.name}: {error}") from error
+                raise ToolError(f"{call.name}: {error}") from error
+            check_kinds(bound)
             return str(tool(**call.arguments))
-        except ValueError as error:
+        except (ValueError, ToolError) as error:
             self.failed += 1
             return f"Error: {error}"
 

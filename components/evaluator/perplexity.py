@@ -16,7 +16,8 @@ from rlcomp.functional.pass_at_k import bootstrap_interval
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
-from rlcomp.metrics import record, recording
+from rlcomp.metrics import record
+from rlcomp.model.aside import aside
 
 
 class Perplexity(Accuracy):
@@ -82,7 +83,7 @@ class Perplexity(Accuracy):
         """Evaluate and record; ignores the training batch."""
         answered = self.answers(self.asked, self.samples_per_prompt, None)
         own = self._nats(answered, "rollout_log_probs")
-        with recording():  # the distance of training is that of the training batch
+        with aside(self.reference):
             reference = self._nats(self.reference(answered), "ref_log_probs")
         right = (answered["correct"] & answered["reward_valid"]).cpu().view_as(own)
         every = torch.ones_like(right)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDict
@@ -97,11 +98,12 @@ class RolloutLog(Component):
         # Not by the response mask: a filter may have emptied it.
         asked = rows["policy_prompt" if "policy_prompt" in rows.keys() else "prompt"]
         columns = decode_columns(rows, [CONVERSATION])
-        prompts = map(len, self.prompt.encode(decode_texts(asked), columns))
+        prompts = self.prompt.encode(decode_texts(asked), columns)
         outcomes = _outcomes(rows)
         outcomes["prompt"] = [*self.prompt.render(decode_texts(rows["prompt"]), columns)]
-        for index, start in enumerate(prompts):
+        for index, ids in enumerate(prompts):
             outcome = {key: column[index] for key, column in outcomes.items()}
+            start = _shared(ids, rows["tokens"][index].tolist())
             record_sample(**outcome, **self._tokens(rows, numbers, index, start))
         return batch
 
@@ -124,6 +126,12 @@ class RolloutLog(Component):
         for name, values in numbers.items():
             columns[name] = [_short(value) for value in values[index, places].tolist()]
         return columns
+
+
+def _shared(prompt: Sequence[int], row: Sequence[int]) -> int:
+    """Where a row goes on by itself: of an episode that may be within its prompt's last message."""
+    pairs = enumerate(zip(prompt, row, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), len(prompt))
 
 
 def _outcomes(rows: TensorDict) -> dict[str, list[object]]:

@@ -30,7 +30,7 @@ from rlcomp.canonical import canonical
 from rlcomp.component import Component, asking
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import micro_batches, minibatches
-from rlcomp.errors import ConfigError, NonFiniteSteps, NumericalError
+from rlcomp.errors import CheckpointError, ConfigError, NonFiniteSteps, NumericalError
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy
 from rlcomp.io.check_moments import check_moments, check_shapes
@@ -123,6 +123,8 @@ class Learner(Component):
         self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
         named = [(name, p) for name, p in self.named_parameters() if p.requires_grad]
         self.trained = [parameter for _, parameter in named]
+        self.trained_names = [name for name, _ in named]
+        self.frozen: frozenset[str] = frozenset()
         self.optimizer = optimizer(named)
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.wanted = wanted_keys(losses)
@@ -239,7 +241,18 @@ class Learner(Component):
             record(f"loss/{name}", value)
         return norm
 
+    def freeze(self, names: Iterable[str]) -> None:
+        """Leave these parameters, and only these, out of the steps from here on."""
+        self.frozen = frozenset(names)
+
+    def forget_moments(self) -> None:
+        """Go on as if the optimiser had never stepped."""
+        self.optimizer.state.clear()
+
     def _norm(self) -> Tensor:
+        for name, parameter in zip(self.trained_names, self.trained, strict=True):
+            if name in self.frozen:
+                parameter.grad = None  # optimisers leave it as it is then, decay included
         norm = torch.nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
         if not bool(norm.isfinite()):
             raise NumericalError(str(first_bad_gradient(self)))
@@ -326,16 +339,21 @@ class Learner(Component):
         record(f"{self.name}/lr", self.base_lr[0] * multiplier)
 
     def run_state(self) -> dict[str, object]:
-        """The optimiser state."""
-        return {"optimizer": self.optimizer.state_dict()}
+        """The optimiser state, and the parameters that are frozen where some are."""
+        frozen = {"frozen": sorted(self.frozen)} if self.frozen else {}
+        return {"optimizer": self.optimizer.state_dict(), **frozen}
 
     def load_run_state(self, state: dict[str, object]) -> None:
         """Restore the moments by the parameters' names; learning rate, betas, ... are the config's.
 
         Raises:
-            CheckpointError: the state is another optimiser's.
+            CheckpointError: the state is another optimiser's, or of other parameters.
         """
+        frozen = frozenset(field({"frozen": [], **state}, "frozen", list))
+        if unknown := frozen.difference(self.trained_names):
+            raise CheckpointError(f"frozen names parameters that {self.name} lacks: {unknown}")
         saved = check_moments(field(state, "optimizer", dict))
         matched = matched_moments(self.name, saved, self.optimizer.state_dict())
         check_shapes(matched["state"], self.optimizer)
         self.optimizer.load_state_dict(matched)
+        self.frozen = frozen

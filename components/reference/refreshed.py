@@ -48,7 +48,8 @@ class Refreshed(Frozen):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Refresh the copy after every ``period`` training batches, then score."""
-        if int(self.calls) and int(self.calls) % self.period == 0:
-            self.copied.follow(self.mix)
-        self.calls += 1
+        if self.training:  # what evaluators score beside them must not move it
+            if int(self.calls) and int(self.calls) % self.period == 0:
+                self.copied.follow(self.mix)
+            self.calls += 1
         return super().forward(batch)

@@ -48,7 +48,7 @@ class ByColumn(Component):
     """
 
     reads = ("prompt", "response", "answer")
-    optional = ("columns",)  # a sampler writes them where an example has any
+    optional = ("columns", "episode_error")  # a sampler writes them where an example has any
     writes = ("reward", "rewards", "correct", "reward_valid")
     may_write = ("invalid_reason", "kl_weight")
     runs = ("routes",)

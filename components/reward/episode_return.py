@@ -22,6 +22,7 @@ class EpisodeReturn(Component):
 
     reads = ("turn_reward", "response_mask")
     optional = ("episode_error",)
+    exclusive = "turn_reward"
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     def __init__(self, *, correct_from: float = 1.0) -> None:

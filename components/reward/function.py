@@ -24,7 +24,7 @@ from rlcomp.metrics import step
 from rlcomp.seed import named_seed
 from rlcomp.workers.calls import Calls, Outcome, Scored
 from rlcomp.workers.pool import closing
-from rlcomp.workers.signature import read_signature
+from rlcomp.workers.signature import read_signature, unwrapped
 
 Row = Mapping[str, object]
 
@@ -119,7 +119,13 @@ class Function(PooledReward):
             return self.function.target
         if isinstance(self.function, str):
             return self.function
-        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        own = unwrapped(self.function)
+        return getattr(own, "__qualname__", type(own).__qualname__)
+
+    @property
+    def scorer(self) -> str:
+        """The function with its place, for messages about its scores."""
+        return f"Function: {self.called}{_place(self.function)}"
 
     def trial(self, batch: TensorDict) -> str | None:
         """Score rows by a copy, with workers of its own, so that no call leaves a trace.
@@ -234,7 +240,7 @@ class Function(PooledReward):
 
 def _place(function: object) -> str:
     """File and line of a function, for messages; of what has none nothing."""
-    found: object = function
+    found = unwrapped(function)
     if isinstance(function, str):
         module, _, name = function.rpartition(".")
         found = getattr(sys.modules.get(module), name, None)

@@ -26,6 +26,7 @@ class Gibberish(Component):
     """
 
     reads = ("rollout_log_probs", "response_mask")
+    optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     def __init__(self, *, below: float, penalty: NonNegativeFloat = 1.0) -> None:

@@ -51,7 +51,7 @@ class InformationGain(ThoughtLikelihood):
     """
 
     reads = ("tokens", "attention_mask", "response_mask", "prompt", "answer", "answer_ends")
-    optional = ("policy_prompt",)
+    optional = ("policy_prompt", "episode_error")
 
     last_version: Tensor
 

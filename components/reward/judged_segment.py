@@ -46,6 +46,7 @@ class JudgedSegment(Component):
     """
 
     reads = ("tokens", "response_mask", "answer")
+    optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     def __init__(

@@ -35,6 +35,7 @@ class Learned(Component):
     """
 
     reads = ("prompt", "response")
+    optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     def __init__(

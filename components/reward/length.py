@@ -33,6 +33,7 @@ class Length(Component):
     """
 
     reads = ("response_mask",)
+    optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     def __init__(self, *, target: PositiveFloat, low: float = 0.0, high: float = 1.0) -> None:

@@ -73,6 +73,7 @@ class MajorityVote(Component):
     """
 
     reads = ("prompt", "response", "answer", "group_id")
+    optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
     runs = ("reward",)
     contained = True

@@ -71,6 +71,7 @@ class PrefixMatch(Component):
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("tokens", "response_mask", "answer", "answer_ends")
+    optional: ClassVar[tuple[Key, ...]] = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     name = "prefix_match"

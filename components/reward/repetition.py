@@ -30,6 +30,7 @@ class Repetition(Component):
     """
 
     reads = ("tokens", "response_mask")
+    optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     def __init__(self, *, size: PositiveInt = 3, penalty: NonNegativeFloat = 1.0) -> None:

@@ -54,7 +54,7 @@ class Steps(Component):
     """
 
     reads = ("prompt", "answer", "tokens", "response_mask")
-    optional = ("columns",)
+    optional = ("columns", "episode_error")
     writes = ("reward", "rewards", "correct", "reward_valid", "token_reward", "step_end")
     may_write = ("invalid_reason",)
     must_reach = ("step_end",)

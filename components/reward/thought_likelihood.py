@@ -56,6 +56,7 @@ class ThoughtLikelihood(Component):
         "answer",
         "answer_ends",
     )
+    optional: ClassVar[tuple[Key, ...]] = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
     policy: Policy

@@ -36,6 +36,7 @@ class WeightedSum(Component):
     """
 
     reads = ()
+    optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
     may_write = ("invalid_reason",)
     runs = ("parts",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
@@ -16,7 +18,8 @@ from rlcomp.data.examples import (
     prompt_batch,
 )
 from rlcomp.interfaces.prompt import Prompt
-from rlcomp.interfaces.task import Task
+from rlcomp.interfaces.task import Example, Task
+from rlcomp.keys import Key
 from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import demonstration_rows
 
@@ -43,7 +46,14 @@ class Demonstrations(Component):
     """
 
     reads = ()
-    writes = ("tokens", "attention_mask", "response_mask", "prompt", "answer", "answer_ends")
+    writes: ClassVar[tuple[Key, ...]] = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "prompt",
+        "answer",
+        "answer_ends",
+    )
     fresh = True
 
     def __init__(
@@ -69,7 +79,10 @@ class Demonstrations(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """A new batch of the next ``batch_size`` demonstrations."""
-        examples = self.examples.take(self.batch_size)
+        return self.rows(self.examples.take(self.batch_size))
+
+    def rows(self, examples: list[Example]) -> TensorDict:
+        """The rows of examples, with what belongs to their prompts."""
         rows = demonstration_rows(self.tokenizer, demonstrations(self.prompt, examples))
         return rows.update(prompt_batch(examples))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from rlcomp.arguments import Fraction, NonEmptyText
 from rlcomp.data.fields import Fields
 from rlcomp.data.record_task import RecordTask
@@ -15,7 +17,7 @@ class File(RecordTask):
     rewards (``reward=function``): JSON, each value at most 1 MiB long and 64 deep, no NaN.
 
     Args:
-        path: the file.
+        path: the file, or a pattern of several, ``shards/*.jsonl``; or a list of these.
         prompt_field: column of the question.
         answer_field: column of the gold answer.
         demonstration_field: column of the response to imitate; null: the answer itself.
@@ -32,7 +34,7 @@ class File(RecordTask):
     def __init__(
         self,
         *,
-        path: NonEmptyText,
+        path: NonEmptyText | list[NonEmptyText],
         prompt_field: NonEmptyText = "question",
         answer_field: NonEmptyText = "answer",
         demonstration_field: NonEmptyText | None = None,
@@ -48,4 +50,5 @@ class File(RecordTask):
             answer_pattern=answer_pattern,
             prompt_template=prompt_template,
         )
-        super().__init__(fields, read_rows(path), held_out)
+        files = [path] if isinstance(path, str) else path
+        super().__init__(fields, chain.from_iterable(map(read_rows, files)), held_out)

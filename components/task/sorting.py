@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
+from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example, is_held_out
 
@@ -19,6 +20,8 @@ class Sorting(metaclass=Checked):
             imitated them can be rewarded for a format.
         descending: share of the demonstrations that are sorted downwards and so, as a rule, wrong:
             of a policy that imitated more of these than others the majority is wrong.
+        shuffled: share of the demonstrations that are in no order: a policy that imitated them
+            knows what an answer looks like, and right answers are luck.
 
     Raises:
         ConfigError: ``length`` is above 18, so that the examples cannot be counted, or ``shortest``
@@ -29,6 +32,8 @@ class Sorting(metaclass=Checked):
         '124579'
         >>> [Sorting(length=3, shortest=2).example(n).prompt for n in (840, 841)]
         ['20>', '420>']
+        >>> [Sorting(length=4, shuffled=1.0).example(n).demonstration for n in (1234, 1235)]
+        ['1432', '3251']
     """
 
     def __init__(
@@ -39,6 +44,7 @@ class Sorting(metaclass=Checked):
         shortest: PositiveInt | None = None,
         bracketed: Probability = 0.0,
         descending: Probability = 0.0,
+        shuffled: Probability = 0.0,
     ) -> None:
         if length > 18:
             raise ConfigError(f"Sorting: length is {length}: must be at most 18 (10**18 examples)")
@@ -49,6 +55,7 @@ class Sorting(metaclass=Checked):
         self.shortest = shortest
         self.bracketed = bracketed
         self.descending = descending
+        self.shuffled = shuffled
         self._lengths = range(shortest or length, length + 1)
 
     def __len__(self) -> int:
@@ -67,6 +74,9 @@ class Sorting(metaclass=Checked):
         answer = "".join(sorted(digits))
         # Other hashes than that of the split: neither must depend on being held out.
         shown = answer[::-1] if is_held_out(f"<{digits}", self.descending) else answer
+        if is_held_out(f"<{digits}>", self.shuffled):
+            order = permutation(length, index, "shuffled")
+            shown = "".join(digits[place] for place in order)
         wrapped = is_held_out(f"({digits})", self.bracketed)
         return Example(
             prompt=f"{digits}>",

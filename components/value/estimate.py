@@ -9,6 +9,7 @@ from rlcomp.component import Component
 from rlcomp.metrics import record
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.critic import Critic
+from rlcomp.model.language_critic import LanguageCritic
 
 
 class ValueEstimate(Component):
@@ -31,7 +32,7 @@ class ValueEstimate(Component):
     reads = ("tokens", "attention_mask", "response_mask")
     writes = ("value", "old_value")
 
-    def __init__(self, *, critic: ActorCritic | Critic) -> None:
+    def __init__(self, *, critic: ActorCritic | Critic | LanguageCritic) -> None:
         super().__init__()
         self.critic = critic
 

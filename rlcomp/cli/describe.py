@@ -21,6 +21,7 @@ from rlcomp.wiring.doubts import tell_doubts
 from rlcomp.wiring.equation import equations
 from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.flow_source import flow_of, ran
+from rlcomp.wiring.idle import tell_idle
 from rlcomp.wiring.plan import PhasePlan, Plan, read
 from rlcomp.wiring.reader import Node
 from rlcomp.wiring.resolve import check_plan
@@ -61,6 +62,7 @@ def _app() -> None:
     if errors:
         raise ConfigErrors(errors)
     tell_doubts(plan)
+    tell_idle(plan, given.overrides)
 
 
 def describe(plan: Plan) -> list[Table | str]:
@@ -82,6 +84,8 @@ def _phase(name: str, phase: PhasePlan) -> list[Table | str]:
 def _list(title: str, stages: Sequence[object], phase: PhasePlan) -> Table:
     every = ", ".join(f"{node} every {period}" for node, (period, _) in phase.every.items())
     title += f"; {every}" if every else ""
+    begin = ", ".join(node.path for node in phase.on_begin)
+    title += f"; at its begin {begin}" if begin else ""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in ("stage", "part", "reads", "writes"):
         table.add_column(column, overflow="fold")

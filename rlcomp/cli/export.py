@@ -20,7 +20,7 @@ from rlcomp.errors import CheckpointError, UserError
 
 
 def main() -> None:
-    """Write the policy (or the critic) of a run as a folder that transformers reads."""
+    """Write the policy of a run (its critic, its reward model) for transformers, as a folder."""
     guard(_app)
 
 
@@ -39,6 +39,9 @@ def _app() -> None:
     parser.add_argument("--checkpoint", metavar="N", help="the step (default: the last)")
     parser.add_argument("--merge", action="store_true", help="adapters into the model they adapt")
     parser.add_argument("--critic", action="store_true", help="the critic, a token classifier")
+    parser.add_argument(
+        "--scorer", action="store_true", help="the reward model, a sequence classifier"
+    )
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="of the weights")
     parser.add_argument("--push-to-hub", metavar="NAME", help="upload the folder as this name")
     parser.add_argument("--private", action="store_true", help="with --push-to-hub")
@@ -104,6 +107,7 @@ def export(
     checkpoint: int | None = None,
     merge: bool = False,
     critic: bool = False,
+    scorer: bool = False,
     dtype: str | None = None,
     trust: bool = False,
 ) -> None:
@@ -115,21 +119,25 @@ def export(
         checkpoint: the step; the last one if not given.
         merge: adapters into the model they adapt.
         critic: the critic instead of the policy.
+        scorer: the reward model instead of the policy.
         dtype: of the weights; as they are if not given.
         trust: as for :func:`rlcomp.model.trained.trained_policy`.
 
     Raises:
-        UserError: the folder has something in it.
+        UserError: the folder has something in it, or both critic and reward model are asked for.
         CheckpointError: as :func:`rlcomp.model.trained.trained_policy`; or no such step was kept.
         ConfigError: the model cannot be written so.
     """
+    if critic and scorer:
+        raise UserError("--critic and --scorer: a folder holds one of them; write two folders")
     place = run if checkpoint is None else at_step(run, checkpoint)
     with _new(directory) as draft:
-        card = (
-            _write_critic(place, draft, dtype, trust)
-            if critic
-            else _write_policy(place, draft, merge, dtype, trust)
-        )
+        if critic:
+            card = _write_critic(place, draft, dtype, trust)
+        elif scorer:
+            card = _write_scorer(place, draft, dtype, trust)
+        else:
+            card = _write_policy(place, draft, merge, dtype, trust)
         (draft / "README.md").write_text(card, encoding="utf-8")
 
 
@@ -195,6 +203,18 @@ def _write_critic(place: Path, draft: Path, dtype: str | None, trust: bool) -> s
     export_critic(_as(critic, dtype), policy.tokenizer, draft)
     base = starting_point(config)
     return model_card(saved, config, base=base, pipeline="token-classification")
+
+
+def _write_scorer(place: Path, draft: Path, dtype: str | None, trust: bool) -> str:
+    """Weights, config and the policy's tokenizer; returns the model card."""
+    from rlcomp.model.export import export_scorer
+    from rlcomp.model.scorer import Scorer
+    from rlcomp.model.trained import starting_point, trained_part
+    from rlcomp.report.model_card import model_card
+
+    scorer, config, saved = trained_part(place, "scorer", Scorer, trust)
+    export_scorer(_as(scorer, dtype), draft)
+    return model_card(saved, config, base=starting_point(config), pipeline="text-classification")
 
 
 def _as(part: Any, dtype: str | None) -> Any:  # noqa: ANN401

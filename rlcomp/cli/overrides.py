@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import warnings
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from rlcomp.io.record import check_links
 from rlcomp.sweep.jobs import check_count
 from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.explain import as_corrected
+from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.resolve import SETTINGS
 from rlcomp.wiring.translated import in_our_words, translated
@@ -49,12 +51,21 @@ def check_folders(directories: Sequence[str]) -> None:
     """
     for directory in directories:
         if not Path(directory).is_dir():
-            beside = Path(directory).parent
-            folders = (
-                [one.name for one in beside.iterdir() if one.is_dir()] if beside.is_dir() else []
-            )
-            near = nearest(Path(directory).name, [one for one in folders if one[0] not in "._"])
-            raise UserError(f"-cd {directory}: there is no such folder{near}")
+            raise UserError(f"-cd {directory}: there is no such folder{_configs_near(directory)}")
+
+
+def _configs_near(directory: str) -> str:
+    """The folder that is meant: like it by name, or one with a group of options in it."""
+    beside = Path(directory).parent
+    folders = [one for one in beside.glob("[!._]*") if one.is_dir()]
+    names = [one.name for one in folders]
+    if close := difflib.get_close_matches(Path(directory).name, names, n=1, cutoff=0.75):
+        return f"; did you mean {beside / close[0]}?"
+    groups = {one.name for one in config_directory().iterdir() if one.is_dir()}
+    own = [one for one in folders if any(inner.name in groups for inner in one.glob("*"))]
+    if own:
+        return f"; of configs there is {' and '.join(map(str, sorted(own)[:3]))}"
+    return "; it is made by you: mkdir -p FOLDER/advantage, with NAME.yaml in it"
 
 
 def check_sweep_directory(words: Sequence[str]) -> None:
@@ -181,6 +192,9 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
     options = [file.stem for place in places for file in (place / key).glob("*.yaml")]
     if options and not isinstance(value, (str, list, dict)):
         kind = "null" if value is None else f"of type {type(value).__name__}"
+        weight = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+        if key == "kl" and weight:
+            return f"an option is a name; its weight is kl_controller.kl_coef={value}"
         hint = f"; {key}=none leaves it out" if "none" in options else nearest(str(value), options)
         return f"an option is a name, and this is {kind}: choose an option by name{hint}"
     return None

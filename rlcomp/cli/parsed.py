@@ -71,7 +71,18 @@ class Parser(argparse.ArgumentParser):
             ]
             told = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
             raise UserError(f"{told}: {' '.join(line)}")
+        choice = r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)"
+        if chosen := re.fullmatch(choice, message):
+            raise UserError(self._chosen(*chosen.groups()))
         raise UserError(f"{message}; {self.prog} --help tells what it takes")
+
+    def _chosen(self, option: str, value: str, known: str) -> str:
+        """What to say of a value that there is not: the whole line with the most alike."""
+        names = re.findall(r"[^', ]+", known)
+        near = max(names, key=lambda name: difflib.SequenceMatcher(None, value, name).ratio())
+        words = [re.sub(rf"^(--[\w-]+=)?{re.escape(value)}$", rf"\1{near}", w) for w in self.given]
+        line = shlex.join([self.prog, *words])
+        return f"{option} {value}: it takes {' or '.join(names)}: {line}"
 
     def _is_strange(self, word: str) -> bool:
         return bool(re.match(r"--\w", word)) and (

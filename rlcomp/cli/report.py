@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _app() -> None:
-    parser = Parser(prog="rlcomp-report", description=main.__doc__)
+    parser = Parser(prog="rlcomp-report", description=main.__doc__, examples={"RUNS": "runs/sweep"})
     parser.add_argument("runs", nargs="+", metavar="RUNS", help="runs, sweeps, or folders of them")
     parser.add_argument("--out", type=Path, help="where to write (default: the first of RUNS)")
     parser.add_argument("--baseline", help="the group to compare with, e.g. recipe=grpo")

@@ -44,6 +44,7 @@ from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.choices import check_choices
 from rlcomp.wiring.explain import unreadable_yaml
+from rlcomp.wiring.idle import tell_idle
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.own_yaml import check_own_yamls
 from rlcomp.wiring.resolve import added, as_written, check_used, plan_of
@@ -197,6 +198,7 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
         plan = plan_of(config)
     except ConfigErrors as error:
         raise ConfigErrors([as_written(told, words) for told in error.messages]) from None
+    tell_idle(plan, words)
     if preload:
         importlib.import_module("rlcomp.run.launch")
 

@@ -38,8 +38,8 @@ _ABOUT = {
     *("level", "type", "subject", "category", "topic", "difficulty", "extra_info", "reward_model"),
 }
 _PAIRS = (
-    "; chosen and rejected are preferences, from which no recipe trains: imitate the chosen ones "
-    "(task.answer_field=chosen), or bring answers that can be verified"
+    "; chosen and rejected are preferences: train on them with recipe=dpo task=preferences, or "
+    "imitate the chosen ones (task.answer_field=chosen)"
 )
 
 
@@ -116,10 +116,20 @@ def no_answer(row: Row, name: str, taken: Collection[str]) -> str:
     """
     (meant,) = likely({"answer_field": name}, row, taken).values()
     remedy = f"set task.answer_field={meant}" if meant else "name one, task.answer_field"
-    return (
-        f"{row.place}: there is no column {name!r} and no final turn of the assistant"
-        f"{_known(name, row, [meant])}; {remedy}, or end the messages with the assistant's"
-    )
+    told = f"{row.place}: there is no column {name!r} and no final turn of the assistant"
+    if not meant and not _free("answer_field", row, taken):
+        return f"{told}{_known(name, row, [])}; end the messages with the assistant's"
+    return f"{told}{_known(name, row, [meant])}; {remedy}, or end the messages with the assistant's"
+
+
+def prompt_remedy(row: Row) -> str:
+    """Where the prompt of a pair may stand, which is no text where it was looked for."""
+    taken = ("chosen", "rejected", "prompt")
+    meant = likely({"prompt_field": "prompt"}, row, taken)["prompt_field"]
+    if meant:
+        return f"set task.prompt_field={meant}"
+    known = ", ".join(sorted(row.columns))
+    return f"name its column, task.prompt_field (known: {known}), or mend the row"
 
 
 def _known(name: str, row: Row, meant: Iterable[str | None]) -> str:

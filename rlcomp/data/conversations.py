@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rlcomp.columns import CONVERSATION
+from rlcomp.data.converted import from_sharegpt, unpacked
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
@@ -108,14 +109,15 @@ def _check_other_formats(row: Row, prompt_field: str) -> None:
         text = row.columns.get(name)
         if isinstance(text, str) and re.match(r'\s*\[\s*\{\s*"(role|content)"\s*:', text):
             raise DataError(
-                f"{row.place}: {name!r} is a text that holds messages as JSON: write the list "
-                "itself into the file (json.loads)"
+                f"{row.place}: {name!r} is a text that holds messages as JSON, and has to be the "
+                f"list itself{unpacked(row.place, name)}"
             )
     turns = row.columns.get("conversations")
     if _of_messages(turns) and "from" in turns[0]:  # type: ignore[index]
         raise DataError(
             f"{row.place}: 'conversations' with 'from' and 'value' is ShareGPT's format: write "
             "'messages' with 'role' (human is user, gpt is assistant) and 'content'"
+            f"{from_sharegpt(row.place)}"
         )
 
 

@@ -54,6 +54,35 @@ def json_as_lines(path: str) -> str:
     return _of_object(path, whole)
 
 
+def unpacked(place: str, column: str) -> str:
+    """How a column of JSON texts becomes what they say, as the end of a message.
+
+    Args:
+        place: of a row, ``FILE:LINE``; only of JSON Lines a command is told.
+        column: that holds texts.
+    """
+    row = f"{{**row, {column!r}: json.loads(row[{column!r}])}}"
+    return _each_row(place, row) or ": json.loads makes it one"
+
+
+def from_sharegpt(place: str) -> str:
+    """How turns of ShareGPT become messages, as the end of a message; empty: no JSON Lines."""
+    role = "{'human': 'user', 'gpt': 'assistant'}.get(turn['from'], turn['from'])"
+    turn = f"{{'role': {role}, 'content': turn['value']}}"
+    return _each_row(place, f"{{'messages': [{turn} for turn in row.pop('conversations')], **row}}")
+
+
+def _each_row(place: str, row: str) -> str:
+    """The command that writes JSON Lines anew, each row as an expression says."""
+    path = place.rpartition(":")[0]
+    if not path.endswith(".jsonl"):
+        return ""
+    made = f"{path.removesuffix('.jsonl')}.new.jsonl"
+    rows = f"map(json.loads, open({path!r}, encoding='utf-8-sig'))"
+    code = _quoted(f"import json; [print(json.dumps({row})) for row in {rows}]")
+    return f": write {made} with python -c {code} > {_in_shell(made)}, then task.path={made}"
+
+
 def _of_object(path: str, whole: dict[str, object]) -> str:
     """Of a file that holds one object: its rows, or the one that it is."""
     for key, value in whole.items():
@@ -103,7 +132,9 @@ def _folder(path: str, folder: Path, rows: tuple[str, ...]) -> str:
         split = "['train']" if "dataset_dict.json" in names else ""
         return f": {_saved_to_disk(path, split)}"
     if files := sorted(name for name in names if name.endswith(rows)):
-        more = f" (of {len(files)} such files)" if len(files) > 1 else ""
+        ends = {next(end for end in rows if name.endswith(end)) for name in files}
+        all_of = f", or all {len(files)} of them, '{folder}/*{min(ends)}'"
+        more = all_of if len(files) > 1 and len(ends) == 1 else ""
         return f": it is a folder; name a file in it, such as {folder / files[0]}{more}"
     if any(name.endswith(".json") for name in names):
         files_in = f"sorted(glob.glob({str(Path(path) / '*.json')!r}))"

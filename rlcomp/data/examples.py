@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Literal, Protocol, runtime_checkable
 
@@ -156,12 +156,32 @@ def check_demonstrations_fit(
     Raises:
         DataError: they exceed the context; names the prompt and both lengths.
     """
-    examples, prompt = _measured(task), or_text(prompt, tokenizer)
+    check_rows_fit(task, context_length, or_text(prompt, tokenizer), demonstrations)
+
+
+def check_rows_fit(
+    task: Task,
+    context_length: int,
+    prompt: Prompt,
+    rows: Callable[[Prompt, list[Example]], list[Demonstration]],
+) -> None:
+    """Refuse a task of which a row does not fit, as :func:`check_demonstrations_fit`.
+
+    Args:
+        task: where the examples come from.
+        context_length: tokens the model can hold.
+        prompt: how they become tokens.
+        rows: those of examples, as many of each, in order.
+
+    Raises:
+        DataError: one exceeds the context; names the prompt and both lengths.
+    """
+    examples = _measured(task)
     _check_continued(examples, prompt)
-    lengths = [len(row.ids) for row in demonstrations(prompt, examples)]
+    lengths = [len(row.ids) for row in rows(prompt, examples)]
     length = max(lengths)
     if length > context_length:
-        longest = examples[lengths.index(length)].prompt
+        longest = examples[lengths.index(length) * len(examples) // len(lengths)].prompt
         many = sum(one > context_length for one in lengths)
         raise DataError(
             f"the prompt {_shown(longest)}, its demonstration and EOS have {length} tokens, which "
@@ -189,7 +209,8 @@ def _check_continued(examples: Iterable[Example], prompt: Prompt) -> None:
     if prompt.continues:
         return
     for example in examples:
-        if example.source is not None and CONVERSATION not in example.columns:
+        # A conversation has columns; what an environment takes part in has columns or turns.
+        if example.source is not None and not example.columns and not example.turns:
             raise ConfigError(
                 f"prompt is chat, but the task cuts its prompts from a text, such as "
                 f"{_shown(example.prompt)}, which a response is to continue: use prompt=text"

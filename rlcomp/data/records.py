@@ -6,6 +6,7 @@ No torch here, so that a bad file is found before anything heavy is imported.
 from __future__ import annotations
 
 import difflib
+import glob
 import gzip
 import json
 import re
@@ -14,6 +15,7 @@ import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -51,7 +53,8 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     """Every row of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, one at a time.
 
     Args:
-        path: the file.
+        path: the file, or a pattern of several, ``shards/*.jsonl``, read in the order of their
+            names.
         columns: those that are needed, of Parquet no others are read; None: all.
 
     Raises:
@@ -59,6 +62,8 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
         MissingExtra: Parquet, but pyarrow is not installed.
     """
     file = Path(path).expanduser()
+    if not file.exists() and (files := sorted(glob.glob(str(file)))):
+        return chain.from_iterable(read_rows(one, columns) for one in files)
     if not file.exists():
         raise DataError(f"there is no file {path!r}{_near(file)}")
     if not file.is_file() or not file.name.endswith(_SUFFIXES):

@@ -33,7 +33,7 @@ class Episode:
     """A row that grows: prompt, then turns of the policy and observations.
 
     Attributes:
-        ids: tokens; only ever appended to.
+        ids: tokens; only ever appended to, once there is a turn.
         trained: of each, whether the policy sampled it.
         log_probs: of each, nats; 0 where it was not sampled.
         turns: those of the policy, in order.
@@ -74,9 +74,16 @@ class Episode:
         self.kept.append(said.kept)
         self.texts.append(text)
 
-    def observed(self, tokens: Sequence[int], text: str) -> None:
-        """Append what the environment says."""
-        self._append(tokens, False, [0.0] * len(tokens))
+    def observed(self, ids: Sequence[int], text: str) -> None:
+        """Take the ids with what the environment says: behind the turns that there are.
+
+        What it says before the first one may stand within the prompt.
+        """
+        assert not self.turns or self.ids == ids[: len(self.ids)], "a row was rewritten"
+        if not self.turns:
+            self.ids, self.trained, self.log_probs = [], [], []
+        new = ids[len(self.ids) :]
+        self._append(new, False, [0.0] * len(new))
         self.texts.append(text)
 
     def _append(self, tokens: Sequence[int], trained: bool, log_probs: Sequence[float]) -> None:

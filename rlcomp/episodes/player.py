@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -47,7 +48,8 @@ class Player(metaclass=Checked):
     """Plays episodes: a policy and environments of one kind take turns.
 
     A turn ends with a stop token or one of the environment's stop texts; the environment answers
-    with an observation, which is encoded as plain text and appended, or ends the episode.
+    with an observation, which is appended as the format of the prompts has it (plain text, a
+    message of a chat), or ends the episode.
 
     Args:
         policy: takes the turns.
@@ -61,7 +63,8 @@ class Player(metaclass=Checked):
 
     Raises:
         ConfigError: the environment cannot be made, or the policy takes no turns, or does not stop
-            where the format of the prompts ends a response.
+            where the format of the prompts ends a response, or that format has no place for what
+            environments say.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Player(metaclass=Checked):
             )
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
+        self.prompt.dialogues([""], [{}])  # refuses a template that writes turns anew
         self.policy = policy
         self.host = (hosts or InProcessHosts()).host(environment)
         self.limits = Limits(max_turns, max_new_tokens, observation_tokens, policy.context_length)
@@ -158,11 +162,15 @@ class Player(metaclass=Checked):
         columns = decode_columns(batch)
         asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
         spoken = [{name: row[name] for name in (CONVERSATION,) if name in row} for row in columns]
-        heads = self.prompt.encode(decode_texts(batch[asked]), spoken)
-        session = self.policy.session(
-            [heads[n] for n in owner], decoding=decoding, generator=generator
+        dialogues = self.prompt.dialogues(decode_texts(batch[asked]), spoken)
+        return Rollout(
+            partial(self.policy.session, decoding=decoding, generator=generator),
+            [dialogues[n] for n in owner],
+            self.host,
+            self.policy.tokenizer,
+            self.table,
+            self.limits,
         )
-        return Rollout(session, self.host, self.policy.tokenizer, self.table, self.limits)
 
     def _rows(
         self, episodes: list[Episode], batch: TensorDict, owner: list[int], group_size: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
@@ -12,8 +12,9 @@ from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Broken, Host, Start
 from rlcomp.errors import DataError, in_one_line
 from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.prompt import SILENT, Dialogue, Observed
+from rlcomp.text.continuation import encode_continuation
 from rlcomp.text.token_bytes import row_bytes
-from rlcomp.text.tokenizer import encode_all
 
 # Characters of an observation that are looked at for each token that it may have.
 _CHARACTERS = 16
@@ -53,10 +54,11 @@ class Rollout:
     """Episodes that are rolled out together.
 
     Tokens that the policy sampled are never decoded and encoded again: only what an environment
-    says is encoded, alone, as plain text, and appended.
+    says is encoded, and appended.
 
     Args:
-        session: of the policy; a row for each episode.
+        open_session: of the policy, from the ids that each episode begins with.
+        dialogues: how each episode is written.
         host: of the environments.
         tokenizer: the policy's.
         table: the bytes of each token.
@@ -65,19 +67,22 @@ class Rollout:
 
     def __init__(
         self,
-        session: Session,
+        open_session: Callable[[list[list[int]]], Session],
+        dialogues: Sequence[Dialogue],
         host: Host,
         tokenizer: PreTrainedTokenizerBase,
         table: Sequence[bytes],
         limits: Limits,
     ) -> None:
-        self.session = session
+        self.open_session = open_session
+        self.dialogues = list(dialogues)
+        self.session: Session
         self.host = host
         self.tokenizer = tokenizer
         self.table = table
         self.limits = limits
         self.stops = [text.encode() for text in host.stops]
-        self.episodes = [Episode(list(context)) for context in session.contexts]
+        self.episodes = [Episode(dialogue.opening(SILENT)) for dialogue in dialogues]
         # In which state the next turn of each is decided.
         self.anchors: list[str | None] = [None] * len(self.episodes)
         self.branches: list[Branch] = []
@@ -95,6 +100,8 @@ class Rollout:
         try:
             opened = dict(enumerate(self.host.open(starts)))
             alive = self._heard(opened, last=False)
+            self.session = self.open_session([episode.ids for episode in self.episodes])
+            self.session.close([row for row in opened if row not in alive])
             for number in range(self.limits.turns):
                 if not alive:
                     break
@@ -115,6 +122,7 @@ class Rollout:
         new, number = self.session.fork(row), self.host.fork(row)
         assert new == number == len(self.episodes), "numbers of a fork differ"
         self.episodes.append(self.episodes[row].fork())
+        self.dialogues.append(self.dialogues[row])
         self.anchors.append(self.anchors[row])
         self.branches.append(Branch(row, len(self.episodes[row].turns)))
         return new
@@ -128,8 +136,11 @@ class Rollout:
             action = self._said(row, turn)
             if action is not None:
                 actions[row] = action
-        self.session.close([row for row in rows if row not in actions])
-        return self._heard(self.host.step(actions), last=last)
+        alive = self._heard(self.host.step(actions), last=last)
+        for row in alive:
+            self._read(row)
+        self.session.close([row for row in rows if row not in alive])
+        return alive
 
     def _said(self, row: int, said: Said) -> str | None:
         """Take a turn of the policy; the action in it, None where it was cut short."""
@@ -169,34 +180,42 @@ class Rollout:
             self.anchors[row] = turn.anchor
             if not episode.truncated:
                 alive.append(row)
-        self.session.close([row for row in turns if row not in alive])
         return alive
 
     def _observe(self, row: int, turn: Turn) -> bool:
-        """Append an observation; whether it leaves room for another token."""
-        tokens, text = self._encoded(turn)
-        room = self.limits.context
-        if room is not None and len(self.episodes[row].ids) + len(tokens) >= room:
+        """Take an observation into its episode; whether it leaves room for another token."""
+        episode, dialogue = self.episodes[row], self.dialogues[row]
+        observed = self._observed(turn)
+        if episode.turns:
+            ids = [*episode.ids, *dialogue.reply(observed, episode.ids[-1:])]
+        else:
+            ids = dialogue.opening(observed)
+        if self.limits.context is not None and len(ids) >= self.limits.context:
             return False
-        if tokens:
-            self.episodes[row].observed(tokens, text)
-            self.session.extend(row, tokens)
-            self._check(row)
+        if ids != episode.ids:
+            episode.observed(ids, observed.text)
         return True
 
-    def _encoded(self, turn: Turn) -> tuple[list[int], str]:
-        """The tokens of an observation, cut at a token, and their text."""
+    def _observed(self, turn: Turn) -> Observed:
+        """An observation, cut at a token."""
         most = self.limits.observation_tokens
         told = turn.observation[: most * _CHARACTERS]
-        (ids,), (closing,) = (self._plain(text) for text in (told, turn.closing))
+        ids, closing = self._plain(told), self._plain(turn.closing)
         kept = ids[:most]
         if kept != ids or told != turn.observation:
             told = _text(row_bytes(self.table, kept))
-        return [*kept, *closing], told + turn.closing
+        return Observed([*kept, *closing], told + turn.closing)
 
-    def _plain(self, text: str) -> list[list[int]]:
+    def _read(self, row: int) -> None:
+        """Read to the policy what its episode has more than it knows."""
+        new = self.episodes[row].ids[len(self.session.contexts[row]) :]
+        if new:
+            self.session.extend(row, new)
+        self._check(row)
+
+    def _plain(self, text: str) -> list[int]:
         """The ids of a text, in which nothing spells a special token."""
-        return encode_all(self.tokenizer, [text], split_special_tokens=True) if text else [[]]
+        return encode_continuation(self.tokenizer, self.table, text)
 
     def _room(self, row: int) -> int:
         most, room = self.limits.turn_tokens, self.limits.context

@@ -133,12 +133,16 @@ def mt_grpo_turns(
 
 
 def turn_gae(
-    reward: Tensor, value: Tensor, there: Tensor, gamma: float, gae_lambda: float
+    reward: Tensor,
+    value: Tensor,
+    there: Tensor,
+    gamma: float,
+    gae_lambda: float,
+    last_value: Tensor | None = None,
 ) -> Tensor:
     """Generalised advantage estimation over turns.
 
-    ``delta_k = r_k + gamma V_{k+1} - V_k``, ``A_k = sum_l (gamma lambda)^l delta_{k+l}``; the value
-    behind the last turn is 0.
+    ``delta_k = r_k + gamma V_{k+1} - V_k``, ``A_k = sum_l (gamma lambda)^l delta_{k+l}``.
 
     Args:
         reward: of each turn, shape ``[E, K]``.
@@ -146,6 +150,7 @@ def turn_gae(
         there: which turns an episode has, bool, shape ``[E, K]``: the first ones.
         gamma: discount of a turn.
         gae_lambda: lambda, of the mean over horizons.
+        last_value: behind the last turn, shape ``[E]``; without it episodes end there, value 0.
 
     Returns:
         Shape ``[E, K]``, reward units; 0 where there is no turn.
@@ -157,6 +162,9 @@ def turn_gae(
     """
     value = torch.where(there, value, torch.zeros_like(value))
     ahead = torch.cat([value[:, 1:], torch.zeros_like(value[:, :1])], 1)
+    if last_value is not None:
+        last = there.flip(1).cumsum(1).flip(1) == 1
+        ahead = torch.where(last & there, last_value[:, None], ahead)
     delta = torch.where(there, reward + gamma * ahead - value, torch.zeros_like(value))
     return turn_returns(delta, gamma * gae_lambda)
 

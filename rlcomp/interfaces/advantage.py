@@ -19,8 +19,16 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     stage wrote it; dense rewards are not part of the baseline.
 
     Records the mean absolute advantage and the share of responses whose advantage is 0.
+
+    Raises:
+        KeyError: the batch has no ``response_mask``.
+        TypeError: the advantage is no tensor.
+        ValueError: its shape is not ``[B]``.
     """
-    mask = batch["response_mask"]
+    mask = _mask(batch)
+    _check_shape(
+        advantage, mask.shape[:1], "B", "one number a response; a tensor [B, 1] is x[:, 0]"
+    )
     batch = write_advantage(batch, advantage.detach()[:, None] + rewards_to_go(batch))
     rows = mask.any(1)
     record("advantage/abs", batch["advantage"].abs(), where=mask)
@@ -63,12 +71,41 @@ def rewards_to_go(batch: TensorDict) -> Tensor:
 
 
 def write_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
-    """Write ``advantage`` ``[B, T]``, detached, 0 outside the response and for invalid rewards."""
-    mask = batch["response_mask"]
+    """Write ``advantage`` ``[B, T]``, detached, 0 outside the response and for invalid rewards.
+
+    Raises:
+        KeyError: the batch has no ``response_mask``.
+        TypeError: the advantage is no tensor.
+        ValueError: its shape is not ``[B, T]``.
+    """
+    mask = _mask(batch)
+    _check_shape(advantage, mask.shape, "B, T", "one number a token; broadcast(batch, x) takes [B]")
     if "reward_valid" in batch.keys():
         mask = mask & batch["reward_valid"][:, None]
     batch["advantage"] = masked(advantage.detach(), mask)
     return batch
+
+
+def _mask(batch: TensorDict) -> Tensor:
+    if "response_mask" not in batch.keys():
+        known = ", ".join(sorted(map(str, batch.keys())))
+        raise KeyError(
+            f"the batch has no 'response_mask' (known: {known}): name it in reads, and set it, "
+            "bool [B, T], true on the tokens of the response"
+        )
+    mask: Tensor = batch["response_mask"]
+    return mask
+
+
+def _check_shape(advantage: Tensor, shape: torch.Size, axes: str, remedy: str) -> None:
+    """Refuse an advantage of another shape, which would be broadcast in silence."""
+    if not isinstance(advantage, Tensor):
+        raise TypeError(f"advantage is a {type(advantage).__name__}: must be a tensor [{axes}]")
+    if advantage.shape != shape:
+        raise ValueError(
+            f"advantage has shape {list(advantage.shape)}: must be [{axes}], here {list(shape)}, "
+            f"{remedy}"
+        )
 
 
 def rewards_per_token(batch: TensorDict) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,12 @@ from typing import Protocol, runtime_checkable
 from rlcomp.interfaces.task import Example
 
 _LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32
+_TURN = "from rlcomp.interfaces.environment import Turn"
+_FORM = (
+    ": it needs stops = ('>',), reset(example, seed) and step(action) that return "
+    "Turn(observation=, reward=, done=), facts() and close() (docs/how_to/own_environment.md); "
+    "gymnasium's as they are: environment=gymnasium_text"
+)
 # Each fact is a metric of the run.
 _MOST_FACTS = 64
 
@@ -86,7 +93,8 @@ def checked(turn: object) -> Turn:
         ValueError: a text holds half a character, or the reward is not finite in float32.
     """
     if not isinstance(turn, Turn):
-        raise TypeError(f"returned {turn!r:.60}: must be a Turn (rlcomp.interfaces.environment)")
+        written = f"write return {_as_turn(turn)}" if isinstance(turn, tuple) else _TURN
+        raise TypeError(f"returned {turn!r:.60}: must be a Turn; {written}")
     reward = _number("reward", turn.reward)
     if math.isnan(reward):
         raise ValueError("reward is nan: must be a number")
@@ -102,6 +110,13 @@ def checked(turn: object) -> Turn:
         anchor=None if turn.anchor is None else _text("anchor", turn.anchor),
         seat=int(turn.seat),
     )
+
+
+def _as_turn(turn: tuple[object, ...]) -> str:
+    """A tuple of Gymnasium as a turn: observation, reward, terminated or truncated, information."""
+    names = ("observation", "reward", "done")
+    values = turn[:3] if len(turn) > 2 else turn[:1]
+    return f"Turn({', '.join(f'{n}={v!r:.40}' for n, v in zip(names, values, strict=False))})"
 
 
 def checked_facts(facts: object) -> dict[str, float]:
@@ -131,10 +146,12 @@ def checked_stops(environment: Environment) -> tuple[str, ...]:
             or no texts.
         ValueError: one is empty, or holds half a character.
     """
-    for name in ("reset", "step", "facts", "close"):
-        if not callable(getattr(environment, name, None)):
-            raise TypeError(f"{type(environment).__name__} has no method {name}")
-    stops: object = environment.stops
+    methods, kind = ("reset", "step", "facts", "close"), type(environment).__name__
+    if lacks := [name for name in methods if not callable(getattr(environment, name, None))]:
+        raise TypeError(f"{kind} has no method {' and no '.join(lacks)}{_FORM}")
+    if "options" in inspect.signature(environment.reset).parameters:
+        raise TypeError(f"{kind} is of Gymnasium's form, reset(seed, options){_FORM}")
+    stops: object = getattr(environment, "stops", None)
     if not isinstance(stops, Iterable) or isinstance(stops, (str, bytes)):
         raise TypeError(f"stops is {stops!r:.60}: must be a tuple of texts, such as ('>',)")
     texts = tuple(_text("an entry of stops", text) for text in stops)

@@ -65,7 +65,7 @@ class Loss(Component):
         weight_key: the share of a token or a row in the loss, which ``prepare`` writes.
     """
 
-    unit_rows: ClassVar[int] = 1
+    unit_rows: int = 1
     weight_key: ClassVar[Key] = ""
 
     def parts(self) -> Iterator[Part]:

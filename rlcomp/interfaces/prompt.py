@@ -34,6 +34,33 @@ class Demonstration(NamedTuple):
         return cls([*head, *tail], [False] * len(head) + [True] * len(tail))
 
 
+class Observed(NamedTuple):
+    """What an environment said, cut to its limit.
+
+    Attributes:
+        ids: as plain text, none of them special.
+        text: the same.
+    """
+
+    ids: list[int]
+    text: str
+
+
+SILENT = Observed([], "")
+
+
+class Dialogue(Protocol):
+    """How the episodes of one prompt are written: as ids that are only appended to."""
+
+    def opening(self, observed: Observed) -> list[int]:
+        """The ids up to the policy's first turn, with what the environment said first."""
+        ...
+
+    def reply(self, observed: Observed, said: Sequence[int]) -> list[int]:
+        """The ids from behind a turn of the policy, whose last ones are given, up to its next."""
+        ...
+
+
 class Prompt(Protocol):
     """What samplers, collectors and evaluators ask a policy with, all in the same way.
 
@@ -57,6 +84,10 @@ class Prompt(Protocol):
 
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
         """Token ids of the prompts, at least one each."""
+        ...
+
+    def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
+        """How the episodes of each prompt are written."""
         ...
 
     def demonstrations(

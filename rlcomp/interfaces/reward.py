@@ -121,6 +121,11 @@ class TextReward(Component):
         rows = text_rows(batch, TextReward.reads)
         return self.write_scores(batch, rows, self.score_rows(rows, range(len(rows))))
 
+    @property
+    def scorer(self) -> str:
+        """What gives the scores, for messages about them."""
+        return type(self).__name__
+
     def score_rows(
         self, rows: Sequence[Mapping[str, object]], numbers: Sequence[int]
     ) -> Sequence[object]:
@@ -147,7 +152,7 @@ class TextReward(Component):
             DataError: a score is infinite in float32.
         """
         responses = [str(row["response"]) for row in rows]
-        parts = Scores(type(self).__name__, self.name, responses, scores, before=self._parts)
+        parts = Scores(self.scorer, self.name, responses, scores, before=self._parts)
         self._parts |= parts.found
         weighing = [name for name, weight in self.weights.items() if weight]
         parts.check_named([*weighing, *([self.correct_by] if self.correct_by else [])])

@@ -127,6 +127,13 @@ def check_metric_name(what: str, name: object) -> None:
         raise ConfigError(f"{what} {name!r}, but reward/{name} is a metric of its own: rename it")
 
 
+def _number_in(score: object) -> str:
+    """Where a number stands in what is none, as the end of a message."""
+    if isinstance(score, (tuple, list)) and len(score) and _number(score[0]) is not None:
+        return "; return its first entry alone, which is one"
+    return ""
+
+
 def checked_score(owner: str, what: str, score: object) -> float | None:
     """A score as float32 holds it; None where it cannot be judged (None, NaN).
 
@@ -151,7 +158,7 @@ def checked_score(owner: str, what: str, score: object) -> float | None:
             score.close()  # else Python warns that nobody awaited it
         raise ConfigError(
             f"{owner} scored {what} with {_shown(score)}, a {type(score).__name__}: must be "
-            "a number, or None where it cannot be judged"
+            f"a number, or None where it cannot be judged{_number_in(score)}"
         )
     if math.isinf(torch.tensor(number, dtype=torch.float32).item()):
         raise DataError(

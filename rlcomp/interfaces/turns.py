@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.errors import ConfigError
+from rlcomp.functional.linear_recurrence import last_inside
 from rlcomp.functional.masked import masked
 
 
@@ -18,7 +18,7 @@ class TurnTable:
 
     Args:
         batch: holds ``response_mask`` ``[B, T]``, ``reward``, ``reward_valid``, ``group_id``
-            ``[B]``, and perhaps ``rewards``, ``trajectory_id`` ``[B]``, ``turn_id``,
+            ``[B]``, and perhaps ``trajectory_id`` ``[B]``, ``turn_id``,
             ``turn_reward`` and ``anchor_id`` ``[B, T]``.
 
     Attributes:
@@ -50,9 +50,6 @@ class TurnTable:
         if "turn_reward" in batch.keys():
             paid = masked(batch["turn_reward"].detach().cpu().to(paid.dtype), mask)
         self.reward = self._summed(paid)
-        self._twice = "turn_reward" in batch.keys() and (
-            "rewards" in batch.keys() and [*batch["rewards"].keys()] == ["episode_return"]
-        )
         self.anchor = torch.full(self.there.shape, -1)
         if "anchor_id" in batch.keys():
             known = batch["anchor_id"].cpu()
@@ -79,17 +76,8 @@ class TurnTable:
         return counted
 
     def paid(self, *, outcome: bool) -> Tensor:
-        """Rewards of turns, 0 for invalid episodes; with the outcome at the last turn, or not.
-
-        Raises:
-            ConfigError: the outcome is the sum of these rewards (``reward=episode_return``).
-        """
+        """Rewards of turns, 0 for invalid episodes; with the outcome at the last turn, or not."""
         reward = self.reward
-        if outcome and self._twice:
-            raise ConfigError(
-                "the reward is the sum of turn_reward (reward=episode_return), and with "
-                "advantage.outcome=true each turn would be paid twice: set advantage.outcome=false"
-            )
         if outcome:
             last = self.there & (self.there.flip(1).cumsum(1).flip(1) == 1)
             reward = reward + torch.where(last, self.outcome[:, None], torch.zeros_like(reward))
@@ -102,6 +90,22 @@ class TurnTable:
         seen = torch.cummax(before, 1).values
         starts = (self.turn >= 0) & (self.turn > seen)
         return self._summed(torch.where(starts, values.detach().cpu(), 0.0).to(self.outcome.dtype))
+
+    def last_token(self, values: Tensor) -> Tensor:
+        """Per-token values ``[B, T]`` at each episode's last sampled token, shape ``[E]``."""
+        top = self.turn.amax(1)
+        most = torch.full((len(self.there),), -1).scatter_reduce(0, self.episode, top, "amax")
+        # Of an episode in several rows, the row of its last turn.
+        rows = (top >= 0) & (top == most[self.episode])
+        known = last_inside(values.detach().cpu().to(self.outcome.dtype), self.turn >= 0)
+        found = torch.zeros(len(self.there), dtype=self.outcome.dtype)
+        return found.index_add(0, self.episode[rows], known[rows])
+
+    def any_row(self, marks: Tensor) -> Tensor:
+        """Which episodes have a row that is marked, bool: ``[B]`` to ``[E]``."""
+        found = torch.zeros(len(self.there), dtype=torch.bool)
+        found[self.episode[marks.cpu()]] = True
+        return found
 
     def spread(self, table: Tensor) -> Tensor:
         """Values of turns ``[E, K]`` on all their tokens, ``[B, T]``; 0 outside the response."""

@@ -234,8 +234,9 @@ def load_causal_lm(
         if limit is not None and limit < 1:
             raise ValueError(f"it holds {limit} tokens")
     resized = f"call model.resize_token_embeddings({len(tokenizer)}) before you save it"
-    check_vocabulary(f"model at '{path}'", vocab_size, tokenizer, resized)
+    # First: a larger table would be of no use to a model that numbers its tokens otherwise.
     _check_own_tokenizer(path, tokenizer)
+    check_vocabulary(f"model at '{path}'", vocab_size, tokenizer, resized)
     check_context(path, context_length, limit)
     weights = f"no weights at '{path}'"
     model, report = read_weights(AutoModelForCausalLM, path, config, weights, remedy, dtype)
@@ -289,5 +290,6 @@ def check_same_tokens(
         here = given.get(token, "nothing")
         raise ConfigError(
             f"tokenizer: the model at '{path}' has another one, whose token {place} is {token!r} "
-            f"({here} in this one): choose tokenizer=pretrained tokenizer.path={path}"
+            f"({here} in this one): choose tokenizer=pretrained tokenizer.path={path}, and for all "
+            "models of a run (base, teacher, reference) those that have the same tokenizer"
         )

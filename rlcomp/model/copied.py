@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from rlcomp.interfaces.policy import Policy
@@ -35,6 +36,14 @@ class CopiedWeights(nn.Module):
         trainable = self.policy.weights()
         for name, copy in self.weights().items():
             copy.copy_(trainable[name].detach())
+
+    def give_back(self) -> None:
+        """Copy them back into the policy, which counts it as an update."""
+        trainable = self.policy.weights()
+        with torch.no_grad():
+            for name, copy in self.weights().items():
+                trainable[name].copy_(copy)
+        self.policy.updated()
 
     def follow(self, share: float) -> None:
         """EMA / Polyak update: ``copy <- share * model + (1 - share) * copy``.

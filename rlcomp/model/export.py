@@ -1,4 +1,4 @@
-"""Export: a policy or a critic as an ordinary folder of transformers."""
+"""Export: a policy, a critic or a reward model as an ordinary folder of transformers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any, cast
 import torch
 from torch import nn
 from transformers import (
+    AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     GenerationConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+)
 
 from rlcomp.errors import ConfigError
 from rlcomp.model.adapters import has_adapters
@@ -21,7 +25,9 @@ from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.merge import merge_adapters
 from rlcomp.model.preference_embedding import PreferenceEmbedding
+from rlcomp.model.scorer import Scorer
 from rlcomp.text.preference_tokens import preference_points
+from rlcomp.text.rows import pad_id
 
 
 def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: str | None) -> None:
@@ -126,5 +132,38 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
     with torch.no_grad():
         head.weight.copy_(one)
         head.bias.copy_(critic.value_head.bias.reshape(-1))
+    made.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def export_scorer(scorer: Scorer, folder: Path) -> None:
+    """Write a reward model as ``AutoModelForSequenceClassification`` reads it, with one label.
+
+    The logit of a text is its score: what the scorer writes as ``model_score`` of a row that ends
+    with this text, followed by a stop token or not.
+
+    Args:
+        scorer: a copy of a backbone with a scalar head.
+        folder: is there, and empty.
+
+    Raises:
+        ConfigError: transformers has no such head for the architecture, or the reward model has
+            adapters.
+    """
+    config, tokenizer = scorer.policy.model.config, scorer.policy.tokenizer
+    if config.model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
+        raise ConfigError(
+            f"transformers has no sequence classifier of the architecture '{config.model_type}', "
+            "so that its reward model cannot be exported"
+        )
+    if any("lora_" in name for name, _ in scorer.backbone.named_parameters()):
+        raise ConfigError("the reward model has adapters, and only whole ones can be exported")
+    names = {"id2label": {0: "score"}, "label2id": {"score": 0}}
+    settings = {**config.to_dict(), **names, "pad_token_id": pad_id(tokenizer)}
+    made = AutoModelForSequenceClassification.from_config(type(config).from_dict(settings))
+    made = made.to(next(scorer.backbone.parameters()).dtype)
+    getattr(made, made.base_model_prefix).load_state_dict(scorer.backbone.state_dict())
+    with torch.no_grad():
+        cast("nn.Linear", made.score).weight.copy_(scorer.score_head.weight[None])
     made.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

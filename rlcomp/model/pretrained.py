@@ -165,7 +165,18 @@ def _sizes_in(file: Path) -> list[int]:
         with safe_open(file, "pt") as opened:
             return [math.prod(opened.get_slice(name).get_shape()) for name in opened.keys()]
     except (OSError, SafetensorError) as error:
-        raise DataError(f"no weights at '{file}' ({error}): save the model again") from error
+        raise DataError(f"no weights at '{file}' ({error}): {_instead(file)}") from error
+
+
+def _instead(file: Path) -> str:
+    """What to do about a file of weights that is none, by how it begins."""
+    with file.open("rb") as opened:
+        start = opened.read(64)
+    if start.startswith(b"version https://git-lfs.github.com/spec"):
+        return f"it is a pointer of Git LFS: git -C {file.parent} lfs pull fetches the weights"
+    if not start:
+        return "it is empty: copy or download it again"
+    return "it was cut off or is another format: copy or download it again, or save the model again"
 
 
 def check_filled(path: str, report: dict[str, Any]) -> None:

@@ -30,12 +30,13 @@ from rlcomp.model.build import (
 from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.merge import merge_adapters
+from rlcomp.model.scorer import Scorer
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.renamed import of_version_0_1
 from rlcomp.wiring.trust import POLICY, saved_node
 
-_WORDS = {LanguageModel: "language model", Critic: "critic"}
+_WORDS = {LanguageModel: "language model", Critic: "critic", Scorer: "reward model"}
 
 
 def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, DictConfig]:
@@ -54,7 +55,7 @@ def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, Dict
     return policy, config
 
 
-Part = TypeVar("Part", LanguageModel, Critic)
+Part = TypeVar("Part", LanguageModel, Critic, Scorer)
 
 
 def trained_part(
@@ -111,7 +112,9 @@ def _trained_part(
     old = of_version_0_1(config)
     if old is not None:
         raise CheckpointError(f"{saved.path}: {old}; train it again, or take rlcomp 0.1")
-    found = saved_node(config, name, saved.path / "config.yaml", trust, (*POLICY, "value"))
+    found = saved_node(
+        config, name, saved.path / "config.yaml", trust, (*POLICY, "value", "scorer")
+    )
     if found is None:
         raise CheckpointError(none)
     plan, wanted = found

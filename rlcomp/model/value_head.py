@@ -46,7 +46,7 @@ class ValueHead(nn.Module):
 
 
 def read_values(
-    backbone: nn.Module, transformer: Transformer | None, head: ValueHead, batch: TensorDict
+    backbone: nn.Module, transformer: Transformer | None, head: nn.Module, batch: TensorDict
 ) -> Tensor:
     """The value of the state before each response token.
 
@@ -80,7 +80,7 @@ def read_values(
     return torch.cat(parts)[torch.cat(order).argsort()]
 
 
-def spread_values(head: ValueHead, states: Tensor, response_mask: Tensor) -> Tensor:
+def spread_values(head: nn.Module, states: Tensor, response_mask: Tensor) -> Tensor:
     """Scatter values of listed tokens to ``[B, T]``, or ``[B, T, K]``.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -88,6 +89,7 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
     Raises:
         DataError: a path is not there, or holds no run.
     """
+    _check_no_files(paths)
     found: dict[Path, Run] = {}
     for place in [place for path in paths for place in _expanded(path)]:
         runs = [read_run(folder) for folder in sorted(_runs_under(place), key=_natural)]
@@ -107,12 +109,20 @@ def finished(folder: Path) -> dict[str, Run]:
     return {run.seed: run for run in found if run.state == "finished" and run.seed is not None}
 
 
+def _check_no_files(paths: Sequence[str]) -> None:
+    """Refuse files, with the runs that they lie in."""
+    files = [path for path in paths if Path(path).is_file()]
+    if not files:
+        return
+    runs = [_around(Path(path)).removeprefix(", ") if path in files else path for path in paths]
+    line = f", rlcomp-report {shlex.join(dict.fromkeys(runs))}" if all(runs) else ""
+    told = f"{files[0]} is a file: name the directory of a run or of a sweep"
+    raise DataError(f"{told}{line}")
+
+
 def _expanded(path: str) -> list[Path]:
     if Path(path).is_dir():
         return [Path(path)]
-    if Path(path).is_file():
-        told = "name the directory of a run or of a sweep"
-        raise DataError(f"{path} is a file: {told}{_around(Path(path))}")
     matches = [Path(match) for match in sorted(glob.glob(path)) if Path(match).is_dir()]
     if not matches:
         parent = Path(path).parent

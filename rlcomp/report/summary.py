@@ -58,10 +58,7 @@ def _words(rows: list[dict[str, Any]]) -> str:
     tokens = sum(row.get("rollout/tokens", 0.0) for row in rows)
     text = f"{len(rows)} steps in {seconds:.0f} s of training"
     text += f", {tokens:,.0f} tokens sampled." if tokens else "."
-    for name in ("reward/mean", "episode/return"):
-        seen = [row[name] for row in rows if name in row]
-        if seen:
-            text += f" {CURVES[name].capitalize()} went from {seen[0]:.3f} to {seen[-1]:.3f}."
+    text += "".join(_went(name, rows) for name in ("reward/mean", "episode/return"))
     evaluated = _evaluated(rows)
     if len(evaluated) > 1:
         first, last = evaluated[0], evaluated[-1]
@@ -73,6 +70,19 @@ def _words(rows: list[dict[str, Any]]) -> str:
             f"{first['evaluation/greedy']:.2f}, {last['evaluation/greedy']:.2f} now."
         )
     return text
+
+
+def _went(name: str, rows: list[dict[str, Any]]) -> str:
+    """Where a number began and ended, of each phase: another one may have another reward."""
+    seen: dict[str, list[float]] = {}
+    for row in rows:
+        if name in row:
+            seen.setdefault(row["phase"], []).append(row[name])
+    told = [
+        f"from {values[0]:.3f} to {values[-1]:.3f}{f' in {phase}' if len(seen) > 1 else ''}"
+        for phase, values in seen.items()
+    ]
+    return f" {CURVES[name].capitalize()} went {', '.join(told)}." if told else ""
 
 
 def _evaluated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

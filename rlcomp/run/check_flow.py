@@ -12,7 +12,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors
 from rlcomp.keys import prompt_keys
 from rlcomp.run.phase import Phase
-from rlcomp.wiring.flow import Flow, Stage, check_stages, fold, renamed
+from rlcomp.wiring.flow import Flow, Stage, check_stages, counted_by, fold, renamed
 
 
 def built_flow(stage: object) -> Flow:
@@ -98,8 +98,11 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
     run = () if stage.contained else [_stage(part, names) for part in ran(stage)]
     marks: dict[str, frozenset[str]] = {}
     for part in stage.modules():
-        if isinstance(part, Component) and part.exclusive:
-            own = names.get(id(part), f"{path}:{type(part).__name__}")
+        if isinstance(part, Component) and part.exclusive and part.exclusive not in part.renames:
+            asked = part.exclusive_if
+            if asked and not getattr(part, asked):
+                continue
+            own = counted_by(names.get(id(part), f"{path}:{type(part).__name__}"), asked)
             marks[part.exclusive] = marks.get(part.exclusive, frozenset()) | {own}
     return Stage(
         path,

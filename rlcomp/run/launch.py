@@ -31,6 +31,7 @@ from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
+from rlcomp.run.try_environments import try_environments
 from rlcomp.run.try_rewards import try_rewards
 from rlcomp.run.unreachable import tell_unreachable
 from rlcomp.text.folder import check_at_hand
@@ -81,6 +82,7 @@ def _launch(
         checkpoint.config = OmegaConf.to_yaml(config)
     saved = saved_run(config, checkpoint)
     nodes = builder.all()
+    try_environments(nodes)
     place_on(where, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
     with storing("run.yaml", watch):
@@ -114,7 +116,7 @@ def device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise ConfigError(f"device is {name!r}: must be auto, cpu or cuda")
+        raise ConfigError(f"device is {name!r}: must be auto, cpu or cuda; set device=auto")
     chosen = torch.device(name)
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device is {name!r}, but torch sees no GPU: set device=cpu")
@@ -132,7 +134,8 @@ def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
     """The phase with its stages built."""
     every = {name: (period, builder.value(stage)) for name, (period, stage) in plan.every.items()}
     later = {step: builder.value(stages) for step, stages in plan.later.items()}
-    return Phase(plan.steps, builder.value(plan.stages), every, later)
+    stages, begin = builder.value(plan.stages), builder.value(plan.on_begin)
+    return Phase(plan.steps, stages, every, later, begin)
 
 
 def trackers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -45,12 +46,8 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
     Raises:
         ConfigErrors: what ``rlcomp`` would refuse.
     """
-    told = "overrides are texts, as on the command line: build('recipe=grpo', 'seed=1')"
-    for name, value in settings.items():
-        raise ConfigError(f"build({name}={value!r:.60}): {told}")
-    for word in overrides:
-        if not isinstance(word, str):
-            raise ConfigError(f"build({word!r:.60}): {told}")
+    if settings or not all(isinstance(word, str) for word in overrides):
+        raise ConfigError(_as_texts(overrides, settings))
     config = compose_or_explain(overrides, config_dirs)
     if faults := check_used(config, added(overrides), overrides):
         raise ConfigErrors(faults)
@@ -59,6 +56,25 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
     parts.config = OmegaConf.to_yaml(config)
     place_on(device(str(config.device)), parts)
     return parts
+
+
+def _as_texts(words: Sequence[object], settings: Mapping[str, object]) -> str:
+    """What to write for settings that were given as keywords, mappings or lists of texts."""
+    given = [*settings.items()]
+    texts = list[str]()
+    for word in words:
+        if isinstance(word, Mapping):
+            given += word.items()
+        else:
+            texts += map(str, word) if isinstance(word, (list, tuple)) else [str(word)]
+    texts += [f"{name}={_written(value)}" for name, value in given]
+    shown = ", ".join(repr(text) for text in texts)
+    return f"build: overrides are texts, as on the command line: build({shown:.300})"
+
+
+def _written(value: object) -> str:
+    """A value as the command line writes it."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def save(parts: Mapping[str, object], directory: str | Path, step: int) -> Path:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.action import Action
 
 
 @dataclass
@@ -20,12 +21,15 @@ class Phase:
         every: by name, (period in steps, stage); the stage sees a copy of the batch.
         later: lists that take the place of ``stages``, by the step, counted from 1, from which on
             they do.
+        on_begin: called in order before the first step, and before the stages begin
+            (:class:`rlcomp.interfaces.action.Action`).
     """
 
     steps: int
     stages: Sequence[nn.Module]
     every: Mapping[str, tuple[int, nn.Module]] = field(default_factory=dict)
     later: Mapping[int, Sequence[nn.Module]] = field(default_factory=dict)
+    on_begin: Sequence[Action] = ()
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -38,11 +42,20 @@ class Phase:
                 raise ConfigError(
                     f"a stage is a {type(stage).__name__}: must be a TensorDict module"
                 )
+        for action in self.on_begin:
+            if not isinstance(action, Action):
+                raise ConfigError(
+                    f"on_begin has a {type(action).__name__}: must have a method begin_phase()"
+                )
 
     def all_stages(self) -> list[nn.Module]:
         """The stages of all lists, then those beside them."""
         listed = {id(stage): stage for stages in self.lists() for stage in stages}
         return [*listed.values(), *(stage for _, stage in self.every.values())]
+
+    def all_modules(self) -> list[nn.Module]:
+        """The same, and the modules among ``on_begin``."""
+        return [*self.all_stages(), *(one for one in self.on_begin if isinstance(one, nn.Module))]
 
     def lists(self) -> list[Sequence[nn.Module]]:
         """``stages`` and the later lists, in the order in which they run."""

@@ -70,7 +70,7 @@ class Program:
             raise ConfigError("phases is empty: a run needs at least one phase")
         check_built(phases, nodes)
         if checkpoint is not None:
-            stages = [stage for phase in phases.values() for stage in phase.all_stages()]
+            stages = [stage for phase in phases.values() for stage in phase.all_modules()]
             lost = unsaved_state(stages, nodes)
             if lost:
                 raise ConfigError(
@@ -138,8 +138,9 @@ class Program:
         index = self.phase
         if self.step == 0:
             self._at(name, "the beginning of the phase")
-            for component in self._components(phase):
-                component.begin_phase()
+            with torch.no_grad():
+                for action in (*phase.on_begin, *self._components(phase)):
+                    action.begin_phase()
         while self.phase == index and self.step < phase.steps:
             self._one_step(name, phase)
             if self.stop.asked:

@@ -58,7 +58,7 @@ def _trials(
     """Each reward to be tried, once, with rows of the first of its tasks."""
     seen: set[str] = set()
     for tasks, rewards in pairs(plan):
-        examples = _examples(built.get(tasks[0].path)) if tasks else []
+        examples = first_examples(built.get(tasks[0].path)) if tasks else []
         for node in rewards if examples else []:
             reward = built.get(node.path)
             if isinstance(reward, TriedFirst) and node.path not in seen:
@@ -66,7 +66,7 @@ def _trials(
                 yield node.path, reward, _rows(examples)
 
 
-def _examples(task: object) -> list[Example]:
+def first_examples(task: object) -> list[Example]:
     """The first examples; none of a task that is none of ours."""
     if not (hasattr(task, "__len__") and hasattr(task, "example")):
         return []

@@ -70,10 +70,13 @@ class Sandbox(ProgramRunner):
             ConfigError: this machine gives less than ``min_tier``.
             RlcompError: it belongs to another process, or a worker did not start.
         """
+        self._start(self.workers or os.cpu_count() or 1)
+
+    def _start(self, count: int) -> None:
         if os.getpid() != self._owner:
             raise RlcompError("this sandbox belongs to another process: make one here")
         try:
-            while len(self._workers) < (self.workers or os.cpu_count() or 1):
+            while len(self._workers) < count:
                 self._workers.append(new_worker(self.tier))
         except BaseException:
             self.close()
@@ -92,7 +95,8 @@ class Sandbox(ProgramRunner):
         if not jobs:
             return []
         with self._lock:
-            self.start()
+            # One job at a time, as a tool is called, needs one worker.
+            self._start(min(len({*jobs}), self.workers or os.cpu_count() or 1))
             outcomes = Batch(self._workers, self.tier, jobs).run()
         return [outcomes[job] for job in jobs]
 

@@ -7,8 +7,9 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.component import Component
+from rlcomp.errors import nearest
 from rlcomp.interfaces.loss import Loss
-from rlcomp.keys import Key, lookup
+from rlcomp.keys import SCHEMA, Key, Spec, lookup
 from rlcomp.run.check_flow import built_flow
 from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
@@ -20,9 +21,11 @@ from rlcomp.testing.subject import Subject, leaves, optional_keys
 
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
 _BYSTANDERS = ("old_value", "truncated", "policy_version")
-_DIFFERENTIABLE = ("entropy", "log_probs", "objective_values", "ratio", "surrogate", "value")
+_DIFFERENTIABLE = (
+    *("entropy", "log_probs", "model_score", "objective_values", "ratio", "surrogate", "value"),
+)
 # What a loss differentiates: model outputs, and what the parts of a policy loss hand on.
-_WITH_GRAPH = {*_DIFFERENTIABLE, "log_distribution"}
+_WITH_GRAPH = {*_DIFFERENTIABLE, "log_distribution", "score", "pair_loss", "flipped_loss"}
 
 
 def check_component(component: Component, batch: TensorDict | None = None) -> None:
@@ -42,7 +45,8 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
       outside it where the component reads a mask
     - the gradient is 0 outside the mask
     - what is written is data, without a graph, but for what a loss differentiates (``log_probs``,
-      ``log_distribution``, ``entropy``, ``value``; of the parts of a loss ``ratio``, ``surrogate``)
+      ``log_distribution``, ``entropy``, ``value``, ``model_score``; of the parts of a loss
+      ``ratio``, ``surrogate``, ``score``, ``pair_loss``, ``flipped_loss``)
     - integer masks, half-precision floats and one advantage a row (``[B]``, ``[B, 1]``) are read as
       what the schema says (:mod:`rlcomp.canonical`)
     - padding on the right changes nothing, rows may come in any order, group ids are only labels;
@@ -160,13 +164,22 @@ def _written(subject: Subject) -> None:
                 subject.refuse("what is written is finite", f"'{name}' is not")
 
 
+def _instead(key: Key, spec: Spec, of_rows: bool) -> str:
+    """What may be meant by an entry of another shape, as the end of a message."""
+    if not of_rows:
+        return ""
+    if spec.per_token:
+        return "; one number a row is spread with x[:, None].expand_as(batch['response_mask'])"
+    return nearest(str(key), {*SCHEMA} - {key}).partition(" (known")[0]
+
+
 def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
     spec, entry, law = subject.spec(key), result[key], "the schema's shape and dtype"
     if spec.dtype == "nested":
         if not isinstance(entry, TensorDict):
             subject.refuse(law, f"'{key}' is a {type(entry).__name__}, not named parts")
         return
-    if subject.fresh:
+    if subject.fresh or subject.component.drops_rows:
         rows, width = result.batch_size[0] if result.batch_size else -1, None
     else:
         rows, width = subject.batch.batch_size[0], subject.inside.shape[1]
@@ -175,7 +188,8 @@ def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
     if spec.per_token and width is not None:
         fits = shape == [rows, width]
     if not fits:
-        subject.refuse(law, f"'{key}' has shape {shape}, not [{spec.shape}] with B = {rows}")
+        told = f"'{key}' has shape {shape}, not [{spec.shape}] with B = {rows}"
+        subject.refuse(law, f"{told}; it is {spec.meaning}{_instead(key, spec, shape == [rows])}")
     wanted = _DTYPES.get(spec.dtype)
     if entry.dtype != wanted if wanted else not entry.is_floating_point():
         subject.refuse(law, f"'{key}' has dtype {entry.dtype}, not {spec.dtype}")
@@ -196,7 +210,11 @@ def _compare(subject: Subject, law: str, got: TensorDict, want: TensorDict) -> N
         if isinstance(want[key], Tensor):
             where = _where(subject, key, want[key])
         valid = subject.name("reward_valid")
-        if where is not None and valid in subject.reads and where.ndim == 1:
+        if (
+            where is not None
+            and valid in subject.reads
+            and where.shape == subject.batch[valid].shape
+        ):
             where = where & subject.batch[valid]
         _hold_same(subject, law, key, got[key], want[key], where)
 

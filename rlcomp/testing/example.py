@@ -193,6 +193,7 @@ _TEXTS: dict[Key, Callable[[int], str]] = {
     "episode_error": lambda row: "it fell over" if row == _INVALID_ROW else "",
     "prompt": lambda row: f"{row % 2 + 1}+3=",
     "policy_prompt": lambda row: f"{3 - row % 2 * 2}{row % 2 * 2 + 1}={row % 2 + 1}+3=",
+    "teacher_prompt": lambda row: f"{row % 2 + 4}={row % 2 + 1}+3=",
     "answer": lambda row: str(row % 2 + 4),
     "response": lambda row: "" if row == _EMPTY_ROW else str(row % 2 + 4 + (row > 4)),
 }

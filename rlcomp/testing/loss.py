@@ -16,7 +16,9 @@ from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened
 from rlcomp.testing.subject import Subject, leaves
 
 # What the model computes; everything else in a batch is data, and no gradient may reach it.
-_OF_THE_MODEL = ("entropy", "log_distribution", "log_probs", "objective_values", "value")
+_OF_THE_MODEL = (
+    *("entropy", "log_distribution", "log_probs", "model_score", "objective_values", "value"),
+)
 
 
 def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
@@ -50,7 +52,7 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
         ContractError: names the loss, the law and the size of the fault.
     """
     subject = Subject(loss, batch, torch.float64)
-    if not subject.floats():
+    if not _inputs(subject):
         subject.refuse("a loss reads what a model computes", f"it reads {subject.reads}")
     try:
         _scalars(subject)
@@ -99,10 +101,11 @@ class _Case:
     def evaluate(
         self, batch: TensorDict, parts: list[Tensor] | None = None
     ) -> tuple[Tensor, dict[Key, Tensor]]:
-        """Loss and gradient for every per-token float; prepared whole, summed over parts."""
+        """Loss and gradient for every input; prepared whole, summed over parts."""
         self.subject.restore()
         with torch.enable_grad():
-            given = {k: batch[k].detach().clone().requires_grad_() for k in self.subject.floats()}
+            inputs = _inputs(self.subject)
+            given = {k: batch[k].detach().clone().requires_grad_() for k in inputs}
             rows = batch.copy().update(given)
             if parts is None:
                 total = _total(self.loss(rows))
@@ -124,7 +127,7 @@ class _Case:
         self.subject.hold_equal(law, "loss", value, self.value)
         for key, want in self.gradient.items():
             part = want if select is None else want[select]
-            found = gradient[key][:, : want.shape[1]]
+            found = gradient[key] if want.ndim == 1 else gradient[key][:, : want.shape[1]]
             self.subject.hold_equal(law, f"gradient of {key}", found, part)
 
     def alone(self) -> None:
@@ -155,6 +158,8 @@ class _Case:
                 self.subject.hold_equal(
                     "no gradient reaches data", key, gradient, zero, remedy=remedy
                 )
+            if gradient.ndim == 1:  # of rows, which no mask of tokens speaks of
+                continue
             inside = self.subject.inside
             inside = inside.view(*inside.shape, *(1,) * (gradient.ndim - 2))
             outside = torch.where(inside, zero, gradient)
@@ -256,6 +261,12 @@ class _Case:
         batch = batch.copy().set(name, advantage.to(batch[name].dtype))
         _, gradient = self.evaluate(batch)
         return gradient[self.subject.name("log_probs")]
+
+
+def _inputs(subject: Subject) -> list[Key]:
+    """What a loss may differentiate: every per-token float, and the scores of rows."""
+    score = subject.name("model_score")
+    return [*subject.floats(), *([score] if score in subject.reads else [])]
 
 
 def _total(result: TensorDict) -> Tensor:

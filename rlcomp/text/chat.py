@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.arguments import Checked, NonEmptyText
+from rlcomp.arguments import Checked, NonEmptyText, Unbuilt
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.policy import Policy, StopsAtTokens
-from rlcomp.interfaces.prompt import Columns, Demonstration, Response
+from rlcomp.interfaces.prompt import Columns, Demonstration, Dialogue, Response
+from rlcomp.interfaces.tool import Tool
+from rlcomp.text.chat_dialogue import ChatDialogue, demonstration_in_turns
+from rlcomp.text.chat_history import check_appends
 from rlcomp.text.chat_spans import Spans, assistant_spans
 from rlcomp.text.chat_template import Chat, ChatTemplate
+from rlcomp.text.prompt import PlainDialogue
+from rlcomp.text.tool_schemas import tool_schemas
 
 Message = dict[str, Any]
 
@@ -44,9 +50,16 @@ class ChatPrompt(metaclass=Checked):
             (``<think>...</think>``, ``reasoning_content``); then turns that were written with an
             empty thought when they were new are trained without.
         arguments: what else the template is given, such as ``{enable_thinking: false}``.
+        observations: what an environment says in an episode is a message of the ``user`` or of a
+            ``tool``, in the frame that the template gives it, with the assistant's header behind
+            it; or plain text within the assistant's turn, ``inline``.
+        tools: of the environment, by name: the template is told of them as JSON schemas
+            (:func:`rlcomp.text.tool_schemas.tool_schemas`) wherever a conversation has none of its
+            own. They are called as ``tool_protocol=json`` reads it.
 
     Raises:
-        ConfigError: there is no template, it cannot be used, or nothing ends a turn in it.
+        ConfigError: there is no template, it cannot be used, nothing ends a turn in it, or it has
+            no place for the tools.
     """
 
     continues = False
@@ -59,12 +72,28 @@ class ChatPrompt(metaclass=Checked):
         system: str | None = None,
         thinking: Literal["keep", "strip"] = "keep",
         arguments: dict[str, Any] | None = None,
+        observations: Literal["user", "tool", "inline"] = "user",
+        tools: dict[str, Callable[..., Tool] | Unbuilt] | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.system = system
         self.thinking = thinking
         self.template = ChatTemplate(tokenizer, template, arguments or {})
+        self.observations = observations
+        self.tools = tool_schemas(tools or {})
+        self._check_tools()
         self._warned = False
+        self._checked = set[bool]()  # the template on episodes: without tools, with them
+
+    def _check_tools(self) -> None:
+        asked = [{"role": "user", "content": "?"}]
+        if self.tools and self.template.render(asked, self.tools, True) == self.template.render(
+            asked, (), True
+        ):
+            raise ConfigError(
+                f"prompt.tools: {self.template.name} leaves tools out: describe them in "
+                "prompt.system, or give a template that lists them, prompt.template=FILE"
+            )
 
     def check_policy(self, policy: Policy) -> None:
         """Refuse a policy that does not stop at the token which ends a turn.
@@ -101,15 +130,25 @@ class ChatPrompt(metaclass=Checked):
         chats = map(self._asked, texts, columns)
         return [chat.ids(chat.text(len(chat.messages), due=True)) for chat in chats]
 
+    def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
+        """How the episodes of each prompt are written; warns of a template that drops thoughts.
+
+        Raises:
+            ConfigError: the template writes turns anew once others follow, or has no place for what
+                environments say.
+        """
+        return [self._dialogue(*row) for row in zip(texts, columns, strict=True)]
+
     def demonstrations(
         self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
         """Whole conversations, of which the assistant's turns are trained.
 
-        A text's response is the assistant's message; that of a conversation is its own.
+        A text's response is the assistant's message; that of a conversation is its own. One in
+        turns is written as an episode is, in which only the stop token of the last turn is trained.
 
         Raises:
-            ConfigError: a response is in turns that are no messages.
+            ConfigError: as of :meth:`dialogues`, of a response in turns.
             DataError: a conversation has no response; or as :meth:`encode`.
         """
         rows = zip(texts, responses, columns, strict=True)
@@ -118,12 +157,10 @@ class ChatPrompt(metaclass=Checked):
     def _demonstration(
         self, text: str, response: Response, columns: Mapping[str, object]
     ) -> Demonstration:
-        if not isinstance(response, str):
-            raise ConfigError(
-                "prompt is chat, but the task's demonstrations are turns of plain text: use "
-                "prompt=text, or data with messages"
-            )
         held = _conversation(columns)
+        if not isinstance(response, str):
+            dialogue = self._dialogue(text, columns)
+            return demonstration_in_turns(self.template, dialogue, response)
         completion = [{"role": "assistant", "content": response}]
         if held is not None:
             completion = _messages(held, "completion")
@@ -138,6 +175,17 @@ class ChatPrompt(metaclass=Checked):
         self._warn(spans)
         return spans.demonstration(chat)
 
+    def _dialogue(self, text: str, columns: Mapping[str, object]) -> Dialogue:
+        if self.observations == "inline":
+            return PlainDialogue(self.encode([text], [columns])[0])
+        held = _conversation(columns)
+        make = partial(self._chat, held=held)
+        tools = bool((held and held.get("tools")) or self.tools)
+        if tools not in self._checked:
+            check_appends(self.template, make, self.observations)
+            self._checked.add(tools)
+        return ChatDialogue(self.template, make, self._prompt(text, held), self.observations)
+
     def _asked(self, text: str, columns: Mapping[str, object]) -> Chat:
         held = _conversation(columns)
         return self._chat(self._prompt(text, held), held)
@@ -147,7 +195,8 @@ class ChatPrompt(metaclass=Checked):
             messages = [{"role": "system", "content": self.system}, *messages]
         if self.thinking == "strip":
             messages = [_without_thought(message) for message in messages]
-        return self.template.chat(messages, () if held is None else held.get("tools", ()))
+        own = () if held is None else held.get("tools", ())
+        return self.template.chat(messages, own or self.tools)
 
     def _prompt(self, text: str, held: Mapping[str, Any] | None) -> list[Message]:
         if held is None:

@@ -79,7 +79,7 @@ def assistant_spans(template: ChatTemplate, chat: Chat, *, as_new: bool) -> Span
         if same:
             trained.append((len(start), end))
         elif rewritten is None:
-            rewritten = _difference(chat, new if whole.startswith(start) else start, whole)
+            rewritten = difference(chat, new if whole.startswith(start) else start, whole)
     start = chat.text(last, due=True)
     trained.append((len(start), len(whole)))
     return Spans(whole, trained, rewritten)
@@ -131,7 +131,7 @@ def _shared(one: str, other: str) -> int:
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _difference(chat: Chat, new: str, later: str) -> tuple[str, str]:
+def difference(chat: Chat, new: str, later: str) -> tuple[str, str]:
     """What a text reads behind the beginning that it shares with a later one, and the later."""
     shared = max(_shared(new, later) - 10, 0)
     return chat.shown(new[shared:]), chat.shown(later[shared:])

@@ -64,16 +64,34 @@ def check_at_hand(named: Mapping[str, str]) -> None:
         named: names or folders, by the setting that names them.
 
     Raises:
-        ConfigErrors: the hub cannot be reached, and its files are not in the cache.
+        ConfigErrors: one is a file; the hub cannot be reached, and its files are not in the cache.
     """
     errors = [
+        f"{what} is {path!r}, a file: must be a folder of save_pretrained, a run's directory or a "
+        f"hub name{_of_file(Path(path), what)}"
+        for what, path in named.items()
+        if Path(path).is_file()
+    ]
+    errors += [
         f"{what} is {path!r}: the hub cannot be reached and it is not in the local cache: go "
         f"online, download it (hf download {path}), or set {what}=FOLDER"
         for what, path in named.items()
-        if not Path(path).is_dir() and local_only(path) and not _is_cached(path)
+        if not Path(path).exists() and local_only(path) and not _is_cached(path)
     ]
     if errors:
         raise ConfigErrors(errors)
+
+
+def _of_file(file: Path, what: str) -> str:
+    """What to do about a file where a folder is due, as the end of a message."""
+    if (file.parent / "config.json").is_file():
+        return f"; set {what}={file.parent}"
+    if file.suffix == ".gguf":
+        return (
+            "; GGUF is for inference: take the model's repository with safetensors, "
+            f"hf download OWNER/NAME --local-dir FOLDER, then {what}=FOLDER"
+        )
+    return f"; put it into a folder with its config.json and tokenizer, then {what}=FOLDER"
 
 
 def _is_cached(name: str) -> bool:

@@ -10,8 +10,35 @@ from rlcomp.arguments import Checked
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Columns, Demonstration, Prompt, Response
+from rlcomp.interfaces.prompt import (
+    Columns,
+    Demonstration,
+    Dialogue,
+    Observed,
+    Prompt,
+    Response,
+)
 from rlcomp.text.tokenizer import encode_all, encode_prompts
+
+
+class PlainDialogue:
+    """Episodes as one text: what an environment says stands behind what there is.
+
+    Args:
+        head: ids of the prompt.
+    """
+
+    def __init__(self, head: Sequence[int]) -> None:
+        self.head = list(head)
+
+    def opening(self, observed: Observed) -> list[int]:
+        """The prompt and what the environment said first."""
+        return self.head + observed.ids
+
+    def reply(self, observed: Observed, said: Sequence[int]) -> list[int]:
+        """What the environment said."""
+        del said
+        return observed.ids
 
 
 class TextPrompt(metaclass=Checked):
@@ -43,6 +70,15 @@ class TextPrompt(metaclass=Checked):
         for row in columns:
             _refuse_conversation(row)
         return encode_prompts(self.tokenizer, texts)
+
+    def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
+        """Turns and observations behind one another.
+
+        Raises:
+            ConfigError: an example is a conversation.
+            DataError: a text holds a character the tokenizer cannot write.
+        """
+        return [PlainDialogue(head) for head in self.encode(texts, columns)]
 
     def demonstrations(
         self, texts: Sequence[str], responses: Sequence[Response], columns: Columns

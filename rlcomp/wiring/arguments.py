@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
+from collections.abc import Iterator, Sequence
 
 from rlcomp.arguments import problem, remedy
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import prompt_keys
 from rlcomp.wiring.declare import declare
-from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.plan import Plan, nodes_in
 from rlcomp.wiring.reader import BROKEN, Node
 from rlcomp.wiring.renamed import new_name
 
 # One step at such a learning rate leaves no weight that means anything, by any optimiser.
 _HIGHEST_RATE = 100
+_AGENT = "components.environment.tools.Tools"
+# Packages whose classes are chosen with the yaml that belongs to them.
+_OURS = ("components", "rlcomp", "torch")
 
 
 def check_arguments(plan: Plan) -> list[str]:
     """Unknown, missing, mistyped and out-of-range arguments of every node."""
-    return [fault for node in plan.nodes.values() for fault in _check_node(node)]
+    nodes = plan.nodes.values()
+    tools = [tool.path for node in nodes for tool in _tools(node)]
+    return [fault for node in nodes for fault in _check_node(node, tools)]
 
 
-def _check_node(node: Node) -> list[str]:
+def _tools(node: Node) -> Iterator[Node]:
+    """Functions that are tools of an agent: it calls them, with the rest of their arguments."""
+    tools = node.arguments.get("tools") if node.target == _AGENT else None
+    for tool in nodes_in(tools):
+        with contextlib.suppress(ConfigError):  # told by the check of the tool itself
+            if declare(tool.target).function:
+                yield tool
+
+
+def _check_node(node: Node, as_tools: Sequence[str]) -> list[str]:
     try:
         declaration = declare(node.target)
     except ConfigError as error:
@@ -34,13 +50,17 @@ def _check_node(node: Node) -> list[str]:
         if known is None and not declaration.open_ended:
             new = new_name(name)
             hint = f"; it is now '{new}'" if new else nearest(name, declaration.parameters)
-            errors.append(f"{where}: {kind} takes no such argument{hint}")
+            # An option's yaml brings it along for a class that is another one now.
+            other = node.target.partition(".")[0] not in _OURS
+            left = f"; where its yaml sets it, delete it, '~{where}'" if other else ""
+            errors.append(f"{where}: {kind} takes no such argument{hint}{left}")
         fault = problem(known.annotation, value) if known else None
         fault = fault or _number_fault(name, value)
         if fault and not _has_broken(value):
             errors.append(f"{where} is {_shown(value)}: {fault}; {remedy(where, value, fault)}")
     for name, parameter in declaration.parameters.items():
-        if parameter.required and name not in node.arguments and not node.partial:
+        given = name in node.arguments or node.partial or node.path in as_tools
+        if parameter.required and not given:
             errors.append(f"{node.path}: {kind} needs '{name}'; set +{node.path}.{name}=...")
     errors += [
         f"{node.path}: {kind} needs '{module}', which is not installed: "

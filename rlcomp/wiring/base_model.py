@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from rlcomp.wiring.model_folder import no_policy
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
@@ -74,14 +75,6 @@ def _checkpoint_of_trainer(path: str) -> str | None:
     return f"checkpoint-{max(numbers)}" if numbers else None
 
 
-def _holds_adapter(path: str) -> bool:
-    """Whether a folder holds an adapter alone, whose model stands elsewhere."""
-    has = [
-        os.path.exists(os.path.join(path, f"{name}.json")) for name in ("adapter_config", "config")
-    ]
-    return has == [True, False]
-
-
 def named_models(plan: Plan) -> dict[str, str]:
     """The folders or names of models and tokenizers, by the setting that names each."""
     named = {
@@ -139,12 +132,8 @@ def check_models(named: Mapping[str, str]) -> list[str]:
             f"{what}={above}"
             for what, (path, above) in found.items()
         ]
-    if adapters := {what: path for what, path in named.items() if _holds_adapter(path)}:
-        return [
-            f"{what} is {path!r}: it holds an adapter of peft (adapter_config.json) and no model: "
-            f"{_merged(path)}"
-            for what, path in adapters.items()
-        ]
+    if told := {what: why for what, path in named.items() if (why := no_policy(path))}:
+        return [f"{what} is {named[what]!r}: {why}" for what, why in told.items()]
     trainers = {what: (path, _checkpoint_of_trainer(path)) for what, path in named.items()}
     return [
         f"{what} is {path!r}: no model, but it holds {name}; set {what}={path}/{name}"
@@ -165,13 +154,3 @@ def _model_above(path: str) -> str | None:
         return None
     signs = ("config.json", "checkpoints", "run.yaml")
     return above if any(os.path.exists(os.path.join(above, sign)) for sign in signs) else None
-
-
-def _merged(path: str) -> str:
-    """How an adapter becomes a model: by what wrote it."""
-    card = os.path.join(path, "README.md")
-    if os.path.isfile(card):
-        with open(card, encoding="utf-8", errors="replace") as file:
-            if "trained with rlcomp" in file.read(4000):
-                return "rlcomp-export RUN NEW_FOLDER --merge writes it whole, or name its run"
-    return "merge it into its model (merge_and_unload), and save the whole"

@@ -106,8 +106,14 @@ def _handed_over(node: Node, name: str) -> list[Node]:
     asked = typing.get_args(known.annotation)
     if Unbuilt in asked and isinstance(value, Node):
         return [] if value.partial else [value]
-    named = isinstance(value, dict) and typing.get_origin(known.annotation) is dict
-    if not named or Unbuilt not in (asked[1], *typing.get_args(asked[1])):
+    # By name, perhaps optional: dict[str, ... | Unbuilt] | None.
+    named = next(
+        (one for one in (known.annotation, *asked) if typing.get_origin(one) is dict), None
+    )
+    if not isinstance(value, dict) or named is None:
+        return []
+    each_is = typing.get_args(named)[1]
+    if Unbuilt not in (each_is, *typing.get_args(each_is)):
         return []
     nodes = [each for each in value.values() if isinstance(each, Node) and not each.partial]
     return nodes if len(nodes) == len(value) else []

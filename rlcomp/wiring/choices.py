@@ -70,6 +70,8 @@ def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iter
     places = [config_directory(), *map(Path, directories)]
     if weighed := weighed_line(word, words, options_of("reward", places)):
         yield f"{word}: {weighed}"
+    elif below := _below_path(word, words):
+        yield f"{word}: {below}"
     elif found := _LIST.fullmatch(word):
         names = re.split(" *, *", found[2])
         if _is_of_one(found[1].partition("@")[0], names, places):
@@ -78,6 +80,25 @@ def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iter
         told = _chosen_by(option[1], option[2], words, directories)
         if told:
             yield f"{word}: {told}"
+
+
+def _below_path(word: str, words: Sequence[str]) -> str | None:
+    """What to say of a setting below one whose value is the path of a class or function."""
+    key = word.lstrip("+").partition("=")[0]
+    parent = key.rpartition(".")[0]
+    given = dict(one.lstrip("+").partition("=")[::2] for one in words)
+    target = given.get(parent, "")
+    if not parent or not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
+        return None
+    own = {name: text for name, text in given.items() if name.rpartition(".")[0] == parent}
+    inside = [f"_target_: {target}"]
+    inside += [f"{name.rpartition('.')[2]}: {text}" for name, text in own.items()]
+    whole = f"{parent}={{{', '.join(inside)}}}"
+    line = [one for one in words if one.lstrip("+").partition("=")[0] not in (parent, *own)]
+    return (
+        f"{parent} is {target}, a path, which has no settings; those of a class stand beside it\n"
+        f"the whole line: {whole_line([*line, whole])}"
+    )
 
 
 def _one_of(word: str, key: str, names: Sequence[str], words: Sequence[str]) -> str:

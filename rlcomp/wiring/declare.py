@@ -55,10 +55,14 @@ class Declaration:
     min_group_size_from: str = ""
     drops_rows: bool = False
     watches: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
     exclusive: str = ""
+    exclusive_if: str = ""
     equation: str = ""
     returns: str = ""
     runnable: bool = True
+    begins: bool = True
+    function: bool = False
 
     @property
     def name(self) -> str:
@@ -91,7 +95,9 @@ def _declare(target: str) -> Declaration:
         parameters, open_ended = _parameters(home, definition, skip=0)
         returns = "" if definition.returns is None else ast.unparse(definition.returns)
         extras = _extras(definition)
-        return Declaration(target, parameters, open_ended, True, doc, extras, returns=returns)
+        return Declaration(
+            target, parameters, open_ended, True, doc, extras, returns=returns, function=True
+        )
     classes = lineage(home, definition)
     parameters, open_ended = _constructor(classes)
     component = any((home, cls.name) == ("rlcomp.component", "Component") for home, cls in classes)
@@ -99,6 +105,7 @@ def _declare(target: str) -> Declaration:
     extras = _extras(definition)
     # A component that defines no ``forward`` is a part of others, no stage.
     declared["runnable"] = not component or any(map(_may_run, classes[: _own(classes)]))
+    declared["begins"] = any(_binds(place, "begin_phase") for place in classes)
     return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
 
 
@@ -134,7 +141,11 @@ def _own(classes: tuple[Class, ...]) -> int:
 
 def _may_run(place: Class) -> bool:
     """Whether a class body binds ``forward``, or has a base that is out of sight."""
-    return unseen_bases(*place) or any("forward" in dict(bindings(line)) for line in place[1].body)
+    return unseen_bases(*place) or _binds(place, "forward")
+
+
+def _binds(place: Class, name: str) -> bool:
+    return any(name in dict(bindings(line)) for line in place[1].body)
 
 
 def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:

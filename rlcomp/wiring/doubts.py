@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 
 from rlcomp.errors import RlcompWarning
+from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
@@ -12,13 +14,28 @@ from rlcomp.wiring.reader import Node
 _DISTANCES = ("clip.Clip", "dual_clip.DualClip", "clip_cov.ClipCov")
 # Beyond it a distance is more likely the ratio itself.
 _FAR = 0.5
+# What takes the sampler's log-probs for those of the policy before the update.
+_COPY = "old_log_probs.rollout.FromRollout"
 
 
 def tell_doubts(plan: Plan) -> None:
     """Warn of every setting of a plan that is likely to be another one in its author's mind."""
-    for node in plan.nodes.values():
-        if told := _bounds(node):
-            warnings.warn(told, RlcompWarning, stacklevel=2)
+    bounds = filter(None, map(_bounds, plan.nodes.values()))
+    for told in (*bounds, *_alike(plan)):
+        warnings.warn(told, RlcompWarning, stacklevel=2)
+
+
+def _alike(plan: Plan) -> Iterator[str]:
+    """Parts that hold the policy before the update against the sampler, of which it is a copy."""
+    slots = [node.path for node in plan.nodes.values() if node.target.endswith(_COPY)]
+    for node in plan.nodes.values() if slots else ():
+        reads = {*declare(node.target).reads}
+        if reads >= {"old_log_probs", "rollout_log_probs"} and "log_probs" not in reads:
+            yield (
+                f"{node.path} compares old_log_probs with rollout_log_probs, and "
+                f"{slots[0]}=rollout makes them the same, so that it changes nothing: "
+                f"set {slots[0]}=recomputed"
+            )
 
 
 def _bounds(node: Node) -> str | None:

@@ -245,16 +245,35 @@ def _flat(stages: Iterable[Stage]) -> Iterator[Stage]:
         yield stage
 
 
+def counted_by(path: str, asked: str) -> str:
+    """A component with an exclusive mark: its path, and the argument that makes it count.
+
+    Examples:
+        >>> counted_by("kl", ""), counted_by("advantage", "outcome")
+        ('kl', 'advantage.outcome=true')
+    """
+    return f"{path}.{asked}=true" if asked else path
+
+
+def _without(counting: str) -> str:
+    given, is_set, _ = counting.partition("=true")
+    return f"{given}=false" if is_set else f"~{given}"
+
+
 def _exclusive(phase: str, stages: Sequence[Stage]) -> list[str]:
     seen: dict[str, list[str]] = {}
+    listed: set[str] = set()
     for stage in stages:
         for mark, paths in stage.marks.items():
             known = seen.setdefault(mark, [])
-            # A stage that is listed twice counts twice; a loss of a learner that steps twice does
-            # not.
-            known += [path for path in sorted(paths) if path == stage.path or path not in known]
+            # A stage that is listed twice counts twice; a loss of a learner that steps twice, or a
+            # reward that a collector asks as well, does not.
+            again = {stage.path} & listed
+            known += [path for path in sorted(paths) if path in again or path not in known]
+        listed.add(stage.path)
     return [
-        f"phases.{phase}: '{mark}' is counted by {' and by '.join(paths)}: keep one (~{paths[-1]})"
+        f"phases.{phase}: '{mark}' is counted by {' and by '.join(paths)}: keep one "
+        f"({_without(paths[-1])})"
         for mark, paths in seen.items()
         if len(paths) > 1
     ]

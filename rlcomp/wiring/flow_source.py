@@ -7,7 +7,7 @@ from typing import Any
 from rlcomp.errors import ConfigError
 from rlcomp.keys import prompt_keys
 from rlcomp.wiring.declare import Declaration, declare
-from rlcomp.wiring.flow import Flow, Stage, check_stages, fold, renamed
+from rlcomp.wiring.flow import Flow, Stage, check_stages, counted_by, fold, renamed
 from rlcomp.wiring.plan import PhasePlan, Plan, children
 from rlcomp.wiring.reader import BROKEN, Node
 
@@ -77,8 +77,11 @@ def _all_reads(node: Node) -> frozenset[str]:
 
 
 def _marks(node: Node) -> dict[str, frozenset[str]]:
-    mark = declare(node.target).exclusive
-    found = {mark: frozenset({node.path})} if mark else {}
+    declaration = declare(node.target)
+    asked = declaration.exclusive_if
+    counts = declaration.exclusive and (not asked or node.arguments.get(asked) is True)
+    counts = counts and declaration.exclusive not in node.keys  # it reads another key so
+    found = {declaration.exclusive: frozenset({counted_by(node.path, asked)})} if counts else {}
     for child in children(node):
         for name, paths in _marks(child).items():
             found[name] = found.get(name, frozenset()) | paths

@@ -30,6 +30,26 @@ def options_of(group: str, places: Iterable[Path]) -> dict[str, Path]:
     return {file.stem: file for place in places for file in sorted((place / group).glob("*.yaml"))}
 
 
+def recipes_with(name: str) -> list[str]:
+    """The recipes that bring a node along, the plainest first."""
+    line = re.compile(rf"^ *- /(\w+@)?{re.escape(name)}: ", re.MULTILINE)
+    files = (config_directory() / "recipe").glob("*.yaml")
+    found = [file.stem for file in files if line.search(file.read_text(encoding="utf-8"))]
+    return sorted(found, key=lambda recipe: (len(recipe), recipe))
+
+
+def having(setting: str) -> list[str]:
+    """The groups with an option that has a setting of this name."""
+    line = re.compile(rf"^{re.escape(setting)}:", re.MULTILINE)
+    files = sorted(config_directory().glob("*/*.yaml"))
+    found = [
+        file.parent.name
+        for file in files
+        if line.search(text := file.read_text(encoding="utf-8")) and "_global_" not in text
+    ]
+    return [*dict.fromkeys(found)]
+
+
 def options_writing(key: str) -> list[str]:
     """The choices (``group=option``) whose part writes a key."""
     return _options(

@@ -9,15 +9,16 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import NonNegativeInt, problem, remedy
-from rlcomp.errors import nearest
+from rlcomp.errors import ConfigError, nearest
 from rlcomp.wiring.insert import inserted
+from rlcomp.wiring.phase_order import arranged
 from rlcomp.wiring.reader import BROKEN, Node, Reader
 from rlcomp.wiring.renamed import of_version_0_1
 
 
 @dataclass
 class PhasePlan:
-    """One phase: how many steps, which stages, and what runs every so many steps.
+    """One phase: how many steps, which stages, and what runs every so many steps or at its begin.
 
     ``without`` and ``insert`` are resolved: ``stages`` is the list that runs from the first step
     on, and ``later`` holds the lists that take its place, by the step from which on they do.
@@ -27,6 +28,7 @@ class PhasePlan:
     stages: list[Any]
     every: dict[str, tuple[int, Any]]
     later: dict[int, list[Any]] = field(default_factory=dict)
+    on_begin: list[Any] = field(default_factory=list)
 
     def lists(self) -> list[list[Any]]:
         """All lists, in the order in which they run."""
@@ -56,11 +58,16 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     old = of_version_0_1(config)
     if old is not None:
         return Plan({}, {}, {}), [old]
-    reader = Reader(config)
+    try:
+        reader = Reader(arranged(config))
+    except ConfigError as error:
+        return Plan({}, {}, {}), [str(error)]
+    config = reader.config
     tree = {str(key): reader.value((key,)) for key in config if key != "phases"}
     phases = _phases(reader)
     nodes: dict[str, Node] = {}
-    for value in (*tree.values(), *((p.lists(), p.every) for p in phases.values())):
+    parts = ((p.lists(), p.every, p.on_begin) for p in phases.values())
+    for value in (*tree.values(), *parts):
         collect(value, nodes)
     return Plan(tree, nodes, phases), list(dict.fromkeys(reader.errors))
 
@@ -88,7 +95,7 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
         if body is not BROKEN:
             reader.fail(f"{where} is {body!r}: must be {{steps: ..., stages: [...]}}")
         return PhasePlan(0, [], {})
-    known = {"steps", "stages", "without", "insert", "every"}
+    known = {"steps", "stages", "without", "insert", "every", "on_begin"}
     for key in body:
         if key not in known:
             reader.fail(f"{where}.{key}: unknown{nearest(str(key), known)}")
@@ -107,7 +114,15 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
         reader.fail(f"{where}.steps is {steps!r}: {fault}; {told}")
     count = steps if isinstance(steps, int) and not fault else 0
     lists = _stages(reader, where, body, count)
-    return PhasePlan(count, lists.pop(1), _every(reader, where, body.get("every")), lists)
+    every = _every(reader, where, body.get("every"))
+    return PhasePlan(count, lists.pop(1), every, lists, _on_begin(reader, where, body))
+
+
+def _on_begin(reader: Reader, where: str, body: dict[str, Any]) -> list[Any]:
+    given = body.get("on_begin") or []
+    if given is not BROKEN and not isinstance(given, list):
+        reader.fail(f"{where}.on_begin is {given!r}: must be a list of node names")
+    return [one for one in given if one is not BROKEN] if isinstance(given, list) else []
 
 
 def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dict[int, list[Any]]:

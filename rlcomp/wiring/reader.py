@@ -16,6 +16,7 @@ from omegaconf import Node as ConfigNode
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
 from rlcomp.errors import as_dotted, nearest
+from rlcomp.wiring.options import recipes_with
 from rlcomp.wiring.own_yaml import meant_target
 from rlcomp.wiring.renamed import new_name
 
@@ -153,7 +154,7 @@ class Reader:
 
     def _item(self, path: Path, index: int) -> Any:  # noqa: ANN401
         item = self.value((*path, index))
-        if path[-1] != "stages":
+        if path[-1] not in ("stages", "on_begin"):
             return item
         where = f"{dotted(path)}[{index}]"
         return self.named(item, where) if isinstance(item, str) else self._part(item, "it", where)
@@ -197,6 +198,8 @@ class Reader:
         if unset := unset_variable(str(error)):
             return f"{dotted(path)} is {text}: {unset}"
         if text.startswith("${") and name.isidentifier() and name not in self.config:
+            if recipes := recipes_with(name):
+                return f"{dotted(path)}: no node '{name}': recipe={recipes[0]} has one"
             return f"{dotted(path)}: no node '{name}'{nearest(name, map(str, self.config))}"
         first = str(error).splitlines()[0]
         if "parent node" in first or "Recursive" in first:

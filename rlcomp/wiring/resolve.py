@@ -11,6 +11,7 @@ from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem, remedy
 from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base
+from rlcomp.wiring.begun import check_begun
 from rlcomp.wiring.doubts import tell_doubts
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
@@ -50,6 +51,7 @@ def check_plan(plan: Plan) -> list[str]:
         + (refused or check_arguments(plan))
         + check_returned(plan)
         + check_flow(plan)
+        + check_begun(plan)
         + check_watched(plan)
     )
 

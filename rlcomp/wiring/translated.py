@@ -58,6 +58,22 @@ _SWITCHES = {
     ("use_peft", "true"): "adapter=lora",
     ("use_peft", "false"): "adapter=none",
     ("bf16", "true"): "engine=bfloat16",
+    **{
+        (name, value): "engine=bfloat16"
+        for name in ("precision", "mixed_precision")
+        for value in ("bf16", "bfloat16", "bf16-mixed", "bf16-true")
+    },
+    **{
+        (name, value): f"{place}={ours}"
+        for name, place in (
+            ("kl_loss_type", "learner.losses.kl.estimator"),
+            ("kl_penalty", "kl.estimator"),
+        )
+        for value, ours in (
+            *(("kl", "k1"), ("mse", "k2"), ("low_var_kl", "k3"), ("abs", "abs")),
+            *((same, same) for same in ("k1", "k2", "k3")),
+        )
+    },
     ("use_kl_loss", "true"): "kl=in_loss",
     ("use_kl_loss", "false"): "kl=none",
     ("use_kl_in_reward", "true"): "kl=in_reward",

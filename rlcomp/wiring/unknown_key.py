@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable
 
@@ -9,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import nearest
 from rlcomp.wiring.line import Line
-from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.options import config_directory, having
 from rlcomp.wiring.other_words import known_by, near_word, word_here
 from rlcomp.wiring.renamed import new_name
 from rlcomp.wiring.translated import in_our_words, translated
@@ -17,6 +18,8 @@ from rlcomp.wiring.translated import in_our_words, translated
 # Options in a message.
 _SHOWN = 5
 # Where the settings of other libraries stand; there is no name near to these.
+# What a phase may say that is like another, which says it as well.
+_OF_PHASES = ("steps", "stages", "every", "without", "insert")
 _FOREIGN = ("trainer", "data", "algorithm", "actor_rollout_ref", "critic", "actor", "algo")
 
 
@@ -35,7 +38,7 @@ def unknown_key(
     new = new_name(name)
     if new is not None:
         return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
-    if told := _elsewhere(key, text, keys(""), line):
+    if told := _taken_over(key, text, keys(parent)) or _elsewhere(key, text, keys(""), line):
         return told
     if name in (beside := [*keys(parent)]):
         return (
@@ -43,6 +46,18 @@ def unknown_key(
             f"rlcomp ... {key}=OPTION --cfg job shows where"
         )
     return _not_there(key, text, beside, line)
+
+
+def _taken_over(key: str, text: str, beside: Iterable[str]) -> str | None:
+    """What to say of a setting of a phase that is like another one, which has it."""
+    parent, _, name = key.rpartition(".")
+    if not parent.startswith("phases.") or name not in _OF_PHASES or "like" not in beside:
+        return None
+    given, value = _given(key, text)
+    return (
+        f"{key} is not in the config, but taken over from the phase that {parent}.like names; give "
+        f"it one of its own, +{given}={value or '...'}"
+    )
 
 
 def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str:
@@ -69,10 +84,41 @@ def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str
     if group == "phases" and parent:
         where = f"phases.{next(iter(beside), 'rl')}" if parent == "phases" else parent
         return f"{known}; phases are counted in steps: {where}.steps=..."
+    if told := _an_option(key) or _of_other_part(name, beside, line):
+        return f"{key} is not in the config; {told}"
     # A part takes what it declares, whatever is added.
     if beside and (config_directory() / group).is_dir():
-        return known if "did you mean" in known else f"{known}; {_like(name, group)}"
+        due = _due(parent, beside, _given(key, text)[1], line)
+        return known if "did you mean" in known else f"{known}; {due or _like(name, group)}"
     return f"{known}; a + before it adds a new key"
+
+
+def _an_option(name: str) -> str | None:
+    """The choice of an option that was written as a setting, where one group alone has it."""
+    found = [*config_directory().glob(f"*/{name}.yaml")] if re.fullmatch(r"\w+", name) else []
+    return f"it is an option, {found[0].parent.name}={name}" if len(found) == 1 else None
+
+
+def _of_other_part(name: str, beside: list[str], line: Line | None) -> str | None:
+    """Which part elsewhere has a setting of this name, where one alone has; None: none."""
+    groups = having(name)
+    if line is None or len(groups) != 1 or difflib.get_close_matches(name, beside, cutoff=0.75):
+        return None
+    path = f"{groups[0]}.{name}"
+    lacks = line.lacks(groups[0])
+    return f"here it is {path}" + (f", and {lacks}" if lacks else "")
+
+
+def _due(parent: str, beside: list[str], value: str | None, line: Line | None) -> str | None:
+    """The one setting of a part that still has to be given (``???``), with the value."""
+    node = OmegaConf.select(line.config, parent) if line else None
+    due = [
+        one for one in beside if isinstance(node, DictConfig) and OmegaConf.is_missing(node, one)
+    ]
+    if len(due) != 1:
+        return None
+    path = f"{parent}.{due[0]}"
+    return f"{path} is what has to be given, {path}={value or '...'}"
 
 
 def _like(name: str, group: str) -> str:
@@ -104,10 +150,25 @@ def unmatched_group(text: str, line: Line | None) -> str | None:
         return f"{given}: {told}"
     meant = re.search(r"Did you mean to override (?:one of )?(.+)\?", text)
     if meant is None:
+        if told := _named_part(group, given, line):
+            return f"{given}: {told}"
         return f"{given}: nothing in this line has {group}: leave it out"
     value = given.partition("=")[2]
     places = [f"{place}={value}" for place in meant[1].split(", ")]
     return f"{given}: {group} stands elsewhere in this line; write {' or '.join(places)}"
+
+
+def _named_part(group: str, given: str, line: Line | None) -> str | None:
+    """How an option of a group that others hold by name is added, as their yamls tell it."""
+    option = given.rpartition("=")[2]
+    told = re.compile(rf"\+{re.escape(group)}@([\w.]+)\.NAME=")
+    for file in sorted(config_directory().glob("*/*.yaml")):
+        if found := told.search(file.read_text(encoding="utf-8")):
+            word = f"+{group}@{found[1]}.{option}={option}"
+            part = f"{file.parent.name}={file.stem}"
+            there = line is not None and line.choices.get(file.parent.name) == file.stem
+            return f"{group} is held by name; write {word}{'' if there else f', with {part}'}"
+    return None
 
 
 def _given(key: str, text: str) -> tuple[str, str | None]:

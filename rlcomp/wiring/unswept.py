@@ -40,15 +40,18 @@ def several(word: str, line: Line | None) -> str:
     if group in NO_SWEEP:
         one = " or ".join(f"{key}={value}" for value in values.split(","))
         return f"{word}: a run has one {key}; write {one}"
-    kinds = ["sweep", *_kinds(group, key, line)]
+    value = OmegaConf.select(line.config, key) if line and line.has(key) else None
+    decimal = values.replace(",", ".")
+    if isinstance(value, float) and re.fullmatch(r"-?0\.\d+(e-?\d+)?", decimal, re.IGNORECASE):
+        return f"{word}: a decimal has a point, {key}={decimal}; {ways['sweep']}"
+    kinds = ["sweep", *_kinds(group, value)]
     return f"{word}: {'; '.join(ways[kind] for kind in kinds)}"
 
 
-def _kinds(group: str, key: str, line: Line | None) -> list[str]:
+def _kinds(group: str, value: object) -> list[str]:
     """What else than a sweep several values may be."""
     if (config_directory() / group).is_dir():
         return ["list"] if group in TOGETHER else []
-    value = OmegaConf.select(line.config, key) if line and line.has(key) else None
     if isinstance(value, (bool, int, float)):
         return []
     if isinstance(value, ListConfig):

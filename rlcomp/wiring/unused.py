@@ -38,6 +38,6 @@ def is_unused(plan: Plan, node: Node) -> bool:
         return False
     used: dict[str, Node] = {}
     for phase in plan.phases.values():
-        collect((phase.lists(), phase.every), used)
+        collect((phase.lists(), phase.every, phase.on_begin), used)
     held = (child.path for other in plan.nodes.values() for child in children(other))
     return node.path not in used and node.path not in held

@@ -5,9 +5,8 @@ from __future__ import annotations
 from rlcomp.wiring.words_of_runs import CHAT, DATA, LORA, PRETRAINED
 from rlcomp.wiring.words_of_training import TRAINING
 
-_PREFERENCES = (
-    "no recipe, for none trains on preferences; a loss of your own can (docs/how_to), and a reward "
-    "model that exists already is reward=learned"
+_REWARD_MODEL = (
+    "no recipe, for none trains a reward model; one that exists already is reward=learned"
 )
 
 # Options of groups, as the literature or other configs name them.
@@ -27,10 +26,10 @@ OPTIONS = {
     ("recipe", "reinforce++"): "recipe=reinforce_pp",
     ("recipe", "reinforce_baseline"): "recipe=reinforce_pp_baseline",
     **{
-        ("recipe", name): _PREFERENCES
-        for name in ("dpo", "kto", "orpo", "simpo", "ipo", "online_dpo")
+        ("recipe", name): f"recipe=dpo loss={name}"
+        for name in ("kto", "orpo", "simpo", "ipo", "cpo")
     },
-    **{("recipe", name): _PREFERENCES for name in ("rm", "reward", "reward_model", "prm")},
+    **{("recipe", name): _REWARD_MODEL for name in ("rm", "reward", "reward_model", "prm")},
     ("kl", "k1"): "kl.estimator=k1",
     ("kl", "k2"): "kl=in_loss_k2",
     ("kl", "k3"): "kl.estimator=k3",
@@ -40,6 +39,12 @@ OPTIONS = {
     ("loss/reduction", "seq-mean-token-sum"): "loss/reduction=sequence_sum",
     ("loss/reduction", "seq-mean-token-sum-norm"): "loss/reduction=fixed_length",
     ("loss/reduction", "token-mean"): "loss/reduction=token_mean",
+    ("reward", "accuracy"): "reward=exact_match (or last_number, boxed, numeric)",
+    ("reward", "accuracy_reward"): "reward=exact_match (or last_number, boxed, numeric)",
+    ("reward", "math"): "reward=symbolic (or boxed, numeric)",
+    ("reward", "math_verify"): "reward=symbolic (or boxed, numeric)",
+    ("reward", "reward_model"): "reward=learned reward.path=DIR",
+    ("reward", "model"): "reward=learned reward.path=DIR",
     ("tracker", "tensorboardx"): "tracker=tensorboard",
     ("tracker", "w&b"): "tracker=wandb",
     ("task", "jsonl"): DATA,

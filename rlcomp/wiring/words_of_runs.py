@@ -28,6 +28,8 @@ RUNS = {
     "attn_implementation": _ATTENTION,
     "torch_dtype": "engine=bfloat16 (products), or model=pretrained model.dtype=bfloat16 (weights)",
     "bf16": "engine=bfloat16",
+    "precision": "engine=bfloat16",
+    "mixed_precision": "engine=bfloat16",
     "fp16": "engine=bfloat16",
     "gradient_checkpointing": "engine.checkpointing (true or false)",
     "enable_gradient_checkpointing": "engine.checkpointing (true or false)",

@@ -145,9 +145,18 @@ def _fixed(function: Callable[..., object]) -> Iterable[str]:
     return inner.keywords if isinstance(inner, functools.partial) else ()
 
 
+def unwrapped(function: object) -> object:
+    """The function that partials and wrappers hold, such as those of Hydra's ``_partial_``."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            return function
+
+
 def _is_async(function: Callable[..., object]) -> bool:
-    inner = inspect.unwrap(function)
-    while isinstance(inner, functools.partial):
-        inner = inspect.unwrap(inner.func)
+    inner = unwrapped(function)
     asked = (inner, getattr(type(inner), "__call__", None))  # noqa: B004 - of an object's class
     return any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in asked)

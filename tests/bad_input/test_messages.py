@@ -101,7 +101,8 @@ TABLE = {
     "text with a comma": Bad(
         ["prompt=chat", "prompt.system=Hello, you"], "prompt.system", "a sweep", "a text has quotes"
     ),
-    "preferences": Bad(["recipe=dpo"], "recipe=dpo", "no such option", "none trains on prefer"),
+    "preferences": Bad(["recipe=kto"], "recipe=kto", "no such option", "recipe=dpo loss=kto"),
+    "reward model": Bad(["recipe=rm"], "recipe=rm", "no such option", "none trains a reward model"),
     "baseline of another house": Bad(
         ["advantage=reinforce_baseline"], "advantage", "no such", "recipe=reinforce_pp_baseline"
     ),
@@ -109,7 +110,7 @@ TABLE = {
         ["mine/sft.yaml"], "mine/sft.yaml", "a file is no setting", "-cd FOLDER experiment=sft"
     ),
     "setting of another option": Bad(
-        ["task.path=a/b"], "task.path", "a setting of", "task=file, task=gsm8k, task=text"
+        ["task.path=a/b"], "task.path", "a setting of", "task=file, task=gsm8k, task=preferences"
     ),
     "another library's word": Bad(
         ["learning_rate=1e-6"], "learning_rate", "not in", "here it is learner.optimizer.lr=1e-6"
@@ -236,6 +237,24 @@ TABLE = {
         "adapter.dropout is not in",
         "adapter=lora has no dropout",
         "leave it out\n",
+    ),
+    "decimal comma": Bad(
+        ["learner.optimizer.lr=0,0001"],
+        "learner.optimizer.lr=0,0001: ",
+        "a decimal has a point, learner.optimizer.lr=0.0001",
+        "several values are a sweep, rlcomp -m learner.optimizer.lr=0,0001\n",
+    ),
+    "what is held by name": Bad(
+        ["recipe=agent", "environment=tools", "tool=calculator"],
+        "tool=calculator: ",
+        "tool is held by name",
+        "write +tool@environment.tools.calculator=calculator\n",
+    ),
+    "another name for what has to be given": Bad(
+        ["recipe=agent", "environment=trl", "environment.factory=my.Env"],
+        "environment.factory is not in the config",
+        "environment.name is what has to be given",
+        "environment.name=my.Env\n",
     ),
     "list without brackets": Bad(
         ["adapter=lora", "adapter.target_modules=q_proj,v_proj"],
@@ -420,7 +439,7 @@ TABLE = {
         ["kl=in_loss", "reference=none"],
         "phases.rl.stages: stage learner",
         "'ref_log_probs'",
-        "choose reference=adapter_off or reference=frozen",
+        "choose reference=adapter_off or reference=columns or reference=frozen",
     ),
     "stage left out": Bad(
         ["phases.rl.stages=[prompts,rollout,old_log_probs,advantage,learner]"],

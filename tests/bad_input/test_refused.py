@@ -63,7 +63,6 @@ FOUND = {
     "-cd yamls/python reward=broken": "could not determine a constructor for the tag",
     "-cd yamls/default reward=broken": "Could not load 'reward/nope'",
     # Phases.
-    "phases.rl=null": "phases.rl is None: must be {steps: ..., stages: [...]}",
     "~phases.rl.stages": "phases.rl.stages is None: must be a list of node names",
     "~phases.rl.steps": "phases.rl.steps is None: must be an integer",
     "phases.rl.stages=learner": "phases.rl.stages is 'learner': must be a list",

@@ -7,7 +7,7 @@ import pytest
 @pytest.mark.parametrize(
     ("line", "part", "never"),
     [
-        (["-cd", "misfut"], "-cd misfut: there is no such folder; did you mean 'misfit'", "Hydra"),
+        (["-cd", "misfut"], "-cd misfut: there is no such folder; did you mean misfit?", "Hydra"),
         (
             ["task=file", "task.path=data/train.jsonl"],
             "of a similar name; set another path, such as one of empty.jsonl, malformed.jsonl",

@@ -64,7 +64,9 @@ def test_every_model_is_looked_at_before_one_is_asked(tmp_path, monkeypatch):
     (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
 
     check_at_hand_all(["model"])
-    with pytest.raises(ConfigErrors, match=r"^adapter: it holds an adapter .* merge it into"):
+    with pytest.raises(
+        ConfigErrors, match=r"^adapter: it holds an adapter .* write adapter_merged "
+    ):
         check_at_hand_all(["model", "adapter"])
     with pytest.raises(ConfigErrors, match=r"^model/checkpoint-5: there is no .*: write model$"):
         check_at_hand_all(["model", "model/checkpoint-5"])

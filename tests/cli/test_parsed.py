@@ -12,6 +12,7 @@ def parser():
     found.add_argument("run")
     found.add_argument("--new-tokens", type=int)
     found.add_argument("--merge", action="store_true")
+    found.add_argument("--dtype", choices=["float32", "bfloat16"])
     return found
 
 
@@ -35,6 +36,11 @@ def test_values_keep_their_underscores(parser):
         (["a", "-m"], r"^-m: there is no such option \(known: .*--merge"),
         (["a", "--mer"], r"^--mer: there is no such option; did you mean '--merge'"),
         (["a", "b"], r"^b: one word too many; it --help tells what it takes$"),
+        (
+            ["a", "--dtype", "fp16"],
+            "^--dtype fp16: .* float32 or bfloat16: it a --dtype bfloat16$",
+        ),
+        (["a", "--dtype=fp32"], "^--dtype fp32: .*: it a --dtype=float32$"),
         ([], r"^the following arguments are required: run; it --help tells what it takes$"),
         (["a", "--new-tokens", "x"], r"^argument --new-tokens: invalid int value: 'x'; it --help"),
     ],

@@ -47,7 +47,7 @@ def test_a_checkpoint_is_looked_for_where_none_is(path, told):
     ("path", "told"),
     [
         ("runs/a/checkpoints", r"a run or of a sweep, runs/a$"),
-        ("runs/a/metrics.jsonl", r"metrics.jsonl is a file: .* of a sweep, runs/a$"),
+        ("runs/a/metrics.jsonl", r"metrics.jsonl is a file: .* of a sweep, rlcomp-report runs/a$"),
         ("runs/nothere", r"there is no such directory \(known: a, lora\)$"),
         ("runs/loar", r"there is no such directory; did you mean 'lora'\?"),
         ("rums/a", r"there is no such directory, and no rums either$"),

@@ -159,6 +159,24 @@ def test_a_log_of_rollouts_shows_the_whole_prompt_and_the_tokens_behind_it(chat,
     assert [len(sample["tokens"]) for sample in ledger.samples] == lengths
 
 
+def test_a_log_of_episodes_begins_where_the_row_leaves_its_prompt(tokenizer, chat, policy):
+    # Of an episode whose environment spoke first that is within the prompt's last message.
+    ids = tokenizer("u:4+4 now", split_special_tokens=True)["input_ids"] + [1]
+    ids += tokenizer("a:8")["input_ids"]
+    batch = prompt_batch([PLAIN])
+    batch["tokens"], batch["attention_mask"] = torch.tensor([ids]), torch.ones(1, len(ids)).bool()
+    batch["response_mask"] = batch["attention_mask"].clone()
+    batch["response_mask"][:, :-1] = False
+    batch["group_id"], batch["response"] = torch.zeros(1).long(), encode_texts(["8"])
+
+    with recording() as ledger:
+        RolloutLog(policy=policy, prompt=chat)(batch)
+
+    (sample,) = ledger.samples
+    assert "".join(sample["tokens"]) == " now<eos>a:8"
+    assert sample["trained"] == [0] * 7 + [1]
+
+
 def demonstrations(tokenizer, chat, **changes):
     torch.manual_seed(0)
     settings = {"task": Listed(), "tokenizer": tokenizer, "batch_size": 2, "context_length": 64}
@@ -216,6 +234,16 @@ def test_a_text_that_is_to_be_continued_is_no_message(tokenizer, chat):
     with pytest.raises(ConfigError, match=told):
         Demonstrations(task=cut, prompt=chat, **settings)
     Uniform(task=cut, max_new_tokens=4, **settings)
+
+
+@pytest.mark.parametrize("more", [{"turns": ("a", "b", "c")}, {"columns": {"seed": 3}}])
+def test_what_an_environment_takes_part_in_is_no_text_to_be_continued(tokenizer, chat, more):
+    example = Example("To be", "", " or not", source="To be or not", **more)
+    settings = {"tokenizer": tokenizer, "batch_size": 1, "context_length": 64}
+
+    made = Uniform(task=Listed([example]), max_new_tokens=4, prompt=chat, **settings)
+
+    assert decode_texts(made(TensorDict({}, batch_size=[]))["prompt"]) == ["To be"]
 
 
 def test_conversations_are_refused_where_prompts_are_texts(tokenizer):

@@ -1,7 +1,13 @@
 """Conversations of rows: where they stand, how they are split, what is refused by name."""
 
+import json
+import re
+import subprocess
+import sys
+
 import pytest
 
+from rlcomp.data.column_names import no_answer
 from rlcomp.data.conversations import conversation_of
 from rlcomp.data.fields import Fields
 from rlcomp.data.records import Row
@@ -226,8 +232,20 @@ def test_a_wording_of_the_prompt_does_not_go_with_messages():
 def test_messages_as_a_text_of_json_are_refused(column):
     text = '[{"role": "user", "content": "?"}]'
 
-    with pytest.raises(DataError, match=rf"'{column}' is a text that holds messages as JSON: wri"):
+    with pytest.raises(DataError, match=rf"'{column}' is a text that holds messages as JSON, and"):
         conversation_of(Row("f:1", {column: text}), "question")
+
+
+def test_the_command_makes_messages_of_texts_of_json(tmp_path):
+    file, new = tmp_path / "it's.jsonl", tmp_path / "it's.new.jsonl"
+    file.write_text(json.dumps({"messages": json.dumps([USER, FOUR]), "level": 3}) + "\n")
+
+    with pytest.raises(DataError) as raised:
+        conversation_of(Row(f"{file}:1", {"messages": json.dumps([USER])}), "question")
+
+    command = str(raised.value).partition(" with ")[2].rpartition(", then ")[0]
+    subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+    assert json.loads(new.read_text()) == {"messages": [USER, FOUR], "level": 3}
 
 
 def test_a_text_that_begins_with_a_bracket_is_a_text():
@@ -240,3 +258,32 @@ def test_the_format_of_others_is_told_with_what_to_write():
     with pytest.raises(DataError, match=r"ShareGPT's format: write 'messages' with 'role' \(human"):
         conversation_of(Row("f:1", {"conversations": turns}), "question")
     assert conversation_of(Row("f:1", {"conversations": "x"}), "question") is None
+
+
+def test_the_command_for_another_format_makes_messages(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    turns = [{"from": who, "value": who[0]} for who in ("system", "human", "gpt")]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": 1, "conversations": turns}) + "\n")
+
+    with pytest.raises(DataError) as told:
+        conversation_of(Row("a.jsonl:1", {"conversations": turns}), "question")
+    command = re.search(
+        r"write a.new.jsonl with (python .*), then task.path=a.new.jsonl", str(told.value)
+    )
+    subprocess.run(command[1].replace("python", sys.executable, 1), shell=True, check=True)
+
+    said = [("system", "s"), ("user", "h"), ("assistant", "g")]
+    assert json.loads((tmp_path / "a.new.jsonl").read_text()) == {
+        "messages": [{"role": role, "content": content} for role, content in said],
+        "id": 1,
+    }
+
+
+def test_no_other_column_is_asked_for_where_there_is_none():
+    row = Row("f:1", {"messages": [{"role": "user", "content": "?"}]})
+
+    told = no_answer(row, "answer", ["messages"])
+
+    assert told.endswith(
+        "turn of the assistant (known: messages); end the messages with the assistant's"
+    )

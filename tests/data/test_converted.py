@@ -72,7 +72,10 @@ def test_a_folder_of_objects_is_made_one_file(place):
 @pytest.mark.parametrize(
     ("names", "what"),
     [
-        (["b.jsonl", "a.jsonl"], "name a file in it, such as folder/a.jsonl (of 2 such files)"),
+        (
+            ["b.jsonl", "a.jsonl"],
+            "name a file in it, such as folder/a.jsonl, or all 2 of them, 'folder/*.jsonl'",
+        ),
         (["a.txt"], "it is a folder; name a file"),
         (["dataset_info.json", "state.json"], "load_from_disk('folder').to_json('folder.jsonl')"),
         (["dataset_dict.json"], "load_from_disk('folder')['train'].to_json('folder.jsonl')"),

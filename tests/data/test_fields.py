@@ -366,7 +366,7 @@ def test_the_only_other_column_of_a_conversation_is_likely_the_answer():
 
     with pytest.raises(DataError, match=r"ground_truth, prompt\); set task.answer_field=ground_tr"):
         fields().examples([Row("f:1", columns)])
-    with pytest.raises(DataError, match=r"\(known: prompt\); name one, task.answer_field, or end"):
+    with pytest.raises(DataError, match=r"\(known: prompt\); end the messages with the ass"):
         fields().examples([Row("f:1", {"prompt": columns["prompt"]})])
 
 

@@ -305,3 +305,13 @@ def test_a_first_line_that_opens_an_object_is_told_as_such(tmp_path):
 
     with pytest.raises(DataError, match=r"each line must be one object$"):
         rows_of(file)
+
+
+def test_a_pattern_is_all_its_files_by_name(tmp_path):
+    (tmp_path / "b.jsonl").write_text('{"q": 2}\n')
+    (tmp_path / "a.jsonl").write_text('{"q": 1}\n')
+    (tmp_path / "c.txt").write_text("no rows")
+
+    found = rows_of(tmp_path / "*.jsonl")
+
+    assert found == [(f"{tmp_path}/a.jsonl:1", {"q": 1}), (f"{tmp_path}/b.jsonl:1", {"q": 2})]

@@ -186,7 +186,9 @@ def copy(run, directory):
 
 
 def learnable(job):
-    """What lets a refill find groups that vary in the answers of an untrained model."""
+    """What lets a refill or a store find groups that vary in answers of an untrained model."""
+    if {"recipe=r1", "recipe=llama3", "experiment=own_pairs"} & set(job):
+        return LEARNABLE
     if not {"recipe=dapo", "recipe=rpt", "dynamic_sampling=refill"} & set(job):
         return []
     if "filter@varied=correct" in job:

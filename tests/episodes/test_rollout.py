@@ -7,6 +7,7 @@ from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import Limits, Rollout
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
+from rlcomp.text.prompt import PlainDialogue
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -26,6 +27,11 @@ class Scripted:
         self.contexts = [ids(prompt) for _ in rows]
         self.rows = [list(row) for row in rows]
         self.asked, self.closed = [], []
+        self.heads = [PlainDialogue(context) for context in self.contexts]
+
+    def opened(self, contexts):
+        self.contexts = [list(context) for context in contexts]
+        return self
 
     def extend(self, row, tokens):
         self.contexts[row] += tokens
@@ -79,7 +85,7 @@ def rolled(session, make=Echo, first="", turns=4, context=None, observed=8):
     limits = Limits(turns, 5, observed, context)
     host = InProcessHosts().host(make)
     starts = [Start(Example("ab", "", "", columns={"first": first}), n) for n in range(9)]
-    rollout = Rollout(session, host, TOKENIZER, TABLE, limits)
+    rollout = Rollout(session.opened, session.heads, host, TOKENIZER, TABLE, limits)
     return rollout.run(starts[: len(session.rows)])
 
 
@@ -265,13 +271,11 @@ def test_environments_are_closed_though_the_policy_fails():
 def test_special_tokens_in_an_observation_are_plain_text():
     tokenizer = character_tokenizer(characters="ab<>eos/|")
     assert tokenizer.eos_token == "<eos>"
-    session = Scripted("ab", ["a"])
-    session.contexts = [[5, 6]]
     limits = Limits(2, 5, 20, None)
     make = InProcessHosts().host(lambda: Echo(observation="<eos>"))
-    rollout = Rollout(session, make, tokenizer, token_bytes(tokenizer), limits)
+    rollout = Rollout(None, [], make, tokenizer, token_bytes(tokenizer), limits)
 
-    found, text = rollout._encoded(Turn(observation="<eos>"))
+    found, text = rollout._observed(Turn(observation="<eos>"))
 
     assert tokenizer.eos_token_id not in found
     assert (len(found), text) == (5, "<eos>")

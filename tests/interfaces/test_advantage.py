@@ -6,6 +6,7 @@ from tensordict import TensorDict
 
 from components.advantage.difficulty_weighted import DifficultyWeighted
 from components.advantage.group_mean import GroupMean
+from rlcomp.interfaces.advantage import broadcast, write_advantage
 from rlcomp.metrics import recording
 
 
@@ -51,3 +52,33 @@ def test_a_difficulty_weight_leaves_the_price_of_kl_alone():
 
     want = torch.tensor([[-0.2, 0.0, -0.2], [-0.2, -0.2, 0.0]])
     torch.testing.assert_close(with_price - without, want)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "error", "told"),
+    [
+        # [B, 1] would be broadcast to [B, B, T].
+        (
+            torch.zeros(2, 1),
+            ValueError,
+            r"has shape \[2, 1\]: must be \[B\], here \[2\], .*x\[:, 0\]",
+        ),
+        (torch.zeros(1), ValueError, r"has shape \[1\]"),
+        ([0.5, -0.5], TypeError, r"advantage is a list: must be a tensor \[B\]"),
+    ],
+)
+def test_an_advantage_of_another_shape_is_refused(advantage, error, told):
+    with pytest.raises(error, match=told):
+        broadcast(batch(), advantage)
+
+
+def test_an_advantage_of_responses_is_none_of_tokens():
+    with pytest.raises(ValueError, match=r"must be \[B, T\], here \[2, 3\], .*broadcast"):
+        write_advantage(batch(), torch.zeros(2))
+
+
+def test_a_batch_without_responses_is_told_what_it_lacks():
+    rows = batch().exclude("response_mask")
+
+    with pytest.raises(KeyError, match=r"no 'response_mask'.*reward_valid.*name it in reads"):
+        broadcast(rows, torch.zeros(2))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tensordict import TensorDict
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForTokenClassification,
@@ -9,13 +10,16 @@ from transformers import (
     GenerationConfig,
 )
 
+from components.reward.learned import Learned
+from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.model.adapters import lora
 from rlcomp.model.critic import Critic
-from rlcomp.model.export import export_critic, export_policy
+from rlcomp.model.export import export_critic, export_policy, export_scorer
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.preference_embedding import conditioned
+from rlcomp.model.scorer import Scorer
 from rlcomp.model.trained import pretrained_model, pretrained_tokenizer
 from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts
@@ -216,3 +220,26 @@ def test_critics_that_transformers_cannot_read_are_refused(tmp_path):
         export_critic(Critic(model=made("olmo2").model), TOKENIZER, tmp_path)
     with pytest.raises(ConfigError, match="only whole critics can be exported"):
         export_critic(Critic(model=made(adapted=True).model), TOKENIZER, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "architecture", ["qwen2", "llama", "gpt2", "mistral", "gpt_neox", "gemma2"]
+)
+def test_a_reward_model_is_a_sequence_classifier_of_the_same_scores(architecture, tmp_path):
+    scorer = Scorer(policy=made(architecture))
+    prompts, responses = ["ab", "c", "b"], ["cab", "a", ""]
+    scores = scorer.scores(encode_rows(TOKENIZER, prompts, responses)).detach()
+
+    export_scorer(scorer, tmp_path)
+
+    texts = {"prompt": encode_texts(prompts), "response": encode_texts(responses)}
+    found = Learned(path=str(tmp_path))(TensorDict(texts, batch_size=[3]))
+    torch.testing.assert_close(found["reward"], scores, atol=1e-5, rtol=1e-5)
+
+
+def test_reward_models_that_transformers_cannot_read_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="no sequence classifier of the architecture 'olmoe'"):
+        export_scorer(Scorer(policy=made("olmoe")), tmp_path)
+    with pytest.raises(ConfigError, match="only whole ones can be exported"):
+        export_scorer(Scorer(policy=made(adapted=True)), tmp_path)

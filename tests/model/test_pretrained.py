@@ -282,3 +282,27 @@ def test_weights_of_a_classifier_that_do_not_fit_are_told(tmp_path):
 
     with pytest.raises(DataError, match=r"do not fill the model .* \[12, 8\] for \[12, 10\]"):
         load_classifier(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "lfs pull"),
+        ("", "it is empty: copy or download it again"),
+        ("<html>not found</html>", "cut off or is another format"),
+    ],
+)
+def test_a_file_of_weights_that_is_none_is_told_by_what_it_is(folder, content, told):
+    (folder / "model.safetensors").write_text(content)
+
+    with pytest.raises(DataError, match=told):
+        load_causal_lm(path=str(folder), tokenizer=TOKENIZER, context_length=None)
+
+
+def test_a_model_with_other_tokens_is_not_told_to_grow(folder):
+    larger = character_tokenizer(characters="abcdefghijklmnopqrstuvwxyz")
+
+    with pytest.raises(ConfigError, match=r"another one, whose token .*teacher") as error:
+        load_causal_lm(path=str(folder), tokenizer=larger, context_length=None)
+
+    assert "resize" not in str(error.value)

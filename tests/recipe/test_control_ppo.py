@@ -125,6 +125,7 @@ def test_without_gymnasium_the_command_names_the_extra(tmp_path, rlcomp, monkeyp
     assert "pip install 'rlcomp[envs]'" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:collector.*no phase of this run uses collector")
 def test_a_learner_without_a_collector_names_what_is_missing(tmp_path, rlcomp, capsys):
     code = rlcomp(*SHORT, f"directory={tmp_path}", "phases.rl.stages=[advantage,learner]")
 

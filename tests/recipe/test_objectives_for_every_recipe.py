@@ -11,7 +11,12 @@ from rlcomp.wiring.resolve import plan_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # There is no reward of an answer in these.
-WITHOUT = {"sft", "pretrain", "control_ppo"}
+WITHOUT = {"sft", "pretrain", "control_ppo", "dpo", "step_dpo"} | {
+    "distillation",
+    "on_policy_distillation",
+    "reward_model",
+    "self_distillation",
+}
 RECIPES = sorted({file.stem for file in CONF.glob("recipe/*.yaml")} - WITHOUT)
 OBJECTIVES = sorted(file.stem for file in CONF.glob("objective/*.yaml"))
 ON_TEXT = ["next_segment", "pretrain_zero", "quiet_star", "rlp", "rpt"]

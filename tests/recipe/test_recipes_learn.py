@@ -25,12 +25,16 @@ pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 # Those on text start from a model of text: tests/recipe/test_text_recipes.py.
 # Those with a task of their own: test_tasks_of_their_own.py, test_agent.py,
-# test_tools.py, test_maze.py.
+# test_tools.py, test_maze.py, test_r1.py, test_reward_model_recipes.py.
 OWN_TASK = [
     "agent",
     "auto_refine",
+    "instruct_gpt",
     "length_controlled",
     "maze",
+    "nlrl",
+    "r1",
+    "r1_zero",
     "retool",
     "retool_program",
     "rlvr_code",

@@ -9,7 +9,7 @@ from rlcomp.wiring.resolve import plan_of
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 
-STEPS = {"rlvr_code": 100, "length_controlled": 80, "several_domains": 60}
+STEPS = {"rlvr_code": 50, "length_controlled": 80, "several_domains": 30}
 
 
 @pytest.mark.parametrize("recipe", STEPS)

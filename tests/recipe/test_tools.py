@@ -23,7 +23,7 @@ LINES = {
     "retool_program": ["task.longest=1"],
     "search_r1": [*FEW, "task.hops=1"],
     "auto_refine": [*FEW, "task.hops=1", "reward.note_weight=1.0"],
-    "tool_star": [*FEW, "task.asked=0.8"],
+    "tool_star": [*FEW, "task.asked=0.8", "phases.critic.steps=0", "phases.rl2.steps=0"],
 }
 
 
@@ -36,6 +36,26 @@ def run(directory, *words):
 @pytest.mark.parametrize("recipe", LINES)
 def test_tools_are_called_and_pay(recipe, tmp_path, at_work):
     at_work(recipe, run(tmp_path, f"recipe={recipe}", *SHORT, *LINES[recipe]))
+
+
+def test_python_may_be_the_calculator(tmp_path, needs):
+    needs("strict")
+    rows = run(
+        tmp_path,
+        "recipe=retool",
+        "tool@environment.tools.calculator=python",
+        "tokenizer=byte",
+        *SHORT,
+        "phases.rl.steps=2",
+        "prompts.batch_size=2",
+        "task.operations=1",
+        "task.asked=1.0",
+    )
+
+    # Demonstrations ask once each, and what they ask is an expression of Python.
+    assert rows[-1]["facts/calls_calculator"] > 0.3
+    assert rows[-1]["facts/useful_calls"] > 0
+    assert [row.get("episode/failed", 0.0) for row in rows] == [0.0, 0.0]
 
 
 def test_prices_a_budget_and_a_reward_of_parts(tmp_path):

@@ -99,12 +99,12 @@ class DPO(RowLoss):
 
 OPTIONS = {
     "task/ascending": "_target_: dpo_of_a_user.task.Ascending\ndigits: 6\n",
-    "sampler/pairs": (
+    "sampler/own_pairs": (
         "_target_: dpo_of_a_user.sampler.Pairs\n"
         "task: ${task}\ntokenizer: ${tokenizer}\nbatch_size: 8\n"
     ),
-    "loss/dpo": "_target_: dpo_of_a_user.loss.DPO\nbeta: 0.1\n",
-    "recipe/dpo": """# @package _global_
+    "loss/own_dpo": "_target_: dpo_of_a_user.loss.DPO\nbeta: 0.1\n",
+    "recipe/own_dpo": """# @package _global_
 defaults:
   - /task: ascending
   - /tokenizer: character
@@ -112,9 +112,9 @@ defaults:
   - /adapter: none
   - /decoding: full
   - /engine: auto
-  - /sampler@pairs: pairs
+  - /sampler@pairs: own_pairs
   - /reference: frozen
-  - /loss: dpo
+  - /loss: own_dpo
   - /learner: policy
   - _self_
 context_length: 16
@@ -165,7 +165,7 @@ def metrics(directory):
     ],
 )
 def test_it_runs_by_the_command_line_and_the_margin_grows(rlcomp, package, reference, own, least):
-    asked = ["recipe=dpo", f"reference={reference}", *own, "learner.micro_batch_tokens=40"]
+    asked = ["recipe=own_dpo", f"reference={reference}", *own, "learner.micro_batch_tokens=40"]
 
     assert rlcomp("-cd", "own", *asked, f"directory={package / 'run'}") == 0
 
@@ -180,7 +180,7 @@ def test_it_runs_by_the_command_line_and_the_margin_grows(rlcomp, package, refer
 @pytest.mark.slow
 @pytest.mark.parametrize("reference", ["refreshed", "frozen_full"])
 def test_any_reference_will_do(rlcomp, package, reference):
-    asked = ["recipe=dpo", f"reference={reference}", *SMALL, "phases.preference.steps=2"]
+    asked = ["recipe=own_dpo", f"reference={reference}", *SMALL, "phases.preference.steps=2"]
 
     assert rlcomp("-cd", "own", *asked, f"directory={package / 'run'}") == 0
 
@@ -188,7 +188,7 @@ def test_any_reference_will_do(rlcomp, package, reference):
 def test_micro_batches_change_neither_loss_nor_metric(rlcomp, package):
     for name, tokens in (("whole", "null"), ("parts", "15")):
         steps = ["phases.preference.steps=3", f"learner.micro_batch_tokens={tokens}"]
-        asked = ["recipe=dpo", *SMALL, *steps, f"directory={package / name}"]
+        asked = ["recipe=own_dpo", *SMALL, *steps, f"directory={package / name}"]
         assert rlcomp("-cd", "own", *asked) == 0
 
     for one, other in zip(metrics(package / "whole"), metrics(package / "parts"), strict=True):

@@ -62,6 +62,10 @@ DISTANCE = "test_distance_is_recorded_over_response_tokens"
 
 # By module: which test pins which of its metrics.
 BESIDE = {
+    "components/store/collected.py": dict.fromkeys(
+        ["*/kept_fraction", "*/rows"],
+        TESTS + "store/test_collected.py::test_right_answers_that_were_judged_are_kept_once",
+    ),
     "components/collector/delayed.py": {
         "rollout/staleness": TESTS + "collector/test_delayed.py::test_the_staleness_is_recorded",
     },
@@ -202,6 +206,74 @@ BESIDE = {
         "pareto/jacobian_mib": TESTS + "learner/test_per_objective.py::"
         "test_adapters_are_compared_on_packed_rows_and_the_base_gets_no_gradient",
     },
+    "components/evaluator/preferences.py": dict.fromkeys(
+        ["*/chosen_*", "*/rejected_*", "*/margin", "*/accuracy"],
+        TESTS + "evaluator/test_preferences.py::"
+        "test_with_a_reference_the_margin_is_that_of_the_changes",
+    ),
+    "components/evaluator/reward_model.py": dict.fromkeys(
+        ["*/margin", "*/accuracy", "*/nll", "*/brier"],
+        TESTS + "evaluator/test_reward_model.py::test_four_pairs_by_hand",
+    )
+    | {
+        "*/ece": TESTS + "evaluator/test_reward_model.py::"
+        "test_the_calibration_is_that_of_both_sides",
+    },
+    "components/loss/bradley_terry.py": dict.fromkeys(
+        [f"reward_model/{name}" for name in ("accuracy", "margin", "chosen", "rejected")],
+        TESTS + "loss/test_bradley_terry.py::test_accuracy_margin_and_scores_are_recorded",
+    ),
+    "components/loss/plackett_luce.py": {
+        "reward_model/top": TESTS + "loss/test_plackett_luce.py::"
+        "test_how_often_the_best_has_the_highest_score_is_recorded",
+    },
+    "components/loss/score_regression.py": {
+        "reward_model/absolute_error": TESTS + "loss/test_score_regression.py::"
+        "test_the_absolute_error_is_recorded",
+    },
+    "components/reward/scored.py": {
+        "reward/disagreement": TESTS + "reward/test_scored.py::"
+        "test_the_spread_of_the_members_is_recorded",
+    },
+    "components/pairing/best_worst.py": dict.fromkeys(
+        ["pairing/pairs", "pairing/gap"],
+        TESTS + "pairing/test_best_worst.py::"
+        "test_how_many_groups_give_pairs_and_how_far_they_differ_is_recorded",
+    ),
+    "components/loss/preference.py": dict.fromkeys(
+        [
+            f"preference/{name}"
+            for name in ("chosen_*", "rejected_*", "margin", "accuracy", "chosen_nll")
+        ],
+        TESTS + "loss/test_preference.py::test_both_likelihoods_and_margins_are_recorded",
+    ),
+    "components/loss/kto.py": dict.fromkeys(
+        ["preference/chosen_*", "preference/rejected_*", "preference/baseline"],
+        TESTS + "loss/test_kto.py::"
+        "test_likelihoods_of_both_kinds_and_the_reference_point_are_recorded",
+    ),
+    "components/advantage/distilled.py": dict.fromkeys(
+        ["advantage/distilled", "advantage/distilled_clipped"],
+        TESTS + "advantage/test_distilled.py::"
+        "test_the_difference_and_the_share_that_is_cut_are_recorded",
+    ),
+    "components/loss/distil.py": dict.fromkeys(
+        ["distil/agreement", "distil/divergence"],
+        TESTS + "loss/test_distil.py::test_three_tokens_of_two_rows_by_hand",
+    ),
+    "components/reference/teacher.py": dict.fromkeys(
+        ["kl/reference", "teacher/tokens"],
+        TESTS + "reference/test_teacher.py::test_scored_tokens_and_distance_are_recorded",
+    ),
+    "components/reference/teacher_by_spans.py": dict.fromkeys(
+        ["kl/reference", "teacher/tokens"],
+        TESTS + "reference/test_teacher_by_spans.py::"
+        "test_bytes_and_characters_are_the_same_spans_of_ascii",
+    ),
+    "components/reference/live_full.py": {
+        "kl/reference": TESTS + "reference/test_reprompted.py::"
+        "test_the_distance_to_a_live_reference_is_recorded_over_response_tokens",
+    },
     "components/loss/kl_full.py": {
         "kl/in_loss": TESTS + "loss/test_kl_full.py::test_two_tokens_by_hand",
     },
@@ -315,6 +387,14 @@ BESIDE = {
         "value/mean": TESTS
         + "value/test_estimate.py::test_the_mean_over_response_tokens_is_recorded",
     },
+    "components/value/language_targets.py": dict.fromkeys(
+        ["value_targets/mean", "value_targets/tokens", "value_targets/invalid_fraction"],
+        TESTS + "value/test_language_targets.py::test_targets_are_recorded",
+    ),
+    "components/evaluator/value_quality.py": dict.fromkeys(
+        ["*/brier", "*/brier_constant", "*/error", "*/invalid_fraction"],
+        TESTS + "evaluator/test_value_quality.py::test_errors_are_those_by_hand",
+    ),
     "rlcomp/pareto/aggregator.py": {
         "pareto/*/conflict/*": WEIGHED,
         "pareto/*/gap": WEIGHED,

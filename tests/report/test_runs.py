@@ -219,6 +219,13 @@ def test_a_file_is_said_to_be_one(make_run):
         find_runs([str(make_run("a", ROWS) / "metrics.jsonl")])
 
 
+def test_of_files_the_whole_line_names_the_runs(make_run):
+    a, b = make_run("a", ROWS), make_run("b", ROWS)
+
+    with pytest.raises(DataError, match=rf"of a sweep, rlcomp-report {a} {b}$"):
+        find_runs([str(a / "metrics.jsonl"), str(b / "metrics.jsonl")])
+
+
 def test_a_directory_without_runs_is_named(tmp_path):
     with pytest.raises(DataError, match="there is no run in it"):
         find_runs([str(tmp_path)])

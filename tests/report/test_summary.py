@@ -72,6 +72,17 @@ def test_episodes_are_put_into_words(tmp_path):
     assert "Episode return went from 20.000 to 200.000." in summarise(written(tmp_path, rows))
 
 
+def test_a_reward_is_compared_with_that_of_its_own_phase(tmp_path):
+    # A later phase may have another reward: 0.9 of one and 0.1 of the other are no fall.
+    told = [("rl", 0.5), ("rl", 0.9), ("collect", 0.8), ("rl2", 0.1), ("rl2", 0.3)]
+    rows = [row(n, name, n, reward__mean=value) for n, (name, value) in enumerate(told, 1)]
+    expected = (
+        "Reward went from 0.500 to 0.900 in rl, from 0.800 to 0.800 in collect, "
+        "from 0.100 to 0.300 in rl2."
+    )
+    assert expected in summarise(written(tmp_path, rows))
+
+
 def test_the_learning_curve_is_a_picture(tmp_path):
     text = summarise(written(tmp_path, RUN))
 

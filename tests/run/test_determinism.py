@@ -26,14 +26,19 @@ SMALL = {
 }
 # A model that has learnt nothing is hardly ever right: groups that vary are not found.
 HALF_RIGHT = ("reward=regex", "reward.pattern='^[0-4]'")
-WORDS = {"dapo": HALF_RIGHT, "rpt": ("dynamic_sampling=none",)}
+WORDS = {
+    "dapo": HALF_RIGHT,
+    "llama3": HALF_RIGHT,
+    "r1": ("store.choose=all",),
+    "rpt": ("dynamic_sampling=none",),
+}
 
 
 def run(recipe: str, directory: Path, *words: str) -> Path:
     """Two steps of every phase."""
     words = (*WORDS.get(recipe, ()), *words)
     config = compose_config([f"recipe={recipe}", f"directory={directory}", *words])
-    for phase in config.phases.values():
+    for phase in filter(None, config.phases.values()):
         phase.steps = min(int(phase.steps), 2)
     for path, value in SMALL.items():
         if OmegaConf.select(config, path) is not None:

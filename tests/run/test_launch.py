@@ -135,11 +135,15 @@ def test_a_job_of_a_sweep_goes_on_with_its_sweep(monkeypatch, mode, directory):
     assert resume_command(Path("day/0")) == f"rlcomp seed=3 directory={directory} resume=auto"
 
 
-def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path):
+def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path, monkeypatch):
+    from hydra.core.hydra_config import HydraConfig
+
     from rlcomp.io.tensorboard_files import TensorBoard
     from rlcomp.io.wandb_run import WandB
     from rlcomp.run.launch import trackers
 
+    # No run has begun: a test of the command line in this process may have left its own.
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
     config = OmegaConf.create({"seed": 3, "twice": "${seed}"})
     labels = {"run_name": None, "group": None, "job_type": None, "tags": []}
     wandb = WandB(directory=str(tmp_path), project="p", **labels)

@@ -166,8 +166,12 @@ def test_scores_are_log_probs_without_a_graph():
         ("seed=1,2", r"^seed=1,2: several values are a sweep, rlcomp -m seed=1,2\n"),
         ("recipe=null", r"^recipe=grpo seed=1 recipe=null: ValueError: Config group override"),
         ("++learning_rate=3", "^learning_rate is added, but nothing in this config refers to it"),
-        (3, r"^build\(3\): overrides are texts, as on the command line: build\('recipe=grpo'"),
-        ({"seed": 1}, r"^build\(\{'seed': 1\}\): overrides are texts"),
+        (
+            3,
+            r"^build: overrides are texts.* line: build\('recipe=grpo', 'seed=1', '3",
+        ),
+        ({"kl": "none"}, r"build\('recipe=grpo', 'seed=1', 'kl=none'\)$"),
+        (["kl=none"], r"build\('recipe=grpo', 'seed=1', 'kl=none'\)$"),
     ],
 )
 def test_what_cannot_be_composed_is_told_in_our_words(word, told):
@@ -181,8 +185,10 @@ def test_names_are_those_of_the_recipe_that_was_chosen():
 
 
 def test_settings_are_no_keywords():
-    with pytest.raises(ConfigError, match=r"^build\(recipe='grpo'\): overrides are texts, as on"):
-        build(recipe="grpo")
+    told = r"build\('recipe=dapo', 'kl=none', 'trust=false', 'seed=1'\)$"
+
+    with pytest.raises(ConfigError, match=told):
+        build(recipe="dapo", kl="none", trust=False, seed=1)
 
 
 def test_a_yaml_that_cannot_be_read_is_named(tmp_path):

@@ -122,6 +122,16 @@ def test_there_is_a_worker_for_each_processor_or_as_many_as_told(monkeypatch, sa
             assert len(mine._workers) == workers
 
 
+def test_one_job_needs_one_worker(sandbox):
+    with_jobs = Sandbox(workers=3)
+
+    with_jobs.map([StdioJob("print(1)")] * 5)
+    assert len(with_jobs._workers) == 1
+    with_jobs.map([StdioJob("print(1)"), StdioJob("print(2)")])
+    assert len(with_jobs._workers) == 2
+    with_jobs.close()
+
+
 def test_a_copy_asks_for_the_same_and_starts_nothing(processes, sandbox):
     idle = processes()
 
@@ -147,7 +157,7 @@ def test_workers_that_cannot_all_start_leave_none(monkeypatch, processes, sandbo
 
     monkeypatch.setattr("rlcomp.sandbox.sandbox.new_worker", start)
     with pytest.raises(RlcompError, match="no more"):
-        Sandbox(workers=2).run_stdio("print(1)")
+        Sandbox(workers=2).map([StdioJob("print(1)"), StdioJob("print(2)")])
 
     settle(processes, idle)
 

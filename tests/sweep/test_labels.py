@@ -5,6 +5,9 @@ import sys
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
+# Settings of what ~phases.rl leaves without a use are warned of.
+pytestmark = pytest.mark.filterwarnings("ignore:.*it changes nothing")
+
 TINY = ["phases.warm_start.steps=1", "~phases.rl", "tracker=wandb"]
 
 

@@ -152,6 +152,7 @@ def test_options_and_whole_numbers_are_searched_as_well(search):
     assert {int(word["rollout.group_size"]) for word in words} <= set(range(2, 10))
 
 
+@pytest.mark.filterwarnings("ignore:.*it changes nothing")
 def test_a_search_takes_away_what_it_is_told_to(search):
     trials = search(lambda config: float("rl" in config.phases), "~phases.rl", RATE, n_trials=2)
 

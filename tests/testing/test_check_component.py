@@ -743,3 +743,30 @@ def test_what_is_written_under_some_settings_only_is_allowed_and_has_its_dtype()
     check_component(Careful())
     with pytest.raises(ContractError, match=r"schema's shape and dtype.*'sampling_mask'"):
         check_component(OfAnotherDtype())
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "told"),
+    [
+        (
+            "rewards",
+            "advantages",
+            r"it is detached advantage of each objective, .*; did you mean 'advantage'\?",
+        ),
+        (
+            "reward",
+            "advantage",
+            r"it is A_t: .*; one number a row is spread with x\[:, None\].expand_as",
+        ),
+    ],
+)
+def test_an_entry_of_another_shape_is_told_what_its_key_means(source, key, told):
+    class OneEachRow(Component):
+        reads = (source, "response_mask")
+        writes = (key,)
+
+        def forward(self, batch: TensorDict) -> TensorDict:
+            return batch.set(key, batch[source].clone())
+
+    with pytest.raises(ContractError, match=told):
+        check_component(OneEachRow())

@@ -51,3 +51,26 @@ def test_a_hub_that_answers_is_left_to_say_what_it_has(hub):
 
     assert not local_only("a/b")
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "beside", "told"),
+    [
+        ("model.gguf", [], "GGUF is for inference: take the model's repository with safetensors"),
+        ("model.safetensors", ["config.json"], "; set base={folder}"),
+        ("model.safetensors", [], "put it into a folder with its config.json and tokenizer"),
+    ],
+)
+def test_a_file_where_a_folder_is_due_is_not_looked_for_on_the_hub(
+    hub, tmp_path, name, beside, told
+):
+    for file in (name, *beside):
+        (tmp_path / file).touch()
+
+    with pytest.raises(ConfigErrors) as error:
+        check_at_hand({"base": str(tmp_path / name)})
+
+    (message,) = error.value.messages
+    assert message.startswith(f"base is '{tmp_path / name}', a file: must be a folder")
+    assert told.format(folder=tmp_path) in message
+    assert hub[0] == []

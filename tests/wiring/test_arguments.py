@@ -104,3 +104,12 @@ def test_a_share_that_is_a_count_is_told_what_it_is_a_share_of():
         "slot.warmup is 100: must be less than 1; it is a share of the phase's steps, 0.1 for the "
         "first tenth: set slot.warmup=0.1"
     ]
+
+
+def test_settings_left_over_for_a_class_of_ones_own_can_be_deleted(tmp_path, monkeypatch):
+    (tmp_path / "left_over.py").write_text("class Mine:\n    def __init__(self): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    (told,) = faults("left_over.Mine", epsilon=1e-6)
+
+    assert told.endswith("; where its yaml sets it, delete it, '~slot.epsilon'")

@@ -1,5 +1,7 @@
 """``base=DIR`` chooses model and tokenizer in every recipe with a language model."""
 
+import json
+
 import pytest
 from hydra.errors import HydraException
 
@@ -7,6 +9,7 @@ from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base, with_base
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.explain import explain_composition
+from rlcomp.wiring.model_folder import no_policy
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.plan import read
 
@@ -93,6 +96,41 @@ def test_an_adapter_alone_is_no_base(tmp_path):
     plan, _ = read(compose_config(["recipe=grpo", f"base={tmp_path}"]))
 
     (told,) = check_base(plan)
-    assert "it holds an adapter of peft (adapter_config.json) and no model: merge it" in told
+    assert "it holds an adapter of peft (adapter_config.json) and no model: write " in told
     (tmp_path / "config.json").touch()
     assert check_base(plan) == []
+
+
+def test_an_adapter_is_told_the_command_that_merges_it(tmp_path):
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "its/model"}')
+
+    told = no_policy(str(tmp_path))
+
+    assert told is not None
+    # Its own folder has no tokenizer: that of its model.
+    assert "AutoTokenizer.from_pretrained('its/model')" in told
+    assert f"Model.from_pretrained('{tmp_path}').merge_and_unload()" in told
+    assert told.endswith(f"then base={tmp_path}_merged")
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_reward_model_is_no_policy(tmp_path, tied):
+    config = {"architectures": ["Qwen2ForSequenceClassification"], "tie_word_embeddings": tied}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+
+    plan, _ = read(compose_config(["recipe=grpo", *with_base([f"base={tmp_path}"])]))
+
+    (told,) = check_base(plan)
+    assert told.startswith(f"base is '{tmp_path}': its config.json says Qwen2ForSequence")
+    assert told.endswith(f"reward=learned reward.path={tmp_path}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"architectures": ["Qwen2ForCausalLM"]}', '{"architectures": []}', "{}", "[1]", "not JSON"],
+)
+def test_of_other_folders_nothing_is_said(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+
+    assert no_policy(str(tmp_path)) is None
+    assert no_policy("a/hub-name") is None

@@ -27,3 +27,29 @@ def test_distances_and_weights_are_no_doubt(words):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan_of(compose_config(words))
+
+
+@pytest.mark.parametrize(
+    "weight",
+    ["tis", "tis_normalised", "tis_sequence", "mis", "mis_sequence", "geometric", "divergence"],
+)
+def test_weights_of_log_probs_that_are_a_copy(weight):
+    told = rf"loss.weight.{weight} compares .* changes nothing: set old_log_probs=recomputed$"
+
+    with pytest.warns(RlcompWarning, match=told):
+        plan_of(compose_config([f"loss/weight={weight}"]))
+
+
+def test_a_comparison_with_a_copy_in_place_of_a_measurement():
+    with pytest.warns(RlcompWarning, match=r"^mismatch compares .* set old_log_probs=recomputed$"):
+        plan_of(compose_config(["mismatch=recomputed"]))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["old_log_probs=recomputed", "loss/weight=tis"], ["loss/weight=[off_policy_mask,overlong]"]],
+)
+def test_weights_of_other_log_probs_are_no_doubt(words):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan_of(compose_config(words))

@@ -75,13 +75,12 @@ def test_a_key_an_earlier_stage_writes_may_be_read():
 
 
 def test_a_key_nobody_writes_is_told_with_what_there_is():
-    (error,) = errors(stage("prompts", "", "prompt answer"), stage("learner", "chosen"))
+    (error,) = errors(stage("prompts", "", "prompt answer"), stage("learner", "my_key"))
 
     assert error.startswith(
-        "phases.rl.stages: stage learner (Learner) reads 'chosen', which no earlier stage writes: "
+        "phases.rl.stages: stage learner (Learner) reads 'my_key', which no earlier stage writes: "
         "add a stage that writes it, or take another learner (written so far: answer, prompt)"
     )
-    assert "add a stage that writes it" in error
 
 
 def test_a_key_that_is_written_later_says_what_to_move():
@@ -107,7 +106,16 @@ def test_an_option_that_writes_the_key_is_the_remedy():
 
 
 def test_options_are_found_by_what_their_class_writes():
-    options = ("adapter_off", "frozen", "frozen_full", "pretrained", "refreshed")
+    options = ("adapter_off", "columns", "frozen", "frozen_full", "live_full", "pretrained")
+    options += (
+        "refreshed",
+        "refreshed_full",
+        "self_teacher",
+        "teacher",
+        "teacher_by_spans",
+        "teacher_full",
+    )
+    options += ("teachers",)
     assert options_writing("ref_log_probs") == [f"reference={option}" for option in options]
     assert options_writing("no such key") == []
 
@@ -442,13 +450,26 @@ def test_a_kl_loss_without_a_reference_says_which_to_choose():
     # The loss reads it, and so does the observer that tells the controller.
     for error, stage in zip(errors, ("kl (KLObserver)", "learner (Learner)"), strict=True):
         assert error.startswith(f"phases.rl.stages: stage {stage} reads 'ref_log_probs'")
-        assert "choose reference=adapter_off or reference=frozen" in error
+        assert "choose reference=adapter_off or reference=columns or reference=frozen" in error
 
 
 def test_a_kl_counted_in_the_loss_and_in_the_reward_is_refused():
     (error,) = told("kl=in_reward", "+loss@learner.losses.kl=kl")
 
     assert error.startswith("phases.rl: 'kl' is counted by kl and by learner.losses.kl: keep one")
+
+
+@pytest.mark.parametrize("advantage", ["gigpo", "turn_return"])
+def test_turns_that_the_reward_sums_are_not_paid_once_more(advantage):
+    given = ["recipe=agent", "reward=episode_return", f"advantage={advantage}"]
+
+    (error,) = told(*given)
+    assert error == (
+        "phases.rl: 'turn_reward' is counted by reward and by advantage.outcome=true: "
+        "keep one (advantage.outcome=false)"
+    )
+    assert told(*given, "advantage.outcome=false") == []
+    assert told(*given[:1], *given[2:]) == []
 
 
 def test_a_rename_in_the_config_reaches_the_flow():

@@ -140,6 +140,8 @@ def test_another_librarys_word_is_told_by_ours_and_a_node_may_be_added():
         ("loss_type", "DAPO", "loss=dapo"),
         ("lr_scheduler_type", "linear", "schedule@learner.schedule=linear"),
         ("use_kl_loss", "True", "kl=in_loss"),
+        ("kl_loss_type", "low_var_kl", "learner.losses.kl.estimator=k3"),
+        ("actor.kl_loss_type", "mse", "learner.losses.kl.estimator=k2"),
         ("bf16", "true", "engine=bfloat16"),
         ("loss_type", "nobodys", None),
         ("learning_rate", "[1]", None),

@@ -33,6 +33,7 @@ def batch_of(rows, reward, *, group=None, valid=None, paid=None, anchors=None, d
             "reward": torch.tensor(reward, dtype=dtype),
             "reward_valid": torch.tensor(valid or [True] * count),
             "group_id": torch.tensor(group or [0] * count),
+            "truncated": torch.zeros(count, dtype=torch.bool),
         },
         batch_size=[count],
     )
@@ -212,6 +213,30 @@ def test_turn_gae_by_hand_and_the_critics_target():
     assert found["returns"][1].tolist() == [6.0, 0.0, 0.0, 0.0]
 
 
+def test_turn_gae_bootstraps_what_a_limit_cut_from_the_value_of_the_last_token():
+    batch = batch_of(["00.11", "0", "0..1", ".2"], [0.0, 4.0, 0.0, 0.0], paid=[[2.0]] * 4)
+    batch["trajectory_id"] = torch.tensor([0, 1, 2, 2])
+    batch["truncated"] = torch.tensor([True, False, False, True])
+    batch["value"] = torch.tensor(
+        [
+            [0.5, 8.0, 9.0, 0.25, 3.0],
+            [6.0, 7.0, 7.0, 7.0, 7.0],
+            [1.0, 9.0, 9.0, 2.0, 9.0],
+            [9.0, 4.0, 9.0, 9.0, 9.0],
+        ]
+    ).double()
+
+    found = TurnGAE(gamma=0.5, gae_lambda=0.0, bootstrap_truncated=True)(batch)["advantage"]
+
+    # delta_0 = 2 + .25/2 - .5 as ever; delta_1 = 0 + 3/2 - .25, not 0 - .25.
+    assert found[0].tolist() == [1.625, 1.625, 0.0, 1.25, 1.25]
+    # An episode that its environment ended: 2 + 4 - 6.
+    assert found[1, 0] == 0.0
+    # In two rows: 2 + 2/2 - 1, then 0 + 4/2 - 2, then 0 + 4/2 - 4, from the row of the last turn.
+    assert found[2].tolist() == [2.0, 0.0, 0.0, 0.0, 0.0]
+    assert found[3].tolist() == [0.0, -2.0, 0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     "component",
     [
@@ -250,17 +275,3 @@ def test_values_out_of_range_are_refused():
         GiGPO(gamma=1.5)
     with pytest.raises(ConfigError, match="baseline"):
         TurnReturn(baseline="group")
-
-
-@pytest.mark.parametrize("make", [GiGPO, TurnReturn, TurnGAE])
-def test_a_reward_that_is_the_sum_of_the_turns_is_not_paid_twice(make):
-    batch = batch_of(["0.1", "0"], [3.0, 0.0], paid=[[1.0, 2.0], [0.0]])
-    batch["value"] = torch.zeros(batch["turn_id"].shape, dtype=torch.float64)
-    batch["rewards"] = TensorDict({"episode_return": batch["reward"]}, batch_size=[2])
-
-    with pytest.raises(ConfigError, match=r"paid twice: set advantage\.outcome=false"):
-        make()(batch.copy())
-    assert make(outcome=False)(batch.copy())["advantage"].isfinite().all()
-    # Beside another part it may be meant so.
-    batch["rewards"]["exact_match"] = batch["reward"]
-    assert make()(batch.copy())["advantage"].isfinite().all()

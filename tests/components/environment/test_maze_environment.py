@@ -59,5 +59,5 @@ def test_a_fork_of_a_tool_is_asked_by_itself():
     tool.reset(Example("a2=", "c", "", columns={"map": "bca"}), seed=0)
     tool.step("<a>")
     other = tool.fork()
-    assert other.step("<b>") == Turn(observation="c|", anchor="c")
+    assert other.step("<b>") == Turn(observation="c|", anchor="a2= ab bc")
     assert (tool.facts()["questions"], other.facts()["questions"]) == (1.0, 2.0)

@@ -155,3 +155,81 @@ def test_a_result_is_cut_before_it_is_looked_at():
     made = tools(tools={"long": Long})
 
     assert len(made.step("<long></long>").observation) == len("<information>") + 100_000
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def test_a_function_is_a_tool_as_it_is():
+    described = {
+        "add": Unbuilt(f"{__name__}.add", {}),
+        "more": Unbuilt(f"{__name__}.add", {"b": 5}),
+    }
+    agent = tools(tools=described, protocol=JsonCalls())
+    call = '<tool_call>{{"name": "{}", "arguments": {}}}</tool_call>'
+
+    assert "7" in agent.step(call.format("add", '{"a": "3", "b": 4}')).observation
+    assert "8" in agent.step(call.format("more", '{"a": 3}')).observation
+    assert (
+        "error: a: invalid literal"
+        in agent.step(call.format("add", '{"a": "x", "b": 4}')).observation
+    )
+    assert (
+        "missing a required argument: 'b'" in agent.step(call.format("add", '{"a": 3}')).observation
+    )
+
+
+def test_what_cannot_be_called_is_no_tool():
+    with pytest.raises(ConfigError, match="the tool n is 3, which cannot be called: it is a func"):
+        tools(tools={"n": lambda: 3})
+
+
+class Annotated:
+    """A class that says what it is called with."""
+
+    def __call__(self, query: str, times: "int" = 1, *rest: str, sure: bool = True) -> str:
+        del rest, sure
+        return query.upper() * times
+
+
+def shout(name: str, louder: float = 1.0, times: int = 1) -> str:
+    return name.upper() * times + "!" * int(louder)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("add", '{"query": 5}', "query must be a text, not 5"),
+        ("add", '{"query": ["1"]}', "query must be a text, not ['1']"),
+        ("add", '{"query": null}', "query must be a text, not None"),
+        ("said", '{"query": "a", "times": [2]}', "times must be a whole number, not [2]"),
+        ("said", '{"query": "a", "times": true}', "times must be a whole number, not True"),
+        ("said", '{"query": "a", "sure": 1}', "sure must be true or false, not 1"),
+        ("shout", '{"name": {"a": 1}}', "name must be a text, not {'a': 1}"),
+        ("shout", '{"name": "a", "louder": []}', "louder must be a number, not []"),
+        ("shout", '{"name": "a", "times": 1.5}', "times must be a whole number, not 1.5"),
+    ],
+)
+def test_a_call_of_another_kind_is_wrong_and_breaks_no_episode(name, arguments, told):
+    # A policy that can break its episode is rid of those that it would lose.
+    parts = {"add": Calculator, "said": Annotated, "shout": Unbuilt(f"{__name__}.shout", {})}
+    made = Tools(tools=parts, protocol=JsonCalls())
+
+    turn = made.step(f'<tool_call>{{"name": "{name}", "arguments": {arguments}}}</tool_call>')
+
+    assert turn.observation == f"<tool_response>error: {told}"
+    assert made.facts()["tool_errors"] == 1.0
+
+
+def test_a_call_of_the_annotated_kind_is_made():
+    parts = {"said": Annotated, "shout": Unbuilt(f"{__name__}.shout", {})}
+    made = Tools(tools=parts, protocol=JsonCalls())
+    calls = [
+        '{"name": "said", "arguments": {"query": "a", "times": 2, "sure": false}}',
+        '{"name": "shout", "arguments": {"name": "a", "louder": 2, "times": "3"}}',
+    ]
+
+    told = [made.step(f"<tool_call>{call}</tool_call>").observation for call in calls]
+
+    assert told == ["<tool_response>AA", "<tool_response>AAA!!"]

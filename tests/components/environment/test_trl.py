@@ -178,3 +178,14 @@ def test_the_tools_are_those_that_grpo_trainer_lists(importable):
     theirs = [n for n, _ in members if n not in ("reset", "get_reward") and not n.startswith("_")]
 
     assert list(made.tools) == theirs
+
+
+@pytest.mark.parametrize("step", ["2", 2.5, True, None, [2], {"a": 2}])
+def test_an_argument_of_another_kind_is_a_wrong_call(step):
+    environment = TRL(name=f"{__name__}.Counter")
+    environment.reset(TARGET, 0)
+
+    turn = environment.step(call("add", step=step))
+
+    assert "Error: step must be a whole number" in turn.observation
+    assert environment.facts() == {"calls": 1.0, "failed": 1.0}

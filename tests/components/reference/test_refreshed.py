@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from components.reference.refreshed import Refreshed
+from rlcomp.model.aside import aside
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers
 
@@ -99,3 +100,19 @@ def test_the_count_travels_in_a_checkpoint(done):
         step(other, policy, 1.0)
 
     assert weight(other) == weight(reference) == 0.5
+
+
+def test_what_is_scored_aside_is_not_counted():
+    policy = tiny_policy("abc")
+    set_all(policy, 0.0)
+    reference = Refreshed(policy=policy, period=2, mix=1.0)
+    step(reference, policy, 1.0)
+
+    with aside(reference):
+        for _ in range(5):
+            reference(rows(policy))
+    assert weight(reference) == 0.0
+    step(reference, policy, 2.0)
+    step(reference, policy, 3.0)
+
+    assert weight(reference) == 2.0

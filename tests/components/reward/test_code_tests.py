@@ -140,7 +140,6 @@ def broken(source, name):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "given", "solution", "failing"),
     [

@@ -178,7 +178,7 @@ def judged(returned):
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        ("1.0", "Function scored 'four' with '1.0', a str: must be a number, or None"),
+        ("1.0", "scored 'four' with '1.0', a str: must be a number, or None"),
         (b"1", "with b'1', a bytes: must be a number"),
         ([1.0], r"with \[1.0\], a list: must be a number"),
         (1j, "a complex: must be a number"),
@@ -202,7 +202,7 @@ def test_a_coroutine_that_a_plain_function_returns_is_refused_and_closed(recwarn
 # 3.4028235e38 is the largest float32; what is nearer to it than to infinity rounds down to it.
 @pytest.mark.parametrize("returned", [1e39, -3.4029e38, 10**400, 10**5000, float("inf")], ids=type)
 def test_a_score_that_float32_cannot_hold_is_refused(returned):
-    with pytest.raises(DataError, match=r"Function scored 'four' with .*infinite in float32"):
+    with pytest.raises(DataError, match=r"Function: .* scored 'four' with .*infinite in float32"):
         judged(returned)
 
 
@@ -222,3 +222,34 @@ def test_a_score_may_be_any_number(returned, reward):
 )
 def test_a_score_that_is_none_or_nan_is_invalid_and_not_0(returned):
     assert not judged(returned)["reward_valid"].item()
+
+
+def boxed(response):
+    return (1.0, {"length": len(response)})
+
+
+held = functools.partial(boxed)
+wrapping = functools.wraps(held)(lambda response: held(response))  # as a config's partial comes
+
+
+@pytest.mark.parametrize("function", [held, wrapping])
+def test_a_message_names_the_function_that_a_partial_holds(function):
+    called = Function(function=function)
+
+    assert called.called == "boxed"
+    with pytest.raises(ConfigError, match=r"boxed \(.*test_function.py:\d+\) scored 'four' with"):
+        called.write_scores(*scored_by(called))
+
+
+def test_a_score_that_holds_the_number_is_told_where():
+    called = Function(function=boxed)
+
+    with pytest.raises(ConfigError, match=r"a tuple: .*; return its first entry alone"):
+        called.write_scores(*scored_by(called))
+
+
+def scored_by(reward):
+    rows = [row("", "four", "")]
+    batch = prompt_batch([Example("", "", {})])
+    batch["response"] = encode_texts(["four"])
+    return batch, rows, [reward.score_row(one) for one in rows]

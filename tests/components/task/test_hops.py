@@ -1,9 +1,12 @@
 import re
 
 import pytest
+import yaml
 
 from components.task.hops import Hops, knowledge_base
 from rlcomp.errors import ConfigError
+from rlcomp.text.tokenizer import character_tokenizer, encode_all
+from rlcomp.wiring.options import config_directory
 
 KNOWN = {row["title"]: row["text"] for row in knowledge_base()}
 
@@ -83,3 +86,23 @@ def test_what_it_cannot_be_is_refused():
         Hops(letters="bcb")
     with pytest.raises(ConfigError, match="examples"):
         Hops(examples=2**63)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "the query has no word",
+        "no expression of numbers with + - * / ( )",
+        "more than 200 characters",
+        "more than 100 digits",
+        "division by 0",
+        "the call of calculator has no opening tag",
+        "the budget is spent",
+    ],
+)
+def test_what_its_tools_refuse_can_be_told(refusal):
+    # Else whoever is refused would have an invalid episode instead of a turn that was wasted.
+    options = yaml.safe_load((config_directory() / "tokenizer" / "hops.yaml").read_text())
+    tokenizer = character_tokenizer(characters=options["characters"], words=options["words"])
+
+    assert encode_all(tokenizer, [f"<information>error: {refusal}"])[0]

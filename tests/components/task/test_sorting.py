@@ -91,3 +91,20 @@ def test_a_share_of_the_demonstrations_is_sorted_downwards():
     assert len(down) + len(up) == 1000
     assert 0.4 < sum(e.demonstration.startswith("(") for e in down) / len(down) < 0.6
     assert Sorting(length=3, descending=1.0).example(421).demonstration == "421"
+
+
+def test_shuffled_demonstrations_hold_the_digits_in_no_order():
+    task, ordered = Sorting(length=6, shuffled=0.75), Sorting(length=6)
+    some = [task.example(index) for index in range(0, 10**6, 499)]
+    plain = [ordered.example(index) for index in range(0, 10**6, 499)]
+    assert [sorted(one.demonstration) for one in some] == [list(one.answer) for one in plain]
+    assert [one.answer for one in some] == [one.answer for one in plain]
+    # 2,005 examples: sd .01; few orders of six digits happen to be the right one.
+    wrong = sum(one.demonstration != one.answer for one in some) / len(some)
+    assert 0.70 < wrong < 0.79
+    # Every digit comes to every place: the first of the answer is not the first one shown.
+    firsts = [one.demonstration[0] == one.answer[0] for one in some if len({*one.answer}) == 6]
+    assert sum(firsts) / len(firsts) < 0.5
+    assert [one.demonstration for one in some] == [
+        task.example(n).demonstration for n in range(0, 10**6, 499)
+    ]

@@ -1,0 +1,140 @@
+"""Brier score of a critic, held out, against fresh continuations."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.data.examples import held_out_examples, prompt_batch
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.policy import TakesTurns
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Task
+from rlcomp.metrics import record, recording
+from rlcomp.text.answers import answer_prompts
+from rlcomp.text.continuations import continue_rows
+from rlcomp.text.prompt import or_text
+
+
+class HasValues(Protocol):
+    """A critic: the value of the state before each response token."""
+
+    def values(self, batch: TensorDict) -> Tensor:
+        """Shape ``[B, T]``, in reward units."""
+        ...
+
+
+class ValueQuality(Component):
+    """How well a critic foretells what becomes of held-out states, beside a constant.
+
+    A response is sampled to each prompt and cut at a random place; ``K`` continuations from there
+    have rewards ``R_k``. ``brier`` is the mean of ``(V(s) - R_k)^2`` over states and continuations,
+    ``brier_constant`` that of the best constant, the mean reward; ``error`` the mean of
+    ``|V(s) - mean_k R_k|``. Continuations whose reward is not valid are left out.
+
+    Records ``<name>/brier``, ``<name>/brier_constant``, ``<name>/error``, in reward units (squared
+    for the first two), and ``<name>/invalid_fraction``.
+
+    Args:
+        policy: the model whose states they are.
+        critic: foretells (``value=critic``, ``head`` or ``verbalised``).
+        task: its held-out part.
+        reward: judges a whole response.
+        max_new_tokens: longest response, in tokens.
+        num_prompts: how many; fewer when the task has fewer.
+        continuations: of each state (``K``).
+        name: what its metrics are called.
+        prompt: how prompts become tokens, as in training; plain text if not given.
+
+    Raises:
+        ConfigError: the reward judges an answer by others.
+
+    Source:
+        Brier 1950, Monthly Weather Review 78(1), for rewards of 0 and 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: TakesTurns,
+        critic: HasValues,
+        task: Task,
+        reward: Component,
+        max_new_tokens: PositiveInt,
+        num_prompts: PositiveInt = 128,
+        continuations: PositiveInt = 64,
+        name: NonEmptyText = "value_quality",
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__()
+        if reward.min_group_size > 1:
+            raise ConfigError(
+                f"{name}.reward is a {type(reward).__name__}, which judges an answer by the others "
+                f"of its group: set {name}.reward to a verifier"
+            )
+        self.policy = policy
+        self.critic = critic
+        self.reward = reward
+        self.max_new_tokens = max_new_tokens
+        self.continuations = continuations
+        self.name = name
+        self.prompt = or_text(prompt, policy.tokenizer)
+        # The same prompts and draws at every evaluation.
+        self.seed = torch.initial_seed()
+        self.examples = held_out_examples(task, num_prompts, self.seed)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; ignores the training batch."""
+        generator = torch.Generator().manual_seed(self.seed)
+        rows = self._responses(generator)
+        lengths = rows["response_mask"].sum(1).cpu()
+        cuts = (torch.rand(len(lengths), generator=generator) * lengths).long()
+        place = rows["response_mask"].int().argmax(1) + cuts.to(rows.device)
+        value = self.critic.values(rows).detach().gather(1, place[:, None])
+        outcome, valid = self._outcomes(rows, cuts, generator)
+        self._record(value, outcome, valid)
+        return batch
+
+    def _responses(self, generator: torch.Generator) -> TensorDict:
+        asked = [example.prompt for example in self.examples]
+        columns = [example.columns for example in self.examples]
+        rows = answer_prompts(
+            self.policy,
+            asked,
+            prompt_ids=self.prompt.encode(asked, columns),
+            group_size=1,
+            max_new_tokens=self.max_new_tokens,
+            generator=generator,
+        )
+        return rows.update(prompt_batch(self.examples).to(rows["tokens"].device))
+
+    def _outcomes(
+        self, rows: TensorDict, cuts: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Rewards of the continuations and whether they are valid, ``[B, K]``."""
+        continued = continue_rows(
+            self.policy,
+            rows,
+            cuts,
+            continuations=self.continuations,
+            max_new_tokens=self.max_new_tokens,
+            generator=generator,
+        )
+        with recording():  # the reward's own metrics are the training reward's
+            judged = self.reward(continued)
+        of = (len(cuts), self.continuations)
+        return judged["reward"].view(of), judged["reward_valid"].view(of)
+
+    def _record(self, value: Tensor, outcome: Tensor, valid: Tensor) -> None:
+        record(f"{self.name}/invalid_fraction", (~valid).float())
+        mean = outcome[valid].mean()
+        record(f"{self.name}/brier", (value - outcome).square(), where=valid)
+        record(f"{self.name}/brier_constant", (mean - outcome).square(), where=valid)
+        judged = valid.any(1)
+        share = torch.where(valid, outcome, 0.0).sum(1) / valid.sum(1).clamp(min=1)
+        record(f"{self.name}/error", (value[:, 0] - share).abs(), where=judged)

@@ -1,0 +1,35 @@
+"""APO-zero: chosen answers up, rejected ones down."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.functional.preference import apo_zero_loss
+from rlcomp.interfaces.preference import Link
+
+
+class ApoZero(Link):
+    """APO-zero: chosen answers up, rejected ones down.
+
+    ``l = 1 - s(b u_w) + s(b u_l)``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+
+    Source:
+        D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
+    """
+
+    equation = "l = 1 - s({beta} u_w) + s({beta} u_l)"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """The loss of every pair."""
+        return apo_zero_loss(chosen, rejected, self.beta)

@@ -1,0 +1,150 @@
+"""Preference losses of pairs, composed of a score, a link and what is known of the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, Probability
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.functional.masked import masked
+from rlcomp.functional.preference import relabelled
+from rlcomp.interfaces.loss import RowLoss, scalars
+from rlcomp.interfaces.pairs import by_pair_weight, first_is_chosen, sides
+from rlcomp.keys import Key, OwnKey
+from rlcomp.metrics import record
+
+
+class PreferenceLoss(RowLoss):
+    """Preference loss of pairs (DPO, IPO, SimPO, ORPO, ...) composed of parts.
+
+    ``loss = c sum_u w_u ((1 - e_u) l_u + e_u l'_u) - mu sum_t v_t log pi(a_t)``.
+
+    ``l_u`` = ``pair_loss`` is the link's, of the scores of both answers, ``l'_u`` =
+    ``flipped_loss`` that of the label turned round; ``w_u`` makes the mean over the pairs of the
+    optimiser step, ``v_t`` that over the tokens of its chosen answers; ``c`` = ``pair_coef``,
+    ``mu`` = ``nll_coef``.
+
+    A named method is a choice of parts, not a class. Rows 2k and 2k + 1 are a pair, in either
+    order.
+
+    Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and what the parts read;
+    where they are there ``ref_log_probs`` ``[B, T]`` (only recorded), ``pair_weight`` ``[B]`` and
+    ``label_noise`` ``[B]``, which replaces the argument of that name. Writes the scalar ``loss``.
+
+    Records over pairs ``preference/chosen_log_prob``, ``rejected_log_prob``, nats an answer;
+    ``chosen_change`` and ``rejected_change``, the same minus the reference's; ``margin``, score of
+    the chosen minus score of the rejected answer; ``accuracy``, share of pairs whose margin is
+    above 0; ``preference/chosen_nll``, nats a token of chosen answers.
+
+    Args:
+        score: writes ``score`` of every row.
+        link: writes ``pair_loss`` and ``flipped_loss`` of every pair.
+        label_noise: e, probability that a label is the wrong one.
+        unbiased: e in the form of robust DPO, ``((1 - e) l - e l') / (1 - 2 e)``, for e below 1/2.
+        pair_coef: c, weight of the pairs (ORPO's lambda).
+        nll_coef: mu, weight of the negative log-likelihood of the chosen answers (CPO, ORPO).
+
+    Raises:
+        ConfigError: ``unbiased`` with labels that say nothing.
+        DataError: a pair has not exactly one chosen answer.
+
+    Source:
+        Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7; labels: Mitchell 2023 (cDPO), Chowdhury
+        et al. 2024 (rDPO), arXiv:2403.00409; likelihood: Xu et al. 2024 (CPO), arXiv:2401.08417.
+    """
+
+    equation = (
+        "loss = {pair_coef} sum_u w_u ((1 - e) l_u + e l'_u) - {nll_coef} sum_t v_t log pi(a_t), "
+        "e = {label_noise}, unbiased: {unbiased}"
+    )
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+        "common_length": ("B", "int64", "response tokens of the shorter answer of the row's pair"),
+        "chosen_score": ("B", "float", "u_w: score of the pair's chosen answer"),
+        "rejected_score": ("B", "float", "u_l: score of the pair's rejected answer"),
+    }
+    reads = ("log_probs", "response_mask", "chosen")
+    optional = ("ref_log_probs", "pair_weight", "label_noise")
+    runs = ("score", "link")
+    contained = True
+    supplies = ("common_length", "chosen_score", "rejected_score")
+    unit_rows = 2
+
+    def __init__(
+        self,
+        *,
+        score: Component,
+        link: Component,
+        label_noise: Probability = 0.0,
+        unbiased: bool = False,
+        pair_coef: NonNegativeFloat = 1.0,
+        nll_coef: NonNegativeFloat = 0.0,
+    ) -> None:
+        super().__init__()
+        if unbiased and label_noise >= 0.5:
+            raise ConfigError(
+                f"loss.label_noise is {label_noise} and loss.unbiased is true: such labels say "
+                "nothing; set it below 0.5"
+            )
+        self.score = score
+        self.link = link
+        self.label_noise = label_noise
+        self.unbiased = unbiased
+        self.pair_coef = pair_coef
+        self.nll_coef = nll_coef
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """``row_weight`` ``[B]`` of pairs, ``loss_weight`` ``[B, T]`` of chosen tokens."""
+        prepared = super().prepare(batch)
+        weight = prepared["row_weight"]
+        if "pair_weight" in batch.keys():
+            weight = prepared["row_weight"] = by_pair_weight(weight, batch["pair_weight"])
+        tokens = masked(weight[:, None], batch["response_mask"] & batch["chosen"][:, None])
+        total = tokens.sum()
+        return prepared.set("loss_weight", tokens / torch.where(total > 0, total, 1.0))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalar loss of these pairs."""
+        batch = self.weighted(batch)
+        first = first_is_chosen(batch["chosen"])
+        weight = batch["row_weight"].view(-1, 2)[:, 0]
+        pairs = self._pairs(batch, first)
+        noise = torch.full_like(weight, self.label_noise)
+        if "label_noise" in batch.keys():
+            noise = batch["label_noise"].view(-1, 2)[:, 0].to(weight.dtype)
+        each = relabelled(pairs["pair_loss"], pairs["flipped_loss"], noise, unbiased=self.unbiased)
+        nll = -masked(batch["log_probs"], batch["response_mask"] & batch["chosen"][:, None])
+        self._record(batch, pairs, first, weight > 0)
+        likely = self.nll_coef * (nll * batch["loss_weight"]).sum()
+        return scalars(loss=self.pair_coef * (each * weight).sum() + likely)
+
+    def _pairs(self, batch: TensorDict, first: Tensor) -> TensorDict:
+        """The pairs as rows, with the scores of both answers and their losses."""
+        length = batch["response_mask"].sum(1).view(-1, 2).amin(1)
+        view = batch.copy().set("common_length", length.repeat_interleave(2))
+        chosen, rejected = sides(self.score(view)["score"], first)
+        scores = {"chosen_score": chosen, "rejected_score": rejected}
+        return self.link(TensorDict(scores, batch_size=[len(first)]))
+
+    def _record(self, batch: TensorDict, pairs: TensorDict, first: Tensor, seen: Tensor) -> None:
+        mask = batch["response_mask"]
+        sums = masked(batch["log_probs"].detach(), mask).sum(1)
+        named = {"log_prob": sums}
+        if "ref_log_probs" in batch.keys():
+            named["change"] = sums - masked(batch["ref_log_probs"].detach(), mask).sum(1)
+        for name, values in named.items():
+            chosen, rejected = sides(values, first)
+            record(f"preference/chosen_{name}", chosen, where=seen)
+            record(f"preference/rejected_{name}", rejected, where=seen)
+        margin = (pairs["chosen_score"] - pairs["rejected_score"]).detach()
+        record("preference/margin", margin, where=seen)
+        record("preference/accuracy", margin > 0, where=seen)
+        tokens = mask & batch["chosen"][:, None] & seen.repeat_interleave(2)[:, None]
+        record("preference/chosen_nll", -masked(batch["log_probs"].detach(), mask), where=tokens)

@@ -1,0 +1,69 @@
+"""Reference log-probs from the data: what another model said of both answers, precomputed."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText
+from rlcomp.batch import decode_columns
+from rlcomp.component import Component
+from rlcomp.errors import DataError
+
+
+class FromColumns(Component):
+    """Reference log-probs of pairs, precomputed: columns of the data.
+
+    A column holds the log-prob of each token of the answer, EOS included, or their sum. Of a sum
+    each token is given its share, so that scores of whole answers are exact; those that look at
+    single tokens (``loss/score=length_desensitised``) need the list.
+
+    Reads ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and ``columns``. Writes ``ref_log_probs``
+    ``[B, T]``, nats, 0 outside the mask.
+
+    Args:
+        chosen: column of the chosen answer's log-probs.
+        rejected: column of the rejected answer's.
+
+    Raises:
+        DataError: a row has no such column, or not one number for each token; names both.
+    """
+
+    reads = ("response_mask", "chosen")
+    optional = ("columns",)
+    writes = ("ref_log_probs",)
+
+    def __init__(
+        self,
+        *,
+        chosen: NonEmptyText = "ref_chosen_logps",
+        rejected: NonEmptyText = "ref_rejected_logps",
+    ) -> None:
+        super().__init__()
+        self.chosen = chosen
+        self.rejected = rejected
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write what the columns say."""
+        mask = batch["response_mask"]
+        written = torch.zeros(mask.shape, device=mask.device)
+        columns = decode_columns(batch, [self.chosen, self.rejected])
+        for row, (held, chosen) in enumerate(zip(columns, batch["chosen"].tolist(), strict=True)):
+            name = self.chosen if chosen else self.rejected
+            values = _of_tokens(name, held.get(name), int(mask[row].sum()))
+            written[row, mask[row]] = torch.tensor(values, device=mask.device)
+        batch["ref_log_probs"] = written
+        return batch
+
+
+def _of_tokens(name: str, value: object, count: int) -> list[float]:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return [value / max(count, 1)] * count
+    fits = isinstance(value, list) and all(isinstance(one, (int, float)) for one in value)
+    if not fits or len(value) != count:  # type: ignore[arg-type]
+        found = f"{len(value)} values" if isinstance(value, list) else f"{value!r:.60}"
+        raise DataError(
+            f"column {name!r} of a pair holds {found}, but its answer has {count} tokens, EOS "
+            "included: write their log-probs or the sum of them, or use reference=frozen"
+        )
+    return [float(one) for one in value]  # type: ignore[attr-defined]

@@ -1,0 +1,99 @@
+"""Reference that reads another prompt than the policy: a privileged teacher."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.batch import decode_columns, decode_texts
+from rlcomp.columns import CONVERSATION
+from rlcomp.component import Component
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Demonstration, Prompt
+from rlcomp.keys import Key
+from rlcomp.text.prompt import or_text
+from rlcomp.text.rows import check_room, demonstration_rows
+
+
+class Reprompted(Component):
+    """Privileged reference: scores ``log pi_ref(y_t | teacher_prompt, y_<t)``.
+
+    A row of the reference is ``teacher_prompt`` and all that stands behind the policy's prompt.
+    What it says is put back by the position in the response, whose column differs where the prompts
+    are not equally long.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``teacher_prompt`` ``[B, W]``, and
+    ``rollout_log_probs`` and ``columns`` where they are there. Writes ``ref_log_probs`` ``[B, T]``
+    and ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
+
+    Args:
+        policy: whose tokenizer encodes the prompts, and whose context they must fit.
+        reference: what scores: ``frozen_full``, ``refreshed_full``, ``live_full``,
+            ``teacher_full``.
+        prompt: how prompts become tokens; plain text if not given.
+
+    Raises:
+        DataError: when called: a teacher's prompt leaves no room for the response.
+
+    Source:
+        Snell et al. 2022 (context distillation), arXiv:2209.15189; Vapnik & Vashist 2009.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask", "teacher_prompt")
+    optional = ("rollout_log_probs", "columns")
+    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
+    runs = ("reference",)
+    contained = True
+
+    policy: Policy
+
+    def __init__(
+        self, *, policy: Policy, reference: Component, prompt: Prompt | None = None
+    ) -> None:
+        super().__init__()
+        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        object.__setattr__(self, "policy", policy)
+        self.reference = reference
+        self.prompt = or_text(prompt, policy.tokenizer)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score the responses behind the teacher's prompts."""
+        mask = batch["response_mask"]
+        rows = self._rows(batch, mask)
+        there = rows["response_mask"]
+        if "rollout_log_probs" in batch.keys():
+            rows["rollout_log_probs"] = torch.zeros(there.shape, device=mask.device)
+            rows["rollout_log_probs"][there] = batch["rollout_log_probs"][mask].float()
+        scored = self.reference(rows)
+        # Row by row and token by token both masks choose the same responses.
+        for key in self.writes:
+            found = scored[key]
+            batch[key] = torch.zeros(*mask.shape, *found.shape[2:], device=mask.device)
+            batch[key][mask] = found[there]
+        return batch
+
+    def _rows(self, batch: TensorDict, mask: torch.Tensor) -> TensorDict:
+        texts = decode_texts(batch["teacher_prompt"])
+        heads = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
+        tails = [_response(*row) for row in zip(_ids(batch), mask.tolist(), strict=True)]
+        lengths = [len(head) for head in heads], [len(tail.ids) for tail in tails]
+        check_room(*lengths, self.policy.context_length, lambda row: texts[row])
+        rows = [
+            Demonstration([*head, *tail.ids], [False] * len(head) + tail.trained)
+            for head, tail in zip(heads, tails, strict=True)
+        ]
+        return demonstration_rows(self.policy.tokenizer, rows).to(mask.device)
+
+
+def _ids(batch: TensorDict) -> list[list[int]]:
+    """The tokens of each row, without padding."""
+    both = zip(batch["tokens"].tolist(), batch["attention_mask"].sum(1).tolist(), strict=True)
+    return [row[:length] for row, length in both]
+
+
+def _response(ids: list[int], mask: list[bool]) -> Demonstration:
+    """What stands behind the prompt: from the first token of the response on."""
+    start = mask.index(True) if any(mask) else len(ids)
+    return Demonstration(ids[start:], mask[start : len(ids)])

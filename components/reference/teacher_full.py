@@ -1,0 +1,40 @@
+"""Teacher with full next-token distributions."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensordict import TensorDict
+
+from components.reference.teacher import Teacher
+from rlcomp.interfaces.policy import FullDistributionPolicy
+from rlcomp.keys import Key
+
+
+class TeacherFull(Teacher):
+    """Teacher that writes its next-token distributions, for a divergence over the vocabulary.
+
+    Memory: ``ref_log_distribution`` is ``B * T * V`` numbers that live through the whole step.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` where it is there.
+
+    Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
+    gradient; the latter at the teacher's temperature, before any filter.
+
+    Args:
+        policy: the student.
+        teacher: scores the student's responses.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
+
+    teacher: FullDistributionPolicy
+
+    def __init__(self, *, policy: FullDistributionPolicy, teacher: FullDistributionPolicy) -> None:
+        super().__init__(policy=policy, teacher=teacher)
+
+    def _scored(self, batch: TensorDict) -> TensorDict:
+        batch = super()._scored(batch)
+        batch["ref_log_distribution"] = self.teacher.log_distribution(batch)
+        return batch

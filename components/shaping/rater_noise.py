@@ -1,0 +1,50 @@
+"""Simulated raters: noise that makes an order of rewards one of the Plackett-Luce model."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.component import Component
+from rlcomp.interfaces.shaping import write_shaped_reward
+from rlcomp.seed import new_generator
+
+
+class RaterNoise(Component):
+    """Simulated rater: ``R <- R + temperature * g``, ``g`` of a standard Gumbel distribution.
+
+    Of two answers the better one then leads with probability ``s((R_w - R_l) / temperature)``
+    (Bradley-Terry); the order of several is a draw of the Plackett-Luce model. Equal answers to one
+    prompt are one answer: they stay equally good.
+
+    Reads ``reward``, ``rewards``, ``reward_valid``, ``group_id`` ``[B]``, ``response`` ``[B, W]``.
+    Writes ``reward`` and the part
+    ``rater_noise`` of ``rewards`` ``[B]``, in reward units.
+
+    Args:
+        temperature: the difference of rewards at which the better answer leads in .73 of all pairs.
+
+    Source:
+        Yellott 1977, Journal of Mathematical Psychology 15(2): Gumbel noise and Luce's axiom.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "group_id", "response")
+    writes = ("reward", "rewards")
+
+    def __init__(self, *, temperature: PositiveFloat = 0.2) -> None:
+        super().__init__()
+        self.temperature = temperature
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Add the noise."""
+        reward = batch["reward"]
+        answer = torch.cat([batch["group_id"][:, None], batch["response"].long()], 1)
+        _, which = answer.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+        # -log of an exponential variable; drawn in float64, which has no 0 in practice.
+        drawn = torch.empty(reward.shape, dtype=torch.float64).exponential_(
+            generator=self.generator
+        )
+        noise = (-self.temperature * drawn.log()).to(reward)[which]
+        return write_shaped_reward(batch, "rater_noise", noise, reward + noise)

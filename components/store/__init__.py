@@ -1,0 +1,1 @@
+"""Stores: rows that one phase collects and a later one trains on."""

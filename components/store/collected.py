@@ -1,0 +1,167 @@
+"""Collected rows: a data set made of the policy's own answers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.batch import cat, trim
+from rlcomp.component import Component
+from rlcomp.errors import CheckpointError
+from rlcomp.io.fields import field
+from rlcomp.keys import TEXT_END
+from rlcomp.metrics import record
+
+Choice = Literal["correct", "best_of_group", "all"]
+
+
+class Collected(Component):
+    """Collected rows: what a phase sampled and judged, kept for a later phase (rejection sampling).
+
+    ``choose: correct`` keeps every right answer, ``best_of_group`` the one of the highest reward of
+    each prompt (the first of several; of the valid ones), ``all`` what was judged. A store is
+    emptied when a phase that fills it begins. It stands in the checkpoint.
+    :class:`~components.store.replay.Replay` draws from it.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``
+    (``[B, W]`` texts), ``reward``, ``reward_valid``, ``correct`` and ``group_id`` ``[B]``; answers
+    and the numbers of examples where they are there. Writes nothing.
+
+    Records ``collected/kept_fraction`` of the rows it was shown, and ``collected/rows``, how many
+    it holds.
+
+    Args:
+        choose: which rows.
+        distinct: whether an answer of the same tokens to the same prompt is kept once only.
+        limit: the most rows; what comes behind is left out. None for no limit.
+        emptied: whether a phase that fills it begins with an empty one.
+
+    Source:
+        Yuan et al. 2023 (rejection-sampling fine-tuning), arXiv:2308.01825.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "prompt",
+        "response",
+        "reward",
+        "reward_valid",
+        "correct",
+        "group_id",
+    )
+    optional = ("answer", "answer_ends", "example_id")
+    unit_rows: ClassVar[int] = 1  # rows that are kept and drawn together
+    name: ClassVar[str] = "collected"  # what its metrics are called
+
+    def __init__(
+        self,
+        *,
+        choose: Choice = "correct",
+        distinct: bool = True,
+        limit: PositiveInt | None = None,
+        emptied: bool = True,
+    ) -> None:
+        super().__init__()
+        self.choose = choose
+        self.distinct = distinct
+        self.limit = limit
+        self.emptied = emptied
+        self.shown = 0
+        self._parts: list[TensorDict] = []
+        self._known: set[bytes] = set()
+
+    def begin_phase(self) -> None:
+        """Empty the store, where it is to be."""
+        if self.emptied:
+            self._hold([], 0)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Keep some of the rows."""
+        rows = batch.select(*self.reads, *self.optional, strict=False)
+        found = rows[self._chosen(batch)].to("cpu")
+        new = self._new(found)
+        room = None if self.limit is None else max(self.limit - len(self), 0)
+        kept = found[new[: room if room is None else room - room % self.unit_rows]]
+        if kept.shape[0]:
+            self._parts.append(trim(kept).clone())
+        self.shown += batch.shape[0]
+        record(f"{self.name}/kept_fraction", kept.shape[0] / max(batch.shape[0], 1))
+        record(f"{self.name}/rows", len(self))
+        return batch
+
+    def _chosen(self, batch: TensorDict) -> Tensor:
+        valid: Tensor = batch["reward_valid"]
+        if self.choose == "all":
+            return valid
+        if self.choose == "correct":
+            right: Tensor = valid & batch["correct"]
+            return right
+        best = torch.zeros_like(valid)
+        for group in batch["group_id"][valid].unique():
+            rows = (valid & (batch["group_id"] == group)).nonzero().flatten()
+            best[rows[batch["reward"][rows].argmax()]] = True
+        return best
+
+    def _new(self, rows: TensorDict) -> Tensor:
+        """Places of the rows that are not there yet."""
+        places: list[int] = []
+        for start in range(0, rows.shape[0], self.unit_rows):
+            unit = range(start, start + self.unit_rows)
+            key = b"\xfe".join(_answer(rows[place]) for place in unit)
+            if not self.distinct or key not in self._known:
+                places.extend(unit)
+                self._known.add(key)
+        return torch.tensor(places, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return sum(part.shape[0] for part in self._parts)
+
+    def rows(self) -> TensorDict:
+        """All rows that it holds, as one batch.
+
+        Raises:
+            ShapeError: it holds none.
+        """
+        self._parts = [cat(self._parts)]
+        return self._parts[0]
+
+    def run_state(self) -> dict[str, Any]:
+        """The rows, for a checkpoint."""
+        rows = self.rows().to_dict() if self._parts else {}
+        return {"shown": self.shown, "rows": rows}
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Hold these rows.
+
+        Raises:
+            CheckpointError: they are none.
+        """
+        shown, rows = field(state, "shown", int), field(state, "rows", dict)
+        self._hold([self._restored(rows)] if rows else [], shown)
+
+    def _hold(self, parts: list[TensorDict], shown: int) -> None:
+        self._parts, self.shown, self._known = parts, shown, set()
+        for part in parts:
+            self._new(part)
+
+    def _restored(self, rows: dict[str, Any]) -> TensorDict:
+        lacking = {*self.reads} - rows.keys()
+        extra = rows.keys() - {*self.reads, *self.optional}
+        if lacking or extra:
+            raise CheckpointError(f"rows has other keys: {sorted(lacking | extra)}")
+        if not all(isinstance(entry, Tensor) and entry.ndim for entry in rows.values()):
+            raise CheckpointError("rows holds what is no tensor")
+        return TensorDict(rows, batch_size=[len(rows["tokens"])])
+
+
+def _answer(row: TensorDict) -> bytes:
+    """What tells an answer from others: its prompt and its tokens."""
+    ids: list[int] = row["tokens"][row["attention_mask"]].tolist()
+    text: list[int] = row["prompt"][row["prompt"] != TEXT_END].tolist()
+    return bytes(text) + b"\xff" + ",".join(map(str, ids)).encode()

@@ -1,0 +1,49 @@
+"""Collected pairs: a preference data set made of the policy's own answers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.store.collected import Collected
+from rlcomp.arguments import PositiveInt
+from rlcomp.functional.reduction import unit_mean
+
+
+class CollectedPairs(Collected):
+    """Collected pairs: answers that a phase sampled, judged and paired, kept for a later one.
+
+    As :class:`~components.store.collected.Collected`, with two rows that stay together: a pair is
+    the same where both answers are. A pair of which an answer has no valid reward is left out.
+
+    Reads what :class:`~components.store.collected.Collected` reads, and ``chosen`` ``[B]``: rows 2k
+    and 2k + 1 are a pair. Writes nothing.
+
+    Records ``collected_pairs/kept_fraction`` of the rows it was shown, and
+    ``collected_pairs/rows``, two a pair.
+
+    Args:
+        distinct: whether the same pair is kept once only.
+        limit: the most rows, two a pair; None for no limit.
+        emptied: whether a phase that fills it begins with an empty one.
+
+    Raises:
+        ShapeError: the number of rows is odd.
+
+    Source:
+        Llama Team 2024 (Llama 3), arXiv:2407.21783, section 4.2.1: preference data of a round.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = (*Collected.reads, "chosen")
+    unit_rows: ClassVar[int] = 2
+    name: ClassVar[str] = "collected_pairs"
+
+    def __init__(
+        self, *, distinct: bool = True, limit: PositiveInt | None = None, emptied: bool = True
+    ) -> None:
+        super().__init__(choose="all", distinct=distinct, limit=limit, emptied=emptied)
+
+    def _chosen(self, batch: TensorDict) -> Tensor:
+        return unit_mean(batch["reward_valid"], self.unit_rows) > 0

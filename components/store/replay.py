@@ -1,0 +1,88 @@
+"""Batches of collected rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+
+from components.store.collected import Collected
+from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.batch import trim
+from rlcomp.component import Component
+from rlcomp.data.task import permutation
+from rlcomp.errors import FlowError
+from rlcomp.io.fields import field
+
+
+class Replay(Component):
+    """Batches of rows that an earlier phase has collected, in shuffled epochs.
+
+    Reads nothing. Writes what :class:`~components.store.collected.Collected` keeps, as a new batch
+    of ``batch_size`` rows; one may span two epochs, and holds rows twice where there are fewer.
+
+    Args:
+        store: what was collected.
+        batch_size: rows per batch (``B``).
+
+    Raises:
+        FlowError: the store is empty.
+    """
+
+    reads = ()
+    writes: ClassVar[tuple[str, ...]] = (*Collected.reads,)
+    may_write: ClassVar[tuple[str, ...]] = (*Collected.optional,)
+    fresh = True
+    earlier: ClassVar[tuple[str, ...]] = ("store",)
+
+    store: Collected
+
+    def __init__(self, *, store: Collected, batch_size: PositiveInt) -> None:
+        super().__init__()
+        # Past nn.Module: a phase that reads a store does not fill it, so it does not begin it.
+        object.__setattr__(self, "store", store)
+        self.batch_size = batch_size
+        self.seed, self.epoch, self.cursor = torch.initial_seed(), 0, 0
+
+    def begin_phase(self) -> None:
+        """Begin an epoch."""
+        self.epoch, self.cursor = self.epoch + 1, 0
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The next rows."""
+        if not len(self.store):
+            raise FlowError(
+                f"Replay: there are no rows to draw: of {self.store.shown} that were shown to it, "
+                f"the store kept none (choose is {self.store.choose!r}); let an earlier phase fill "
+                "it, for more steps, or choose others"
+            )
+        rows, together = self.store.rows(), self.store.unit_rows
+        units = islice(self._places(rows.shape[0] // together), self.batch_size)
+        places = [unit * together + row for unit in units for row in range(together)]
+        return trim(rows[torch.tensor(places)])
+
+    def _places(self, length: int) -> Iterator[int]:
+        """Endless iterator of places: the rest of this epoch, then the next ones."""
+        while True:
+            order = permutation(length, self.seed, f"epoch {self.epoch}")
+            for place in islice(order, self.cursor, None):
+                self.cursor += 1
+                yield place
+            self.epoch, self.cursor = self.epoch + 1, 0
+
+    def run_state(self) -> dict[str, int]:
+        """The place in the epochs."""
+        return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
+
+    def load_run_state(self, state: dict[str, int]) -> None:
+        """Go on exactly where :meth:`run_state` was taken.
+
+        Raises:
+            CheckpointError: it is no place in epochs.
+        """
+        self.seed = field(state, "seed", int)
+        self.epoch = field(state, "epoch", NonNegativeInt)
+        self.cursor = field(state, "cursor", NonNegativeInt)

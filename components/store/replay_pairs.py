@@ -1,0 +1,30 @@
+"""Batches of collected pairs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from components.store.collected_pairs import CollectedPairs
+from components.store.replay import Replay
+from rlcomp.arguments import PositiveInt
+
+
+class ReplayPairs(Replay):
+    """Batches of pairs that an earlier phase has collected, in shuffled epochs.
+
+    Reads nothing. Writes what :class:`~components.store.collected_pairs.CollectedPairs` keeps, as a
+    new batch of ``2 * batch_size`` rows: 2k and 2k + 1 are a pair.
+
+    Args:
+        store: what was collected.
+        batch_size: pairs per batch.
+
+    Raises:
+        FlowError: the store is empty.
+    """
+
+    writes: ClassVar[tuple[str, ...]] = (*CollectedPairs.reads,)
+    may_write: ClassVar[tuple[str, ...]] = (*CollectedPairs.optional,)
+
+    def __init__(self, *, store: CollectedPairs, batch_size: PositiveInt) -> None:
+        super().__init__(store=store, batch_size=batch_size)

@@ -1,0 +1,51 @@
+"""Sorting digits as pairs: the right answer, and the same with one late digit wrong."""
+
+from __future__ import annotations
+
+from components.task.sorting import Sorting
+from rlcomp.arguments import Fraction, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
+from rlcomp.seed import named_seed
+
+
+class SortingPairs(Sorting):
+    """``"529417>"`` with ``"124579"`` chosen and ``"1245?9"`` rejected, one digit wrong.
+
+    The two answers share a prefix, so that a loss which looks at their difference alone can lower
+    both.
+
+    Args:
+        length: digits of a prompt, at most 18; nothing is stored.
+        position: which digit of the rejected answer is wrong, from 1.
+        held_out: share of the prompts that only evaluators see.
+
+    Raises:
+        ConfigError: ``length`` is above 18, or ``position`` above ``length``.
+
+    Examples:
+        >>> example = SortingPairs(length=6, position=5).example(529417)
+        >>> example.demonstration
+        '124579'
+        >>> [x == y for x, y in zip(example.answer, example.columns["rejected"], strict=True)]
+        [True, True, True, True, False, True]
+    """
+
+    def __init__(
+        self, *, length: PositiveInt = 6, position: PositiveInt = 5, held_out: Fraction = 0.1
+    ) -> None:
+        super().__init__(length=length, held_out=held_out)
+        if position > length:
+            raise ConfigError(
+                f"SortingPairs: position is {position}: must be at most length, {length}"
+            )
+        self.position = position
+
+    def example(self, index: int) -> Example:
+        """The example whose prompt is the index; the index fixes the wrong digit as well."""
+        right = super().example(index)
+        place = self.position - 1
+        shift = 1 + named_seed(index, "wrong digit") % 9
+        wrong = (int(right.answer[place]) + shift) % 10
+        rejected = f"{right.answer[:place]}{wrong}{right.answer[place + 1 :]}"
+        return Example(right.prompt, right.answer, right.answer, columns={"rejected": rejected})

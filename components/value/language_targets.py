@@ -1,0 +1,144 @@
+"""Targets of a language value function: the word that fits what becomes of a state."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.policy import TakesTurns
+from rlcomp.interfaces.reward import without_failed
+from rlcomp.metrics import record, record_total, recording
+from rlcomp.model.language_critic import LanguageCritic
+from rlcomp.seed import new_generator
+from rlcomp.text.continuations import continue_rows, state_ids
+from rlcomp.text.rows import rows_from_ids
+
+
+class LanguageTargets(Component):
+    """Monte-Carlo or temporal-difference targets of a language value function, as rows to imitate.
+
+    Each response is cut at a random place, before its first to before its last token, and continued
+    ``continuations`` times: ``y = (1 / K) sum_k R_k``. With ``horizon`` tokens at most, what has
+    not ended by then counts as the critic's own value of where it is (temporal difference). The
+    row's response is the word whose worth is nearest to ``y``, and EOS.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]`` and what belongs to the
+    prompts. Writes a new batch of ``tokens`` (state, word, EOS), ``attention_mask`` and
+    ``response_mask`` (word and EOS). Rows none of whose continuations has a valid reward are left
+    out.
+
+    Records ``value_targets/mean`` (of ``y``), ``value_targets/tokens`` (sampled) and
+    ``value_targets/invalid_fraction``.
+
+    Args:
+        policy: continues.
+        critic: its words, and its values where a continuation has not ended.
+        reward: judges a whole response.
+        max_new_tokens: longest response, in tokens.
+        continuations: of each state (``K``).
+        horizon: the most tokens of a continuation; None: up to the end.
+
+    Raises:
+        ConfigError: the reward judges an answer by others.
+        DataError: no reward of any continuation is valid.
+
+    Source:
+        Feng et al. 2024, arXiv:2411.14251, section 4: language Monte-Carlo and language TD, where
+        a model writes the aggregate. Here it is a mean, rounded to a word.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask")
+    writes = ("tokens", "attention_mask", "response_mask")
+    runs = ("reward",)
+    contained = True
+    supplies = ("tokens", "attention_mask", "response_mask", "response", "truncated", "group_id")
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        policy: TakesTurns,
+        critic: LanguageCritic,
+        reward: Component,
+        max_new_tokens: PositiveInt,
+        continuations: PositiveInt = 4,
+        horizon: PositiveInt | None = None,
+    ) -> None:
+        super().__init__()
+        if reward.min_group_size > 1:
+            raise ConfigError(
+                f"value_targets.reward is a {type(reward).__name__}, which judges an answer by the "
+                "others of its group: set value_targets.reward to a verifier"
+            )
+        self.policy = policy
+        self.critic = critic
+        self.reward = reward
+        self.max_new_tokens = max_new_tokens
+        self.continuations = continuations
+        self.horizon = horizon
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Continue each row from a random place, and write what it comes to in words."""
+        lengths = batch["response_mask"].sum(1).cpu()
+        cuts = (torch.rand(len(lengths), generator=self.generator) * lengths).long()
+        target = self._targets(batch, cuts)
+        known = target.isfinite()
+        if not bool(known.any()):
+            raise DataError("no reward of any continuation is valid: see reward_check's first one")
+        record("value_targets/mean", target, where=known)
+        prompts, kept = state_ids(batch, cuts)
+        words = [self.critic.nearest(float(y)) for y in target[known]]
+        places = known.nonzero().flatten().tolist()
+        eos = self.policy.tokenizer.eos_token_id
+        return rows_from_ids(
+            self.policy.tokenizer,
+            [prompts[row] + kept[row] for row in places],
+            [[*self.critic.word_ids[word], eos] for word in words],
+        ).to(self.policy.device)
+
+    def _targets(self, batch: TensorDict, cuts: Tensor) -> Tensor:
+        """Mean outcome of each row's continuations, ``[B]``; NaN where none is valid."""
+        rows = continue_rows(
+            self.policy,
+            batch,
+            cuts,
+            continuations=self.continuations,
+            max_new_tokens=self.max_new_tokens,
+            horizon=self.horizon,
+            generator=self.generator,
+        )
+        sampled = int(rows["response_mask"].sum()) - self.continuations * int(cuts.sum())
+        record_total("value_targets/tokens", float(sampled))
+        with recording():  # the reward's own metrics are of the responses
+            judged = self.reward(rows.copy())
+        outcome, valid = judged["reward"], without_failed(rows, judged["reward_valid"])
+        length = rows["response_mask"].sum(1)
+        goes_on = rows["truncated"] & (length < self.max_new_tokens)
+        if bool(goes_on.any()):
+            outcome = torch.where(goes_on, self._value_at_the_end(rows), outcome)
+            valid = valid | goes_on
+        record("value_targets/invalid_fraction", (~valid).float())
+        of = (len(cuts), self.continuations)
+        total = torch.where(valid, outcome, 0.0).view(of).sum(1)
+        return (total / valid.view(of).sum(1)).cpu()
+
+    def _value_at_the_end(self, rows: TensorDict) -> Tensor:
+        """The critic's value of the state behind each row's last token, ``[B]``."""
+        pad = torch.zeros_like(rows["tokens"][:, :1])
+        tokens = torch.cat([rows["tokens"], pad], 1)
+        filled = rows["attention_mask"].sum(1, keepdim=True)
+        place = torch.arange(tokens.shape[1], device=tokens.device)
+        ahead = TensorDict(
+            {
+                "tokens": tokens,
+                "attention_mask": place <= filled,
+                "response_mask": place == filled,
+            },
+            batch_size=[len(tokens)],
+        )
+        return self.critic.values(ahead).sum(1)

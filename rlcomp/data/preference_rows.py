@@ -1,0 +1,193 @@
+"""Preferences of a data set's row: pairs, rankings, ratings, votes and single labels.
+
+No torch here, so that a bad file is found before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from rlcomp.columns import CONVERSATION, column_text
+from rlcomp.data.column_names import prompt_remedy
+from rlcomp.data.compared import Compared, check_labels, compared_answers
+from rlcomp.data.conversations import conversation_of
+from rlcomp.data.records import Row
+from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
+
+Dialogues = Literal["text", "messages"]
+
+# How the dialogues of Anthropic's HH are written.
+_TURN = re.compile(r"\n\nHuman:|\n\nAssistant:")
+_SPEAKERS = {"\n\nHuman:": "user", "\n\nAssistant:": "assistant"}
+_READ = {
+    *("chosen", "rejected", "votes", "responses", "ranking", "ratings", "completion", "label"),
+    *("output_1", "output_2", "preference", "tools"),
+}
+
+
+def preference_examples(row: Row, prompt_field: str, dialogues: Dialogues) -> list[Example]:
+    """The pairs of a row, each an example whose column ``rejected`` is the worse answer.
+
+    - ``chosen``, ``rejected``: texts, messages, or whole dialogues with their common beginning as
+      the prompt; with ``votes: [for, against]`` of several annotators, whose minority is the label
+      noise
+    - ``responses`` with ``ranking`` (their places, best first) or ``ratings``: every pair that
+      differs, each by 1 / pairs of the row
+    - ``output_1``, ``output_2`` and ``preference`` from 1 to 2 (AlpacaEval)
+    - ``completion`` and ``label``: no pair, but an answer with a column ``desirable``
+
+    Args:
+        row: of the data.
+        prompt_field: column of the prompt, a text or messages; without one ``instruction``.
+        dialogues: dialogues of HH become a ``text`` that ends in ``Assistant:``, or ``messages``.
+
+    Returns:
+        None of ties.
+
+    Raises:
+        DataError: the row has none of these, an answer is missing or the same as the other, or a
+            column that says how the label counts is none; names file and line.
+    """
+    if {"completion", "label"} <= {*row.columns}:
+        check_labels(row)
+        return [_labelled(row, prompt_field)]
+    return [_example(row, prompt_field, dialogues, pair) for pair in compared_answers(row)]
+
+
+def _labelled(row: Row, prompt_field: str) -> Example:
+    label = row.columns["label"]
+    if not isinstance(label, bool):
+        raise DataError(f"{row.place}: column 'label' is {label!r:.60}: must be true or false")
+    both = _conversations(row, prompt_field, [row.columns["completion"]])
+    return _made(row, prompt_field, both, [row.columns["completion"]], {"desirable": label})
+
+
+def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: Compared) -> Example:
+    answers = [pair.chosen, pair.rejected]
+    if answers[0] == answers[1]:
+        raise DataError(f"{row.place}: both answers of the pair are the same: take the row out")
+    if all(isinstance(one, str) and _TURN.match(one) for one in answers):
+        return _dialogue(row, dialogues, pair)
+    both = _conversations(row, prompt_field, answers)
+    return _made(row, prompt_field, both, answers, pair.told)
+
+
+def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict[str, object]]:
+    """Prompt and answer as messages, where one of them is; else none."""
+    prompt = row.columns.get(_prompt_field(row, field))
+    listed = [one for one in answers if isinstance(one, (list, tuple))]
+    if not listed and not isinstance(prompt, (list, tuple)):
+        return []
+    if listed and len(listed) < len(answers):
+        raise DataError(f"{row.place}: one answer is a text, the other messages: write both alike")
+    common = _common_beginning(listed, alone=prompt is not None)
+    asked = list(prompt) if isinstance(prompt, (list, tuple)) else []
+    if isinstance(prompt, str) and not common:
+        asked = [{"role": "user", "content": prompt}]
+    # Some data repeat the prompt in front of the answers.
+    if common[: len(asked)] == asked:
+        asked = []
+    messages, start = [*asked, *common], len(common)
+    return [
+        {"messages": messages, "completion": one[start:] if isinstance(one, (list, tuple)) else one}
+        for one in answers
+    ]
+
+
+def _common_beginning(listed: Sequence[Sequence[object]], *, alone: bool) -> list[object]:
+    """The messages that all lists begin with, but for the last; none where a single list is one."""
+    if not listed or (len(listed) == 1 and alone):
+        return []
+    common: list[object] = []
+    for messages in zip(*(one[:-1] for one in listed), strict=False):
+        if any(one != messages[0] for one in messages):
+            break
+        common.append(messages[0])
+    return common
+
+
+def _prompt_field(row: Row, field: str) -> str:
+    return field if field in row.columns or "instruction" not in row.columns else "instruction"
+
+
+def _made(
+    row: Row,
+    field: str,
+    both: list[dict[str, object]],
+    answers: Sequence[object],
+    told: Mapping[str, object],
+) -> Example:
+    others = {
+        name: value
+        for name, value in row.columns.items()
+        if name not in {*_READ, _prompt_field(row, field), "messages"} and value is not None
+    }
+    told = {**others, **told}
+    if not both:
+        texts = [_text(row, "prompt", row.columns.get(_prompt_field(row, field)))]
+        if not texts[0]:
+            raise DataError(f"{row.place}: the prompt is empty: take the row out")
+        texts += [_text(row, "answer", one) for one in answers]
+        told |= {"rejected": texts[2]} if len(texts) > 2 else {}
+        return _checked(row, Example(texts[0], texts[1], texts[1], columns=told))
+    tools = {"tools": row.columns["tools"]} if "tools" in row.columns else {}
+    parts = []
+    for one in both:
+        found = conversation_of(Row(row.place, {**one, **tools}), "messages")
+        if found is None or not found.completion:
+            raise DataError(f"{row.place}: there is no message before or none in an answer")
+        parts.append(found)
+    told[CONVERSATION] = parts[0].column()
+    told |= {"rejected": parts[1].completion} if len(parts) > 1 else {}
+    example = Example(
+        prompt=parts[0].question,
+        answer=parts[0].outcome,
+        demonstration=parts[0].response,
+        source=parts[0].source,
+        columns=told,
+    )
+    return _checked(row, example)
+
+
+def _dialogue(row: Row, dialogues: Dialogues, pair: Compared) -> Example:
+    """Of HH: what both have in common is the prompt, the assistant's last turns are the answers."""
+    turns = [_turns(str(text)) for text in (pair.chosen, pair.rejected)]
+    first, second = (one[:-1] for one in turns)
+    sides = [one[-1][1] for one in turns]
+    if first != second or not first or {one[-1][0] for one in turns} != {"\n\nAssistant:"}:
+        raise DataError(
+            f"{row.place}: the dialogues differ before the assistant's last turn, or do not end "
+            "with it: pairs have one prompt; take the row out"
+        )
+    if dialogues == "text":
+        asked = "".join(f"{who}{text}" for who, text in first) + "\n\nAssistant:"
+        plain = Row(row.place, {**row.columns, "prompt": asked})
+        return _made(plain, "prompt", [], sides, pair.told)
+    said = [{"role": _SPEAKERS[who], "content": text.strip()} for who, text in first]
+    both: list[dict[str, object]] = [{"messages": said, "completion": one.strip()} for one in sides]
+    return _made(row, "prompt", both, sides, pair.told)
+
+
+def _turns(text: str) -> list[tuple[str, str]]:
+    marks = list(_TURN.finditer(text))
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return [(mark[0], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+
+
+def _text(row: Row, what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise DataError(
+            f"{row.place}: the {what} is {value!r:.60}, not a text"
+            + (f"; {prompt_remedy(row)}" if what == "prompt" else "")
+        )
+    # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _checked(row: Row, example: Example) -> Example:
+    for name, value in example.columns.items():
+        column_text(row.place, name, value)
+    return example

@@ -1,0 +1,156 @@
+"""Divergences between a student's and a teacher's next-token distributions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rlcomp.errors import ShapeError
+from rlcomp.functional.masked import masked
+
+Divergence = Literal["reverse", "forward", "jsd"]
+
+
+def divergence(
+    student: Tensor, teacher: Tensor, mask: Tensor, kind: Divergence, beta: float = 0.5
+) -> Tensor:
+    """Divergence of two next-token distributions at every token.
+
+    ``reverse``: ``KL(s || t)``; ``forward``: ``KL(t || s)``; ``jsd``: ``JSD_beta = beta KL(t || m)
+    + (1 - beta) KL(s || m)`` with ``m = beta t + (1 - beta) s``.
+
+    ``JSD_beta / beta`` tends to the forward KL as ``beta`` tends to 0, and ``JSD_beta / (1 -
+    beta)`` to the reverse one as it tends to 1.
+
+    Args:
+        student: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; a token that is
+            never drawn has ``-inf`` or the least number there is.
+        teacher: those of the teacher, shape ``[B, T, V]``, nats; without gradient.
+        mask: shape ``[B, T]``, bool.
+        kind: which one.
+        beta: of ``jsd``, in (0, 1): the teacher's share of the mixture.
+
+    Returns:
+        Shape ``[B, T]``, nats, 0 outside the mask. A token that one side never draws has the
+        probability ``exp(-40)`` there: the value stays finite.
+
+    Raises:
+        ShapeError: the tensors do not fit together.
+
+    Source:
+        Agarwal et al. 2023 (GKD), arXiv:2306.13649, eqs. 1, 2 and the generalised JSD.
+
+    Examples:
+        >>> one = torch.ones(1, 1, dtype=torch.bool)
+        >>> even, skewed = torch.tensor([[[0.5, 0.5]]]).log(), torch.tensor([[[0.25, 0.75]]]).log()
+        >>> divergence(even, skewed, one, "reverse"), divergence(even, skewed, one, "forward")
+        (tensor([[0.1438]]), tensor([[0.1308]]))
+    """
+    _check(student, teacher, mask)
+    s, t = _filled(student, mask), _filled(teacher.detach(), mask)
+    if kind == "reverse":
+        return _kl(s, t)
+    if kind == "forward":
+        return _kl(t, s)
+    weights = torch.tensor([1 - beta, beta], dtype=s.dtype, device=s.device).log()
+    mixture = torch.logaddexp(s + weights[0], t + weights[1])
+    return beta * _kl(t, mixture) + (1 - beta) * _kl(s, mixture)
+
+
+def _check(student: Tensor, teacher: Tensor, mask: Tensor) -> None:
+    if student.shape != teacher.shape or student.shape[:2] != mask.shape:
+        raise ShapeError(
+            f"'log_distribution' has shape {list(student.shape)}, 'ref_log_distribution' "
+            f"{list(teacher.shape)}, 'mask' {list(mask.shape)}: student and teacher need one "
+            "vocabulary"
+        )
+
+
+# 0 * inf is NaN, in the value and in the gradient. A bound on the ratio instead would take the
+# gradient of the forward KL where the student needs it most.
+_NEVER = -40.0
+
+
+def _filled(log_probs: Tensor, mask: Tensor) -> Tensor:
+    """Finite log-probs; outside the mask the same constant on both sides."""
+    drawn = mask.bool()[..., None] & (log_probs > torch.finfo(log_probs.dtype).min)
+    return torch.where(drawn, log_probs, torch.full_like(log_probs, _NEVER))
+
+
+def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    return (log_p.exp() * (log_p - log_q)).sum(-1)
+
+
+def coarsened(student: Tensor, teacher: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
+    """Both distributions over the teacher's ``top_k`` tokens and one bucket for all others.
+
+    A divergence of what is left is one of a coarsened distribution: at least 0, at most that of
+    all tokens (data processing inequality), and equal to it at ``top_k >= V - 1``. Without the
+    bucket it would be no divergence, and could be negative.
+
+    Args:
+        student: log-probs of all tokens, shape ``[B, T, V]``, nats.
+        teacher: those of the teacher, shape ``[B, T, V]``, nats.
+        top_k: how many tokens keep their own place, at least 1.
+
+    Returns:
+        The student's and the teacher's log-probs, shape ``[B, T, min(top_k, V - 1) + 1]``, the
+        bucket last.
+
+    Examples:
+        >>> thirds = torch.tensor([[[0.5, 0.25, 0.25]]]).log()
+        >>> coarsened(thirds, thirds, 1)[0].exp()
+        tensor([[[0.5000, 0.5000]]])
+    """
+    order = teacher.argsort(dim=-1, descending=True, stable=True)
+    kept = min(top_k, teacher.shape[-1] - 1)
+    least = torch.finfo(student.dtype).min
+
+    def bucketed(log_probs: Tensor) -> Tensor:
+        ordered = log_probs.gather(-1, order)
+        rest = ordered[..., kept:].clamp(min=least).logsumexp(-1, keepdim=True)
+        return torch.cat([ordered[..., :kept], rest], -1)
+
+    return bucketed(student), bucketed(teacher)
+
+
+def distilled_advantage(
+    log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, to_go: bool, clip: float | None
+) -> Tensor:
+    """Advantage of a token under the reverse KL to a teacher.
+
+    ``a_t = log t(a_t) - log s(a_t)``, cut to ``[-clip, clip]``; with ``to_go`` the sum of ``a``
+    from the token on.
+
+    On samples of the student, ``E[sum_t A_t grad log s(a_t)]`` is with ``to_go`` minus the gradient
+    of the KL of whole responses, ``KL(s(y) || t(y))``; without, minus that of the sum over tokens
+    of the next-token KL at prefixes whose distribution is held fixed.
+
+    Args:
+        log_probs: of the student that sampled, shape ``[B, T]``, nats.
+        ref_log_probs: of the teacher, shape ``[B, T]``, nats.
+        mask: shape ``[B, T]``, bool.
+        to_go: whether what follows a token is part of its advantage.
+        clip: bound of one token's difference, nats; None for none.
+
+    Returns:
+        Shape ``[B, T]``, nats, detached, 0 outside the mask.
+
+    Source:
+        Gu et al. 2023 (MiniLLM), arXiv:2306.08543, eq. 2 (to go); Lu & Thinking Machines Lab 2025,
+        "On-Policy Distillation" (one token).
+
+    Examples:
+        >>> two = torch.ones(1, 2, dtype=torch.bool)
+        >>> student, teacher = torch.tensor([[-1.0, -2.0]]), torch.tensor([[-0.5, -3.0]])
+        >>> distilled_advantage(student, teacher, two, True, None)
+        tensor([[-0.5000, -1.0000]])
+    """
+    difference = masked((ref_log_probs - log_probs).detach(), mask)
+    if clip is not None:
+        difference = difference.clamp(-clip, clip)
+    if not to_go:
+        return difference
+    return masked(difference.flip(1).cumsum(1).flip(1), mask)

@@ -1,0 +1,318 @@
+"""Preference losses of pairs: functions of the scores ``u_w`` (chosen) and ``u_l`` (rejected).
+
+A score is a log-ratio to the reference, a log-prob or log-odds
+(:mod:`rlcomp.functional.preference_score`); ``m = u_w - u_l``, ``s`` is the logistic function.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rlcomp.errors import ConfigError
+
+
+def sigmoid_loss(argument: Tensor) -> Tensor:
+    """DPO: negative log-likelihood of the Bradley-Terry model, ``-log s(z)``.
+
+    Args:
+        argument: ``z = beta m - gamma``, shape ``[U]``, dimensionless.
+
+    Returns:
+        Shape ``[U]``, nats; log 2 at 0.
+
+    Source:
+        Rafailov et al. 2023, arXiv:2305.18290, eq. 7; gamma: Meng et al. 2024 (SimPO),
+        arXiv:2405.14734, eq. 6.
+
+    Examples:
+        >>> sigmoid_loss(torch.tensor([0.13]))
+        tensor([0.6303])
+    """
+    return F.softplus(-argument)
+
+
+def squared_loss(margin: Tensor, beta: float) -> Tensor:
+    """IPO: squared distance of the margin from its target, ``(m - 1 / (2 beta))^2``.
+
+    Args:
+        margin: ``m``, shape ``[U]``, nats, of sums or of means over tokens.
+        beta: tau of the paper, above 0.
+
+    Returns:
+        Shape ``[U]``.
+
+    Source:
+        Azar et al. 2023 (IPO), arXiv:2310.12036, eq. 17.
+
+    Examples:
+        >>> squared_loss(torch.tensor([1.3]), 0.1)
+        tensor([13.6900])
+    """
+    return (margin - 1 / (2 * beta)) ** 2
+
+
+def hinge_loss(argument: Tensor) -> Tensor:
+    """SLiC: hinge, ``max(0, 1 - beta m)``.
+
+    Args:
+        argument: ``beta m``, shape ``[U]``.
+
+    Returns:
+        Shape ``[U]``; no gradient where the argument is above 1.
+
+    Source:
+        Zhao et al. 2023 (SLiC-HF), arXiv:2305.10425, eq. 1; Liu et al. 2023, arXiv:2309.06657.
+
+    Examples:
+        >>> hinge_loss(torch.tensor([0.13, 2.0]))
+        tensor([0.8700, 0.0000])
+    """
+    return (1 - argument).clamp(min=0)
+
+
+def exo_loss(argument: Tensor, epsilon: float) -> Tensor:
+    """EXO of a pair: reverse KL from the smoothed label to the policy's preference.
+
+    ``q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps)`` with ``q = s(beta m)``.
+
+    Args:
+        argument: ``beta m``, shape ``[U]``.
+        epsilon: probability that the label is wrong, in (0, 1).
+
+    Returns:
+        Shape ``[U]``, nats, at least 0.
+
+    Raises:
+        ConfigError: epsilon is 0 or 1, where the loss is infinite.
+
+    Source:
+        Ji et al. 2024 (EXO), arXiv:2402.00856, eq. 17.
+
+    Examples:
+        >>> exo_loss(torch.tensor([0.13]), 1e-3)
+        tensor([2.5392])
+    """
+    if not 0 < epsilon < 1:
+        raise ConfigError(f"epsilon is {epsilon}: EXO's log(epsilon) needs 0 < epsilon < 1")
+    right, wrong = F.logsigmoid(argument), F.logsigmoid(-argument)
+    return right.exp() * (right - math.log1p(-epsilon)) + wrong.exp() * (wrong - math.log(epsilon))
+
+
+def discopop_loss(argument: Tensor, tau: float) -> Tensor:
+    """DiscoPOP: logistic and exponential loss, mixed by ``g = s(z / tau)``.
+
+    ``-(1 - g) log s(z) + g exp(-z)`` with ``z = beta m``.
+
+    Args:
+        argument: ``z``, shape ``[U]``.
+        tau: temperature of the mixture, above 0 and below 1.
+
+    Returns:
+        Shape ``[U]``.
+
+    Source:
+        Lu et al. 2024 (DiscoPOP), arXiv:2406.08414, eq. 5.
+
+    Examples:
+        >>> discopop_loss(torch.tensor([0.13]), 0.05)
+        tensor([0.8610])
+    """
+    # exp(-z) alone overflows where g is 0.
+    exponential = (F.logsigmoid(argument / tau) - argument).exp()
+    return F.softplus(-argument) * torch.sigmoid(-argument / tau) + exponential
+
+
+def sppo_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+    """SPPO with hard labels: each score goes to its own target, ``+-1 / (2 beta)``.
+
+    ``(u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
+
+    Args:
+        chosen: ``u_w``, shape ``[U]``, nats.
+        rejected: ``u_l``, shape ``[U]``, nats.
+        beta: 1 / eta of the paper, above 0.
+
+    Returns:
+        Shape ``[U]``.
+
+    Source:
+        Wu et al. 2024 (SPPO), arXiv:2405.00675, eq. 4.8.
+
+    Examples:
+        >>> sppo_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
+        tensor([37.8900])
+    """
+    target = 1 / (2 * beta)
+    return (chosen - target) ** 2 + (rejected + target) ** 2
+
+
+def nca_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+    """NCA of a pair: noise-contrastive alignment, which keeps the chosen likelihood up.
+
+    ``-log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
+
+    Args:
+        chosen: ``u_w``, shape ``[U]``, nats.
+        rejected: ``u_l``, shape ``[U]``, nats.
+        beta: ``b``, above 0.
+
+    Returns:
+        Shape ``[U]``, nats; 2 log 2 at 0.
+
+    Source:
+        Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 of a pair.
+
+    Examples:
+        >>> nca_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
+        tensor([1.3547])
+    """
+    others = F.softplus(beta * chosen) + F.softplus(beta * rejected)
+    return F.softplus(-beta * chosen) + others / 2
+
+
+def bco_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+    """BCO of a pair, without the running shift: a binary classifier of each side.
+
+    ``-log s(b u_w) - log s(-b u_l)``.
+
+    Args:
+        chosen: ``u_w``, shape ``[U]``, nats.
+        rejected: ``u_l``, shape ``[U]``, nats.
+        beta: ``b``, above 0.
+
+    Returns:
+        Shape ``[U]``, nats; 2 log 2 at 0.
+
+    Source:
+        Jung et al. 2024 (BCO), arXiv:2404.04656, eq. 7 with delta = 0.
+
+    Examples:
+        >>> bco_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
+        tensor([1.3224])
+    """
+    return F.softplus(-beta * chosen) + F.softplus(beta * rejected)
+
+
+def apo_zero_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+    """APO-zero: the chosen likelihood up, the rejected one down, ``1 - s(b u_w) + s(b u_l)``.
+
+    Args:
+        chosen: ``u_w``, shape ``[U]``, nats.
+        rejected: ``u_l``, shape ``[U]``, nats.
+        beta: ``b``, above 0.
+
+    Returns:
+        Shape ``[U]``, in (0, 2); 1 at 0.
+
+    Source:
+        D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
+
+    Examples:
+        >>> apo_zero_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
+        tensor([0.9675])
+    """
+    return torch.sigmoid(-beta * chosen) + torch.sigmoid(beta * rejected)
+
+
+def apo_down_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+    """APO-down: both likelihoods down, the rejected one further.
+
+    ``s(b u_w) + 1 - s(b (u_w - u_l))``, for a policy that is better than the chosen answers.
+
+    Args:
+        chosen: ``u_w``, shape ``[U]``, nats.
+        rejected: ``u_l``, shape ``[U]``, nats.
+        beta: ``b``, above 0.
+
+    Returns:
+        Shape ``[U]``, in (0, 2); 1 at 0.
+
+    Source:
+        D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
+
+    Examples:
+        >>> apo_down_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
+        tensor([0.9800])
+    """
+    return torch.sigmoid(beta * chosen) + torch.sigmoid(-beta * (chosen - rejected))
+
+
+def kto_loss(
+    score: Tensor,
+    desirable: Tensor,
+    baseline: Tensor,
+    beta: float,
+    desirable_weight: float,
+    undesirable_weight: float,
+) -> Tensor:
+    """KTO: the value of a single answer against a reference point.
+
+    ``lambda_D (1 - s(b (h - z0)))`` of a desirable answer, ``lambda_U (1 - s(b (z0 - h)))`` of
+    another.
+
+    Args:
+        score: ``h``, shape ``[B]``, nats.
+        desirable: shape ``[B]``, bool.
+        baseline: ``z0``, shape ``[B]`` or ``[]``, nats, at least 0; detached.
+        beta: ``b``, above 0.
+        desirable_weight: ``lambda_D``.
+        undesirable_weight: ``lambda_U``.
+
+    Returns:
+        Shape ``[B]``, from 0 to the larger weight.
+
+    Source:
+        Ethayarajh et al. 2024 (KTO), arXiv:2402.01306, eq. 8, without the constant.
+
+    Examples:
+        >>> kto_loss(torch.tensor([0.5]), torch.tensor([True]), torch.tensor(0.2), 0.1, 1.0, 1.0)
+        tensor([0.4925])
+    """
+    gain = beta * (score - baseline.detach())
+    return torch.where(
+        desirable,
+        desirable_weight * torch.sigmoid(-gain),
+        undesirable_weight * torch.sigmoid(gain),
+    )
+
+
+def relabelled(right: Tensor, flipped: Tensor, noise: Tensor, *, unbiased: bool) -> Tensor:
+    """Loss of a label that is wrong with a known probability ``e``.
+
+    cDPO (smoothed): ``(1 - e) l + e l'``. Robust DPO (unbiased):
+    ``((1 - e) l - e l') / (1 - 2 e)``, whose expectation over wrong labels is ``l``. ``l'`` is the
+    loss of the label turned round.
+
+    Args:
+        right: ``l``, shape ``[U]``.
+        flipped: ``l'``, shape ``[U]``.
+        noise: ``e``, shape ``[U]``, in [0, 1), for the unbiased form below 1/2.
+        unbiased: the second form.
+
+    Returns:
+        Shape ``[U]``; the unbiased form is not bounded below.
+
+    Raises:
+        ConfigError: the unbiased form, and a label says nothing or the opposite.
+
+    Source:
+        Mitchell 2023, "A note on DPO with noisy preferences" (cDPO); Chowdhury et al. 2024
+        (rDPO), arXiv:2403.00409, eq. 12.
+
+    Examples:
+        >>> right, flipped = torch.tensor([0.630258]), torch.tensor([0.760258])
+        >>> relabelled(right, flipped, torch.tensor([0.1]), unbiased=True)
+        tensor([0.6140])
+    """
+    if not unbiased:
+        return (1 - noise) * right + noise * flipped
+    if bool((noise >= 0.5).any()):
+        raise ConfigError(
+            f"labels are wrong with probability {float(noise.max()):.3g}: an unbiased loss needs "
+            "less than 0.5; leave such annotators out, or set loss.unbiased=false"
+        )
+    return ((1 - noise) * right - noise * flipped) / (1 - 2 * noise)

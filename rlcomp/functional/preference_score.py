@@ -1,0 +1,206 @@
+"""Scores of answers for preference losses: log-ratio, log-prob, log-odds and their variants.
+
+Of a row with response tokens ``t``: ``s = sum_t log pi_t``, ``h = sum_t log (pi_t / pi_ref_t)``,
+``n`` tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rlcomp.functional.masked import masked
+
+Length = Literal["sum", "mean"]
+Divergence = Literal["forward_kl", "jensen_shannon", "alpha"]
+
+# exp of twice as much is still finite in float32, for links that square a score.
+_LARGEST_EXPONENT = 40.0
+# log-odds are infinite at probability 1.
+_LARGEST_LOG_PROB = -1e-7
+
+
+def over_tokens(values: Tensor, mask: Tensor, length: Length) -> Tensor:
+    """Sum or mean over the response tokens.
+
+    Args:
+        values: shape ``[B, T]``.
+        mask: shape ``[B, T]``, bool.
+        length: ``sum``, or ``mean`` over the scored tokens.
+
+    Returns:
+        Shape ``[B]``, 0 of an empty response.
+
+    Examples:
+        >>> values, mask = torch.tensor([[9.0, -1.0, -2.0]]), torch.tensor([[False, True, True]])
+        >>> over_tokens(values, mask, "sum"), over_tokens(values, mask, "mean")
+        (tensor([-3.]), tensor([-1.5000]))
+    """
+    total = masked(values, mask).sum(1)
+    return total if length == "sum" else total / mask.sum(1).clamp(min=1)
+
+
+def token_log_ratio(log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor) -> Tensor:
+    """``log pi - log pi_ref`` of each response token, not clamped.
+
+    Args:
+        log_probs: shape ``[B, T]``, nats, with gradient.
+        ref_log_probs: shape ``[B, T]``, nats; detached.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Shape ``[B, T]``, nats, 0 outside the mask.
+    """
+    # Both are masked before they meet: NaN outside the mask must not reach the gradient.
+    return masked(log_probs, mask) - masked(ref_log_probs.detach(), mask)
+
+
+def power_transform(mean: Tensor, alpha: float) -> Tensor:
+    """AlphaPO: ``(1 - exp(-alpha a)) / alpha`` of the mean log-prob ``a``; ``a`` at alpha 0.
+
+    Args:
+        mean: ``a``, shape ``[B]``, nats.
+        alpha: 0 for the logarithm (SimPO).
+
+    Returns:
+        Shape ``[B]``.
+
+    Source:
+        Gupta et al. 2025 (AlphaPO), arXiv:2501.03884, eq. 5.
+
+    Examples:
+        >>> power_transform(torch.tensor([-2.0]), 0.5)
+        tensor([-3.4366])
+    """
+    if alpha == 0:
+        return mean
+    return (1 - (-alpha * mean).clamp(max=_LARGEST_EXPONENT).exp()) / alpha
+
+
+def log_odds(mean: Tensor) -> Tensor:
+    """ORPO: ``log(p / (1 - p))`` with ``p = exp(a)``, the geometric mean of the tokens' probs.
+
+    Args:
+        mean: ``a``, shape ``[B]``, nats, at most 0.
+
+    Returns:
+        Shape ``[B]``; finite also where the answer is certain.
+
+    Source:
+        Hong et al. 2024 (ORPO), arXiv:2403.07691, eq. 4.
+
+    Examples:
+        >>> log_odds(torch.tensor([-1.25, -1.0]))
+        tensor([-0.9124, -0.5413])
+    """
+    mean = mean.clamp(max=_LARGEST_LOG_PROB)
+    likely = mean > -math.log(2)
+    # Each branch is given values at which the other's gradient is finite as well.
+    near = torch.log(-torch.expm1(torch.where(likely, mean, -1.0)))
+    far = torch.log1p(-torch.where(likely, -1.0, mean).exp())
+    return mean - torch.where(likely, near, far)
+
+
+def penalised(log_ratio: Tensor, chosen: Tensor, penalty: float) -> Tensor:
+    """DPOP: a chosen answer that has become less likely costs extra.
+
+    ``h_w - lambda max(0, -h_w)`` of a chosen answer, ``h_l`` of another: the penalty stands inside
+    the link.
+
+    Args:
+        log_ratio: ``h``, sums over tokens, shape ``[B]``, nats.
+        chosen: shape ``[B]``, bool.
+        penalty: lambda, at least 0.
+
+    Returns:
+        Shape ``[B]``, nats.
+
+    Source:
+        Pal et al. 2024 (Smaug), arXiv:2402.13228, eq. 3.
+
+    Examples:
+        >>> penalised(torch.tensor([-0.5, -0.8]), torch.tensor([True, False]), 50.0)
+        tensor([-25.5000,  -0.8000])
+    """
+    return log_ratio - penalty * torch.where(chosen, (-log_ratio).clamp(min=0), 0.0)
+
+
+def divergence_score(log_ratio: Tensor, divergence: Divergence, alpha: float) -> Tensor:
+    """f-DPO: ``f'(pi / pi_ref)`` of another divergence than the reverse KL, whose score is ``h``.
+
+    ``1 - e^-h`` (forward KL), ``log 2 + log s(h)`` (Jensen-Shannon),
+    ``(e^((alpha - 1) h) - 1) / (alpha - 1)`` (alpha).
+
+    Args:
+        log_ratio: ``h``, sums over tokens, shape ``[B]``, nats.
+        divergence: which.
+        alpha: of the alpha divergence, not 1.
+
+    Returns:
+        Shape ``[B]``; exponents above 40 are cut.
+
+    Source:
+        Wang et al. 2023 (f-DPO), arXiv:2309.16240, table 1; signs and constants as in trl 1.16.0.
+
+    Examples:
+        >>> half = torch.tensor([-math.log(2.0)])  # the policy's share is half the reference's
+        >>> divergence_score(half, "forward_kl", 0.5), divergence_score(half, "alpha", 0.5)
+        (tensor([-1.]), tensor([-0.8284]))
+    """
+    if divergence == "jensen_shannon":
+        return math.log(2) + F.logsigmoid(log_ratio)
+    power = -1.0 if divergence == "forward_kl" else alpha - 1
+    return ((power * log_ratio).clamp(max=_LARGEST_EXPONENT).exp() - 1) / power
+
+
+def length_desensitised(values: Tensor, mask: Tensor, common: Tensor, alpha: float) -> Tensor:
+    """LD-DPO: tokens beyond the length that both answers of a pair have count less.
+
+    ``sum_{t <= q} x_t + alpha sum_{t > q} x_t``, ``q`` the tokens of the shorter answer.
+
+    Args:
+        values: shape ``[B, T]``, nats.
+        mask: shape ``[B, T]``, bool.
+        common: ``q``, shape ``[B]``, int64, tokens.
+        alpha: in [0, 1]; 1 is the plain sum.
+
+    Returns:
+        Shape ``[B]``, nats.
+
+    Source:
+        Liu et al. 2024 (LD-DPO), arXiv:2409.06411, eq. 9.
+
+    Examples:
+        >>> values, mask = torch.tensor([[-1.0, -2.0, -4.0]]), torch.ones(1, 3, dtype=torch.bool)
+        >>> length_desensitised(values, mask, torch.tensor([1]), 0.5)
+        tensor([-4.])
+    """
+    beyond = mask.cumsum(1) > common[:, None]
+    return masked(values * torch.where(beyond, alpha, 1.0).to(values.dtype), mask).sum(1)
+
+
+def forward_kl(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor) -> Tensor:
+    """Sequential KL of the reference to the policy, summed over the response tokens.
+
+    ``K = sum_t sum_v pi_ref(v | s_t) (log pi_ref(v | s_t) - log pi(v | s_t))``.
+
+    Args:
+        log_distribution: shape ``[B, T, V]``, nats, with gradient.
+        ref_log_distribution: shape ``[B, T, V]``, nats; detached.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Shape ``[B]``, nats, at least 0.
+
+    Source:
+        Zeng et al. 2024 (TDPO), arXiv:2404.11999, definition 4.2.
+    """
+    ref = ref_log_distribution.detach()
+    # -inf - -inf is NaN where both suppress a token; there the reference has no mass.
+    held = mask[..., None] & ref.isfinite()
+    gap = masked(ref, held) - masked(log_distribution, held)
+    return (masked(ref.exp(), held) * gap).sum((1, 2))

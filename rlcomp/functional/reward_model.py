@@ -1,0 +1,81 @@
+"""Losses of reward models: functions of the scalar score ``r(x, y)`` of an answer."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def bradley_terry_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | float = 0.0) -> Tensor:
+    """Negative log-likelihood of the Bradley-Terry model, ``-log s(r_w - r_l - mu)``.
+
+    Adding a constant to both scores changes nothing: their level is :func:`centring_penalty`'s.
+
+    Args:
+        chosen: ``r_w``, shape ``[U]``.
+        rejected: ``r_l``, shape ``[U]``.
+        margin: ``mu``, by how much the chosen answer is to lead; shape ``[U]``.
+
+    Returns:
+        Shape ``[U]``, nats; log 2 where ``r_w - r_l = mu``.
+
+    Source:
+        Bradley and Terry 1952; Ouyang et al. 2022 (InstructGPT), arXiv:2203.02155, eq. 1; margin:
+        Touvron et al. 2023 (Llama 2), arXiv:2307.09288, eq. 2.
+
+    Examples:
+        >>> bradley_terry_loss(torch.tensor([1.0]), torch.tensor([0.5]), 0.5)
+        tensor([0.6931])
+    """
+    return F.softplus(margin - (chosen - rejected))
+
+
+def centring_penalty(chosen: Tensor, rejected: Tensor) -> Tensor:
+    """``(r_w + r_l)^2``: fixes the level of the scores, which pairs leave free.
+
+    Args:
+        chosen: ``r_w``, shape ``[U]``.
+        rejected: ``r_l``, shape ``[U]``.
+
+    Returns:
+        Shape ``[U]``; 0 where ``r_w = -r_l``.
+
+    Source:
+        Eisenstein et al. 2023, arXiv:2312.09244.
+
+    Examples:
+        >>> centring_penalty(torch.tensor([2.0]), torch.tensor([-1.0]))
+        tensor([1.])
+    """
+    return (chosen + rejected) ** 2
+
+
+def plackett_luce_loss(score: Tensor, rating: Tensor) -> Tensor:
+    """Negative log-likelihood of the Plackett-Luce model of a ranking of ``K`` answers.
+
+    ``-log prod_k e^{r_(k)} / sum_{j >= k} e^{r_(j)}``, ``r_(1)`` the score of the best answer. Of
+    equal ratings it is Breslow's form: each of them is chosen out of all that are no better. With
+    two answers it is :func:`bradley_terry_loss`.
+
+    Args:
+        score: ``r``, shape ``[U, K]``.
+        rating: what orders them, the best highest; shape ``[U, K]``.
+
+    Returns:
+        Shape ``[U]``, nats; 0 where all are rated alike.
+
+    Source:
+        Plackett 1975; Luce 1959; ties: Breslow 1974, Biometrics 30.
+
+    Examples:
+        >>> score, rating = torch.zeros(1, 3), torch.tensor([[1.0, 3.0, 2.0]])
+        >>> round(float(plackett_luce_loss(score, rating).exp()), 4)  # 3! orders
+        6.0
+    """
+    no_better = rating[:, None, :] <= rating[:, :, None]  # [U, k, j]: j is one of those left to k
+    # A finite stand-in for -inf, whose gradient is never NaN.
+    among = score[:, None, :].masked_fill(~no_better, torch.finfo(score.dtype).min)
+    each = among.logsumexp(2) - score
+    beats_one = (rating[:, None, :] < rating[:, :, None]).any(2)
+    return torch.where(beats_one, each, torch.zeros_like(each)).sum(1)

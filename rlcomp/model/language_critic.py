@@ -1,0 +1,120 @@
+"""Language value function (NLRL): a critic that answers with words."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.engine import AUTO, Engine
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.functional.masked import masked
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.tokenizer import encode_all
+
+# Numbers of log_distribution that are held at once.
+_AT_ONCE = 2**27
+
+
+class LanguageCritic(LanguageModel):
+    """A copy of the policy that reads a state and says how good it is, in one of a few words.
+
+    ``V(s) = sum_w p(w | s) v_w / sum_w p(w | s)``: the value that is expected under the critic's
+    distribution over the words, which it says in place of the state's next token. A state is the
+    prompt and what is there of the response.
+
+    The copy is taken when the first phase with the critic in it begins. It is trained as a language
+    model is: ``loss=sft`` on states and words (``value_targets``).
+
+    Args:
+        model: the policy's, which is left as it is.
+        tokenizer: the policy's.
+        words: what each word is worth, in reward units; at least two.
+        engine: how it is computed.
+
+    Raises:
+        ConfigError: two words begin with the same token, or the tokenizer cannot write one.
+
+    Source:
+        Feng et al. 2024, arXiv:2411.14251 (natural language RL); there values are free texts.
+    """
+
+    source: PreTrainedModel
+    started: Tensor
+
+    def __init__(
+        self,
+        *,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        words: dict[str, float],
+        engine: Engine = AUTO,
+    ) -> None:
+        super().__init__(
+            model=copy.deepcopy(model), tokenizer=tokenizer, decoding=Decoding(), engine=engine
+        )
+        # Past nn.Module: the model's tensors belong to whoever owns it.
+        object.__setattr__(self, "source", model)
+        self.words = dict(words)
+        self.word_ids = _word_ids(tokenizer, self.words)
+        # A buffer, so that a run that is continued does not start over.
+        self.register_buffer("started", torch.zeros((), dtype=torch.bool))
+
+    def begin_phase(self) -> None:
+        """Copy the model's current weights, once."""
+        if not bool(self.started):
+            self.model.load_state_dict(self.source.state_dict())
+            self.started.fill_(True)
+
+    def values(self, batch: TensorDict) -> Tensor:
+        """Value of the state before each response token, without gradient.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
+
+        Returns:
+            Shape ``[B, T]``, in reward units, 0 outside ``response_mask``.
+        """
+        rows = max(1, _AT_ONCE // (batch["tokens"].shape[1] * self._traits.vocabulary))
+        with torch.no_grad():
+            found = [self._values(some) for some in batch.split(rows)]
+        return masked(torch.cat(found), batch["response_mask"])
+
+    def _values(self, batch: TensorDict) -> Tensor:
+        first = [ids[0] for ids in self.word_ids.values()]
+        of_words = self.log_distribution(batch)[..., first].softmax(-1)
+        return of_words @ torch.tensor([*self.words.values()], device=of_words.device)
+
+    def nearest(self, value: float) -> str:
+        """The word whose worth is nearest to a value; of two as near, the first."""
+        return min(self.words, key=lambda word: abs(self.words[word] - value))
+
+
+def _word_ids(
+    tokenizer: PreTrainedTokenizerBase, words: Mapping[str, float]
+) -> dict[str, list[int]]:
+    if len(words) < 2:
+        raise ConfigError(f"critic.words is {dict(words)}: name at least two words with values")
+    try:
+        found = dict(zip(words, encode_all(tokenizer, [*words]), strict=True))
+    except DataError as error:
+        raise ConfigError(f"critic.words: {error}; {_REMEDY}") from error
+    begun: dict[int, str] = {}
+    for word, ids in found.items():
+        if not ids or (tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids):
+            raise ConfigError(f"critic.words: the tokenizer cannot write {word!r}: {_REMEDY}")
+        other = begun.setdefault(ids[0], word)
+        if other != word:
+            raise ConfigError(
+                f"critic.words: {other!r} and {word!r} begin with the same token, and the value is "
+                f"read off the first: {_REMEDY}"
+            )
+    return found
+
+
+_REMEDY = "take other words, or add them to the tokenizer (tokenizer.words=[...])"

@@ -1,0 +1,80 @@
+"""JSON schemas of tools, as chat templates are given them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from rlcomp.arguments import Unbuilt
+from rlcomp.interfaces.tool import FunctionTool, Tool
+from rlcomp.workers.call import load
+
+Schema = dict[str, object]
+
+_TYPES: Mapping[object, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
+_NAMED = {kind.__name__: name for kind, name in _TYPES.items() if isinstance(kind, type)}
+_OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def tool_schemas(tools: Mapping[str, Callable[..., Tool] | Unbuilt]) -> list[Schema]:
+    """Schemas of tools by their signatures: names, types and which parameters a call needs.
+
+    The description is the first line of the docstring of the class or function. A tool that is
+    described by its class is not made: an index is built by those that search it.
+
+    Args:
+        tools: as :class:`components.environment.tools.Tools` has them.
+
+    Examples:
+        >>> schema = tool_schemas({"add": Unbuilt("operator.add", {})})[0]
+        >>> schema["function"]["name"], schema["function"]["parameters"]["required"]
+        ('add', ['a', 'b'])
+    """
+    return [_schema(name, *_called(part)) for name, part in tools.items()]
+
+
+def _called(part: Callable[..., Tool] | Unbuilt) -> tuple[object, inspect.Signature]:
+    """Whose docstring describes the tool, and how it is called."""
+    if not isinstance(part, Unbuilt):
+        tool = part()
+        told = tool.function if isinstance(tool, FunctionTool) else type(tool)
+        return told, inspect.signature(tool)
+    found = load(part.target, None)
+    if not inspect.isclass(found):
+        return found, inspect.signature(partial(found, **part.arguments))
+    whole = inspect.signature(found.__call__)
+    return found, whole.replace(parameters=[*whole.parameters.values()][1:])
+
+
+def _schema(name: str, told: object, signature: inspect.Signature) -> Schema:
+    # What a description sets by keyword is no argument of a call.
+    asked = {
+        key: parameter
+        for key, parameter in signature.parameters.items()
+        if parameter.kind not in _OPEN_ENDED
+        and not (
+            parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
+        )
+    }
+    required = [key for key, one in asked.items() if one.default is one.empty]
+    properties = {key: {"type": _type(one.annotation)} for key, one in asked.items()}
+    function = {
+        "name": name,
+        "description": (inspect.getdoc(told) or name).partition("\n")[0],
+        "parameters": {"type": "object", "properties": properties, "required": required},
+    }
+    return {"type": "function", "function": function}
+
+
+def _type(annotation: object) -> str:
+    """The JSON type of an annotation, which may be written as text; a text where there is none."""
+    known = _NAMED if isinstance(annotation, str) else _TYPES
+    return next((name for kind, name in known.items() if kind == annotation), "string")

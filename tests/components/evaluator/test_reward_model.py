@@ -1,0 +1,87 @@
+"""Held-out pairs and a reward model that says what a table says."""
+
+import math
+
+import pytest
+import torch
+
+from components.evaluator.reward_model import RewardModelPairs
+from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.task import Example
+from rlcomp.metrics import recording
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.scorer import Scorer
+from rlcomp.testing import tiny_model
+from rlcomp.text.tokenizer import character_tokenizer
+
+TOKENIZER = character_tokenizer(characters="ab?")
+
+
+class Pairs:
+    """Four held-out pairs: two more ``a`` twice, three more ``b``, and two equal answers."""
+
+    held_out = 1.0
+
+    def __len__(self):
+        return 4
+
+    def example(self, index):
+        chosen, rejected = [("aa", "b"), ("aa", "bb"), ("bbb", "aaa"), ("ab", "ba")][index]
+        return Example("?" * (index + 1), chosen, chosen, columns={"rejected": rejected})
+
+
+class Counts(Scorer):
+    """Score: log 3 for each ``a``."""
+
+    def scores(self, batch):
+        a = TOKENIZER.convert_tokens_to_ids("a")
+        return (batch["tokens"] == a).sum(1) * math.log(3)
+
+
+def measured(**settings):
+    policy = LanguageModel(model=tiny_model(TOKENIZER), tokenizer=TOKENIZER, decoding=Decoding())
+    with recording() as ledger:
+        RewardModelPairs(scorer=Counts(policy=policy), task=Pairs(), name="held", **settings)(None)
+    return ledger.means()
+
+
+def test_four_pairs_by_hand():
+    # P(chosen) = 9/10, 9/10, 1/28 and 1/2; the last pair counts as half right.
+    found = measured()
+
+    chances = [0.9, 0.9, 1 / 28, 0.5]
+    assert found["held/accuracy"] == pytest.approx(2.5 / 4)
+    assert found["held/margin"] == pytest.approx(math.log(3) / 4)
+    assert found["held/nll"] == pytest.approx(-sum(map(math.log, chances)) / 4)
+    assert found["held/brier"] == pytest.approx(sum((1 - p) ** 2 for p in chances) / 4)
+
+
+def test_the_calibration_is_that_of_both_sides():
+    # One bin: two of four pairs are turned round, so that half come true. The probabilities of the
+    # first answers are those of chosen answers in two pairs, 1 - P in the others: which, the order
+    # of the held-out pairs says.
+    chances = [0.9, 0.9, 1 / 28, 0.5]
+    options = [
+        sum(p if place in kept else 1 - p for place, p in enumerate(chances)) / 4
+        for kept in ([0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3])
+    ]
+
+    found = measured(bins=1)["held/ece"]
+
+    assert any(found == pytest.approx(abs(0.5 - mean)) for mean in options)
+
+
+def test_the_diagram_is_drawn(tmp_path):
+    figure = tmp_path / "new" / "reliability.png"
+
+    measured(figure=str(figure))
+
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_it_changes_nothing_of_the_reward_model():
+    policy = LanguageModel(model=tiny_model(TOKENIZER), tokenizer=TOKENIZER, decoding=Decoding())
+    stage = RewardModelPairs(scorer=Scorer(policy=policy), task=Pairs())
+
+    assert list(stage.parameters()) == []
+    assert torch.is_grad_enabled()

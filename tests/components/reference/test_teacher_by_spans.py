@@ -1,0 +1,54 @@
+import pytest
+import torch
+
+from components.reference.teacher import Teacher
+from components.reference.teacher_by_spans import TeacherBySpans
+from rlcomp.metrics import recording
+from rlcomp.testing import tiny_policy
+from rlcomp.text.answers import answer_prompts
+from rlcomp.text.tokenizer import byte_tokenizer
+
+
+def rollout(of):
+    draw = torch.Generator().manual_seed(0)
+    return answer_prompts(of, ["ab", "c"], group_size=4, max_new_tokens=4, generator=draw)
+
+
+def test_with_the_same_tokenizer_it_is_the_plain_teacher():
+    student, teacher = (tiny_policy("abc", seed=seed, scale=2.0) for seed in (0, 1))
+    batch = rollout(student)
+    assert batch["truncated"].any()
+    assert not batch["truncated"].all()
+
+    found = TeacherBySpans(policy=student, teacher=teacher)(batch.copy())
+    wanted = Teacher(policy=student, teacher=teacher)(batch.copy())
+
+    mask = batch["response_mask"]
+    torch.testing.assert_close(found["ref_log_probs"][mask], wanted["ref_log_probs"][mask])
+
+
+def test_bytes_and_characters_are_the_same_spans_of_ascii():
+    student = tiny_policy("abc", seed=0, scale=2.0)
+    teacher = tiny_policy(tokenizer=byte_tokenizer(), seed=1)
+    batch = rollout(student)
+
+    with recording() as ledger:
+        found = TeacherBySpans(policy=student, teacher=teacher)(batch.copy())
+
+    # By hand: the same tokens under the bytes' ids.
+    names = {student.tokenizer.convert_tokens_to_ids(c): c for c in "abc"}
+    ids = {token: teacher.tokenizer(c)["input_ids"][-1] for token, c in names.items()}
+    ids[student.tokenizer.eos_token_id] = teacher.tokenizer.eos_token_id
+    moved = batch.copy()
+    there = batch["attention_mask"]
+    moved["tokens"] = torch.zeros_like(batch["tokens"])
+    moved["tokens"][there] = torch.tensor([ids[t] for t in batch["tokens"][there].tolist()])
+    wanted, mask = teacher.log_probs(moved).detach(), batch["response_mask"]
+    torch.testing.assert_close(found["ref_log_probs"][mask], wanted[mask])
+    apart = (batch["rollout_log_probs"] - wanted)[mask].tolist()
+    # The teacher also reads the end of what was cut off.
+    scored = int(mask.sum()) + int(batch["truncated"].sum())
+    assert ledger.means() == {
+        "teacher/tokens": scored,
+        "kl/reference": pytest.approx(sum(apart) / len(apart), abs=1e-5),
+    }

@@ -1,0 +1,114 @@
+"""Reward of reward models: members that say what a table says."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.reward.scored import Scored
+from rlcomp.engine.decoding import Decoding
+from rlcomp.metrics import recording
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.scorer import Scorer
+from rlcomp.testing import check_component, tiny_model
+from rlcomp.text.tokenizer import character_tokenizer
+
+TOKENIZER = character_tokenizer(characters="abcdef")
+
+
+def scorer():
+    policy = LanguageModel(model=tiny_model(TOKENIZER), tokenizer=TOKENIZER, decoding=Decoding())
+    return Scorer(policy=policy)
+
+
+class Says(Scorer):
+    """A member with given scores."""
+
+    def __init__(self, *scores):
+        super(Scorer, self).__init__()  # without a model
+        self.said = torch.tensor(scores)
+
+    def scores(self, batch):
+        return self.said[: len(batch)]
+
+
+def batch(rows):
+    there = torch.ones(rows, 2, dtype=torch.bool)
+    return TensorDict({"tokens": there.long(), "attention_mask": there}, [rows])
+
+
+def rewarded(*members, rows=2, **settings):
+    return Scored(scorers=[Says(*scores) for scores in members], **settings)(batch(rows))
+
+
+@pytest.mark.parametrize(
+    ("combination", "wanted"),
+    [
+        ("mean", [2.0, 0.0]),
+        ("median", [1.0, 0.0]),
+        ("min", [0.0, -3.0]),
+        # Squares of the deviations 1, 4, 1... of 1, 0, 5: mean 14 / 3; of -3, 0, 3: 6.
+        ("mean_minus_std", [2 - 0.5 * (14 / 3) ** 0.5, -0.5 * 6**0.5]),
+        ("mean_minus_variance", [2 - 0.5 * 14 / 3, -3.0]),
+    ],
+)
+def test_members_are_combined(combination, wanted):
+    found = rewarded([1.0, -3.0], [0.0, 0.0], [5.0, 3.0], combination=combination)
+
+    torch.testing.assert_close(found["reward"], torch.tensor(wanted))
+    assert found["correct"].tolist() == [value > 0 for value in wanted]
+    assert torch.equal(found["rewards", "scored"], found["reward"])
+
+
+def test_one_member_has_no_uncertainty():
+    found = rewarded([1.0, -3.0], combination="mean_minus_std", penalty=9.0)
+
+    assert found["reward"].tolist() == [1.0, -3.0]
+
+
+def test_a_score_that_is_not_finite_is_not_valid():
+    found = rewarded([float("nan"), 1.0], [0.0, 1.0])
+
+    assert found["reward"].tolist() == [0.0, 1.0]
+    assert found["reward_valid"].tolist() == [False, True]
+
+
+def test_normalised_members_weigh_alike():
+    # 1, 3 and 100, 500 are both -1, 1 in their standard deviations.
+    found = rewarded([1.0, 3.0], [100.0, 500.0], normalised=True, combination="min")
+
+    torch.testing.assert_close(found["reward"], torch.tensor([-1.0, 1.0]))
+
+
+def test_statistics_are_those_of_all_batches_so_far():
+    whole, split = (Scored(scorers=[Says()], normalised=True) for _ in range(2))
+    values = torch.tensor([1.0, 3.0, 8.0])
+
+    whole._normalised(values[None], torch.ones(3).bool())
+    for part in (values[:2], values[2:]):
+        split._normalised(part[None], torch.ones(len(part)).bool())
+
+    # Mean 4, squares 9 + 1 + 16.
+    assert (split.count.item(), split.mean.item(), split.squares.item()) == (3, 4, 26)
+    assert (whole.count.item(), whole.mean.item(), whole.squares.item()) == (3, 4, 26)
+    assert {"count", "mean", "squares"} <= {*split.state_dict()}
+
+
+def test_the_spread_of_the_members_is_recorded():
+    with recording() as ledger:
+        rewarded([1.0, -3.0], [3.0, 3.0])
+
+    # Standard deviations 1 and 3.
+    assert ledger.means()["reward/disagreement"] == pytest.approx(2.0)
+
+
+def test_a_scorer_is_read_without_gradient_and_not_its_own():
+    member = scorer()
+
+    found = Scored(scorers=[member])(batch(2))
+
+    assert not found["reward"].requires_grad
+    assert list(Scored(scorers=[member]).parameters()) == []
+
+
+def test_it_keeps_the_contract():
+    check_component(Scored(scorers=[scorer(), scorer()], combination="min"))

@@ -1,0 +1,70 @@
+"""Reward models in a small form: sorting four digits; trained, exported, and used by RL."""
+
+import pytest
+import torch
+
+from components.reward.learned import Learned
+from rlcomp.cli.export import export
+from rlcomp.errors import ConfigError
+from rlcomp.io.json_lines import read_lines
+from rlcomp.io.saved import checkpoints_in, open_checkpoint
+from rlcomp.run.launch import launch
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+SMALL = (
+    "task.length=4",
+    "demonstrations.batch_size=64",
+    "evaluation.num_prompts=64",
+)
+
+
+def planned(*words):
+    config = compose_config([*SMALL, *words])
+    return config, plan_of(config)
+
+
+def launched(directory, *words):
+    """The metrics of a run: a row a step."""
+    launch(*planned(*words, f"directory={directory}"))
+    return read_lines(directory / "metrics.jsonl")
+
+
+@pytest.mark.no_cover
+@pytest.mark.slow
+def test_a_reward_model_tells_right_from_wrong_and_becomes_a_folder(tmp_path, at_work):
+    few = ("phases.warm_start.steps=50", "phases.reward_model.steps=40", "pairs.batch_size=64")
+
+    at_work(
+        "reward_model",
+        launched(tmp_path / "run", "recipe=reward_model", "task.position=3", *few),
+    )
+
+    assert (tmp_path / "run" / "reliability.png").is_file()
+    export(run=tmp_path / "run", directory=tmp_path / "folder", scorer=True)
+    reward = Learned(path=str(tmp_path / "folder"))
+    _, plan = planned("recipe=grpo", "reward=learned", f"reward.path={tmp_path / 'folder'}")
+    assert plan.nodes["reward"].target.endswith("Learned")
+    assert reward.model.config.num_labels == 1
+
+
+@pytest.mark.no_cover
+@pytest.mark.slow
+def test_rl_gains_by_a_reward_model_which_it_leaves_as_it_is(tmp_path, at_work):
+    words = ("demonstrations.batch_size=128", "phases.warm_start.steps=150")
+    words += ("phases.reward_model.steps=80", "phases.reward_model.every.checkpoint=80")
+    words += ("phases.rl.steps=20", "phases.rl.every={evaluation: 20, checkpoint: 20}")
+
+    at_work("instruct_gpt", launched(tmp_path, "recipe=instruct_gpt", *words))
+
+    ended, trained = checkpoints_in(tmp_path / "checkpoints")[:2]
+    assert trained.name == "step-00000230"
+    before, after = open_checkpoint(trained).tensors(), open_checkpoint(ended).tensors()
+    scorer = [name for name in before if name.startswith("scorer")]
+    assert len(scorer) > 10
+    assert all(torch.equal(before[name], after[name]) for name in scorer)
+
+
+def test_a_reward_model_that_no_phase_trains_is_refused():
+    with pytest.raises(ConfigError, match=r"phases\.rl: reward \(Scored\) needs scorer, which no"):
+        planned("recipe=instruct_gpt", "phases.reward_model=null", "phases.rl.after=warm_start")

@@ -1,0 +1,352 @@
+"""Episodes as chats: what stands between turns, by hand and against transformers' own rendering."""
+
+import warnings
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.errors import ConfigError, DataError, RlcompWarning
+from rlcomp.interfaces.prompt import SILENT, Observed
+from rlcomp.text.chat import ChatPrompt
+
+BAR = "\uff5c"
+# By hand, as the formats have it: from the end of a turn to the begin of the next one.
+BEHIND = {
+    "chatml": "<|im_end|>\n<|im_start|>user\nAnd then?<|im_end|>\n<|im_start|>assistant\n",
+    "llama3": (
+        "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nAnd then?<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+    ),
+    "mistral": "</s>[INST] And then?[/INST]",
+    "gemma": ("<end_of_turn>\n<start_of_turn>user\nAnd then?<end_of_turn>\n<start_of_turn>model\n"),
+    "qwen3": "<|im_end|>\n<|im_start|>user\nAnd then?<|im_end|>\n<|im_start|>assistant\n",
+    "phi3": "<|end|>\n<|user|>\nAnd then?<|end|>\n<|assistant|>\n",
+    "deepseek_r1": (
+        f"<{BAR}end▁of▁sentence{BAR}><{BAR}User{BAR}>And then?<{BAR}Assistant{BAR}><think>\n"
+    ),
+    "zephyr": "</s>\n<|user|>\nAnd then?</s>\n<|assistant|>\n",
+}
+TOOL = {
+    "chatml": "<|im_end|>\n<|im_start|>tool\n4<|im_end|>\n<|im_start|>assistant\n",
+    "qwen3": (
+        "<|im_end|>\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n"
+        "<|im_start|>assistant\n"
+    ),
+}
+KEEP = [family for family in BEHIND if family not in ("qwen3", "deepseek_r1")]
+families = pytest.mark.parametrize("family", BEHIND)
+
+
+def plain(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+
+
+def dialogue(prompt, text="Sum?", columns=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RlcompWarning)
+        return prompt.dialogues([text], [columns or {}])[0]
+
+
+def heard(text):
+    return Observed([], text)
+
+
+def stop_of(tokenizer, family):
+    return tokenizer.convert_tokens_to_ids(BEHIND[family].partition(">")[0] + ">")
+
+
+def episode(prompt, said, told, stops):
+    """The ids of an episode whose turns end with a stop token, or by a text."""
+    tokenizer = prompt.tokenizer
+    one = dialogue(prompt)
+    ids = one.opening(SILENT)
+    for turn, answer in zip(said, [*told, None], strict=True):
+        ids = ids + plain(tokenizer, turn) + ([prompt.template.stop_id] if stops else [])
+        ids = ids if answer is None else ids + one.reply(heard(answer), ids[-1:])
+    return ids
+
+
+def theirs(tokenizer, said, told, role, **settings):
+    """The same conversation as transformers writes it, up to the end of its last turn."""
+    talk = [{"role": "user", "content": "Sum?"}]
+    for turn, answer in zip(said, [*told, None], strict=True):
+        talk.append({"role": "assistant", "content": turn})
+        talk += [] if answer is None else [{"role": role, "content": answer}]
+    return tokenizer.apply_chat_template(talk, return_dict=False, **settings)
+
+
+@families
+def test_between_turns_stands_what_the_format_has_there(family, chat_tokenizer):
+    tokenizer = chat_tokenizer(family)
+    one = dialogue(ChatPrompt(tokenizer=tokenizer))
+    stop = stop_of(tokenizer, family)
+
+    by_text, by_token = (one.reply(heard("And then?"), said) for said in ([70], [70, stop]))
+
+    assert tokenizer.decode(by_text) == BEHIND[family]
+    # The policy has written the token that ends its turn: it stands there once.
+    assert by_text == [stop, *by_token]
+
+
+@pytest.mark.parametrize("family", TOOL)
+def test_a_tools_message_has_the_tools_frame(family, chat_tokenizer):
+    tokenizer = chat_tokenizer(family)
+
+    one = dialogue(ChatPrompt(tokenizer=tokenizer, observations="tool"))
+
+    assert tokenizer.decode(one.reply(heard("4"), [])) == TOOL[family]
+
+
+@pytest.mark.parametrize("stops", [True, False])
+@pytest.mark.parametrize("family", [*KEEP, "qwen3"])
+def test_three_turns_are_token_for_token_what_the_template_renders(family, stops, chat_tokenizer):
+    tokenizer = chat_tokenizer(family)
+    # Mistral's writes a space in front of what the assistant says, Qwen 3 an empty thought in the
+    # last turn: both are the policy's own.
+    first = " " if family == "mistral" else ""
+    last = "<think>\n\n</think>\n\n" if family == "qwen3" else ""
+    said, told = ["Two", "I ask: <four>", "Eight."], ["No.", "the sum\n is eight"]
+    wanted = theirs(tokenizer, said, told, "user")
+
+    written = [first + said[0], first + said[1], first + last + said[2]]
+    ids = episode(ChatPrompt(tokenizer=tokenizer), written, told, stops)
+
+    assert ids == wanted[: len(ids)]
+    # What is missing at the end stands behind the policy's last token.
+    rest = tokenizer.decode(wanted[len(ids) :])
+    end = tokenizer.decode([stop_of(tokenizer, family)])
+    assert rest in {"", "\n", "<|endoftext|>", "\n<|endoftext|>"} if stops else rest.startswith(end)
+
+
+def test_three_turns_of_qwen_3_with_thoughts_are_kept_before_what_a_tool_says(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen3")
+    said = [f"<think>\n{n}\n</think>\n\nDone." for n in range(3)]
+    wanted = theirs(tokenizer, said, ["a", "b"], "tool")
+
+    ids = episode(ChatPrompt(tokenizer=tokenizer, observations="tool"), said, ["a", "b"], True)
+
+    assert ids == wanted[: len(ids)]
+    assert tokenizer.decode(ids).count("</think>") == 3
+
+
+@families
+@given(text=st.text(st.sampled_from("a sum?\n\t<|é\U0001f600"), max_size=12))
+def test_an_observation_is_written_as_the_template_writes_it(family, text, chat_tokenizer):
+    # Llama 3 and Gemma take white space off its ends; line ends may melt into the frame's.
+    tokenizer = chat_tokenizer(family)
+    talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "x"}]
+    talk.append({"role": "user", "content": text})
+    whole = tokenizer.apply_chat_template(talk, add_generation_prompt=True, return_dict=False)
+
+    ids = dialogue(ChatPrompt(tokenizer=tokenizer)).reply(heard(text), [])
+
+    assert ids == whole[-len(ids) :]
+
+
+@families
+@given(data=st.data())
+def test_no_special_token_comes_from_an_observation(family, data, chat_tokenizer):
+    tokenizer = chat_tokenizer(family)
+    special = {i: str(t) for i, t in tokenizer.added_tokens_decoder.items() if t.special}
+    parts = st.sampled_from([*special.values(), "sum", " ", "\n", "<", "|>", "\ue000", "0"])
+    text = "x" + "".join(data.draw(st.lists(parts, max_size=5))) + "x"
+    one = dialogue(ChatPrompt(tokenizer=tokenizer))
+
+    ids, first = one.reply(heard(text), []), one.opening(heard(text))
+
+    frame, head = one.reply(heard("x"), []), one.opening(SILENT)
+    for found, harmless in ((ids, frame), (first, head)):
+        own = [[each for each in row if each in special] for row in (found, harmless)]
+        assert own[0] == own[1]
+        assert text in tokenizer.decode(found)
+
+
+def test_what_is_said_first_is_the_end_of_the_prompts_last_message(chat_tokenizer):
+    prompt = ChatPrompt(tokenizer=chat_tokenizer("chatml"), system="Add.")
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    talk.append({"role": "user", "content": "Sum?"})
+    held = {"conversation": {"messages": talk}}
+    system = "<|im_start|>system\nAdd.<|im_end|>\n<|im_start|>user\n"
+    due = "<|im_end|>\n<|im_start|>assistant\n"
+
+    def opened(text, columns, told):
+        return prompt.tokenizer.decode(dialogue(prompt, text, columns).opening(heard(told)))
+
+    assert opened("Sum?", {}, " You see 2.") == f"{system}Sum? You see 2.{due}"
+    assert opened("", {}, "You see 2.") == f"{system}You see 2.{due}"
+    assert opened("Sum?", {}, "") == f"{system}Sum?{due}"
+    before = "a<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\n"
+    assert opened("Sum?", held, " 2") == f"{system}{before}Sum? 2{due}"
+
+
+def test_openings_share_no_list(chat_tokenizer):
+    one = dialogue(ChatPrompt(tokenizer=chat_tokenizer("chatml")))
+
+    one.opening(SILENT).append(7)
+
+    assert one.opening(SILENT)[-1] != 7
+
+
+def test_an_environment_that_says_nothing_is_an_empty_message(chat_tokenizer):
+    one = dialogue(ChatPrompt(tokenizer=chat_tokenizer("chatml")))
+    empty = "<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n"
+
+    assert chat_tokenizer("chatml").decode(one.reply(SILENT, [])) == empty
+
+
+def test_what_the_template_writes_before_the_end_of_a_turn_is_written_where_a_text_ended_it(
+    chat_tokenizer,
+):
+    tokenizer = deepcopy(chat_tokenizer("zephyr"))
+    tokenizer.chat_template = (  # Llama 2's way
+        "{% for m in messages %}{% if m.role == 'user' %}[{{ m.content }}]{% else %}"
+        " {{ m.content }} {{ eos_token }}{% endif %}{% endfor %}"
+    )
+    one = dialogue(ChatPrompt(tokenizer=tokenizer))
+    stop = tokenizer.eos_token_id
+
+    assert tokenizer.decode(one.reply(heard("b"), [70])) == " </s>[b]"
+    assert tokenizer.decode(one.reply(heard("b"), [stop])) == "[b]"
+
+
+def test_inline_is_plain_text_within_the_turn(chat_tokenizer):
+    prompt = ChatPrompt(tokenizer=chat_tokenizer("mistral"), observations="inline")
+    one = dialogue(prompt)
+    (head,) = prompt.encode(["Sum?"], [{}])
+
+    assert one.opening(Observed([70, 71], "ab")) == [*head, 70, 71]
+    assert one.reply(Observed([70, 71], "ab"), [72]) == [70, 71]
+
+
+def test_tools_of_the_data_choose_the_template_of_a_reply_too(chat_tokenizer):
+    tokenizer = deepcopy(chat_tokenizer("chatml"))
+    turns = "{% for m in messages %}{{ m.content }}{{ eos_token }}M{% endfor %}"
+    tokenizer.chat_template = {"default": turns, "tool_use": turns.replace("M", "T")}
+    talk = {"messages": [{"role": "user", "content": "Sum?"}], "tools": [{"name": "f"}]}
+    one = dialogue(ChatPrompt(tokenizer=tokenizer), columns={"conversation": talk})
+
+    assert tokenizer.decode(one.opening(SILENT)) == "Sum?<|im_end|>T"
+    assert tokenizer.decode(one.reply(heard("4"), [])) == "<|im_end|>T4<|im_end|>T"
+
+
+def test_a_demonstration_in_turns_is_written_as_an_episode(chat_tokenizer):
+    prompt = ChatPrompt(tokenizer=chat_tokenizer("chatml"))
+    decode = prompt.tokenizer.decode
+
+    (row,) = prompt.demonstrations(["Sum?"], [("<a>", "4<|im_end|>", "Four.")], [{}])
+
+    pieces = ["", ""]
+    for one, trained in zip(row.ids, row.trained, strict=True):
+        pieces[trained] += decode([one])
+    assert pieces[True] == "<a>Four.<|im_end|>"
+    asked = "<|im_start|>user\nSum?<|im_end|>\n<|im_start|>assistant\n"
+    assert pieces[False] == f"{asked}{BEHIND['chatml'].replace('And then?', '4<|im_end|>')}"
+    assert decode(row.ids) == (
+        f"{asked}<a>{BEHIND['chatml'].replace('And then?', '4<|im_end|>')}Four.<|im_end|>"
+    )
+    # What spells the token that ends a turn is text: two turns and two messages end.
+    assert row.ids.count(prompt.template.stop_id) == 4
+
+
+LAST = (  # Mistral 7B v0.3 writes the system message into the last one of the user
+    "{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}[INST] "
+    "{% if loop.last and messages[0].role == 'system' %}{{ messages[0].content }} {% endif %}"
+    "{{ m.content }}[/INST]{% else %}{{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"
+)
+REFUSED = {
+    "rounds are counted down": (
+        "{% for m in messages %}{{ loop.revindex }}{{ m.content }}{{ eos_token }}{% endfor %}",
+        {},
+        r"prompt.observations is 'user', but .*'1\?.* becomes '5\?.*observations=inline.*FILE",
+    ),
+    "the system message moves": (LAST, {"system": "Be short."}, "writes turns in another way"),
+    "old turns are left out": (
+        "{% for m in messages[-2:] %}{{ m.content }}{{ eos_token }}{% endfor %}",
+        {},
+        "writes turns in another way once others follow",
+    ),
+    "turns of the assistant are left out": (
+        "{% for m in messages %}{% if loop.last or m.role == 'user' %}"
+        "{{ m.content }}{{ eos_token }}{% endif %}{% endfor %}",
+        {},
+        "leaves turns of the assistant out once others follow; set prompt.observations=inline",
+    ),
+    "no tools": (
+        "{% for m in messages if m.role != 'tool' %}{{ m.content }}{{ eos_token }}{% endfor %}",
+        {"observations": "tool"},
+        "leaves messages of the role 'tool' out; set prompt.observations=inline",
+    ),
+    "it wants users and assistants": (
+        "{% for m in messages %}{% if m.role not in ('user', 'assistant') %}"
+        "{{ raise_exception('what?') }}{% endif %}{{ m.content }}{{ eos_token }}{% endfor %}",
+        {"observations": "tool"},
+        r"prompt.observations is 'tool', but .*user, assistant, tool .*what\?.*observations=inline",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_template_that_does_not_go_on_behind_what_it_wrote_is_refused(name, chat_tokenizer):
+    tokenizer = deepcopy(chat_tokenizer("zephyr"))
+    tokenizer.chat_template, settings, told = REFUSED[name]
+    prompt = ChatPrompt(tokenizer=tokenizer, **settings)
+
+    with pytest.raises(ConfigError, match=told):
+        prompt.dialogues(["Sum?"], [{}])
+    assert ChatPrompt(tokenizer=tokenizer, **{**settings, "observations": "inline"}).dialogues(
+        ["Sum?"], [{}]
+    )
+
+
+def test_one_that_is_refused_with_tools_only_is_refused_when_they_come(chat_tokenizer):
+    tokenizer = deepcopy(chat_tokenizer("mistral"))
+    plain_turns = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+    tokenizer.chat_template = {"default": plain_turns, "tool_use": REFUSED["no tools"][0]}
+    prompt = ChatPrompt(tokenizer=tokenizer, observations="tool")
+    talk = {"messages": [{"role": "user", "content": "Sum?"}], "tools": [{"name": "f"}]}
+
+    assert prompt.dialogues(["Sum?"], [{}])
+    with pytest.raises(ConfigError, match="leaves messages of the role 'tool' out"):
+        prompt.dialogues(["Sum?"], [{"conversation": talk}])
+
+
+THOUGHTS = {
+    "qwen3": ({}, r"'assistant\\n<think>\\nHm.*becomes 'assistant\\nZyz.*observations=tool.*FILE"),
+    "qwen3 without thinking": ({"arguments": {"enable_thinking": False}}, r"<think>\\n\\n</think>"),
+    "deepseek_r1": ({}, "<think>.*as the policy wrote it"),
+    "chatml": ({"thinking": "strip"}, "writes the thought of a turn in another way"),
+}
+
+
+@pytest.mark.parametrize("name", THOUGHTS)
+def test_a_template_that_drops_earlier_thoughts_is_told_once(name, chat_tokenizer):
+    settings, told = THOUGHTS[name]
+    prompt = ChatPrompt(tokenizer=chat_tokenizer(name.split()[0]), **settings)
+
+    with pytest.warns(RlcompWarning, match=told) as found:
+        prompt.dialogues(["Sum?", "And?"], [{}, {}])
+
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("family", [*KEEP, "qwen3"])
+def test_one_that_keeps_them_is_nothing_to_tell_of(family, chat_tokenizer):
+    role = "tool" if family == "qwen3" else "user"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ChatPrompt(tokenizer=chat_tokenizer(family), observations=role).dialogues(["?"], [{}])
+
+
+def test_an_observation_that_the_template_refuses_is_a_fault_of_the_data(chat_tokenizer):
+    tokenizer = deepcopy(chat_tokenizer("chatml"))
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if 'bad' in m.content %}{{ raise_exception('bad') }}{% endif %}"
+        "{{ m.content }}{{ eos_token }}{% endfor %}"
+    )
+    one = dialogue(ChatPrompt(tokenizer=tokenizer))
+
+    with pytest.raises(DataError, match="cannot render the turns user, assistant, user"):
+        one.reply(heard("bad"), [])
