@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 import torch
+import transformers
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -33,7 +34,8 @@ def lora(
         target_modules: names of linear layers, or ``"all-linear"`` for all but the output head.
 
     Raises:
-        ConfigError: no layer has such a name, or the model already has adapters.
+        ConfigError: no layer has such a name, the model already has adapters, or the releases of
+            peft and transformers do not go together.
         MissingExtra: peft is not installed.
 
     Source:
@@ -58,6 +60,9 @@ def lora(
             for name, module in model.named_modules()
             if isinstance(module, (nn.Linear, Conv1D))
         }
+        if target_modules == "all-linear" or linear.intersection(target_modules):
+            installed = f"peft {peft.__version__} and transformers {transformers.__version__}"
+            raise ConfigError(f"model: {installed} cannot add adapters to it: {error}") from error
         raise ConfigError(
             f"model: lora cannot adapt target_modules {target_modules!r}: write 'all-linear' or "
             f"names of linear layers ({', '.join(sorted(linear))})"

@@ -105,3 +105,15 @@ def test_a_second_set_of_adapters_is_refused():
 def test_layers_that_are_not_there_are_refused():
     with pytest.raises(ConfigError, match=r"'q_projj'.*q_proj"):
         lora(model=make_model(), rank=2, alpha=4.0, target_modules=["q_projj"])
+
+
+def test_releases_that_do_not_go_together_are_named(monkeypatch):
+    model = make_model()
+
+    def refuse(config):
+        raise ValueError("a later PEFT is needed")
+
+    monkeypatch.setattr(model, "add_adapter", refuse)
+
+    with pytest.raises(ConfigError, match=r"peft \S+ and transformers \S+ .*a later PEFT is needed"):
+        lora(model=model, rank=2, alpha=4.0)
