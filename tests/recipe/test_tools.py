@@ -20,7 +20,7 @@ SHORT = [
 FEW = ["task.letters=bcdf", "environment.tools.search.corpus.letters=bcdf"]
 LINES = {
     "retool": ["task.operations=1"],
-    "retool_program": ["task.longest=1"],
+    "retool_program": ["task.longest=1", "phases.rl.steps=20"],
     "search_r1": [*FEW, "task.hops=1"],
     "auto_refine": [*FEW, "task.hops=1", "reward.note_weight=1.0"],
     "tool_star": [*FEW, "task.asked=0.8", "phases.critic.steps=0", "phases.rl2.steps=0"],
