@@ -151,6 +151,7 @@ GIVEN = {
     "experiment/skewed_sums": ["base=FOLDER/bytes"],
     "filter/thought_only": ["tokenizer=byte"],
     "judge/generative": ["base=FOLDER/bytes", "tokenizer=byte"],
+    "pairing/judged": ["base=FOLDER/bytes", "tokenizer=byte"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
     "kl_baseline/mismatched": ["recipe=dpo", "loss=kto"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],

@@ -50,6 +50,7 @@ METHODS = [
     "remax",
     "retool",
     "retool_program",
+    "rlaif",
     "rloo",
     "rlp",
     "rlvr_code",

@@ -37,6 +37,7 @@ OWN_TASK = [
     "r1_zero",
     "retool",
     "retool_program",
+    "rlaif",
     "rlvr_code",
     "search_r1",
     "self_correction",

@@ -65,6 +65,16 @@ def test_rl_gains_by_a_reward_model_which_it_leaves_as_it_is(tmp_path, at_work):
     assert all(torch.equal(before[name], after[name]) for name in scorer)
 
 
+@pytest.mark.no_cover
+@pytest.mark.slow
+def test_what_a_judge_owes_to_the_order_is_not_learnt(tmp_path, at_work):
+    words = ("demonstrations.batch_size=128", "phases.warm_start.steps=150")
+    words += ("phases.reward_model.steps=60", "phases.rl.steps=15")
+    words += ("phases.rl.every={evaluation: 15}", "~phases.reward_model.every")
+
+    at_work("rlaif", launched(tmp_path, "recipe=rlaif", *words))
+
+
 def test_a_reward_model_that_no_phase_trains_is_refused():
     with pytest.raises(ConfigError, match=r"phases\.rl: reward \(Scored\) needs scorer, which no"):
         planned("recipe=instruct_gpt", "phases.reward_model=null", "phases.rl.after=warm_start")

@@ -240,6 +240,13 @@ BESIDE = {
         TESTS + "pairing/test_best_worst.py::"
         "test_how_many_groups_give_pairs_and_how_far_they_differ_is_recorded",
     ),
+    "components/pairing/judged.py": dict.fromkeys(
+        [
+            f"pairing/{name}"
+            for name in ("pairs", "order_flips", "first_shown", "unjudged", "agreement")
+        ],
+        TESTS + "pairing/test_judged.py::test_orders_and_agreement_are_recorded",
+    ),
     "components/loss/preference.py": dict.fromkeys(
         [
             f"preference/{name}"

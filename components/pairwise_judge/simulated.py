@@ -1,0 +1,60 @@
+"""Simulated judge: quality that is known, noise, and planted biases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rlcomp.arguments import Checked, PositiveFloat
+from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.reward import TextReward
+
+
+class Simulated(metaclass=Checked):
+    """Simulated judge, ``p(first) = s((q_1 - q_2) / temperature + b_l (l_1 - l_2) + b_p)``.
+
+    ``q`` is the quality of an answer, ``l`` its length in characters. A bias of .4 moves the
+    probability of equally good answers from .5 to .6.
+
+    Args:
+        quality: a reward of texts, which sees the right answer; None where it cannot tell makes
+            the verdict None.
+        temperature: the difference of qualities at which the better one is preferred in .73 of all
+            verdicts.
+        position_bias: b_p, log-odds of what is shown first.
+        length_bias: b_l, log-odds a character.
+
+    Source:
+        Biases of judges: Zheng et al. 2023 (MT-Bench), arXiv:2306.05685, section 3.3.
+
+    Examples:
+        >>> from components.reward.share_in_place import ShareInPlace
+        >>> judge = Simulated(quality=ShareInPlace(), temperature=0.5)
+        >>> [round(p, 2) for p in judge([Shown("", "12", "13", "12"), Shown("", "3", "4", "12")])]
+        [0.73, 0.5]
+    """
+
+    def __init__(
+        self,
+        *,
+        quality: TextReward,
+        temperature: PositiveFloat = 0.2,
+        position_bias: float = 0.0,
+        length_bias: float = 0.0,
+    ) -> None:
+        self.quality = quality
+        self.temperature = temperature
+        self.position_bias = position_bias
+        self.length_bias = length_bias
+
+    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+        """For each pair the probability that the first is preferred."""
+        return [self._probability(pair) for pair in pairs]
+
+    def _probability(self, pair: Shown) -> float | None:
+        first, second = (self.quality.score(pair.prompt, text, pair.answer) for text in pair[1:3])
+        if first is None or second is None:
+            return None
+        odds = (first - second) / self.temperature + self.position_bias
+        odds += self.length_bias * (len(pair.first) - len(pair.second))
+        return 0.5 * (1.0 + math.tanh(odds / 2.0))
