@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -40,11 +42,17 @@ class GroupWhitened(Component):
     ``c = 0`` and gets the same small offset ``-mean(c)`` as the others; if all groups are constant,
     every advantage is exactly 0. Groups of one are excluded from the statistics and get 0.
 
+    With ``over: responses`` the statistics are over responses, each counted once (Magistral).
+
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of one and for invalid rewards.
 
+    Args:
+        over: ``tokens`` or ``responses``; dense rewards are whitened with tokens only.
+
     Source:
-        Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, section 3.2.
+        Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, section 3.2; over responses Mistral 2025
+        (Magistral), arXiv:2506.10910, section 2.1.
     """
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
@@ -52,9 +60,16 @@ class GroupWhitened(Component):
     optional = ("token_reward",)
     min_group_size = 2
 
+    def __init__(self, *, over: Literal["tokens", "responses"] = "tokens") -> None:
+        super().__init__()
+        self.over = over
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         reward, group_id, valid = (batch[k] for k in ("reward", "group_id", "reward_valid"))
-        broadcast(batch, group_centred(reward, group_id, valid))
-        counted = batch["response_mask"] & with_peers(group_id, valid)[:, None]
+        centred, compared = group_centred(reward, group_id, valid), with_peers(group_id, valid)
+        if self.over == "responses":
+            return broadcast(batch, whiten(centred[:, None], compared[:, None])[:, 0])
+        broadcast(batch, centred)
+        counted = batch["response_mask"] & compared[:, None]
         return write_advantage(batch, whiten(batch["advantage"], counted))

@@ -67,3 +67,25 @@ def test_the_mean_over_tokens_is_0_and_the_variance_1(seed):
     kept = advantage[:-1][counted[:-1]]  # the last row is a group of one
     assert kept.mean().item() == pytest.approx(0, abs=1e-9)
     assert kept.var().item() == pytest.approx(1, abs=1e-4)
+
+
+def test_over_responses_each_counts_once():
+    # R - mean = 1 and -1, mean 0, variance 2, however many tokens they have.
+    mask = torch.tensor([[True, True, True], [True, False, False]])
+    made = batch(torch.tensor([2.0, 0.0]), torch.tensor([7, 7]), mask)
+
+    advantage = GroupWhitened(over="responses")(made)["advantage"]
+
+    expected = torch.tensor([[1.0, 1, 1], [-1, 0, 0]]) / 2**0.5
+    torch.testing.assert_close(advantage, expected)
+
+
+def test_over_responses_a_group_of_one_and_an_invalid_row_do_not_count():
+    # 3, 0, 0 - 1 = 2, -1, -1: variance 3; the row alone in its group and the invalid one get 0.
+    made = batch(torch.tensor([3.0, 0, 0, 9, 50]), torch.tensor([7, 7, 7, 3, 7]), torch.ones(5, 2))
+    made["response_mask"] = made["response_mask"].bool()
+    made["reward_valid"] = torch.tensor([True, True, True, True, False])
+
+    advantage = GroupWhitened(over="responses")(made)["advantage"][:, 0]
+
+    assert advantage.tolist() == pytest.approx([2 / 3**0.5, -1 / 3**0.5, -1 / 3**0.5, 0, 0])

@@ -1,0 +1,103 @@
+"""Pairs whose label follows from how they were made: gold, sampled and unrelated answers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
+from rlcomp.columns import CONVERSATION
+from rlcomp.component import Component
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.metrics import record
+from rlcomp.text.prompt import or_text
+from rlcomp.text.rows import rows_from_ids
+from rlcomp.text.tokenizer import encode_all
+
+
+class Constructed(Component):
+    """Constructed preference pairs (Curriculum-RLAIF): the better answer is known without a judge.
+
+    ``kind: easy`` pairs the gold answer with an unrelated one, the gold answer of the next prompt
+    of the batch; ``bridge`` the gold answer with a sampled one in every other pair, and a sampled
+    answer with an unrelated one in the rest. Sampled is the first answer of a group. Two equal
+    texts make two rows without a valid reward, which no loss learns from.
+
+    Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` texts), ``group_id`` ``[B]``. Writes a
+    new batch of two rows a group: ``tokens``, ``attention_mask``, ``response_mask`` ``[2G, T]``,
+    ``prompt``, ``response``, ``group_id``, ``chosen`` and ``reward_valid`` ``[2G]``: row 2k is
+    chosen, row 2k + 1 rejected.
+
+    Records ``pairing/pairs``, the share of groups that give a pair.
+
+    Args:
+        policy: whose tokenizer writes the rows.
+        kind: ``easy`` or ``bridge``.
+        prompt: how prompts become tokens; plain text if not given.
+
+    Source:
+        Curriculum-RLAIF (2025), arXiv:2505.20075, section 3.
+    """
+
+    reads = ("prompt", "response", "answer", "group_id")
+    optional = ("columns",)
+    writes = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "prompt",
+        "response",
+        "group_id",
+        "chosen",
+        "reward_valid",
+    )
+    fresh = True
+    keeps_prompt = True
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        kind: Literal["easy", "bridge"] = "easy",
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__()
+        self.prompt = or_text(prompt, policy.tokenizer)
+        self.tokenizer = policy.tokenizer
+        self.kind = kind
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The rows of the pairs."""
+        groups = batch["group_id"].cpu()
+        firsts = [int((groups == group).nonzero()[0]) for group in groups.unique()]
+        pairs = self._pairs(batch[torch.tensor(firsts, dtype=torch.long)])
+        texts = [text for pair in pairs for text in pair]
+        index = torch.tensor(firsts, dtype=torch.long).repeat_interleave(2)
+        source = batch[index.to(batch["group_id"].device)]
+        prompts = self.prompt.encode(
+            decode_texts(source["prompt"]), decode_columns(source, [CONVERSATION])
+        )
+        end = self.tokenizer.eos_token_id
+        tails = [[*ids, end] for ids in encode_all(self.tokenizer, texts)]
+        rows = rows_from_ids(self.tokenizer, prompts, tails)
+        rows["response"] = encode_texts(texts)
+        rows = rows.to(source["group_id"].device)
+        rows["prompt"], rows["group_id"] = source["prompt"], source["group_id"]
+        different = torch.tensor([better != worse for better, worse in pairs])
+        rows["chosen"] = (torch.arange(len(texts)) % 2 == 0).to(rows["group_id"].device)
+        rows["reward_valid"] = different.repeat_interleave(2).to(rows["group_id"].device)
+        record("pairing/pairs", different.double())
+        every = torch.arange(len(texts), device=rows["group_id"].device)
+        return keep_prompt(rows, source, every)
+
+    def _pairs(self, batch: TensorDict) -> list[tuple[str, str]]:
+        """Better and worse answer of each group."""
+        gold, sampled = (decode_texts(batch[key]) for key in ("answer", "response"))
+        unrelated = [*gold[1:], *gold[:1]]
+        if self.kind == "easy":
+            return [*zip(gold, unrelated, strict=True)]
+        trios = enumerate(zip(gold, sampled, unrelated, strict=True))
+        return [(mine, third) if n % 2 else (best, mine) for n, (best, mine, third) in trios]
