@@ -2,18 +2,20 @@
 
 import pytest
 import torch
+from tensordict import TensorDict
 
 from components.collector.revised import Revised
-from rlcomp.batch import decode_texts
+from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.text.tokenizer import character_tokenizer
+from rlcomp.metrics import recording
+from rlcomp.text.tokenizer import character_tokenizer, encode_all
 
 TOKENIZER = character_tokenizer(characters="abcpq>:=+-{}resonthigm")
 
 
 class Says:
-    """A policy that answers as it was told, cut off where an answer has no end."""
+    """A policy that answers as it was told, cut off where an answer ends in a brace."""
 
     tokenizer = TOKENIZER
     decoding = Decoding()
@@ -27,10 +29,65 @@ class Says:
 
     def generate(self, prompts, *, group_size, max_new_tokens, **_):
         assert group_size == 1
+        assert max_new_tokens == 6
         self.asked += ["".join(TOKENIZER.convert_ids_to_tokens(ids)) for ids in prompts]
-        ends = [[] if text.endswith("{") else [1] for text in self.answers]
-        rows = zip(made["tokens"], made["attention_mask"], strict=True)
+        cut = [text.endswith("{") for text in self.answers]
+        ids = encode_all(TOKENIZER, [text.removesuffix("{") for text in self.answers])
+        tails = [row if short else [*row, 1] for row, short in zip(ids, cut, strict=True)]
+        width, start = max(map(len, tails)), max(map(len, prompts))
+        padded = [
+            [0] * (start - len(head)) + list(head) + tail + [0] * (width - len(tail))
+            for head, tail in zip(prompts, tails, strict=True)
+        ]
+        tokens = torch.tensor(padded)
+        mask = torch.zeros_like(tokens, dtype=torch.bool)
+        for row, tail in enumerate(tails):
+            mask[row, start : start + len(tail)] = True
+        return TensorDict(
+            {
+                "tokens": tokens,
+                "response_mask": mask,
+                "attention_mask": mask | (tokens != 0),
+                "rollout_log_probs": torch.zeros(mask.shape),
+                "policy_version": torch.zeros(mask.shape, dtype=torch.long),
+                "group_id": torch.arange(len(prompts)),
+                "truncated": torch.tensor(cut),
+            },
+            batch_size=[len(prompts)],
+        )
 
+
+def batch(prompts, responses):
+    rows = len(prompts)
+    return TensorDict(
+        {
+            "prompt": encode_texts(prompts),
+            "response": encode_texts(responses),
+            "answer": encode_texts([f"a{n}" for n in range(rows)]),
+            "group_id": torch.tensor([4, 4, 9, 9, 9][:rows]),
+            "reward": torch.ones(rows),
+        },
+        batch_size=[rows],
+    )
+
+
+def revised(policy, **settings):
+    return Revised(policy=policy, template="{prompt}{response}:", max_new_tokens=6, **settings)
+
+
+def test_rows_are_the_prompts_with_the_revisions():
+    policy = Says("-=ab", "nothing", "+=c", "=a=b", "-=ab{")
+
+    with recording() as told:
+        made = revised(policy)(batch(["p>", "p>", "q>", "q>", "q>"], ["ba", "c", "c", "a", "b"]))
+
+    assert policy.asked == ["p>ba:", "p>c:", "q>c:", "q>a:", "q>b:"]
+    assert decode_texts(made["prompt"]) == ["p>", "q>", "q>"]
+    assert decode_texts(made["response"]) == ["ab", "c", "a=b"]
+    assert decode_texts(made["answer"]) == ["a0", "a2", "a3"]
+    assert made["group_id"].tolist() == [4, 9, 9]
+    assert "reward" not in made.keys()
+    rows = zip(made["tokens"], made["attention_mask"], strict=True)
     texts = ["".join(TOKENIZER.convert_ids_to_tokens(row[mask].tolist())) for row, mask in rows]
     assert texts == ["p>ab<eos>", "q>c<eos>", "q>a=b<eos>"]
     assert made["response_mask"].sum(1).tolist() == [3, 2, 4]
