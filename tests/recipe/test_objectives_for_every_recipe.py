@@ -16,6 +16,7 @@ WITHOUT = {"sft", "pretrain", "control_ppo", "dpo", "step_dpo"} | {
     "on_policy_distillation",
     "reward_model",
     "self_distillation",
+    "self_rewarding",
 }
 RECIPES = sorted({file.stem for file in CONF.glob("recipe/*.yaml")} - WITHOUT)
 OBJECTIVES = sorted(file.stem for file in CONF.glob("objective/*.yaml"))

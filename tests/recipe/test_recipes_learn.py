@@ -29,9 +29,13 @@ OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 OWN_TASK = [
     "agent",
     "auto_refine",
+    "constitutional",
+    "curriculum_rlaif",
     "instruct_gpt",
     "length_controlled",
+    "magistral",
     "maze",
+    "mid_training",
     "nlrl",
     "r1",
     "r1_zero",

@@ -240,6 +240,13 @@ BESIDE = {
         TESTS + "pairing/test_best_worst.py::"
         "test_how_many_groups_give_pairs_and_how_far_they_differ_is_recorded",
     ),
+    "components/collector/revised.py": dict.fromkeys(
+        ["revision/told", "revision/changed"],
+        TESTS + "collector/test_revised.py::test_rows_are_the_prompts_with_the_revisions",
+    ),
+    "components/pairing/constructed.py": {
+        "pairing/pairs": TESTS + "pairing/test_constructed.py::test_equal_texts_are_no_pair"
+    },
     "components/pairing/judged.py": dict.fromkeys(
         [
             f"pairing/{name}"
