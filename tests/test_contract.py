@@ -310,6 +310,7 @@ GIVEN = {
 
 # Options that only some recipes can take, with one of them.
 AT_HOME = {
+    "reward/weighted_sum": "grpo",
     "experiment/own_pairs": "online_dpo",
     "prompt/chat_tools": "retool",
     "experiment/hops": "pretrain_zero",

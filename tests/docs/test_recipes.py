@@ -15,6 +15,7 @@ METHODS = [
     "bapo",
     "cispo",
     "conditioned",
+    "constitutional",
     "curriculum_rlaif",
     "dapo",
     "deepseek_v32",

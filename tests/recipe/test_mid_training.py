@@ -35,7 +35,13 @@ def test_rl_reinforces_what_mid_training_showed_and_nothing_without_it(tmp_path,
 
 
 def test_the_language_term_decides_the_script(tmp_path, at_work):
-    words = ["recipe=magistral", "task.length=4", "max_new_tokens=6", "phases.warm_start.steps=120"]
+    words = [
+        "recipe=magistral",
+        "task.length=4",
+        "max_new_tokens=6",
+        "reward.weights.language=0.3",
+        "phases.warm_start.steps=120",
+    ]
     words += ["phases.rl.steps=45", "phases.rl.every={evaluation: 45}", "prompts.batch_size=32"]
 
     at_work("magistral", launched(tmp_path, *words))
