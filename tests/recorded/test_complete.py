@@ -247,6 +247,11 @@ BESIDE = {
     "components/pairing/constructed.py": {
         "pairing/pairs": TESTS + "pairing/test_constructed.py::test_equal_texts_are_no_pair"
     },
+    "components/reward/ruler.py": dict.fromkeys(
+        ["ruler/unscored", "ruler/replies"],
+        TESTS
+        + "reward/test_ruler.py::test_a_bad_reply_is_asked_for_again_and_then_the_group_is_invalid",
+    ),
     "components/pairing/judged.py": dict.fromkeys(
         [
             f"pairing/{name}"

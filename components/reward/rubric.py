@@ -1,0 +1,118 @@
+"""Rubric reward: the weighted share of criteria that a judge finds met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlcomp.arguments import NonEmptyText, Probability
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.judge import Judge
+from rlcomp.interfaces.reward import TextReward
+
+
+class Rubric(TextReward):
+    """Rubric reward, ``R = clip(sum_k w_k p_k / sum_{w_k > 0} w_k, 0, 1)``.
+
+    ``p_k`` is the judge's probability that the response meets criterion ``k``. A negative weight is
+    for what a response must not do. Criteria are those of the example's column, a list of
+    ``{"criterion": text, "weight": number}`` (1 without a weight) or of texts; an example without
+    the column has those of the configuration. Of which the judge cannot tell one, the row is
+    invalid.
+
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``rubric``.
+
+    Args:
+        judge: says whether a response (``{prediction}``) meets a criterion (``{reference}``).
+        criteria: weight by criterion, for examples without the column.
+        column: of the examples, whose criteria go before these.
+        correct_from: the least score that counts as correct.
+
+    Raises:
+        ConfigError: no criterion has a weight above 0.
+        DataError: when called: the column holds no such list, or there are no criteria at all.
+
+    Source:
+        Gunjal et al. 2025 (Rubrics as Rewards), arXiv:2507.17746, section 3 (explicit aggregation).
+
+    Examples:
+        >>> said = lambda response, criterion: float(criterion in response)
+        >>> Rubric(judge=said, criteria={"a": 3.0, "b": 1.0, "!": -2.0}).score("", "a!", "")
+        0.25
+    """
+
+    name = "rubric"
+
+    def __init__(
+        self,
+        *,
+        judge: Judge,
+        criteria: dict[str, float] | None = None,
+        column: NonEmptyText = "rubric",
+        correct_from: Probability = 1.0,
+    ) -> None:
+        super().__init__()
+        if criteria and not any(weight > 0 for weight in criteria.values()):
+            raise ConfigError(
+                f"Rubric: criteria {criteria}: none has a weight above 0, so that nothing could be "
+                "earned: give one such a weight"
+            )
+        self.judge = judge
+        self.criteria = dict(criteria or {})
+        self.column = column
+        self.correct_from = correct_from
+
+    def score_row(self, row: Mapping[str, object]) -> float | None:
+        """The score by the example's criteria, or by those of the configuration."""
+        given = row.get(self.column)
+        criteria = self.criteria if given is None else _criteria(self.column, given)
+        if not criteria:
+            raise DataError(
+                f"Rubric: this example has no column {self.column!r} and there are no criteria: "
+                "write the column into the task's data, or set reward.criteria"
+            )
+        return self._score(str(row["response"]), criteria)
+
+    def score(self, prompt: str, response: str, answer: str) -> float | None:
+        """The score by the criteria of the configuration."""
+        return self._score(response, self.criteria)
+
+    def is_correct(self, score: float) -> bool:
+        """Whether the score is high enough."""
+        return score >= self.correct_from
+
+    def _score(self, response: str, criteria: Mapping[str, float]) -> float | None:
+        met = {criterion: self.judge(response, criterion) for criterion in criteria}
+        total = 0.0
+        for criterion, share in met.items():
+            if share is None:
+                return None
+            total += criteria[criterion] * share
+        full = sum(weight for weight in criteria.values() if weight > 0)
+        return min(max(total / full, 0.0), 1.0)
+
+
+def _criteria(column: str, given: object) -> dict[str, float]:
+    """Weights by criterion, of a column.
+
+    Raises:
+        DataError: it is no list of criteria, or none has a weight above 0.
+    """
+    entries = given if isinstance(given, list) else []
+    found = [_entry(entry) for entry in entries]
+    weights = dict(entry for entry in found if entry is not None)
+    if None in found or len(weights) < len(entries) or not any(w > 0 for w in weights.values()):
+        raise DataError(
+            f"Rubric: column {column!r} is {str(given)[:80]}: must be a list of different "
+            '{"criterion": text, "weight": number} or texts, one weight at least above 0'
+        )
+    return weights
+
+
+def _entry(entry: Any) -> tuple[str, float] | None:  # noqa: ANN401 - JSON
+    text = entry if isinstance(entry, str) else None
+    weight: object = 1.0
+    if isinstance(entry, dict):
+        text, weight = entry.get("criterion"), entry.get("weight", 1.0)
+    fits = isinstance(text, str) and text and type(weight) in (int, float)
+    return (str(text), float(str(weight))) if fits else None

@@ -1,0 +1,58 @@
+"""A language model that answers texts with texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlcomp.arguments import Checked, PositiveInt
+from rlcomp.batch import decode_texts
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.seed import new_generator
+from rlcomp.text.answers import answer_prompts
+from rlcomp.text.prompt import or_text
+
+
+class LanguageModelWriter(metaclass=Checked):
+    """Sampled answers of a language model, by its own decoding settings.
+
+    A text that leaves no room for ``max_new_tokens`` in the model's context is answered by an empty
+    one.
+
+    Args:
+        model: what answers. The policy can judge itself, and can then learn to please itself.
+        max_new_tokens: the longest answer.
+        prompt: how texts become tokens, such as the chat template; plain text if not given.
+    """
+
+    def __init__(
+        self, *, model: Policy, max_new_tokens: PositiveInt = 512, prompt: Prompt | None = None
+    ) -> None:
+        self.model = model
+        self.max_new_tokens = max_new_tokens
+        self.prompt = or_text(prompt, model.tokenizer)
+        self.generator = new_generator()
+
+    def __call__(self, prompts: Sequence[str]) -> list[str]:
+        """One sampled answer for each prompt."""
+        if not prompts:
+            return []
+        ids = self.prompt.encode(prompts, [{}] * len(prompts))
+        room = self.model.context_length
+        read = [
+            n for n, row in enumerate(ids) if not room or len(row) + self.max_new_tokens <= room
+        ]
+        told = [""] * len(prompts)
+        if read:
+            rows = answer_prompts(
+                self.model,
+                [prompts[n] for n in read],
+                prompt_ids=[ids[n] for n in read],
+                group_size=1,
+                max_new_tokens=self.max_new_tokens,
+                decoding=self.model.decoding,
+                generator=self.generator,
+            )
+            for number, text in zip(read, decode_texts(rows["response"]), strict=True):
+                told[number] = text
+        return told

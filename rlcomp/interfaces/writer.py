@@ -1,0 +1,14 @@
+"""Interface of writers: models that answer texts with texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Writer(Protocol):
+    """Answers texts with texts, such as a judge that explains itself."""
+
+    def __call__(self, prompts: Sequence[str]) -> list[str]:
+        """One text for each prompt."""
+        ...
