@@ -39,9 +39,8 @@ class LanguageModelWriter(metaclass=Checked):
             return []
         ids = self.prompt.encode(prompts, [{}] * len(prompts))
         room = self.model.context_length
-        read = [
-            n for n, row in enumerate(ids) if not room or len(row) + self.max_new_tokens <= room
-        ]
+        taken = [len(row) + self.max_new_tokens for row in ids]
+        read = [number for number, length in enumerate(taken) if room is None or length <= room]
         told = [""] * len(prompts)
         if read:
             rows = answer_prompts(
