@@ -8,18 +8,16 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
-from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
-from rlcomp.columns import CONVERSATION
+from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
-from rlcomp.text.answers import answer_prompts
+from rlcomp.text.answers import answers_where_room
 from rlcomp.text.prompt import or_text
-from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import encode_all
+from rlcomp.text.rewritten import with_responses
 
 _FIELD = re.compile(r"\{(prompt|response)\}")
 
@@ -30,7 +28,7 @@ class Revised(Component):
     The policy answers ``template`` with a critique, ``separator`` and the revision, which is what
     stands behind the first separator. Rows are then the original prompt and the revision, as
     demonstrations are: to be imitated, and not on-policy. A row without a separator, with nothing
-    behind it or that was cut off is left out.
+    behind it, that was cut off or that the context has no room to revise is left out.
 
     Reads ``prompt``, ``response`` ``[B, W]``, ``group_id`` ``[B]``. Writes a new batch of at most
     ``B`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[B', T]``, ``prompt``,
@@ -45,7 +43,7 @@ class Revised(Component):
             not taught it.
         separator: between critique and revision.
         max_new_tokens: of critique and revision together.
-        prompt: how the prompts of the rows become tokens; plain text if not given.
+        prompt: how texts become tokens; plain text if not given.
 
     Raises:
         ConfigError: the template lacks a field.
@@ -87,35 +85,27 @@ class Revised(Component):
         record("revision/told", torch.tensor([text is not None for text in told]).double())
         changed = [text != old for text, old in zip(told, responses, strict=True) if text]
         record("revision/changed", torch.tensor(changed, dtype=torch.float64))
-        texts = [text or "" for text in told]
-        heads = self.prompt.encode(prompts, decode_columns(batch, [CONVERSATION]))
-        end = self.policy.tokenizer.eos_token_id
-        tails = [[*ids, end] for ids in encode_all(self.policy.tokenizer, texts)]
-        rows = rows_from_ids(self.policy.tokenizer, heads, tails)
-        rows["response"] = encode_texts(texts)
-        rows = rows.to(batch["group_id"].device)
-        rows["prompt"], rows["group_id"] = batch["prompt"], batch["group_id"]
-        every = torch.arange(len(texts), device=batch["group_id"].device)
-        kept = torch.tensor([text is not None for text in told], device=every.device)
-        return keep_prompt(rows, batch, every)[kept]
+        rows = with_responses(
+            batch,
+            [text or "" for text in told],
+            prompt=self.prompt,
+            tokenizer=self.policy.tokenizer,
+        )
+        return rows[torch.tensor([text is not None for text in told], device=rows.device)]
 
     def _revisions(self, prompts: list[str], responses: list[str]) -> list[str | None]:
         """What stands behind the separator; None where nothing does."""
         both = zip(prompts, responses, strict=True)
         asked = [self._asked({"prompt": each, "response": text}) for each, text in both]
-        answers = answer_prompts(
+        answers = answers_where_room(
             self.policy,
             asked,
-            group_size=1,
+            prompt_ids=self.prompt.encode(asked, [{}] * len(asked)),
             max_new_tokens=self.max_new_tokens,
-            decoding=self.policy.decoding,
             generator=self.generator,
         )
-        found = [text.partition(self.separator)[2] for text in decode_texts(answers["response"])]
-        cut = answers["truncated"].tolist()
-        return [
-            text if text and not short else None for text, short in zip(found, cut, strict=True)
-        ]
+        whole = [answer.text if answer and not answer.truncated else "" for answer in answers]
+        return [text.partition(self.separator)[2] or None for text in whole]
 
     def _asked(self, texts: dict[str, str]) -> str:
         """The template with the texts, in one pass: a text that spells a field stays as it is."""

@@ -7,15 +7,13 @@ from typing import Literal
 import torch
 from tensordict import TensorDict
 
-from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
-from rlcomp.columns import CONVERSATION
+from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.metrics import record
 from rlcomp.text.prompt import or_text
-from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import encode_all
+from rlcomp.text.rewritten import with_responses
 
 
 class Constructed(Component):
@@ -77,21 +75,12 @@ class Constructed(Component):
         texts = [text for pair in pairs for text in pair]
         index = torch.tensor(firsts, dtype=torch.long).repeat_interleave(2)
         source = batch[index.to(batch["group_id"].device)]
-        prompts = self.prompt.encode(
-            decode_texts(source["prompt"]), decode_columns(source, [CONVERSATION])
-        )
-        end = self.tokenizer.eos_token_id
-        tails = [[*ids, end] for ids in encode_all(self.tokenizer, texts)]
-        rows = rows_from_ids(self.tokenizer, prompts, tails)
-        rows["response"] = encode_texts(texts)
-        rows = rows.to(source["group_id"].device)
-        rows["prompt"], rows["group_id"] = source["prompt"], source["group_id"]
+        rows = with_responses(source, texts, prompt=self.prompt, tokenizer=self.tokenizer)
         different = torch.tensor([better != worse for better, worse in pairs])
-        rows["chosen"] = (torch.arange(len(texts)) % 2 == 0).to(rows["group_id"].device)
-        rows["reward_valid"] = different.repeat_interleave(2).to(rows["group_id"].device)
+        rows["chosen"] = (torch.arange(len(texts)) % 2 == 0).to(rows.device)
+        rows["reward_valid"] = different.repeat_interleave(2).to(rows.device)
         record("pairing/pairs", different.double())
-        every = torch.arange(len(texts), device=rows["group_id"].device)
-        return keep_prompt(rows, source, every)
+        return rows
 
     def _pairs(self, batch: TensorDict) -> list[tuple[str, str]]:
         """Better and worse answer of each group."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, PositiveInt
-from rlcomp.batch import decode_texts
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.seed import new_generator
-from rlcomp.text.answers import answer_prompts
+from rlcomp.text.answers import answers_where_room
 from rlcomp.text.prompt import or_text
 
 
@@ -37,21 +36,11 @@ class LanguageModelWriter(metaclass=Checked):
         """One sampled answer for each prompt."""
         if not prompts:
             return []
-        ids = self.prompt.encode(prompts, [{}] * len(prompts))
-        room = self.model.context_length
-        taken = [len(row) + self.max_new_tokens for row in ids]
-        read = [number for number, length in enumerate(taken) if room is None or length <= room]
-        told = [""] * len(prompts)
-        if read:
-            rows = answer_prompts(
-                self.model,
-                [prompts[n] for n in read],
-                prompt_ids=[ids[n] for n in read],
-                group_size=1,
-                max_new_tokens=self.max_new_tokens,
-                decoding=self.model.decoding,
-                generator=self.generator,
-            )
-            for number, text in zip(read, decode_texts(rows["response"]), strict=True):
-                told[number] = text
-        return told
+        answers = answers_where_room(
+            self.model,
+            prompts,
+            prompt_ids=self.prompt.encode(prompts, [{}] * len(prompts)),
+            max_new_tokens=self.max_new_tokens,
+            generator=self.generator,
+        )
+        return [answer.text if answer else "" for answer in answers]

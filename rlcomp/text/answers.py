@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from tensordict import TensorDict
 
-from rlcomp.batch import encode_texts
+from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.canonical import canonical
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError, DataError
@@ -69,6 +70,56 @@ def answer_prompts(
     rows["prompt"] = encode_texts(asked).to(device)
     rows["response"] = encode_texts(answers).to(device)
     return rows
+
+
+class Answer(NamedTuple):
+    """A sampled answer to a text.
+
+    Attributes:
+        text: without special tokens.
+        truncated: whether it was cut off.
+    """
+
+    text: str
+    truncated: bool
+
+
+def answers_where_room(
+    policy: Policy,
+    prompts: Sequence[str],
+    *,
+    prompt_ids: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    generator: torch.Generator,
+) -> list[Answer | None]:
+    """One answer to each text, by the policy's own decoding; None where the context has no room.
+
+    Texts that are made of sampled ones may be of any length, and one of them must not stop a run.
+
+    Args:
+        policy: answers.
+        prompts: the texts.
+        prompt_ids: what the policy reads of each.
+        max_new_tokens: the most tokens of an answer, EOS included.
+        generator: on the CPU.
+    """
+    limit = policy.context_length
+    taken = [len(ids) + max_new_tokens for ids in prompt_ids]
+    read = [number for number, length in enumerate(taken) if limit is None or length <= limit]
+    found: list[Answer | None] = [None] * len(prompts)
+    if read:
+        rows = answer_prompts(
+            policy,
+            [prompts[number] for number in read],
+            prompt_ids=[prompt_ids[number] for number in read],
+            group_size=1,
+            max_new_tokens=max_new_tokens,
+            generator=generator,
+        )
+        told = zip(decode_texts(rows["response"]), rows["truncated"].tolist(), strict=True)
+        for number, answer in zip(read, told, strict=True):
+            found[number] = Answer(*answer)
+    return found
 
 
 # What generate gives, whoever implements it.

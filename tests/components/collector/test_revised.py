@@ -117,3 +117,15 @@ def test_another_separator():
 def test_a_template_without_a_field_is_refused(template):
     with pytest.raises(ConfigError, match="must hold"):
         Revised(policy=Says(), template=template, max_new_tokens=4)
+
+
+def test_what_the_context_has_no_room_for_is_left_out_and_spoils_no_other():
+    class Short(Says):
+        context_length = 11
+
+    # Five tokens of "p>ab:" and six more are 11; one more is too many.
+    policy = Short("-=ab")
+    made = revised(policy)(batch(["p>", "p>"], ["abc", "ab"]))
+
+    assert policy.asked == ["p>ab:"]
+    assert decode_texts(made["response"]) == ["ab"]
