@@ -130,3 +130,21 @@ def test_orders_and_agreement_are_recorded():
 
 def test_it_keeps_the_contract():
     check_component(Judged(judge=lambda pairs: [0.7 if len(pair.first) else 0.2 for pair in pairs]))
+
+
+def test_a_verdict_flips_where_the_first_shown_wins_or_loses_in_both_orders():
+    # a wins both times; of c and d the first does, of e and f the second.
+    judge = Told(ab=0.9, ba=0.2, cd=0.8, dc=0.6, ef=0.3, fe=0.4)
+
+    with recording() as told:
+        Judged(judge=judge)(batch("abcdef", [0, 0, 1, 1, 2, 2]))
+
+    assert told.means()["pairing/order_flips"] == pytest.approx(2 / 3)
+
+
+def test_votes_are_drawn_with_the_probability_of_the_first():
+    kept = Judged(judge=Told(ab=0.9, ba=0.2), votes=400)(batch("ab", [0, 0]))
+
+    # p(a) = (.9 + .8) / 2; the standard deviation of its estimate is .012.
+    assert kept["row"].tolist() == [0, 1]
+    assert kept["label_noise"][0].item() == pytest.approx(0.15, abs=0.06)

@@ -69,7 +69,7 @@ def test_no_criteria_at_all_and_none_to_earn_by_are_refused():
     with pytest.raises(DataError, match=r"no column 'rubric' and there are no criteria"):
         Rubric(judge=contains).score_row(row("a"))
     with pytest.raises(ConfigError, match="none has a weight above 0"):
-        Rubric(judge=contains, criteria={"a": -1.0})
+        Rubric(judge=contains, criteria={"a": -1.0, "b": 0.0})
 
 
 def test_all_of_it_is_right_unless_told():
