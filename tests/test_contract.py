@@ -308,6 +308,7 @@ GIVEN = {
 # Options that only some recipes can take, with one of them.
 AT_HOME = {
     "experiment/own_pairs": "online_dpo",
+    "experiment/reward_ensemble": "instruct_gpt",
     "prompt/chat_tools": "retool",
     "experiment/hops": "pretrain_zero",
     "experiment/hops_base": "pretrain",
