@@ -316,6 +316,7 @@ GIVEN = {
 AT_HOME = {
     "reward/weighted_sum": "grpo",
     "experiment/own_pairs": "online_dpo",
+    "experiment/reward_ensemble": "instruct_gpt",
     "prompt/chat_tools": "retool",
     "experiment/hops": "pretrain_zero",
     "experiment/hops_base": "pretrain",

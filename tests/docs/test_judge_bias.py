@@ -1,4 +1,4 @@
-"""experiments/judge_bias: its table is what its script computes, in a small form and by its claims."""
+"""experiments/judge_bias: its claims in a small form, and its table."""
 
 import re
 import runpy

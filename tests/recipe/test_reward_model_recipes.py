@@ -78,3 +78,14 @@ def test_what_a_judge_owes_to_the_order_is_not_learnt(tmp_path, at_work):
 def test_a_reward_model_that_no_phase_trains_is_refused():
     with pytest.raises(ConfigError, match=r"phases\.rl: reward \(Scored\) needs scorer, which no"):
         planned("recipe=instruct_gpt", "phases.reward_model=null", "phases.rl.after=warm_start")
+
+
+def test_an_ensemble_is_four_reward_models_with_a_learner_each():
+    _, plan = planned("recipe=instruct_gpt", "experiment=reward_ensemble")
+
+    scorers = ["scorer", "scorer_b", "scorer_c", "scorer_d"]
+    learners = ("scorer_learner", "learner_b", "learner_c", "learner_d")
+    assert [plan.nodes[name].arguments["model"].path for name in learners] == scorers
+    assert [each.path for each in plan.nodes["reward"].arguments["scorers"]] == scorers
+    stages = [each.path for each in plan.phases["reward_model"].stages]
+    assert stages[-4:] == [*learners]
