@@ -51,12 +51,12 @@ def rate(test: str, pairs: int, planted: dict[str, float], runs: int, seed: int)
 
 
 def draw(
-    found: dict[tuple[str, float], list[float]], none: dict[str, list[float]], figure: Path
+    found: dict[tuple[str, float], list[float]], none: dict[str, list[float]], path: Path
 ) -> None:
     """A panel a bias: power against the number of pairs, and false alarms."""
     import matplotlib.pyplot as plt
 
-    _, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True)
+    figure, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True)
     for axis, bias in zip(axes, BIASES, strict=True):
         for strength in STRENGTHS:
             axis.plot(SIZES, found[bias, strength], marker=".", label=f"b = {strength}")
@@ -65,9 +65,11 @@ def draw(
             axis.plot(SIZES, none["naive"], color="C3", linestyle=":", label="no bias, naive")
         axis.set(xscale="log", xlabel="pairs", title=bias.replace("_", "-"), ylim=(0, 1.02))
         axis.axhline(0.9, color="0.85", linewidth=0.8)
-        axis.legend(fontsize=7)
     axes[0].set_ylabel("share of judges found biased")
-    plt.savefig(figure, dpi=120, bbox_inches="tight")
+    figure.legend(
+        *axes[1].get_legend_handles_labels(), loc="center left", bbox_to_anchor=(0.92, 0.5)
+    )
+    figure.savefig(path, dpi=120, bbox_inches="tight")
 
 
 def table(name: str, cells: list[float]) -> None:
