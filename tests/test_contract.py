@@ -247,6 +247,11 @@ GIVEN = {
     "reward/mask_game": ["base=FOLDER/bytes"],
     "reward/prefix_match": ["base=FOLDER/bytes"],
     "task/annotated_text": ["base=FOLDER/bytes"],
+    "pairwise_judge/ensemble": [
+        "probe.judges={one: {_target_: components.pairwise_judge.simulated.Simulated, "
+        "quality: {_target_: components.reward.share_in_place.ShareInPlace}}}"
+    ],
+    "pairwise_judge/recorded": ["probe.path=FOLDER/verdicts.jsonl"],
     "reward/judged": SUITE,
     "reward/rubric": [*SUITE, "probe.criteria={short: 1.0}"],
     "reward/ruler": [*SUITE, "probe.writer.max_new_tokens=4"],

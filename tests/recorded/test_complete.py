@@ -247,6 +247,11 @@ BESIDE = {
     "components/pairing/constructed.py": {
         "pairing/pairs": TESTS + "pairing/test_constructed.py::test_equal_texts_are_no_pair"
     },
+    "components/pairwise_judge/ensemble.py": {
+        "judges/disagreement": TESTS
+        + "pairwise_judge/test_recorded_and_ensemble.py"
+        + "::test_the_mean_is_over_the_judges_that_can_tell"
+    },
     "components/reward/ruler.py": dict.fromkeys(
         ["ruler/unscored", "ruler/replies"],
         TESTS

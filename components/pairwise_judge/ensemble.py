@@ -1,0 +1,51 @@
+"""Ensemble of judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+
+from rlcomp.arguments import Checked, MinLen, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
+from rlcomp.metrics import record
+
+
+class Ensemble(metaclass=Checked):
+    """Ensemble of judges, ``p = mean_j p_j`` over the judges that can tell.
+
+    Records ``judges/disagreement``, the mean standard deviation of the probabilities of a pair, of
+    pairs that two judges or more tell.
+
+    Args:
+        judges: by name.
+        least: verdicts that a pair needs; of fewer it cannot be told.
+
+    Raises:
+        ConfigError: there are fewer judges than ``least``.
+
+    Examples:
+        >>> one, other = (lambda pairs, p=p: [p] * len(pairs) for p in (0.5, 1.0))
+        >>> Ensemble(judges={"one": one, "other": other})([Shown("", "a", "b")])
+        [0.75]
+    """
+
+    def __init__(
+        self, *, judges: Annotated[dict[str, PairwiseJudge], MinLen(1)], least: PositiveInt = 1
+    ) -> None:
+        if least > len(judges):
+            raise ConfigError(f"Ensemble: least is {least}, and there are {len(judges)} judges")
+        self.judges = dict(judges)
+        self.least = least
+
+    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+        """For each pair the mean probability that the first is better."""
+        told = zip(*(judge(pairs) for judge in self.judges.values()), strict=True)
+        known = [[p for p in verdicts if p is not None] for verdicts in told]
+        spreads = [
+            float(torch.tensor(ps, dtype=torch.float64).std()) for ps in known if len(ps) > 1
+        ]
+        record("judges/disagreement", torch.tensor(spreads, dtype=torch.float64))
+        return [sum(ps) / len(ps) if len(ps) >= self.least else None for ps in known]
