@@ -248,8 +248,8 @@ GIVEN = {
     "reward/prefix_match": ["base=FOLDER/bytes"],
     "task/annotated_text": ["base=FOLDER/bytes"],
     "pairwise_judge/ensemble": [
-        "probe.judges={one: {_target_: components.pairwise_judge.simulated.Simulated, "
-        "quality: {_target_: components.reward.share_in_place.ShareInPlace}}}"
+        "+pairwise_judge@one=simulated",
+        "probe.judges={one: '${one}'}",
     ],
     "pairwise_judge/recorded": ["probe.path=FOLDER/verdicts.jsonl"],
     "reward/judged": SUITE,
@@ -489,6 +489,8 @@ def folder(tmp_path_factory):
 
     where = tmp_path_factory.mktemp("given")
     rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]
+    verdict = {"prompt": "1+3=", "first": "4", "second": "5", "probability": 0.9}
+    (where / "verdicts.jsonl").write_text(json.dumps(verdict) + "\n")
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     rules = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
     tests = {"test": "def check(f):\n    assert f(1) == 1\n", "entry_point": "f"}

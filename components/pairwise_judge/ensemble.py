@@ -44,8 +44,6 @@ class Ensemble(metaclass=Checked):
         """For each pair the mean probability that the first is better."""
         told = zip(*(judge(pairs) for judge in self.judges.values()), strict=True)
         known = [[p for p in verdicts if p is not None] for verdicts in told]
-        spreads = [
-            float(torch.tensor(ps, dtype=torch.float64).std()) for ps in known if len(ps) > 1
-        ]
-        record("judges/disagreement", torch.tensor(spreads, dtype=torch.float64))
+        several = [torch.tensor(ps, dtype=torch.float64) for ps in known if len(ps) > 1]
+        record("judges/disagreement", torch.tensor([float(ps.std()) for ps in several]))
         return [sum(ps) / len(ps) if len(ps) >= self.least else None for ps in known]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText
@@ -44,14 +45,15 @@ _TEXTS = ("prompt", "first", "second")
 
 def _verdict(row: Row) -> tuple[tuple[str, str, str], float | None]:
     prompt, first, second = (_text(row, name) for name in _TEXTS)
-    told = row.columns.get("probability")
-    number = isinstance(told, int | float) and not isinstance(told, bool)
-    if "probability" not in row.columns or not (told is None or (number and 0 <= told <= 1)):
+    told = row.columns.get("probability", math.nan)
+    if told is None:
+        return (prompt, first, second), None
+    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= 1:
         raise DataError(
             f"{row.place}: probability is {str(told)[:40]}: must be a number in [0, 1], or null "
             "where the judge could not tell"
         )
-    return (prompt, first, second), None if told is None else float(str(told))
+    return (prompt, first, second), float(told)
 
 
 def _text(row: Row, name: str) -> str:

@@ -29,15 +29,13 @@ def test_a_verdict_is_of_this_prompt_and_this_order(tmp_path):
 
 @pytest.mark.parametrize("bad", ["0.5", -0.1, 1.1, True, [0.5], 10**400])
 def test_what_is_no_probability_is_refused_with_file_and_line(tmp_path, bad):
-    with pytest.raises(
-        DataError, match=r"v\.jsonl:2: probability is .*must be a number in \[0, 1\]"
-    ):
+    with pytest.raises(DataError, match=r"v\.jsonl:2: probability is .*must be a number in"):
         written(tmp_path / "v.jsonl", row(0.5), row(bad, "q"))
 
 
 def test_rows_that_lack_something_or_contradict_are_refused(tmp_path):
     lacking = {"prompt": "p", "first": "a", "second": "b"}
-    with pytest.raises(DataError, match=r"v\.jsonl:1: probability is None"):
+    with pytest.raises(DataError, match=r"v\.jsonl:1: probability is nan"):
         written(tmp_path / "v.jsonl", lacking)
     with pytest.raises(DataError, match=r"v\.jsonl:1: second is 3: must be a text"):
         written(tmp_path / "v.jsonl", {**row(0.5), "second": 3})
