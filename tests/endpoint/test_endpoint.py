@@ -9,9 +9,12 @@ import urllib.request
 import pytest
 import torch
 
-from rlcomp.batch import decode_texts
+from components.advantage.group_mean import GroupMean
+from components.reward.fact import Fact
+from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.endpoint.agents import InProcessAgents, ProcessAgents
 from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.interfaces.turns import episodes_of
 from rlcomp.testing import tiny_policy
 from rlcomp.workers.pool import closing
 
@@ -68,19 +71,32 @@ def test_an_agent_that_writes_its_history_anew_has_a_second_row(play):
     assert rows["facts"]["rows"].tolist() == [2.0, 2.0]
 
 
-def test_a_folded_history_trains_the_turn_that_folds_it(play):
-    def agent(url, example):
-        first = said(post(f"{url}/completions", prompt="a=", max_tokens=4))
-        summary = said(post(f"{url}/completions", prompt=f"a={first}|", max_tokens=4))
-        post(f"{url}/completions", prompt=f"{summary}<", max_tokens=4)
-        return 1.0
+def folding(url, example):
+    """Goes on from what the policy itself wrote of a context; every second episode is right."""
+    first = said(post(f"{url}/completions", prompt="a=", max_tokens=4))
+    summary = said(post(f"{url}/completions", prompt=f"a={first}|", max_tokens=4))
+    post(f"{url}/completions", prompt=f"{summary}<", max_tokens=4)
+    return float(example["seed"] % 2)
 
-    rows = play(agent, seed=5)
 
-    turns = rows["turn_id"]
-    assert [int((turns == n).sum() > 0) for n in range(3)] == [1, 1, 1]
-    assert len(rows) >= 2
-    assert rows["facts"]["calls"].tolist() == [3.0] * len(rows)
+def test_a_turn_that_folds_its_context_is_trained_like_any_other(play):
+    rows = play(folding, group_size=8)
+
+    turns, mask = rows["turn_id"], rows["response_mask"]
+    for episode in range(8):
+        own = rows["trajectory_id"] == episode
+        assert own.sum() >= 2
+        assert set(turns[own][mask[own]].tolist()) == {0, 1, 2}
+    rows["answer"] = encode_texts([""] * len(rows))
+    rows = GroupMean()(Fact(fact="reward", correct_from=1.0)(rows))
+    # The group's mean is that of episodes, though their numbers of rows differ, and the advantage
+    # of an episode stands on every token of its rows, the summary's included.
+    _, first = episodes_of(rows)
+    right = rows["facts"]["reward"]
+    expected = (right - right[first].mean())[:, None].expand(mask.shape)
+    assert 0 < right[first].mean() < 1
+    assert len(set(rows["facts"]["rows"].tolist())) > 1
+    torch.testing.assert_close(rows["advantage"][mask], expected[mask])
 
 
 def test_special_tokens_of_the_protocol_are_not_known_to_a_client(play, policy):
