@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rlcomp.endpoint.request import RefusedError
+from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.trace import Context, Trace
 from rlcomp.engine.session import Said
 

@@ -14,8 +14,9 @@ from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
 from rlcomp.endpoint.agents import Agents, Function, InProcessAgents
 from rlcomp.endpoint.desk import Desk
+from rlcomp.endpoint.handler import HttpLimits
 from rlcomp.endpoint.routes import Routes
-from rlcomp.endpoint.server import HttpLimits, serving
+from rlcomp.endpoint.server import serving
 from rlcomp.endpoint.trace import Trace
 from rlcomp.endpoint.waves import Waves
 from rlcomp.engine.decoding import Decoding
@@ -96,7 +97,8 @@ class TracePlayer(metaclass=Checked):
         """Roll out ``group_size`` episodes of each prompt.
 
         Args:
-            batch: ``prompt`` ``[P, W]``; ``answer`` and ``columns`` are told to the agent.
+            batch: ``prompt`` ``[P, W]``, or ``policy_prompt`` where it is there, ``answer`` and
+                ``columns`` are told to the agent.
             group_size: episodes of each prompt.
             decoding: the distribution to draw from; the policy's own if None.
             generator: not drawn from: everything follows from the seed.
@@ -183,7 +185,8 @@ class TracePlayer(metaclass=Checked):
 
 def _examples(batch: TensorDict) -> list[dict[str, object]]:
     """What an agent is told of each prompt: it, the answer, and the columns by name."""
-    prompts = decode_texts(batch["prompt"])
+    asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
+    prompts = decode_texts(batch[asked])
     answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
     told = zip(decode_columns(batch), prompts, answers, strict=True)
     return [{**columns, "prompt": prompt, "answer": answer} for columns, prompt, answer in told]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlcomp.endpoint.messages import no_number, read_messages, whole_text
+from rlcomp.endpoint.refused import RefusedError
 from rlcomp.engine.decoding import Decoding
 from rlcomp.io.strict_json import parse_json
 
-_ROLES = ("system", "developer", "user", "assistant", "tool")
-_MOST_MESSAGES = 1000
 _MOST_CHOICES = 64
 _MOST_STOPS = 16
 _LARGEST_SEED = 2**63
@@ -38,20 +37,6 @@ _OWN = {
     *("temperature", "top_p", "top_k", "min_p", "max_tokens", "max_completion_tokens", "n"),
     *("stop", "seed", "logprobs", "stream", "stream_options"),
 }
-
-
-class RefusedError(Exception):
-    """A request that is not answered.
-
-    Args:
-        message: what is wrong, and what to do.
-        status: of HTTP.
-        code: a word for clients.
-    """
-
-    def __init__(self, message: str, status: int = 400, code: str = "invalid_request") -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
 
 
 @dataclass(frozen=True)
@@ -92,16 +77,12 @@ def parsed(body: bytes) -> dict[str, Any]:
         RefusedError: it is no JSON, NaN or infinity is in it, or it is no object.
     """
     try:
-        found = parse_json(body, _no_number)
+        found = parse_json(body, no_number)
     except (ValueError, RecursionError) as error:
         raise RefusedError(f"the body is not JSON: {str(error)[:200]}") from error
     if not isinstance(found, dict):
         raise RefusedError("the body must be a JSON object")
     return found
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number")
 
 
 def read_chat(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked:
@@ -115,14 +96,12 @@ def read_chat(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked
         RefusedError: it asks for something else, or is none.
     """
     _check(body, {"messages", "tools"}, decodings)
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not 0 < len(messages) <= _MOST_MESSAGES:
-        raise RefusedError(f"messages must be a list of 1 to {_MOST_MESSAGES} messages")
+    messages = read_messages(body.get("messages"))
     tools = [] if body.get("tool_choice") == "none" else body.get("tools") or []
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         raise RefusedError("tools must be a list of JSON schemas")
     log_probs = _flag(body, "logprobs")
-    return Asked(True, [*map(_message, messages)], tools, log_probs=log_probs, **_numbers(body))
+    return Asked(True, messages, tools, log_probs=log_probs, **_numbers(body))
 
 
 def read_completion(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked:
@@ -133,7 +112,7 @@ def read_completion(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) ->
         prompt = prompt[0]
     if not isinstance(prompt, str):
         raise RefusedError("prompt must be one text: ask for each text by a request of its own")
-    _whole_text(prompt)
+    whole_text(prompt)
     log_probs = body.get("logprobs")
     if log_probs not in (None, False, True, 0, 1):
         raise RefusedError(
@@ -202,61 +181,5 @@ def _stops(value: object) -> tuple[str, ...]:
     if not all(isinstance(text, str) and text for text in texts):
         raise RefusedError("stop must hold texts, none of them empty")
     for text in texts:
-        _whole_text(text)
+        whole_text(text)
     return tuple(dict.fromkeys(texts))
-
-
-def _message(message: object) -> dict[str, Any]:
-    """A message as chat templates take it: contents as texts, arguments of calls as objects."""
-    if not isinstance(message, dict) or message.get("role") not in _ROLES:
-        raise RefusedError(f"a message must be an object with a role, one of {', '.join(_ROLES)}")
-    kept: dict[str, Any] = {"role": message["role"], "content": _content(message.get("content"))}
-    for name in ("name", "tool_call_id"):
-        if message.get(name) is not None:
-            kept[name] = _text(name, message[name])
-    if message.get("tool_calls"):
-        calls = message["tool_calls"]
-        if not isinstance(calls, list):
-            raise RefusedError("tool_calls must be a list")
-        kept["tool_calls"] = [*map(_call, calls)]
-    return kept
-
-
-def _content(content: object) -> str:
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        parts = [part if isinstance(part, dict) else {} for part in content]
-        if any(part.get("type") != "text" for part in parts):
-            raise RefusedError("the parts of a content must be texts: the policy reads no others")
-        return "".join(_text("text", part.get("text")) for part in parts)
-    return _text("content", content)
-
-
-def _call(call: object) -> dict[str, Any]:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        raise RefusedError("a tool call must have a function with a name and arguments")
-    arguments: object = function.get("arguments", "{}")
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}", parse_constant=_no_number)
-        except (ValueError, RecursionError) as error:
-            raise RefusedError("the arguments of a tool call are not JSON") from error
-    assert isinstance(call, dict)
-    held = {"name": _text("name", function.get("name")), "arguments": arguments}
-    return {"id": _text("id", call.get("id", "")), "type": "function", "function": held}
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise RefusedError(f"{name} is {value!r:.60}: must be a text")
-    return _whole_text(value)
-
-
-def _whole_text(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise RefusedError("a text holds half a character") from error
-    return text

@@ -9,8 +9,9 @@ import urllib.parse
 import pytest
 
 from rlcomp.batch import decode_texts
-from rlcomp.endpoint.request import RefusedError
-from rlcomp.endpoint.server import HttpLimits, Sent, Server, serving
+from rlcomp.endpoint.handler import HttpLimits, Sent
+from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.server import Server, serving
 
 BODY = json.dumps({"prompt": "a=", "max_tokens": 2}).encode()
 
