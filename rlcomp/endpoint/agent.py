@@ -76,6 +76,7 @@ class Agent:
         Returns:
             Whether it took too long, and perhaps still runs.
         """
+        run: asyncio.Future[None]
         if is_async(self.function):
             run = asyncio.ensure_future(self._awaited(base_url, example))
         else:

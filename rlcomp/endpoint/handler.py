@@ -107,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
         self.limits = self.server.limits
         self.source = _Until(self.connection)
-        self.rfile = io.BufferedReader(self.source)
+        self.rfile = self.received = io.BufferedReader(self.source)
 
     def handle_one_request(self) -> None:
         """Answer a request, unless the connection breaks or is too slow."""
@@ -119,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
     def _one_request(self) -> bool:
         """Answer a request; whether another one may come."""
         self.source.end = time.monotonic() + self.limits.idle
-        if not self.rfile.peek(1):
+        if not self.received.peek(1):
             return False
         self.source.end = time.monotonic() + self.limits.seconds
         self.raw_requestline = self.rfile.readline(2**16)

@@ -152,7 +152,8 @@ class TracePlayer(metaclass=Checked):
         return desk.traces
 
     def _rows(self, traces: Sequence[Trace], batch: TensorDict, group_size: int) -> TensorDict:
-        owner = [number for number, each in enumerate(traces) for _ in each.rows or [None]]
+        counts = [max(1, len(each.rows)) for each in traces]
+        owner = [number for number, count in enumerate(counts) for _ in range(count)]
         rows = episode_rows(
             [row for each in traces for row in self._episodes(each)],
             self.policy.tokenizer,

@@ -41,9 +41,9 @@ class Server(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         """Bind, without looking up what the host is called."""
-        self.socket.bind(self.server_address)  # type: ignore[arg-type]
+        self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = self.server_address[:2]
+        self.server_name, self.server_port = _LOOPBACK, int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         """Answer in a thread, unless there are too many connections."""
