@@ -41,11 +41,9 @@ def once(batch: TensorDict) -> Tensor:
 def last_rows(batch: TensorDict) -> Tensor:
     """The row of each episode's last turn (``turn_id``), int64 ``[E]``."""
     episode, first = episodes_of(batch)
-    last = first.tolist()
-    for row, (number, turn) in enumerate(
-        zip(episode.tolist(), batch["turn_id"].amax(1).tolist(), strict=True)
-    ):
-        if turn > int(batch["turn_id"][last[number]].max()):
+    last, turns = first.tolist(), batch["turn_id"].amax(1).tolist()
+    for row, number in enumerate(episode.tolist()):
+        if turns[row] > turns[last[number]]:
             last[number] = row
     return torch.tensor(last, device=episode.device)
 

@@ -18,6 +18,7 @@ from components.reward_check.limit import RewardCheck
 from rlcomp.engine.session import Said
 from rlcomp.episodes.episode import Episode, TurnOf
 from rlcomp.episodes.rows import episode_rows
+from rlcomp.interfaces.turns import last_rows
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 
@@ -131,3 +132,13 @@ def test_checks_count_an_episode_once(policy):
     # one episode is left, which is no group that could vary.
     assert ledger.means()["groups/zero_variance"] == 1.0
     assert ledger.means()["groups/unjudged"] == 0.0
+
+
+def test_the_last_row_of_an_episode_is_that_of_its_last_call(policy):
+    one, many = both(policy)
+    shuffled = torch.randperm(10, generator=torch.Generator().manual_seed(0))
+
+    assert last_rows(one).tolist() == [0, 1, 2, 3]
+    # Rows of 3, 1, 2 and 4 calls.
+    assert last_rows(many).tolist() == [2, 3, 5, 9]
+    assert shuffled[last_rows(many[shuffled])].tolist() == [2, 3, 5, 9]
