@@ -11,7 +11,8 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples
-from rlcomp.data.pairs import pair_rows
+from rlcomp.data.pairs import pair_rows, tied_pairs
+from rlcomp.errors import DataError
 from rlcomp.functional.calibration import expected_calibration_error, reliability
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
@@ -29,7 +30,8 @@ class RewardModelPairs(Component):
 
     Records ``<name>/accuracy``, share of pairs whose chosen answer has the higher score (half of
     equal scores); ``<name>/nll``, nats a pair; ``<name>/brier``, mean square of ``1 - P(chosen)``;
-    ``<name>/ece``, expected calibration error in bins of equal mass; ``<name>/margin``.
+    ``<name>/ece``, expected calibration error in bins of equal mass; ``<name>/margin``. Ties are
+    none of these pairs; of them ``<name>/tied_gap``, the distance of the two scores.
 
     Args:
         scorer: the reward model.
@@ -41,7 +43,7 @@ class RewardModelPairs(Component):
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
-        DataError: an example has no rejected answer.
+        DataError: an example has no rejected answer, or all of them are ties.
 
     Source:
         Guo et al. 2017, arXiv:1706.04599, for calibration.
@@ -68,12 +70,22 @@ class RewardModelPairs(Component):
         # The same pairs at every evaluation: differences are the reward model's.
         examples = held_out_examples(task, num_pairs, torch.initial_seed())
         self.rows = pair_rows(tokenizer, or_text(prompt, tokenizer), examples)
+        tied = tied_pairs(examples)
+        self.tied = torch.zeros(len(examples), dtype=torch.bool) if tied is None else tied
+        if bool(self.tied.all()):
+            raise DataError(
+                f"{name}: all of the {len(examples)} held-out pairs are ties: nothing tells a good "
+                "reward model from a bad one; add examples, or raise task.held_out"
+            )
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
         with torch.no_grad():
             scores = self.scorer.scores(self.rows.to(self.scorer.policy.device)).double().cpu()
         margin = scores[0::2] - scores[1::2]
+        if bool(self.tied.any()):
+            record(f"{self.name}/tied_gap", margin[self.tied].abs())
+        margin = margin[~self.tied]
         record(f"{self.name}/margin", margin)
         record(f"{self.name}/accuracy", (margin > 0).double() + (margin == 0).double() / 2)
         record(f"{self.name}/nll", F.softplus(-margin))

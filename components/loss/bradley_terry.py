@@ -31,7 +31,8 @@ class BradleyTerry(RowLoss):
     ``label_noise`` and ``pair_margin`` ``[B]``, which replace the arguments. Writes the scalar
     ``loss``.
 
-    Records over pairs ``reward_model/accuracy``, share whose margin is above 0;
+    Records over pairs whose label says something (noise is not 1/2: a tie)
+    ``reward_model/accuracy``, share whose margin is above 0;
     ``reward_model/margin``, score of the chosen minus score of the rejected answer;
     ``reward_model/chosen`` and ``rejected``, the scores.
 
@@ -93,7 +94,7 @@ class BradleyTerry(RowLoss):
         flipped = bradley_terry_loss(rejected, chosen, margin)
         each = relabelled(right, flipped, noise, unbiased=False)
         each = each + self.centring_coef * centring_penalty(chosen, rejected)
-        record_pairs(chosen, rejected, weight > 0)
+        record_pairs(chosen, rejected, (weight > 0) & (noise != 0.5))
         return scalars(loss=torch.where(weight > 0, each * weight, 0.0).sum())
 
 

@@ -18,6 +18,7 @@ from rlcomp.data.pairs import (
     pair_margins,
     pair_rows,
     pair_weights,
+    tied_pairs,
 )
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
@@ -30,13 +31,14 @@ class Pairs(Component):
 
     The demonstration of an example is its chosen answer, its column ``rejected`` the other one;
     columns ``weight``, ``label_noise`` and ``annotator`` say how much its label counts and how
-    often it is wrong, ``margin`` by how much a reward model is to tell the two apart.
+    often it is wrong, ``margin`` by how much a reward model is to tell the two apart, ``tie`` that
+    neither is preferred: then which one is called chosen means nothing.
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, answer, EOS), ``attention_mask`` and
     ``response_mask`` (``[B, T]`` bool; the latter covers answer and EOS), ``chosen``, ``group_id``
     ``[B]``, ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends`` (``[B, W]`` bool)
-    of a new batch; ``columns``, and ``pair_weight``, ``label_noise`` and ``pair_margin`` ``[B]``
-    where the data or the settings tell them.
+    of a new batch; ``columns``, and ``pair_weight``, ``label_noise``, ``pair_margin`` and
+    ``tied`` ``[B]`` where the data or the settings tell them.
 
     Args:
         task: where examples come from; each training example comes exactly once per epoch.
@@ -58,6 +60,7 @@ class Pairs(Component):
         "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
         "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
         "pair_margin": ("B", "float", "by how much the score of the chosen answer is to lead"),
+        "tied": ("B", "bool", "neither answer of the row's pair is preferred"),
     }
     writes = (
         "tokens",
@@ -69,7 +72,7 @@ class Pairs(Component):
         "answer",
         "answer_ends",
     )
-    may_write = ("columns", "pair_weight", "label_noise", "pair_margin")
+    may_write = ("columns", "pair_weight", "label_noise", "pair_margin", "tied")
     fresh = True
 
     def __init__(
@@ -103,6 +106,7 @@ class Pairs(Component):
             "pair_weight": pair_weights(examples, self.annotator_weight),
             "label_noise": label_noise(examples, self.annotator_noise),
             "pair_margin": pair_margins(examples),
+            "tied": tied_pairs(examples),
         }
         for key, of_pairs in told.items():
             if of_pairs is not None:

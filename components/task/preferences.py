@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText
 from rlcomp.data.preference_rows import Dialogues, preference_examples
@@ -16,7 +17,8 @@ class Preferences(metaclass=Checked):
 
     A row is one of the kinds of :func:`rlcomp.data.preference_rows.preference_examples`: ``chosen``
     and ``rejected`` (texts, messages or dialogues of HH), ``responses`` with ``ranking`` or
-    ``ratings``, ``output_1``, ``output_2`` with ``preference``, ``completion`` with ``label``.
+    ``ratings``, ``output_1``, ``output_2`` with ``preference``, ``response_a``, ``response_b`` with
+    ``winner``, ``completion`` with ``label``.
     Columns ``weight``, ``label_noise`` and ``annotator`` say how much a label counts.
 
     Args:
@@ -24,6 +26,8 @@ class Preferences(metaclass=Checked):
         prompt_field: column of the prompt, a text or messages.
         dialogues: dialogues of HH become a ``text`` or ``messages`` (for ``prompt=chat``).
         held_out: share of the prompts that only evaluators see.
+        ties: pairs of which neither answer is preferred are left out, or kept for
+            ``loss=davidson``; other losses take them as a label that is wrong in half of all cases.
 
     Raises:
         DataError: the file is missing, empty or malformed, or a row holds no preference; names file
@@ -37,19 +41,25 @@ class Preferences(metaclass=Checked):
         prompt_field: NonEmptyText = "prompt",
         dialogues: Dialogues = "text",
         held_out: Fraction = 0.1,
+        ties: Literal["leave_out", "keep"] = "leave_out",
     ) -> None:
         self.path = path
         self.prompt_field = prompt_field
         self.dialogues = dialogues
         self.held_out = held_out
-        found = [preference_examples(row, prompt_field, dialogues) for row in read_rows(path)]
+        self.ties = ties
+        found = [
+            preference_examples(row, prompt_field, dialogues, ties=ties == "keep")
+            for row in read_rows(path)
+        ]
         self.examples = [example for examples in found for example in examples]
-        ties = sum(not examples for examples in found)
+        left_out = sum(not examples for examples in found)
         if not self.examples:
-            raise DataError(f"{path!r}: all of its {ties} rows are ties: nothing is preferred")
-        if ties:
+            raise DataError(f"{path!r}: all of its {left_out} rows are ties: nothing is preferred")
+        if left_out:
             warnings.warn(
-                f"{path}: rows whose answers are all alike, left out: {ties} of {len(found)}",
+                f"{path}: rows whose answers are all alike, left out: {left_out} of {len(found)}; "
+                "task.ties=keep keeps them for loss=davidson",
                 RlcompWarning,
                 stacklevel=2,
             )

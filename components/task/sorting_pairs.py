@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from components.task.sorting import Sorting
-from rlcomp.arguments import Fraction, PositiveInt
+from rlcomp.arguments import Fraction, PositiveInt, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.task import Example
+from rlcomp.interfaces.task import Example, is_held_out
 from rlcomp.seed import named_seed
 
 
@@ -18,6 +18,8 @@ class SortingPairs(Sorting):
     Args:
         length: digits of a prompt, at most 18; nothing is stored.
         position: which digit of the rejected answer is wrong, from 1.
+        ties: share of the pairs of which neither is preferred: the other answer is the right one as
+            well, in round brackets.
         held_out: share of the prompts that only evaluators see.
 
     Raises:
@@ -32,7 +34,12 @@ class SortingPairs(Sorting):
     """
 
     def __init__(
-        self, *, length: PositiveInt = 6, position: PositiveInt = 5, held_out: Fraction = 0.1
+        self,
+        *,
+        length: PositiveInt = 6,
+        position: PositiveInt = 5,
+        held_out: Fraction = 0.1,
+        ties: Probability = 0.0,
     ) -> None:
         super().__init__(length=length, held_out=held_out)
         if position > length:
@@ -40,10 +47,14 @@ class SortingPairs(Sorting):
                 f"SortingPairs: position is {position}: must be at most length, {length}"
             )
         self.position = position
+        self.ties = ties
 
     def example(self, index: int) -> Example:
         """The example whose prompt is the index; the index fixes the wrong digit as well."""
         right = super().example(index)
+        if is_held_out(f"={right.prompt}", self.ties):  # another hash than that of the split
+            tie = {"rejected": f"({right.answer})", "tie": True, "label_noise": 0.5}
+            return Example(right.prompt, right.answer, right.answer, columns=tie)
         place = self.position - 1
         shift = 1 + named_seed(index, "wrong digit") % 9
         wrong = (int(right.answer[place]) + shift) % 10

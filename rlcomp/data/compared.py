@@ -18,6 +18,15 @@ from rlcomp.errors import DataError, nearest
 _LARGEST = 3.4e38
 # Answers of a row: n of them are n (n - 1) / 2 pairs.
 _MOST_ANSWERS = 128
+# Neither answer is preferred: each is the better one with probability 1/2.
+_TIE = {"tie": True, "label_noise": 0.5}
+# Battles of two models, and what their winner may be.
+_BATTLES = (("response_a", "response_b"), ("conversation_a", "conversation_b"))
+_WINNERS = {
+    **{name: 0 for name in ("model_a", "a")},
+    **{name: 1 for name in ("model_b", "b")},
+    **{name: None for name in ("tie", "tie (bothbad)", "both_bad")},
+}
 
 
 class Compared(NamedTuple):
@@ -26,7 +35,7 @@ class Compared(NamedTuple):
     Attributes:
         chosen: the better one.
         rejected: the other.
-        told: columns of the example: weight, label noise.
+        told: columns of the example: weight, label noise, whether it is a tie.
     """
 
     chosen: object
@@ -34,8 +43,13 @@ class Compared(NamedTuple):
     told: Mapping[str, object]
 
 
-def compared_answers(row: Row) -> list[Compared]:
-    """The pairs of a row; none of ties.
+def compared_answers(row: Row, *, ties: bool = False) -> list[Compared]:
+    """The pairs of a row.
+
+    Args:
+        row: of the data.
+        ties: whether those of which neither is preferred are among them, in the order of the file
+            and with ``tie`` and a label noise of 1/2.
 
     Raises:
         DataError: it has none of the columns, or something else in them; names file and line.
@@ -43,15 +57,24 @@ def compared_answers(row: Row) -> list[Compared]:
     held = row.columns
     check_labels(row)
     if {"chosen", "rejected"} <= {*held}:
-        return _voted(row, Compared(held["chosen"], held["rejected"], {}))
-    if {"output_1", "output_2", "preference"} <= {*held}:
+        pairs = _voted(row, Compared(held["chosen"], held["rejected"], {}))
+    elif {"output_1", "output_2", "preference"} <= {*held}:
         second = _finite(row, "preference", held["preference"], 1.0, 2.0) - 1
-        return _by_probability(held["output_1"], held["output_2"], 1 - second)
-    if "responses" in held and {"ranking", "ratings"} & {*held}:
-        return _ranked(row)
+        pairs = [_by_probability(held["output_1"], held["output_2"], 1 - second)]
+    elif battle := next((both for both in _BATTLES if {*both, "winner"} <= {*held}), None):
+        pairs = [_won(row, held[battle[0]], held[battle[1]])]
+    elif "responses" in held and {"ranking", "ratings"} & {*held}:
+        return _ranked(row, ties)
+    else:
+        raise _no_preference(row)
+    return [pair for pair in pairs if ties or "tie" not in pair.told]
+
+
+def _no_preference(row: Row) -> DataError:
+    held = row.columns
     known = ("chosen", "rejected", "responses", "ratings", "completion", "label")
     lacking = next((n for n in ("rejected", "chosen") if n not in held), "chosen")
-    raise DataError(
+    return DataError(
         f"{row.place}: no preference: a row has 'chosen' and 'rejected', 'responses' and 'ranking' "
         f"or 'ratings', or 'completion' and 'label'{nearest(lacking, [*held] or known)}"
     )
@@ -62,8 +85,8 @@ def check_labels(row: Row) -> None:
 
     Raises:
         DataError: a weight or margin below 0, a noise that is no probability, an annotator that is
-            no text, ``desirable`` or ``step`` that is not true or false, or a ``conversation``,
-            which is written by this reader; names file and line.
+            no text, ``desirable``, ``step`` or ``tie`` that is not true or false, or a
+            ``conversation``, which is written by this reader; names file and line.
     """
     held = {name: value for name, value in row.columns.items() if value is not None}
     for name, most in (("weight", math.inf), ("margin", math.inf), ("label_noise", 1.0)):
@@ -73,6 +96,7 @@ def check_labels(row: Row) -> None:
         ("annotator", str, "a text"),
         ("desirable", bool, "true or false"),
         ("step", bool, "true or false"),
+        ("tie", bool, "true or false"),
     ):
         if name in held and not isinstance(held[name], kind):
             raise DataError(f"{row.place}: column {name!r} is {held[name]!r:.60}: must be {told}")
@@ -85,6 +109,8 @@ def check_labels(row: Row) -> None:
 
 def _voted(row: Row, pair: Compared) -> list[Compared]:
     votes = row.columns.get("votes")
+    if row.columns.get("tie"):
+        return [pair._replace(told=_TIE)]
     if votes is None:
         return [pair]
     if not isinstance(votes, Sequence) or isinstance(votes, str) or len(votes) != 2:
@@ -94,18 +120,31 @@ def _voted(row: Row, pair: Compared) -> list[Compared]:
     for_it, against = (_finite(row, "votes", vote, 0.0, math.inf) for vote in votes)
     if for_it + against == 0:
         raise DataError(f"{row.place}: column 'votes' is {votes!r:.60}: nobody has voted")
-    return _by_probability(pair.chosen, pair.rejected, for_it / (for_it + against))
+    return [_by_probability(pair.chosen, pair.rejected, for_it / (for_it + against))]
 
 
-def _by_probability(first: object, second: object, probability: float) -> list[Compared]:
-    """The pair of which the first answer is preferred with a probability; none at a tie."""
+def _by_probability(first: object, second: object, probability: float) -> Compared:
+    """The pair of which the first answer is preferred with a probability; a tie at 1/2."""
     if probability == 0.5:
-        return []
+        return Compared(first, second, _TIE)
     better, worse = (first, second) if probability > 0.5 else (second, first)
-    return [Compared(better, worse, {"label_noise": min(probability, 1 - probability)})]
+    return Compared(better, worse, {"label_noise": min(probability, 1 - probability)})
 
 
-def _ranked(row: Row) -> list[Compared]:
+def _won(row: Row, first: object, second: object) -> Compared:
+    """The pair of a battle of two models."""
+    winner = row.columns["winner"]
+    if not isinstance(winner, str) or winner not in _WINNERS:
+        raise DataError(
+            f"{row.place}: column 'winner' is {winner!r:.60}: must be one of {', '.join(_WINNERS)}"
+        )
+    place = _WINNERS[winner]
+    if place is None:
+        return Compared(first, second, _TIE)
+    return Compared(*((first, second) if place == 0 else (second, first)), {})
+
+
+def _ranked(row: Row, ties: bool) -> list[Compared]:
     """All pairs of answers that differ in rank, each by its share of the row."""
     responses = row.columns["responses"]
     if not isinstance(responses, (list, tuple)) or len(responses) < 2:
@@ -119,12 +158,18 @@ def _ranked(row: Row) -> list[Compared]:
         )
     value = _values(row, len(responses))
     pairs = [
-        (i, j) if value[i] > value[j] else (j, i)
+        (i, j) if value[i] >= value[j] else (j, i)
         for i, j in combinations(range(len(responses)), 2)
-        if value[i] != value[j]
+        if ties or value[i] != value[j]
     ]
-    told = {"weight": 1 / len(pairs)} if pairs else {}
-    return [Compared(responses[i], responses[j], told) for i, j in pairs]
+    return [
+        Compared(
+            responses[i],
+            responses[j],
+            {"weight": 1 / len(pairs), **(_TIE if value[i] == value[j] else {})},
+        )
+        for i, j in pairs
+    ]
 
 
 def _values(row: Row, count: int) -> list[float]:

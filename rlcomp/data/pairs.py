@@ -20,13 +20,14 @@ from rlcomp.text.rows import demonstration_rows
 # Of a single answer that is good or not.
 DESIRABLE = "desirable"
 # Columns of an example that is a pair; its demonstration is the chosen answer.
-REJECTED, WEIGHT, NOISE, MARGIN, ANNOTATOR, STEP = (
+REJECTED, WEIGHT, NOISE, MARGIN, ANNOTATOR, STEP, TIE = (
     "rejected",
     "weight",
     "label_noise",
     "margin",
     "annotator",
     "step",
+    "tie",
 )
 
 
@@ -141,6 +142,15 @@ def pair_margins(examples: Sequence[Example]) -> Tensor | None:
         return None
     pairs = zip(examples, own, strict=True)
     return torch.tensor([_number(one, MARGIN, margin, 0.0, math.inf) for one, margin in pairs])
+
+
+def tied_pairs(examples: Sequence[Example]) -> Tensor | None:
+    """Of each pair, whether neither answer is preferred, shape ``[U]``, bool: its column ``tie``.
+
+    None where no example is a tie.
+    """
+    own = [example.columns.get(TIE) is True for example in examples]
+    return torch.tensor(own) if any(own) else None
 
 
 def label_noise(examples: Sequence[Example], by_annotator: Mapping[str, float]) -> Tensor | None:

@@ -24,11 +24,14 @@ _TURN = re.compile(r"\n\nHuman:|\n\nAssistant:")
 _SPEAKERS = {"\n\nHuman:": "user", "\n\nAssistant:": "assistant"}
 _READ = {
     *("chosen", "rejected", "votes", "responses", "ranking", "ratings", "completion", "label"),
-    *("output_1", "output_2", "preference", "tools"),
+    *("output_1", "output_2", "preference", "tools", "tie", "winner"),
+    *("response_a", "response_b", "conversation_a", "conversation_b"),
 }
 
 
-def preference_examples(row: Row, prompt_field: str, dialogues: Dialogues) -> list[Example]:
+def preference_examples(
+    row: Row, prompt_field: str, dialogues: Dialogues, *, ties: bool = False
+) -> list[Example]:
     """The pairs of a row, each an example whose column ``rejected`` is the worse answer.
 
     - ``chosen``, ``rejected``: texts, messages, or whole dialogues with their common beginning as
@@ -37,15 +40,17 @@ def preference_examples(row: Row, prompt_field: str, dialogues: Dialogues) -> li
     - ``responses`` with ``ranking`` (their places, best first) or ``ratings``: every pair that
       differs, each by 1 / pairs of the row
     - ``output_1``, ``output_2`` and ``preference`` from 1 to 2 (AlpacaEval)
+    - ``response_a``, ``response_b`` (or ``conversation_a``, ``conversation_b``) and ``winner``:
+      ``model_a``, ``model_b`` or ``tie`` (battles of Chatbot Arena)
     - ``completion`` and ``label``: no pair, but an answer with a column ``desirable``
 
     Args:
         row: of the data.
         prompt_field: column of the prompt, a text or messages; without one ``instruction``.
         dialogues: dialogues of HH become a ``text`` that ends in ``Assistant:``, or ``messages``.
-
-    Returns:
-        None of ties.
+        ties: whether pairs of which neither answer is preferred are examples as well, with a
+            column ``tie`` and a label noise of 1/2: equal ratings, a preference of 1.5, as many
+            votes for as against, ``winner`` or a column ``tie`` that says so.
 
     Raises:
         DataError: the row has none of these, an answer is missing or the same as the other, or a
@@ -54,7 +59,9 @@ def preference_examples(row: Row, prompt_field: str, dialogues: Dialogues) -> li
     if {"completion", "label"} <= {*row.columns}:
         check_labels(row)
         return [_labelled(row, prompt_field)]
-    return [_example(row, prompt_field, dialogues, pair) for pair in compared_answers(row)]
+    return [
+        _example(row, prompt_field, dialogues, pair) for pair in compared_answers(row, ties=ties)
+    ]
 
 
 def _labelled(row: Row, prompt_field: str) -> Example:

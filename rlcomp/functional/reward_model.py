@@ -31,6 +31,35 @@ def bradley_terry_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | float 
     return F.softplus(margin - (chosen - rejected))
 
 
+def davidson_loss(chosen: Tensor, rejected: Tensor, log_nu: Tensor) -> tuple[Tensor, Tensor]:
+    """Davidson's model of pairs with ties: negative log-likelihood of a win, and of a tie.
+
+    ``P(w) = e^{r_w} / Z``, ``P(tie) = nu e^{(r_w + r_l) / 2} / Z``, ``Z = e^{r_w} + e^{r_l} + nu
+    e^{(r_w + r_l) / 2}``. Given that there is no tie it is the Bradley-Terry model; ``nu`` -> 0 is
+    :func:`bradley_terry_loss`. Of equal answers a share ``nu / (2 + nu)`` is tied.
+
+    Args:
+        chosen: ``r_w``, shape ``[U]``.
+        rejected: ``r_l``, shape ``[U]``.
+        log_nu: log of the tie parameter, a scalar.
+
+    Returns:
+        ``-log P(w)`` and ``-log P(tie)``, shape ``[U]`` each, nats.
+
+    Source:
+        Davidson 1970, Journal of the American Statistical Association 65(329), eq. 2.3.
+
+    Examples:
+        >>> win, tie = davidson_loss(torch.zeros(1), torch.zeros(1), torch.tensor(2.0).log())
+        >>> round(win.exp().item(), 4), round(tie.exp().item(), 4)  # 1/4 and 2/4
+        (4.0, 2.0)
+    """
+    half = (chosen - rejected) / 2
+    weights = torch.stack([half, -half, log_nu.expand_as(half)])
+    total = weights.logsumexp(0)
+    return total - half, total - log_nu
+
+
 def centring_penalty(chosen: Tensor, rejected: Tensor) -> Tensor:
     """``(r_w + r_l)^2``: fixes the level of the scores, which pairs leave free.
 

@@ -218,10 +218,15 @@ BESIDE = {
     | {
         "*/ece": TESTS + "evaluator/test_reward_model.py::"
         "test_the_calibration_is_that_of_both_sides",
+        "*/tied_gap": TESTS + "evaluator/test_reward_model.py::test_ties_are_measured_apart",
     },
     "components/loss/bradley_terry.py": dict.fromkeys(
         [f"reward_model/{name}" for name in ("accuracy", "margin", "chosen", "rejected")],
         TESTS + "loss/test_bradley_terry.py::test_accuracy_margin_and_scores_are_recorded",
+    ),
+    "components/loss/davidson.py": dict.fromkeys(
+        [f"reward_model/{name}" for name in ("accuracy", "margin", "tied_gap", "ties", "nu")],
+        TESTS + "loss/test_davidson.py::test_what_it_records_is_of_wins_or_of_ties",
     ),
     "components/loss/plackett_luce.py": {
         "reward_model/top": TESTS + "loss/test_plackett_luce.py::"

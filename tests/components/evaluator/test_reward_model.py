@@ -7,6 +7,7 @@ import torch
 
 from components.evaluator.reward_model import RewardModelPairs
 from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
@@ -85,3 +86,31 @@ def test_it_changes_nothing_of_the_reward_model():
 
     assert list(stage.parameters()) == []
     assert torch.is_grad_enabled()
+
+
+class WithTie(Pairs):
+    """The first of them, two more ``a``, is a tie."""
+
+    def example(self, index):
+        plain = super().example(index)
+        tie = {"tie": True} if index == 0 else {}
+        return Example(plain.prompt, plain.answer, plain.answer, columns={**plain.columns, **tie})
+
+
+def test_ties_are_measured_apart():
+    policy = LanguageModel(model=tiny_model(TOKENIZER), tokenizer=TOKENIZER, decoding=Decoding())
+    with recording() as ledger:
+        RewardModelPairs(scorer=Counts(policy=policy), task=WithTie(), name="held")(None)
+
+    assert ledger.means()["held/tied_gap"] == pytest.approx(2 * math.log(3))
+    assert ledger.means()["held/accuracy"] == pytest.approx(1.5 / 3)
+
+
+def test_ties_alone_are_refused():
+    class Ties(WithTie):
+        def example(self, index):
+            return super().example(0)
+
+    policy = LanguageModel(model=tiny_model(TOKENIZER), tokenizer=TOKENIZER, decoding=Decoding())
+    with pytest.raises(DataError, match="all of the 1 held-out pairs are ties"):
+        RewardModelPairs(scorer=Counts(policy=policy), task=Ties(), name="held")

@@ -169,3 +169,13 @@ def test_it_is_that_of_openrlhf(case):
 @pytest.mark.parametrize("settings", [{}, {"margin": 0.5, "centring_coef": 0.1}])
 def test_it_keeps_the_contract(settings):
     check_loss(bradley_terry(label_noise=0.1, **settings))
+
+
+def test_a_label_that_says_nothing_is_neither_right_nor_wrong():
+    tie = torch.tensor([0.5, 0.5, 0, 0, 0, 0])
+
+    with recording() as ledger:
+        value = bradley_terry()(pairs(label_noise=tie))["loss"]
+
+    assert value.item() == pytest.approx(((FIRST + softplus(2)) / 2 + SECOND) / 2)
+    assert ledger.means()["reward_model/accuracy"] == 0

@@ -142,3 +142,12 @@ def test_it_goes_on_where_it_was():
     second.load_run_state(first.run_state())
 
     torch.testing.assert_close(first()["tokens"], second()["tokens"])
+
+
+def test_rows_of_a_tie_say_so_and_that_their_label_says_nothing():
+    batch = sampler(pair(), pair("2?", tie=True, label_noise=0.5))(None)
+
+    tied = [prompt == "2?" for prompt in decode_texts(batch["prompt"])]
+    assert batch["tied"].tolist() == tied
+    assert batch["label_noise"].tolist() == [0.5 * tie for tie in tied]
+    assert "tied" not in sampler(pair())(None).keys()

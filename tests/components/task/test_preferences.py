@@ -221,3 +221,62 @@ def test_the_pairs_of_hh_become_rows(shared_data):
     assert len(task) == 300
     assert all(task.example(n).prompt.endswith("\n\nAssistant:") for n in range(300))
     assert rows["chosen"].tolist() == [True, False, True, False]
+
+
+TEXTS = {"prompt": "1?", "chosen": "yes", "rejected": "no"}
+ALPACA = {"instruction": "1?", "output_1": "yes", "output_2": "no"}
+ARENA = {"prompt": "1?", "response_a": "yes", "response_b": "no"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**TEXTS, "tie": True},
+        {**TEXTS, "votes": [2, 2]},
+        {**ALPACA, "preference": 1.5},
+        {**ARENA, "winner": "tie"},
+        {**ARENA, "winner": "tie (bothbad)"},
+    ],
+)
+def test_ties_are_kept_where_they_are_asked_for(task, row):
+    found = task(row, TEXTS, ties="keep")
+
+    tie, pair = (found.example(index).columns for index in (0, 1))
+    assert tie == {"rejected": "no", "tie": True, "label_noise": 0.5}
+    assert pair == {"rejected": "no"}
+    with pytest.warns(RlcompWarning, match="left out: 1 of 2; task.ties=keep"):
+        assert len(task(row, TEXTS)) == 1
+
+
+def test_equal_ratings_are_a_tie_with_its_share_of_the_row(task):
+    found = task({"prompt": "1?", "responses": ["a", "b", "c"], "ratings": [2, 1, 2]}, ties="keep")
+
+    pairs = {
+        (e.demonstration, e.columns["rejected"], e.columns["weight"], e.columns.get("tie"))
+        for e in found.examples
+    }
+    assert pairs == {("a", "b", 1 / 3, None), ("c", "b", 1 / 3, None), ("a", "c", 1 / 3, True)}
+
+
+@pytest.mark.parametrize(("winner", "chosen"), [("model_a", "yes"), ("model_b", "no")])
+def test_battles_of_an_arena(task, winner, chosen):
+    said = {f"conversation_{x}": [USER, y] for x, y in zip("ab", (YES, NO), strict=True)}
+
+    texts = task({**ARENA, "winner": winner, "model_a": "x"}).example(0)
+    messages = task({**said, "winner": winner}).example(0)
+
+    assert (texts.demonstration, texts.columns["model_a"]) == (chosen, "x")
+    assert (messages.prompt, messages.demonstration) == ("1?", chosen)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({**ARENA, "winner": "model_c"}, r"jsonl:1: column .winner. is .model_c.: must be one of"),
+        ({**ARENA, "winner": ["tie"]}, "column 'winner' is"),
+        ({**TEXTS, "tie": "yes"}, "column 'tie' is 'yes': must be true or false"),
+    ],
+)
+def test_a_verdict_that_is_none_is_refused(task, row, told):
+    with pytest.raises(DataError, match=told):
+        task(row)

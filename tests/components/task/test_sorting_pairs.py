@@ -27,3 +27,10 @@ def test_wrong_digits_differ_and_are_always_the_same():
 def test_a_place_outside_the_answer_is_refused():
     with pytest.raises(ConfigError, match="position is 5: must be at most length, 4"):
         SortingPairs(length=4, position=5)
+
+
+def test_a_tie_is_the_right_answer_twice():
+    example = SortingPairs(length=6, ties=1.0).example(529417)
+
+    assert example.demonstration == "124579"
+    assert example.columns == {"rejected": "(124579)", "tie": True, "label_noise": 0.5}
