@@ -135,6 +135,12 @@ GIVEN = {
     "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
     "evaluator/preferences": ["recipe=dpo", "probe.num_pairs=4"],
+    "evaluator/rated_answers": [
+        "recipe=reward_model",
+        "experiment=ratings",
+        "probe.num_answers=4",
+        "probe.task=${rated}",
+    ],
     "evaluator/reward_model": ["recipe=reward_model", "probe.num_pairs=4", "probe.figure=null"],
     "learner/reward_model": ["recipe=reward_model"],
     "loss/plackett_luce": ["probe.group_size=2"],
@@ -267,6 +273,7 @@ GIVEN = {
     "sampler/demonstrations": ["probe.batch_size=4"],
     "sampler/labelled": ["probe.batch_size=4", "probe.task={_target_: contract_parts.Labelled}"],
     "sampler/pairs": ["probe.batch_size=4", "recipe=dpo"],
+    "sampler/rated": ["probe.batch_size=4", "+task@rated=sorting_graded", "probe.task=${rated}"],
     "task/documents": ["probe.task=${task}"],
     "task/mixture": ["probe.tasks={sort: '${task}'}"],
     "task/planted": ["probe.task=${task}"],
@@ -329,6 +336,7 @@ AT_HOME = {
     "reward/weighted_sum": "grpo",
     "experiment/own_pairs": "online_dpo",
     "experiment/reward_ensemble": "instruct_gpt",
+    "experiment/ratings": "reward_model",
     "prompt/chat_tools": "retool",
     "experiment/hops": "pretrain_zero",
     "experiment/hops_base": "pretrain",
@@ -405,6 +413,7 @@ BOX = tagged("[0, 0, 2, 2]", "[0, 0, 1, 2]", "no", true_box=[0, 0, 2, 2])
 DETECTED = '[{"box": [0, 0, 2, 2], "label": "cat"}]'
 
 # Texts for what cannot read those of an example batch (sums of two digits).
+RATED = {"model_score": [0.5, -1.0, 2.0, 0.25], "reward": [1.0, 5.0, 3.0, 2.0]}
 TEXTS = {
     **dict.fromkeys(
         ("experiment/coverage", "experiment/coverage_median", "experiment/coverage_sums"), THOUGHT
@@ -419,6 +428,8 @@ TEXTS = {
         "reward": [1.0, 0.0, 0.5, 2.0, 1.0, 1.0, 3.0, -1.0],
         "group_id": [3, 3, 0, 0, 5, 5, 1, 1],
     },
+    "loss/ordinal_regression": RATED,
+    "experiment/ratings": RATED,
     "value/verbalised": {  # a response is one piece
         "prompt": ["31:", "2:"],
         "answer": ["13", "2"],

@@ -18,7 +18,7 @@ class Preferences(metaclass=Checked):
     A row is one of the kinds of :func:`rlcomp.data.preference_rows.preference_examples`: ``chosen``
     and ``rejected`` (texts, messages or dialogues of HH), ``responses`` with ``ranking`` or
     ``ratings``, ``output_1``, ``output_2`` with ``preference``, ``response_a``, ``response_b`` with
-    ``winner``, ``completion`` with ``label``.
+    ``winner``, ``completion`` with ``label`` or ``rating``.
     Columns ``weight``, ``label_noise`` and ``annotator`` say how much a label counts.
 
     Args:
@@ -28,6 +28,8 @@ class Preferences(metaclass=Checked):
         held_out: share of the prompts that only evaluators see.
         ties: pairs of which neither answer is preferred are left out, or kept for
             ``loss=davidson``; other losses take them as a label that is wrong in half of all cases.
+        ratings: ``responses`` with ``ratings`` are all ``pairs`` that differ, or ``each`` a rated
+            answer (``sampler@pairs=rated``).
 
     Raises:
         DataError: the file is missing, empty or malformed, or a row holds no preference; names file
@@ -42,14 +44,17 @@ class Preferences(metaclass=Checked):
         dialogues: Dialogues = "text",
         held_out: Fraction = 0.1,
         ties: Literal["leave_out", "keep"] = "leave_out",
+        ratings: Literal["pairs", "each"] = "pairs",
     ) -> None:
         self.path = path
         self.prompt_field = prompt_field
         self.dialogues = dialogues
         self.held_out = held_out
         self.ties = ties
+        self.ratings = ratings
+        kept, each = ties == "keep", ratings == "each"
         found = [
-            preference_examples(row, prompt_field, dialogues, ties=ties == "keep")
+            preference_examples(row, prompt_field, dialogues, ties=kept, each=each)
             for row in read_rows(path)
         ]
         self.examples = [example for examples in found for example in examples]

@@ -144,18 +144,27 @@ def _won(row: Row, first: object, second: object) -> Compared:
     return Compared(*((first, second) if place == 0 else (second, first)), {})
 
 
+def rating_of(row: Row) -> float:
+    """The column ``rating``.
+
+    Raises:
+        DataError: it is no finite number; names file and line.
+    """
+    return _finite(row, "rating", row.columns["rating"], -math.inf, math.inf)
+
+
+def rated_answers(row: Row) -> list[float]:
+    """The ratings of all ``responses``.
+
+    Raises:
+        DataError: they are not as many finite numbers; names file and line.
+    """
+    return _values(Row(row.place, {"ratings": row.columns["ratings"]}), len(_responses(row)))
+
+
 def _ranked(row: Row, ties: bool) -> list[Compared]:
     """All pairs of answers that differ in rank, each by its share of the row."""
-    responses = row.columns["responses"]
-    if not isinstance(responses, (list, tuple)) or len(responses) < 2:
-        raise DataError(
-            f"{row.place}: column 'responses' is {responses!r:.60}: a list of two or more"
-        )
-    if len(responses) > _MOST_ANSWERS:
-        raise DataError(
-            f"{row.place}: column 'responses' has {len(responses)} answers: at most "
-            f"{_MOST_ANSWERS}, as every two of them are a pair; keep some of them"
-        )
+    responses = _responses(row)
     value = _values(row, len(responses))
     pairs = [
         (i, j) if value[i] >= value[j] else (j, i)
@@ -170,6 +179,20 @@ def _ranked(row: Row, ties: bool) -> list[Compared]:
         )
         for i, j in pairs
     ]
+
+
+def _responses(row: Row) -> Sequence[object]:
+    responses = row.columns["responses"]
+    if not isinstance(responses, (list, tuple)) or len(responses) < 2:
+        raise DataError(
+            f"{row.place}: column 'responses' is {responses!r:.60}: a list of two or more"
+        )
+    if len(responses) > _MOST_ANSWERS:
+        raise DataError(
+            f"{row.place}: column 'responses' has {len(responses)} answers: at most "
+            f"{_MOST_ANSWERS}, as every two of them are a pair; keep some of them"
+        )
+    return responses
 
 
 def _values(row: Row, count: int) -> list[float]:

@@ -17,8 +17,8 @@ from rlcomp.interfaces.prompt import Demonstration, Prompt, Response
 from rlcomp.interfaces.task import Example
 from rlcomp.text.rows import demonstration_rows
 
-# Of a single answer that is good or not.
-DESIRABLE = "desirable"
+# Of a single answer: whether it is good, or how good.
+DESIRABLE, RATING = "desirable", "rating"
 # Columns of an example that is a pair; its demonstration is the chosen answer.
 REJECTED, WEIGHT, NOISE, MARGIN, ANNOTATOR, STEP, TIE = (
     "rejected",
@@ -109,6 +109,25 @@ def desirable(examples: Sequence[Example]) -> Tensor:
                 "'completion' and 'label' (task=preferences), pairs need sampler@pairs=pairs"
             )
     return torch.tensor([bool(example.columns[DESIRABLE]) for example in examples])
+
+
+def ratings(examples: Sequence[Example]) -> Tensor:
+    """How good each answer is: its column ``rating``, else 1 or 0 of ``desirable``; shape ``[B]``.
+
+    Raises:
+        DataError: an example has neither a finite number nor true or false.
+    """
+    found = []
+    for example in examples:
+        value = example.columns.get(RATING, example.columns.get(DESIRABLE))
+        if not isinstance(value, (int, float)) or not -3.4e38 <= value <= 3.4e38:
+            raise DataError(
+                f"the example {example.prompt[:60]!r} has the rating {value!r:.60}: must be a "
+                "finite number; a file has 'completion' and 'rating' or 'label', or 'responses' "
+                "and 'ratings' with task.ratings=each"
+            )
+        found.append(float(value))
+    return torch.tensor(found)
 
 
 def pair_weights(examples: Sequence[Example], by_annotator: Mapping[str, float]) -> Tensor | None:

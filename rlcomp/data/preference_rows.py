@@ -11,7 +11,13 @@ from typing import Literal
 
 from rlcomp.columns import CONVERSATION, column_text
 from rlcomp.data.column_names import prompt_remedy
-from rlcomp.data.compared import Compared, check_labels, compared_answers
+from rlcomp.data.compared import (
+    Compared,
+    check_labels,
+    compared_answers,
+    rated_answers,
+    rating_of,
+)
 from rlcomp.data.conversations import conversation_of
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError
@@ -23,14 +29,24 @@ Dialogues = Literal["text", "messages"]
 _TURN = re.compile(r"\n\nHuman:|\n\nAssistant:")
 _SPEAKERS = {"\n\nHuman:": "user", "\n\nAssistant:": "assistant"}
 _READ = {
-    *("chosen", "rejected", "votes", "responses", "ranking", "ratings", "completion", "label"),
+    *(
+        "chosen",
+        "rejected",
+        "votes",
+        "responses",
+        "ranking",
+        "ratings",
+        "completion",
+        "label",
+        "rating",
+    ),
     *("output_1", "output_2", "preference", "tools", "tie", "winner"),
     *("response_a", "response_b", "conversation_a", "conversation_b"),
 }
 
 
 def preference_examples(
-    row: Row, prompt_field: str, dialogues: Dialogues, *, ties: bool = False
+    row: Row, prompt_field: str, dialogues: Dialogues, *, ties: bool = False, each: bool = False
 ) -> list[Example]:
     """The pairs of a row, each an example whose column ``rejected`` is the worse answer.
 
@@ -42,7 +58,8 @@ def preference_examples(
     - ``output_1``, ``output_2`` and ``preference`` from 1 to 2 (AlpacaEval)
     - ``response_a``, ``response_b`` (or ``conversation_a``, ``conversation_b``) and ``winner``:
       ``model_a``, ``model_b`` or ``tie`` (battles of Chatbot Arena)
-    - ``completion`` and ``label``: no pair, but an answer with a column ``desirable``
+    - ``completion`` and ``label`` or ``rating``: no pair, but an answer with a column ``desirable``
+      or ``rating``
 
     Args:
         row: of the data.
@@ -51,25 +68,38 @@ def preference_examples(
         ties: whether pairs of which neither answer is preferred are examples as well, with a
             column ``tie`` and a label noise of 1/2: equal ratings, a preference of 1.5, as many
             votes for as against, ``winner`` or a column ``tie`` that says so.
+        each: ``responses`` with ``ratings`` are no pairs, but answers with a ``rating`` each.
 
     Raises:
         DataError: the row has none of these, an answer is missing or the same as the other, or a
             column that says how the label counts is none; names file and line.
     """
-    if {"completion", "label"} <= {*row.columns}:
+    if "completion" in row.columns and {"label", "rating"} & {*row.columns}:
         check_labels(row)
         return [_labelled(row, prompt_field)]
+    if each and {"responses", "ratings"} <= {*row.columns}:
+        answers = zip(row.columns["responses"], rated_answers(row), strict=True)
+        return [_single(row, prompt_field, one, {"rating": rating}) for one, rating in answers]
     return [
         _example(row, prompt_field, dialogues, pair) for pair in compared_answers(row, ties=ties)
     ]
 
 
 def _labelled(row: Row, prompt_field: str) -> Example:
-    label = row.columns["label"]
-    if not isinstance(label, bool):
-        raise DataError(f"{row.place}: column 'label' is {label!r:.60}: must be true or false")
-    both = _conversations(row, prompt_field, [row.columns["completion"]])
-    return _made(row, prompt_field, both, [row.columns["completion"]], {"desirable": label})
+    told: dict[str, object] = {}
+    if "label" in row.columns:
+        label = row.columns["label"]
+        if not isinstance(label, bool):
+            raise DataError(f"{row.place}: column 'label' is {label!r:.60}: must be true or false")
+        told["desirable"] = label
+    if "rating" in row.columns:
+        told["rating"] = rating_of(row)
+    return _single(row, prompt_field, row.columns["completion"], told)
+
+
+def _single(row: Row, field: str, answer: object, told: Mapping[str, object]) -> Example:
+    """One answer, which is no side of a pair."""
+    return _made(row, field, _conversations(row, field, [answer]), [answer], told)
 
 
 def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: Compared) -> Example:

@@ -228,6 +228,14 @@ BESIDE = {
         [f"reward_model/{name}" for name in ("accuracy", "margin", "tied_gap", "ties", "nu")],
         TESTS + "loss/test_davidson.py::test_what_it_records_is_of_wins_or_of_ties",
     ),
+    "components/loss/ordinal_regression.py": dict.fromkeys(
+        [f"reward_model/{name}" for name in ("exact", "lowest_threshold", "highest_threshold")],
+        TESTS + "loss/test_ordinal_regression.py::test_what_it_records",
+    ),
+    "components/evaluator/rated_answers.py": dict.fromkeys(
+        ["*/rank_correlation", "*/accuracy"],
+        TESTS + "evaluator/test_rated_answers.py::test_four_answers_by_hand",
+    ),
     "components/loss/plackett_luce.py": {
         "reward_model/top": TESTS + "loss/test_plackett_luce.py::"
         "test_how_often_the_best_has_the_highest_score_is_recorded",

@@ -1,0 +1,104 @@
+"""Ordinal regression of a reward model on ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.functional.masked import masked
+from rlcomp.functional.ordinal import ordinal_log_probs, uniform_thresholds
+from rlcomp.interfaces.loss import RowLoss, scalars
+from rlcomp.metrics import record
+
+# Ratings out of a file or a mean of floats, against the level that is meant.
+_TOLERANCE = 1e-4
+
+
+class OrdinalRegression(RowLoss):
+    """Ordinal regression of a reward model on ratings (proportional odds).
+
+    ``loss = -sum_i w_i log P(R_i)``, ``P(R <= level k) = s(theta_k - r_i)``: the ratings are
+    ordered, and how far apart two neighbouring levels are is learnt with the thresholds ``theta_1 <
+    ... < theta_(K-1)``. A regression takes the distance of the numbers for it.
+
+    The rating of an answer is its reward. Of the level of all scores only the distance from the
+    thresholds matters; the first ones are ``log(k / (K - k))``, as if all ratings were as frequent.
+
+    Reads ``model_score``, ``reward`` ``[B]``. Writes the scalar ``loss``, nats an answer.
+
+    Records ``reward_model/exact``, the share of answers whose likeliest level is their rating, and
+    ``reward_model/lowest_threshold`` and ``highest_threshold``.
+
+    Args:
+        levels: the possible ratings from worst to best, at least two.
+        rate: how much faster than a weight of the model thresholds move under Adam.
+
+    Raises:
+        ConfigError: the levels do not rise.
+        DataError: a reward is none of the levels.
+
+    Source:
+        McCullagh 1980, "Regression models for ordinal data", Journal of the Royal Statistical
+        Society B 42(2).
+    """
+
+    equation = (
+        "loss = -sum_i w_i log P(R_i), P(R <= level k) = s(theta_k - r_i), levels {levels}, "
+        "thresholds learnt ({rate})"
+    )
+    reads = ("model_score", "reward")
+
+    def __init__(self, *, levels: Sequence[float], rate: PositiveFloat = 100.0) -> None:
+        super().__init__()
+        if len(levels) < 2 or any(b <= a for a, b in pairwise(levels)):
+            raise ConfigError(
+                f"OrdinalRegression: levels is {list(levels)}: must be two ratings or more, from "
+                "worst to best, such as [1, 2, 3, 4, 5]"
+            )
+        self.levels = list(levels)
+        self.rate = rate
+        start = uniform_thresholds(len(levels))
+        self.register_buffer("start", torch.tensor(start), persistent=False)
+        # Thresholds in units of the rate: the lowest, then the logarithms of the gaps.
+        self.moved = nn.Parameter(torch.zeros(len(start)))
+
+    start: Tensor
+
+    def thresholds(self) -> tuple[Tensor, Tensor]:
+        """The lowest threshold, and the gaps to the next ones, shape ``[K - 2]``."""
+        moved = self.rate * self.moved
+        return self.start[0] + moved[0], self.start.diff() * moved[1:].exp()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalar loss of these answers."""
+        batch = self.weighted(batch)
+        weight = batch["row_weight"]
+        seen = weight > 0
+        level = self._level(batch["reward"].detach(), seen)
+        # Selected first: what a row that does not count holds must not reach the thresholds.
+        first, gaps = self.thresholds()
+        log_probs = ordinal_log_probs(masked(batch["model_score"], seen), first, gaps)
+        record("reward_model/exact", log_probs.detach().argmax(1) == level, where=seen)
+        last = (first + gaps.sum()).detach()
+        record("reward_model/lowest_threshold", first.detach().expand_as(weight), where=seen)
+        record("reward_model/highest_threshold", last.expand_as(weight), where=seen)
+        nll = -log_probs.gather(1, level[:, None])[:, 0]
+        return scalars(loss=(nll * weight).sum())
+
+    def _level(self, rating: Tensor, seen: Tensor) -> Tensor:
+        """Which level each rating is, shape ``[B]``; 0 where a row does not count."""
+        levels = torch.tensor(self.levels, dtype=rating.dtype, device=rating.device)
+        distance, level = (masked(rating, seen)[:, None] - levels).abs().min(1)
+        wrong = (seen & ~(distance <= _TOLERANCE)).nonzero().flatten()
+        if len(wrong):
+            raise DataError(
+                f"row {int(wrong[0])} has the rating {float(rating[wrong[0]]):g}, which is none of "
+                f"loss.levels, {self.levels}: name all of them, or round the ratings"
+            )
+        return masked(level, seen)

@@ -1,0 +1,72 @@
+"""Batches of single answers with a rating each, in shuffled epochs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from components.sampler.demonstrations import Demonstrations
+from rlcomp.arguments import PositiveInt
+from rlcomp.data.pairs import ratings
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Task
+from rlcomp.keys import Key
+
+
+class Rated(Demonstrations):
+    """Answers with a rating each, for reward models: the demonstration of an example is the answer.
+
+    The rating is a column ``rating``, or 1 and 0 of a column ``desirable``.
+
+    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
+    ``reward``, ``reward_valid`` and ``group_id`` ``[B]`` (one for each row); and ``columns``.
+
+    Args:
+        task: where examples come from.
+        tokenizer: the policy's; encodes the texts.
+        batch_size: answers per batch.
+        context_length: tokens the model can hold.
+        prompt: how they become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: an example has no rating, or is longer than the context.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = (
+        *Demonstrations.writes,
+        "reward",
+        "reward_valid",
+        "group_id",
+    )
+    may_write = ("columns",)
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        context_length: PositiveInt,
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(
+            task=task,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            prompt=prompt,
+        )
+        ratings([task.example(0)])
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """A new batch of the next ``batch_size`` answers."""
+        examples = self.examples.take(self.batch_size)
+        rows = self.rows(examples)
+        rows["reward"] = ratings(examples)
+        rows["reward_valid"] = torch.ones(len(examples), dtype=torch.bool)
+        rows["group_id"] = torch.arange(len(examples))
+        return rows
