@@ -273,6 +273,15 @@ GIVEN = {
     "sampler/demonstrations": ["probe.batch_size=4"],
     "sampler/labelled": ["probe.batch_size=4", "probe.task={_target_: contract_parts.Labelled}"],
     "sampler/pairs": ["probe.batch_size=4", "recipe=dpo"],
+    "sampler/step_labels": ["probe.batch_size=4", "probe.task=${labelled}"],
+    "evaluator/step_labels": [
+        "recipe=process_reward_model",
+        "probe.num_answers=4",
+        "probe.task=${labelled}",
+    ],
+    "task/step_labels": ["probe.path=FOLDER/steps.jsonl"],
+    "reward/process_scored": ["+scorer=process"],
+    "potential/token_score": ["+scorer=process"],
     "sampler/rated": ["probe.batch_size=4", "+task@rated=sorting_graded", "probe.task=${rated}"],
     "task/documents": ["probe.task=${task}"],
     "task/mixture": ["probe.tasks={sort: '${task}'}"],
@@ -521,6 +530,8 @@ def folder(tmp_path_factory):
     parts += ["    def reset(self, **row): ...", "    def look(self): ..."]
     pairs = [{"prompt": f"{n}+1=", "chosen": f"{n + 1}", "rejected": "0"} for n in range(40)]
     (where / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
+    steps = {"prompt": "1+1=", "completions": ["1", "+1"], "labels": [True, 0.5]}
+    (where / "steps.jsonl").write_text(json.dumps(steps) + "\n")
     parts += LABELLED
     (where / "contract_parts.py").write_text("\n".join(parts) + "\n")
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"

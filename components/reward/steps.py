@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
@@ -13,13 +12,11 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import TextReward, text_rows, write_reward
 from rlcomp.interfaces.scores import checked_score
 from rlcomp.metrics import record, recording
-from rlcomp.text.token_bytes import token_bytes
-from rlcomp.text.tokenizer import decode_rows
+from rlcomp.text.steps import StepTokens, split_steps
 
 
 class Steps(Component):
@@ -76,10 +73,7 @@ class Steps(Component):
         self.tokenizer = tokenizer
         self.separator = separator
         self.so_far = so_far
-        try:
-            self._table: list[bytes] | None = token_bytes(tokenizer)
-        except ConfigError:  # its decoder does not say what a token stands for
-            self._table = None
+        self._tokens = StepTokens(tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the outcome's reward, and score every step."""
@@ -121,47 +115,8 @@ class Steps(Component):
         """The text of each step that is scored, and how many tokens it takes up to its end."""
         if not ids:
             return
-        text = self._text(ids)
+        text = self._tokens.text(ids)
         steps = split_steps(text, self.separator)
-        ends = self._ends(ids, text)
-        for step, prefix in zip(steps[:-1], accumulate(steps[:-1]), strict=True):
-            tokens = bisect.bisect_left(ends, len(prefix.encode())) + 1 if ends else None
-            yield (prefix if self.so_far else step), tokens or self._complete(ids, prefix)
-        yield ("".join(steps) if self.so_far else steps[-1]), len(ids)
-
-    def _ends(self, ids: Sequence[int], text: str) -> list[int] | None:
-        """After how many bytes of the text each token ends; None where they are not its bytes."""
-        if self._table is None:
-            return None
-        parts = [self._table[token] for token in ids]
-        return [*accumulate(map(len, parts))] if b"".join(parts) == text.encode() else None
-
-    def _complete(self, ids: Sequence[int], prefix: str) -> int:
-        """The smallest number of tokens whose text starts with the given prefix."""
-        return bisect.bisect_left(
-            range(len(ids)), True, key=lambda n: self._text(ids[:n]).startswith(prefix)
-        )
-
-    def _text(self, ids: Sequence[int]) -> str:
-        return decode_rows(self.tokenizer, [ids])[0]
-
-
-def split_steps(text: str, separator: str) -> list[str]:
-    r"""Split a text into steps, separators included; the steps concatenate to the text.
-
-    Blank pieces join the step before them, or the first step.
-
-    Examples:
-        >>> split_steps("\n1 + 1 = 2\n\nso 2\n", "\n")
-        ['\n1 + 1 = 2\n\n', 'so 2\n']
-        >>> split_steps("", "\n")
-        ['']
-    """
-    *ended, rest = text.split(separator)
-    steps, begun = [""], False
-    for part, end in [*((part, separator) for part in ended), (rest, "")]:
-        if begun and part.strip():
-            steps.append("")
-        steps[-1] += part + end
-        begun = begun or bool(part.strip())
-    return steps
+        ends = [*self._tokens.counts(ids, text, steps[:-1]), len(ids)]
+        for step, prefix, tokens in zip(steps, accumulate(steps), ends, strict=True):
+            yield (prefix if self.so_far else step), tokens

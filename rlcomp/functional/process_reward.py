@@ -1,12 +1,19 @@
-"""GRPO with process supervision (step rewards)."""
+"""Step and token rewards: GRPO with process supervision, PRIME, aggregation, shaping."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from rlcomp.functional.group import group_standardised
+from rlcomp.functional.group import group_standardised, leave_one_out
 from rlcomp.functional.group_statistics import Groups
+from rlcomp.functional.linear_recurrence import following
+from rlcomp.functional.masked import masked
+from rlcomp.functional.returns import reward_to_go
+
+Aggregation = Literal["min", "prod", "last", "mean"]
 
 
 def step_advantage(
@@ -47,3 +54,104 @@ def step_advantage(
     scores = group_standardised(token_reward[ends], group_id[rows], everyone, epsilon)
     steps = scores.new_zeros(ends.shape).masked_scatter(ends, scores)
     return steps.flip(1).cumsum(1).flip(1)
+
+
+def implicit_process_advantage(
+    token_reward: Tensor, mask: Tensor, group_id: Tensor, valid: Tensor, gamma: float
+) -> Tensor:
+    """PRIME's return of token rewards over a leave-one-out baseline.
+
+    ``A_it = sum_{s >= t} gamma^(s - t) (r_is - b_i)``, ``b_i`` the mean over the other valid
+    answers of the group of their mean reward of a token.
+
+    Args:
+        token_reward: shape ``[B, T]``, in reward units.
+        mask: tokens of the responses, shape ``[B, T]``, bool.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+        gamma: discount per token of the response.
+
+    Returns:
+        Shape ``[B, T]``, in reward units; 0 for invalid rows and outside the mask. Of a group of
+        one the baseline is its own mean.
+
+    Source:
+        Cui et al. 2025 (PRIME), arXiv:2502.01456, eq. 6, its first term.
+
+    Examples:
+        >>> reward, mask = torch.tensor([[1.0, 3.0], [2.0, 0.0]]), torch.ones(2, 2).bool()
+        >>> group, valid = torch.zeros(2, dtype=torch.int64), torch.ones(2).bool()
+        >>> implicit_process_advantage(reward, mask, group, valid, 1.0)  # baselines 1 and 2
+        tensor([[ 2.,  2.],
+                [-2., -2.]])
+    """
+    counted = mask & valid[:, None]
+    reward = masked(token_reward, counted)
+    mean = reward.sum(1) / counted.sum(1).clamp(min=1)
+    baseline = mean - leave_one_out(mean, group_id, valid & counted.any(1))
+    return reward_to_go(reward - masked(baseline[:, None], counted), counted, gamma)
+
+
+def aggregate_steps(log_prob: Tensor, step_end: Tensor, by: Aggregation) -> Tensor:
+    """One score of an answer out of those of its steps.
+
+    ``min_k p_k``, ``prod_k p_k``, ``p_K`` or ``mean_k p_k``; ``prod <= min <= mean``, and a step
+    that is certainly right changes neither of the first two.
+
+    Args:
+        log_prob: ``log p_k`` at the token that ends the step, at most 0, shape ``[B, T]``, nats.
+        step_end: those tokens, shape ``[B, T]``, bool.
+        by: how.
+
+    Returns:
+        Shape ``[B]``, in [0, 1]; 0 of a row without a step.
+
+    Source:
+        Lightman et al. 2023, arXiv:2305.20050, appendix F (minimum, product); Wang et al. 2023
+        (Math-Shepherd), arXiv:2312.08935, section 3.4 (minimum).
+
+    Examples:
+        >>> log_prob = torch.tensor([[0.5, 0.9, 0.8]]).log()
+        >>> ends = torch.tensor([[True, False, True]])
+        >>> [round(float(aggregate_steps(log_prob, ends, by)), 2) for by in ("min", "prod", "mean")]
+        [0.5, 0.4, 0.65]
+    """
+    some = step_end.any(1)
+    inside = masked(log_prob, step_end)
+    if by == "min":
+        found = inside.amin(1).exp()
+    elif by == "prod":
+        found = inside.sum(1).exp()
+    elif by == "last":
+        last = step_end & (step_end.flip(1).cumsum(1).flip(1) == 1)
+        found = masked(inside, last).sum(1).exp()
+    else:
+        found = masked(log_prob.exp(), step_end).sum(1) / step_end.sum(1).clamp(min=1)
+    return masked(found, some)
+
+
+def potential_shaping(potential: Tensor, mask: Tensor, gamma: float) -> Tensor:
+    """Potential-based shaping: ``F_t = gamma Phi(s_{t+1}) - Phi(s_t)``, ``Phi`` = 0 at the end.
+
+    It telescopes: ``sum_t gamma^t F_t = -Phi(s_0)``, which all answers to a prompt share, so that
+    no policy becomes better than another, and no answer of a group.
+
+    Args:
+        potential: ``Phi`` of the state before the token, shape ``[B, T]``, in reward units.
+        mask: the steps of the episode, shape ``[B, T]``, bool; ``s_{t+1}`` is the next one inside.
+        gamma: discount per step inside the mask: the return's.
+
+    Returns:
+        Shape ``[B, T]``, in reward units; 0 outside the mask.
+
+    Source:
+        Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1;
+        episodes: Grzes 2017, "Reward shaping in episodic reinforcement learning".
+
+    Examples:
+        >>> mask = torch.tensor([[False, True, True, True]])
+        >>> potential_shaping(torch.tensor([[9.0, 0.5, 0.25, 1.0]]), mask, 1.0)
+        tensor([[ 0.0000, -0.2500,  0.7500, -1.0000]])
+    """
+    inside = masked(potential, mask)
+    return masked(gamma * following(inside, mask) - inside, mask)

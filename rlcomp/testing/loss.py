@@ -18,6 +18,7 @@ from rlcomp.testing.subject import Subject, leaves
 # What the model computes; everything else in a batch is data, and no gradient may reach it.
 _OF_THE_MODEL = (
     *("entropy", "log_distribution", "log_probs", "model_score", "objective_values", "value"),
+    "token_score",
 )
 
 

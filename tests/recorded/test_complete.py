@@ -236,6 +236,34 @@ BESIDE = {
         ["*/rank_correlation", "*/accuracy"],
         TESTS + "evaluator/test_rated_answers.py::test_four_answers_by_hand",
     ),
+    "components/loss/step_labels.py": {
+        "process/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
+        "test_the_accuracy_of_steps_is_recorded",
+    },
+    "components/loss/outcome_labels.py": {
+        "outcome/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
+        "test_the_accuracy_of_outcomes_is_recorded",
+    },
+    "components/evaluator/step_labels.py": dict.fromkeys(
+        ["*/accuracy", "*/base", "*/first_error", "*/ece"],
+        TESTS + "sampler/test_step_labels.py::test_held_out_steps_by_hand",
+    ),
+    "components/reward/process_scored.py": {
+        "reward/steps": TESTS + "reward/test_process_scored.py::"
+        "test_steps_end_with_the_separator_and_the_last_with_the_text",
+    },
+    "components/shaping/step_rewards.py": {
+        "reward/step": TESTS + "shaping/test_potential.py::"
+        "test_each_step_is_paid_its_score_at_its_end",
+    },
+    "components/shaping/potential.py": {
+        "reward/potential_step": TESTS + "shaping/test_potential.py::"
+        "test_shaping_pays_the_differences_of_the_potential",
+    },
+    "components/shaping/turn_potential.py": {
+        "reward/potential_turn": TESTS + "shaping/test_potential.py::"
+        "test_turns_are_shaped_by_the_states_in_which_they_begin",
+    },
     "components/loss/plackett_luce.py": {
         "reward_model/top": TESTS + "loss/test_plackett_luce.py::"
         "test_how_often_the_best_has_the_highest_score_is_recorded",

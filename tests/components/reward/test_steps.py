@@ -6,12 +6,13 @@ from tensordict import TensorDict
 
 from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
-from components.reward.steps import Steps, split_steps
+from components.reward.steps import Steps
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
 from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 from rlcomp.text.rows import encode_rows
+from rlcomp.text.steps import split_steps
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 from rlcomp.workers.calls import Failed
@@ -212,15 +213,15 @@ def test_bytes_that_are_no_text_end_steps_where_decoding_does(ids):
     reward = steps(tokenizer, length)
 
     found = [*reward._steps(row)]
-    reward._table = None
+    reward._tokens._table = None
     assert found == [*reward._steps(row)]
 
 
 def test_a_long_response_is_decoded_once(monkeypatch):
     tokenizer = character_tokenizer(characters="?abc;")
     reward, decoded = steps(tokenizer, length), []
-    plain = reward._text
-    monkeypatch.setattr(reward, "_text", lambda ids: decoded.append(len(ids)) or plain(ids))
+    plain = reward._tokens.text
+    monkeypatch.setattr(reward._tokens, "text", lambda ids: decoded.append(len(ids)) or plain(ids))
 
     reward(answered(tokenizer, ["ab;" * 100]))
 

@@ -1,0 +1,82 @@
+"""Held-out labelled steps: accuracy and calibration of a process reward model."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.data.examples import held_out_examples
+from rlcomp.data.step_rows import step_rows
+from rlcomp.functional.calibration import expected_calibration_error, reliability
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Task
+from rlcomp.metrics import record
+from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.text.prompt import or_text
+
+
+class LabelledSteps(Component):
+    """Held-out labelled steps: does the process reward model tell right steps from wrong ones?
+
+    Records ``<name>/accuracy``, share of steps on whose side of 1/2 the label is; ``<name>/base``,
+    the accuracy of the commoner of both; ``<name>/first_error``, share of the answers with a wrong
+    step whose first wrong step is the first that the model calls wrong; ``<name>/ece``, expected
+    calibration error of the steps in bins of equal mass.
+
+    Args:
+        scorer: the process reward model.
+        task: its held-out part; examples with columns ``steps`` and ``step_labels``.
+        num_answers: how many; fewer when the task has fewer.
+        bins: of the calibration.
+        name: what its metrics are called; two evaluators need two names.
+        prompt: how prompts become tokens, as in training; plain text if not given.
+
+    Raises:
+        DataError: an example has no labelled steps.
+
+    Source:
+        Zheng et al. 2024 (ProcessBench), arXiv:2412.06559, for the first error.
+    """
+
+    def __init__(
+        self,
+        *,
+        scorer: TokenScorer,
+        task: Task,
+        num_answers: PositiveInt = 512,
+        bins: PositiveInt = 10,
+        name: NonEmptyText = "held_out",
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__()
+        # Past nn.Module: its tensors belong to the node that is trained.
+        object.__setattr__(self, "scorer", scorer)
+        self.bins = bins
+        self.name = name
+        tokenizer = scorer.policy.tokenizer
+        # The same answers at every evaluation: differences are the model's.
+        examples = held_out_examples(task, num_answers, torch.initial_seed())
+        self.rows = step_rows(tokenizer, or_text(prompt, tokenizer), examples)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; ignores the training batch."""
+        with torch.no_grad():
+            score = self.scorer.token_scores(self.rows.to(self.scorer.policy.device)).cpu()
+        ends, right = self.rows["step_end"], self.rows["step_label"] > 0.5
+        share = right[ends].double().mean()
+        record(f"{self.name}/accuracy", (score > 0) == right, where=ends)
+        record(f"{self.name}/base", float(torch.maximum(share, 1 - share)))
+        wrong, called = ends & ~right, ends & (score <= 0)
+        found = (_first(wrong) == _first(called)).all(1)
+        record(f"{self.name}/first_error", found, where=wrong.any(1))
+        bins = reliability(score[ends].double().sigmoid(), right[ends], self.bins)
+        record(f"{self.name}/ece", expected_calibration_error(bins))
+        return batch
+
+
+def _first(marked: torch.Tensor) -> torch.Tensor:
+    """The first marked token of each row alone, shape ``[B, T]``."""
+    return masked(marked, marked.cumsum(1) == 1)

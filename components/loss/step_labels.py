@@ -1,0 +1,64 @@
+"""Cross-entropy of a process reward model on step labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDict
+
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Loss, scalars
+from rlcomp.keys import Key, OwnKey
+from rlcomp.metrics import record
+
+
+class StepLabelLoss(Loss):
+    """Cross-entropy of a process reward model on the labels of steps.
+
+    ``loss = -(1 / N) sum_k (z_k log s(q_k) + (1 - z_k) log s(-q_k))`` over the ``N`` labelled steps
+    of the optimiser step, whatever answers they are of; ``q_k`` is the score after the token that
+    completes the step, ``z_k`` its label: 1 or 0, or the share of continuations that are right.
+
+    Reads ``token_score``, ``step_end``, ``step_label``, ``response_mask`` ``[B, T]``. Writes the
+    scalar ``loss``, nats a step.
+
+    Records ``process/accuracy``, the share of steps on whose side of 1/2 the label is.
+
+    Source:
+        Lightman et al. 2023, arXiv:2305.20050, section 2.6; soft labels: Wang et al. 2023
+        (Math-Shepherd), arXiv:2312.08935, eq. 4.
+    """
+
+    equation = "loss = -(1 / N) sum_k (z_k log s(q_k) + (1 - z_k) log s(-q_k))"
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "token_score": ("B T", "float", "q_t: log-odds of a process reward model after the token"),
+        "step_label": (
+            "B T",
+            "float",
+            "how right the step is that ends with the token, from 0 to 1",
+            {"example": "probability"},
+        ),
+    }
+    reads = ("token_score", "step_end", "step_label", "response_mask")
+    weight_key = "loss_weight"
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """``loss_weight`` of every labelled step, ``[B, T]``."""
+        labelled = batch["step_end"] & batch["response_mask"]
+        weight = labelled / labelled.sum().clamp(min=1)
+        return batch.select().set("loss_weight", weight)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalar loss of these steps."""
+        batch = self.weighted(batch)
+        labelled = batch["step_end"] & batch["response_mask"]
+        # Both are selected first: NaN outside must not reach the gradient.
+        score = masked(batch["token_score"], labelled)
+        label = masked(batch["step_label"].detach(), labelled).to(score.dtype)
+        each = F.binary_cross_entropy_with_logits(score, label, reduction="none")
+        right = (score.detach() > 0) == (label > 0.5)
+        record("process/accuracy", right, where=labelled)
+        return scalars(loss=torch.where(labelled, each * batch["loss_weight"], 0.0).sum())

@@ -1,0 +1,1 @@
+"""Potentials: functions of the state for shaping."""

@@ -1,0 +1,43 @@
+"""Potential of a state: how good its latest step is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.functional.masked import masked
+from rlcomp.keys import Key, OwnKey
+
+
+class StepScore(Component):
+    """Potential ``Phi(s) = p_k`` of the latest step that is complete; 0 before the first.
+
+    Reads ``step_score``, ``step_end``, ``response_mask`` ``[B, T]``. Writes ``potential``
+    ``[B, T]``, of the state before the token.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "step_score": (
+            "B T",
+            "float",
+            "p_k: probability that the step which ends with the token is right",
+            {"example": "probability"},
+        ),
+        "potential": ("B T", "float", "Phi of the state before the token, in reward units"),
+    }
+    reads = ("step_score", "step_end", "response_mask")
+    writes = ("potential",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the potential."""
+        ends, score = batch["step_end"] & batch["response_mask"], batch["step_score"].detach()
+        column = torch.arange(1, score.shape[1] + 1, device=score.device)
+        latest = (column * ends).cummax(1).values.roll(1, 1)
+        latest[:, 0] = 0
+        found = score.gather(1, (latest - 1).clamp(min=0))
+        batch["potential"] = masked(found, (latest > 0) & batch["response_mask"])
+        return batch

@@ -1,0 +1,91 @@
+"""Batches of answers whose steps have labels, in shuffled epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from components.sampler.demonstrations import Demonstrations
+from rlcomp.arguments import PositiveInt
+from rlcomp.data.pairs import DESIRABLE
+from rlcomp.data.step_rows import labelled_steps, step_rows
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Task
+from rlcomp.keys import Key, OwnKey
+
+
+class StepLabels(Demonstrations):
+    """Answers with a label for each step, for process reward models.
+
+    The demonstration of an example is the answer; its columns ``steps`` are consecutive parts of
+    it, ``step_labels`` how right each is: true or false, a probability, or null of a step without
+    a label. The label stands on the token that completes the step.
+
+    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
+    ``step_end`` and ``step_label`` ``[B, T]``, ``group_id`` ``[B]`` (one each); ``reward``
+    and ``reward_valid`` ``[B]``, the outcome: a column ``desirable``, else whether no labelled step
+    is wrong; and ``columns``.
+
+    Args:
+        task: where examples come from.
+        tokenizer: the policy's; encodes the texts.
+        batch_size: answers per batch.
+        context_length: tokens the model can hold.
+        prompt: how they become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: an example has no labelled steps, or is longer than the context.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "step_label": (
+            "B T",
+            "float",
+            "how right the step is that ends with the token, from 0 to 1",
+            {"example": "probability"},
+        ),
+    }
+    writes: ClassVar[tuple[Key, ...]] = (
+        *Demonstrations.writes,
+        "step_end",
+        "step_label",
+        "group_id",
+        "reward",
+        "reward_valid",
+    )
+    may_write = ("columns",)
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        context_length: PositiveInt,
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(
+            task=task,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            prompt=prompt,
+        )
+        labelled_steps(task.example(0))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """A new batch of the next ``batch_size`` answers."""
+        examples = self.examples.take(self.batch_size)
+        rows = step_rows(self.tokenizer, self.prompt, examples)
+        rows["group_id"] = torch.arange(len(examples))
+        sound = ((rows["step_label"] > 0.5) | ~rows["step_end"]).all(1)
+        outcomes = zip(examples, sound.tolist(), strict=True)
+        right = [one.columns.get(DESIRABLE, steps) for one, steps in outcomes]
+        rows["reward"] = torch.tensor(right).float()
+        rows["reward_valid"] = torch.ones(len(examples), dtype=torch.bool)
+        return rows

@@ -1,0 +1,107 @@
+"""Solutions whose steps have labels, from a file."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from rlcomp.arguments import Checked, Fraction, NonEmptyText
+from rlcomp.data.records import Row, read_rows
+from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
+
+Neutral = Literal["right", "wrong", "leave_out"]
+
+
+class StepLabelled(metaclass=Checked):
+    """Solutions of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, with a label for each step.
+
+    A row has a prompt, ``completions``, the steps in order, and as many ``labels``: true or false,
+    a probability, null of a step without one, or of ``scale: signed`` 1, 0 (neutral) and -1. The
+    answer is the steps, each with the separator behind it. A column ``correct`` (true or false) is
+    the outcome; else the solution is right if all steps with a label are (above 1/2).
+
+    Args:
+        path: the file.
+        prompt_field: column of the prompt, a text.
+        separator: what ends a step, written behind each but the last.
+        scale: of the labels.
+        neutral: what a 0 of ``signed`` is.
+        held_out: share of the prompts that only evaluators see.
+
+    Raises:
+        DataError: the file is missing, empty or malformed, or a row holds no labelled steps; names
+            file and line.
+
+    Source:
+        Lightman et al. 2023 (PRM800K), arXiv:2305.20050, for three kinds of labels; Wang et al.
+        2023 (Math-Shepherd), arXiv:2312.08935, for probabilities.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: NonEmptyText,
+        prompt_field: NonEmptyText = "prompt",
+        separator: str = "\n",
+        scale: Literal["probability", "signed"] = "probability",
+        neutral: Neutral = "right",
+        held_out: Fraction = 0.1,
+    ) -> None:
+        self.path = path
+        self.prompt_field = prompt_field
+        self.separator = separator
+        self.scale = scale
+        self.neutral = neutral
+        self.held_out = held_out
+        self.examples = [self._example(row) for row in read_rows(path)]
+
+    def __len__(self) -> int:
+        """How many solutions there are, training and held out."""
+        return len(self.examples)
+
+    def example(self, index: int) -> Example:
+        """One solution."""
+        return self.examples[index]
+
+    def _example(self, row: Row) -> Example:
+        held = row.columns
+        prompt, steps, labels = (
+            held.get(name) for name in (self.prompt_field, "completions", "labels")
+        )
+        if not isinstance(prompt, str) or not prompt:
+            raise DataError(f"{row.place}: column {self.prompt_field!r} is {prompt!r:.60}: no text")
+        listed = isinstance(steps, (list, tuple)) and isinstance(labels, (list, tuple))
+        if not listed or not len(steps) == len(labels) > 0:
+            raise DataError(
+                f"{row.place}: columns 'completions' and 'labels' are {steps!r:.40} and "
+                f"{labels!r:.40}: must be lists of as many steps and labels"
+            )
+        if not all(isinstance(step, str) and step for step in steps):
+            raise DataError(f"{row.place}: column 'completions' holds a step that is no text")
+        # What ends a step belongs to it; nothing follows the last one.
+        texts = [f"{step}{self.separator}" for step in steps[:-1]] + [steps[-1]]
+        found = [self._label(row, label) for label in labels]
+        desirable = held.get("correct", all(label is None or label > 0.5 for label in found))
+        if not isinstance(desirable, bool):
+            raise DataError(
+                f"{row.place}: column 'correct' is {desirable!r:.60}: must be true or false"
+            )
+        columns = {"steps": texts, "step_labels": found, "desirable": desirable}
+        return Example(prompt, "".join(texts), "".join(texts), columns=columns)
+
+    def _label(self, row: Row, label: object) -> float | None:
+        if label is None or isinstance(label, bool):
+            return None if label is None else float(label)
+        low = -1 if self.scale == "signed" else 0
+        number = isinstance(label, (int, float)) and math.isfinite(label) and low <= label <= 1
+        if not number or (self.scale == "signed" and label not in (-1, 0, 1)):
+            told = "-1, 0 or 1" if self.scale == "signed" else "from 0 to 1 (or task.scale=signed)"
+            raise DataError(
+                f"{row.place}: column 'labels' holds {label!r:.60}: must be true, false, null, or "
+                f"{told}"
+            )
+        if self.scale == "probability":
+            return float(label)  # type: ignore[arg-type]
+        neutral = {"right": 1.0, "wrong": 0.0, "leave_out": None}[self.neutral]
+        return {1: 1.0, 0: neutral, -1: 0.0}[int(label)]  # type: ignore[call-overload]

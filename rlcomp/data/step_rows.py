@@ -1,0 +1,86 @@
+"""Answers whose steps have labels, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.data.examples import demonstrations, prompt_batch
+from rlcomp.errors import DataError
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Example
+from rlcomp.text.rows import demonstration_rows
+from rlcomp.text.steps import StepTokens
+
+# Columns of an example: consecutive parts of its demonstration, and a label from 0 to 1 of each,
+# or null.
+STEPS, STEP_LABELS = "steps", "step_labels"
+
+
+def labelled_steps(example: Example) -> tuple[list[str], list[float | None]]:
+    """The steps of an answer, and how right each is; None of one without a label.
+
+    Raises:
+        DataError: the columns ``steps`` and ``step_labels`` are not as many texts and labels, or
+            the texts are not the answer.
+    """
+    steps, labels = example.columns.get(STEPS), example.columns.get(STEP_LABELS)
+    sound = isinstance(steps, (list, tuple)) and isinstance(labels, (list, tuple))
+    sound = sound and len(steps) == len(labels) > 0  # type: ignore[arg-type]
+    if not sound or not all(isinstance(step, str) and step for step in steps):  # type: ignore[union-attr]
+        raise DataError(
+            f"the example {example.prompt[:60]!r} has steps {steps!r:.60} with labels "
+            f"{labels!r:.60}: must be lists of as many texts and labels; use task=step_labels "
+            "task.path=FILE or task=sorting_graded"
+        )
+    for label in labels:  # type: ignore[union-attr]
+        if label is not None and not (isinstance(label, (int, float)) and 0 <= label <= 1):
+            raise DataError(
+                f"the example {example.prompt[:60]!r} has a step labelled {label!r:.60}: must be "
+                "true, false, a probability, or null for none"
+            )
+    if "".join(steps) != example.demonstration:  # type: ignore[arg-type]
+        raise DataError(
+            f"the example {example.prompt[:60]!r} has steps that are not its answer, "
+            f"{example.demonstration[:60]!r}"
+        )
+    return list(steps), [None if one is None else float(one) for one in labels]  # type: ignore[arg-type, union-attr]
+
+
+def step_rows(
+    tokenizer: PreTrainedTokenizerBase, prompt: Prompt, examples: Sequence[Example]
+) -> TensorDict:
+    """Rows of answers, with the label of each step on the token that completes it.
+
+    Args:
+        tokenizer: the policy's.
+        prompt: how they become tokens.
+        examples: with columns ``steps`` and ``step_labels``.
+
+    Returns:
+        ``tokens``, ``attention_mask``, ``response_mask``, ``step_end`` (of labelled steps) and
+        ``step_label`` ``[B, T]``, and the prompt's keys. Of steps that one token completes the
+        lowest label counts.
+
+    Raises:
+        DataError: an example has no such columns.
+    """
+    said = demonstrations(prompt, list(examples))
+    rows = demonstration_rows(tokenizer, said)
+    found = StepTokens(tokenizer)
+    label = torch.ones(rows["tokens"].shape)
+    ends = torch.zeros(rows["tokens"].shape, dtype=torch.bool)
+    for row, (example, one) in enumerate(zip(examples, said, strict=True)):
+        steps, labels = labelled_steps(example)
+        places = [place for place, trained in enumerate(one.trained) if trained]
+        counts = found.counts([one.ids[n] for n in places], example.demonstration, steps)
+        for count, step in zip(counts, labels, strict=True):
+            if step is not None:
+                place = places[count - 1]
+                label[row, place] = min(float(label[row, place]), step)
+                ends[row, place] = True
+    rows["step_end"], rows["step_label"] = ends, torch.where(ends, label, 0.0)
+    return rows.update(prompt_batch([*examples]))

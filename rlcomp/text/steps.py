@@ -1,0 +1,90 @@
+"""Steps of a response: where a text is split, and which token completes each step."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from itertools import accumulate
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.errors import ConfigError
+from rlcomp.text.token_bytes import token_bytes
+from rlcomp.text.tokenizer import decode_rows
+
+
+class StepTokens:
+    """Which token of a response completes each step of its text.
+
+    Args:
+        tokenizer: the policy's.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+        try:
+            self._table: list[bytes] | None = token_bytes(tokenizer)
+        except ConfigError:  # its decoder does not say what a token stands for
+            self._table = None
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of sampled tokens, without special ones."""
+        return decode_rows(self.tokenizer, [ids])[0]
+
+    def counts(self, ids: Sequence[int], text: str, steps: Sequence[str]) -> list[int]:
+        """How many tokens the text up to the end of each step takes.
+
+        Args:
+            ids: the tokens of the response.
+            text: theirs.
+            steps: consecutive parts of the text, from its beginning.
+
+        Returns:
+            One number a step, at least 1: the fewest tokens whose text begins with those steps.
+        """
+        ends = self._ends(ids, text)
+        return [
+            bisect.bisect_left(ends, len(prefix.encode())) + 1
+            if ends
+            else self._complete(ids, prefix)
+            for prefix in accumulate(steps)
+        ]
+
+    def _ends(self, ids: Sequence[int], text: str) -> list[int] | None:
+        """After how many bytes of the text each token ends; None where they are not its bytes."""
+        if self._table is None:
+            return None
+        parts = [self._table[token] for token in ids]
+        return [*accumulate(map(len, parts))] if b"".join(parts) == text.encode() else None
+
+    def _complete(self, ids: Sequence[int], prefix: str) -> int:
+        """The smallest number of tokens whose text starts with the given prefix."""
+        return bisect.bisect_left(
+            range(len(ids)), True, key=lambda n: self.text(ids[:n]).startswith(prefix)
+        )
+
+
+def split_steps(text: str, separator: str) -> list[str]:
+    r"""Split a text into steps, separators included; the steps concatenate to the text.
+
+    Blank pieces join the step before them, or the first step. Without a separator every character
+    is a step.
+
+    Examples:
+        >>> split_steps("\n1 + 1 = 2\n\nso 2\n", "\n")
+        ['\n1 + 1 = 2\n\n', 'so 2\n']
+        >>> split_steps("", "\n")
+        ['']
+        >>> split_steps("124", "")
+        ['1', '2', '4']
+    """
+    if not separator:
+        return list(text) or [""]
+    *ended, rest = text.split(separator)
+    steps, begun = [""], False
+    for part, end in [*((part, separator) for part in ended), (rest, "")]:
+        if begun and part.strip():
+            steps.append("")
+        steps[-1] += part + end
+        begun = begun or bool(part.strip())
+    return steps

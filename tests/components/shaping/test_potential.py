@@ -1,0 +1,120 @@
+"""Step rewards and potential-based shaping of tokens and turns, by hand."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.advantage.leave_one_out import LeaveOneOut
+from components.potential.step_score import StepScore
+from components.shaping.potential import Potential
+from components.shaping.step_rewards import StepRewards
+from components.shaping.turn_potential import TurnPotential, turn_bounds
+from rlcomp.component import Component
+from rlcomp.metrics import recording
+
+
+class Given(Component):
+    """A potential that stands in the batch as token rewards do."""
+
+    keys = {"potential": ("B T", "float", "Phi of the state before the token, in reward units")}
+    reads = ("value",)
+    writes = ("potential",)
+
+    def forward(self, batch):
+        batch["potential"] = batch["value"]
+        return batch
+
+
+def steps(**more):
+    # A prompt's token, a step of two tokens, one of one, and what is behind.
+    rows = {
+        "response_mask": torch.tensor([[False, True, True, True, True]]),
+        "step_end": torch.tensor([[False, False, True, True, False]]),
+        "step_score": torch.tensor([[9.0, 9.0, 0.5, 0.75, 9.0]]),
+        **more,
+    }
+    return TensorDict(rows, [1])
+
+
+def test_each_step_is_paid_its_score_at_its_end():
+    with recording() as ledger:
+        found = StepRewards(coef=2.0)(steps(token_reward=torch.full((1, 5), 1.0)))
+
+    assert found["token_reward"].tolist() == [[0, 1, 2, 2.5, 1]]
+    assert ledger.means() == {"reward/step": 1.25}
+
+
+def test_the_potential_is_that_of_the_latest_complete_step():
+    found = StepScore()(steps())["potential"]
+
+    assert found.tolist() == [[0, 0, 0, 0.5, 0.75]]
+
+
+def test_shaping_pays_the_differences_of_the_potential():
+    with recording() as ledger:
+        found = Potential(potential=StepScore(), coef=2.0)(steps())["token_reward"]
+
+    # Phi 0, 0, 1/2, 3/4, and 0 behind the last token.
+    assert found.tolist() == [[0, 0, 1, 0.5, -1.5]]
+    assert found.sum().item() == 0  # of a prompt without a potential
+    assert ledger.means()["reward/potential_step"] == pytest.approx(3 / 4)
+
+
+def test_it_is_added_to_what_is_there_and_leaves_the_batch_alone():
+    batch = steps(token_reward=torch.ones(1, 5))
+
+    found = Potential(potential=StepScore(), gamma=0.5)(batch)
+
+    assert found["token_reward"].tolist() == [[0, 1, 1.25, 1 + 0.375 - 0.5, 1 - 0.75]]
+    assert "potential" not in found.keys()
+
+
+def test_all_first_tokens_of_a_group_keep_their_advantage_but_for_the_start_s_potential():
+    # Four answers to a prompt whose potential is .3; beyond that the potential is any.
+    value = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    value[:, 0] = 0.3
+    group = TensorDict(
+        {
+            "response_mask": torch.ones(4, 3, dtype=torch.bool),
+            "value": value,
+            "reward": torch.tensor([1.0, 0.0, 0.0, 2.0]),
+            "reward_valid": torch.ones(4, dtype=torch.bool),
+            "group_id": torch.zeros(4, dtype=torch.int64),
+        },
+        [4],
+    )
+    plain = LeaveOneOut()(group.copy())["advantage"]
+
+    shaped = LeaveOneOut()(Potential(potential=Given())(group.copy()))["advantage"]
+
+    torch.testing.assert_close(shaped, plain - value)
+
+
+def test_turns_begin_and_end_at_sampled_tokens():
+    # Turns 0, 1 and 3 with what the environment said in between; turn 0 has a hole.
+    turn = torch.tensor([[-1, 0, 0, 0, -1, 1, -1, 3, 3]])
+    mask = torch.tensor([[0, 1, 0, 1, 0, 1, 0, 1, 1]]).bool()
+
+    first, last = turn_bounds(turn, mask)
+
+    assert first.int().tolist() == [[0, 1, 0, 0, 0, 1, 0, 1, 0]]
+    assert last.int().tolist() == [[0, 0, 0, 1, 0, 1, 0, 0, 1]]
+
+
+def test_turns_are_shaped_by_the_states_in_which_they_begin():
+    rows = TensorDict(
+        {
+            "response_mask": torch.tensor([[False, True, True, False, True], [True] * 5]),
+            "turn_id": torch.tensor([[-1, 0, 0, -1, 1], [0, 1, 1, 1, 2]]),
+            "value": torch.tensor([[9.0, 1.0, 9.0, 9.0, 4.0], [2.0, 3.0, 9.0, 9.0, 5.0]]),
+            "turn_reward": torch.tensor([[0.0, 0, 10, 0, 20], [1.0, 0, 0, 0, 0]]),
+        },
+        [2],
+    )
+
+    with recording() as ledger:
+        found = TurnPotential(potential=Given(), gamma=0.5)(rows)["turn_reward"]
+
+    # 4 / 2 - 1 and -4; 3 / 2 - 2, 5 / 2 - 3 and -5.
+    assert found.tolist() == [[0, 0, 11, 0, 16], [0.5, 0, 0, -0.5, -5]]
+    assert ledger.means()["reward/potential_turn"] == pytest.approx(11 / 5)
