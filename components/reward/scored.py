@@ -11,6 +11,7 @@ from torch import Tensor
 from rlcomp.arguments import MinLen, NonNegativeFloat
 from rlcomp.component import Component
 from rlcomp.functional.reward_ensemble import Combination, combine
+from rlcomp.functional.running_moments import merged_moments
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record
 from rlcomp.model.scorer import Scorer
@@ -87,14 +88,7 @@ class Scored(Component):
 
     def _normalised(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Take the scores into the statistics (Chan's formula), and apply these."""
-        new = scores[:, valid].double()
-        number = new.shape[1]
-        if number:
-            total, mean = self.count + number, new.mean(1)
-            squares = (new - mean[:, None]).square().sum(1)
-            shift = mean - self.mean
-            self.squares = self.squares + squares + shift**2 * self.count * number / total
-            self.mean = self.mean + shift * number / total
-            self.count = total
+        seen = self.count, self.mean, self.squares
+        self.count, self.mean, self.squares = merged_moments(*seen, scores[:, valid].double())
         std = (self.squares / self.count.clamp(min=1)).sqrt().clamp(min=_LEAST_STD)
         return ((scores - self.mean[:, None]) / std[:, None]).to(scores.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText
@@ -66,13 +65,15 @@ class StepLabelled(metaclass=Checked):
 
     def _example(self, row: Row) -> Example:
         held = row.columns
-        prompt, steps, labels = (
-            held.get(name) for name in (self.prompt_field, "completions", "labels")
-        )
+        prompt = held.get(self.prompt_field)
+        steps, labels = held.get("completions"), held.get("labels")
         if not isinstance(prompt, str) or not prompt:
             raise DataError(f"{row.place}: column {self.prompt_field!r} is {prompt!r:.60}: no text")
-        listed = isinstance(steps, (list, tuple)) and isinstance(labels, (list, tuple))
-        if not listed or not len(steps) == len(labels) > 0:
+        if (
+            not isinstance(steps, (list, tuple))
+            or not isinstance(labels, (list, tuple))
+            or not len(steps) == len(labels) > 0
+        ):
             raise DataError(
                 f"{row.place}: columns 'completions' and 'labels' are {steps!r:.40} and "
                 f"{labels!r:.40}: must be lists of as many steps and labels"
@@ -93,15 +94,15 @@ class StepLabelled(metaclass=Checked):
     def _label(self, row: Row, label: object) -> float | None:
         if label is None or isinstance(label, bool):
             return None if label is None else float(label)
-        low = -1 if self.scale == "signed" else 0
-        number = isinstance(label, (int, float)) and math.isfinite(label) and low <= label <= 1
-        if not number or (self.scale == "signed" and label not in (-1, 0, 1)):
-            told = "-1, 0 or 1" if self.scale == "signed" else "from 0 to 1 (or task.scale=signed)"
-            raise DataError(
-                f"{row.place}: column 'labels' holds {label!r:.60}: must be true, false, null, or "
-                f"{told}"
-            )
-        if self.scale == "probability":
-            return float(label)  # type: ignore[arg-type]
-        neutral = {"right": 1.0, "wrong": 0.0, "leave_out": None}[self.neutral]
-        return {1: 1.0, 0: neutral, -1: 0.0}[int(label)]  # type: ignore[call-overload]
+        signed = self.scale == "signed"
+        if isinstance(label, (int, float)):
+            if signed and label in (-1, 0, 1):
+                neutral = {"right": 1.0, "wrong": 0.0, "leave_out": None}[self.neutral]
+                return neutral if label == 0 else float(label > 0)
+            if not signed and 0 <= label <= 1:
+                return float(label)
+        told = "-1, 0 or 1" if signed else "from 0 to 1 (or task.scale=signed)"
+        raise DataError(
+            f"{row.place}: column 'labels' holds {label!r:.60}: must be true, false, null, or "
+            f"{told}"
+        )

@@ -19,13 +19,17 @@ _LARGEST = 3.4e38
 # Answers of a row: n of them are n (n - 1) / 2 pairs.
 _MOST_ANSWERS = 128
 # Neither answer is preferred: each is the better one with probability 1/2.
-_TIE = {"tie": True, "label_noise": 0.5}
+_TIE: Mapping[str, object] = {"tie": True, "label_noise": 0.5}
 # Battles of two models, and what their winner may be.
 _BATTLES = (("response_a", "response_b"), ("conversation_a", "conversation_b"))
-_WINNERS = {
-    **{name: 0 for name in ("model_a", "a")},
-    **{name: 1 for name in ("model_b", "b")},
-    **{name: None for name in ("tie", "tie (bothbad)", "both_bad")},
+_WINNERS: dict[str, int | None] = {
+    "model_a": 0,
+    "a": 0,
+    "model_b": 1,
+    "b": 1,
+    "tie": None,
+    "tie (bothbad)": None,
+    "both_bad": None,
 }
 
 
@@ -141,7 +145,7 @@ def _won(row: Row, first: object, second: object) -> Compared:
     place = _WINNERS[winner]
     if place is None:
         return Compared(first, second, _TIE)
-    return Compared(*((first, second) if place == 0 else (second, first)), {})
+    return Compared(first, second, {}) if place == 0 else Compared(second, first, {})
 
 
 def rating_of(row: Row) -> float:
@@ -153,13 +157,15 @@ def rating_of(row: Row) -> float:
     return _finite(row, "rating", row.columns["rating"], -math.inf, math.inf)
 
 
-def rated_answers(row: Row) -> list[float]:
-    """The ratings of all ``responses``.
+def rated_answers(row: Row) -> list[tuple[object, float]]:
+    """All ``responses`` with their ``ratings``.
 
     Raises:
         DataError: they are not as many finite numbers; names file and line.
     """
-    return _values(Row(row.place, {"ratings": row.columns["ratings"]}), len(_responses(row)))
+    responses = _responses(row)
+    ratings = Row(row.place, {"ratings": row.columns["ratings"]})
+    return [*zip(responses, _values(ratings, len(responses)), strict=True)]
 
 
 def _ranked(row: Row, ties: bool) -> list[Compared]:

@@ -78,8 +78,10 @@ def preference_examples(
         check_labels(row)
         return [_labelled(row, prompt_field)]
     if each and {"responses", "ratings"} <= {*row.columns}:
-        answers = zip(row.columns["responses"], rated_answers(row), strict=True)
-        return [_single(row, prompt_field, one, {"rating": rating}) for one, rating in answers]
+        return [
+            _single(row, prompt_field, one, {"rating": rating})
+            for one, rating in rated_answers(row)
+        ]
     return [
         _example(row, prompt_field, dialogues, pair) for pair in compared_answers(row, ties=ties)
     ]

@@ -28,26 +28,29 @@ def labelled_steps(example: Example) -> tuple[list[str], list[float | None]]:
             the texts are not the answer.
     """
     steps, labels = example.columns.get(STEPS), example.columns.get(STEP_LABELS)
-    sound = isinstance(steps, (list, tuple)) and isinstance(labels, (list, tuple))
-    sound = sound and len(steps) == len(labels) > 0  # type: ignore[arg-type]
-    if not sound or not all(isinstance(step, str) and step for step in steps):  # type: ignore[union-attr]
+    if (
+        not isinstance(steps, (list, tuple))
+        or not isinstance(labels, (list, tuple))
+        or not len(steps) == len(labels) > 0
+        or not all(isinstance(step, str) and step for step in steps)
+    ):
         raise DataError(
             f"the example {example.prompt[:60]!r} has steps {steps!r:.60} with labels "
             f"{labels!r:.60}: must be lists of as many texts and labels; use task=step_labels "
             "task.path=FILE or task=sorting_graded"
         )
-    for label in labels:  # type: ignore[union-attr]
+    for label in labels:
         if label is not None and not (isinstance(label, (int, float)) and 0 <= label <= 1):
             raise DataError(
                 f"the example {example.prompt[:60]!r} has a step labelled {label!r:.60}: must be "
                 "true, false, a probability, or null for none"
             )
-    if "".join(steps) != example.demonstration:  # type: ignore[arg-type]
+    if "".join(steps) != example.demonstration:
         raise DataError(
             f"the example {example.prompt[:60]!r} has steps that are not its answer, "
             f"{example.demonstration[:60]!r}"
         )
-    return list(steps), [None if one is None else float(one) for one in labels]  # type: ignore[arg-type, union-attr]
+    return list(steps), [None if one is None else float(one) for one in labels]
 
 
 def step_rows(

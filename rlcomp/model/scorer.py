@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +14,7 @@ from transformers import PreTrainedModel
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.transformer import Transformer
+from rlcomp.keys import Key
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.value_head import read_values
 from rlcomp.seed import new_generator
@@ -60,8 +62,8 @@ class Scorer(Component):
         Stiennon et al. 2020, arXiv:2009.01325, section 3.4; Ouyang et al. 2022, arXiv:2203.02155.
     """
 
-    reads = ("tokens", "attention_mask")
-    writes = ("model_score",)
+    reads: ClassVar[tuple[Key, ...]] = ("tokens", "attention_mask")
+    writes: ClassVar[tuple[Key, ...]] = ("model_score",)
 
     policy: LanguageModel
     started: Tensor

@@ -236,6 +236,19 @@ BESIDE = {
         ["*/rank_correlation", "*/accuracy"],
         TESTS + "evaluator/test_rated_answers.py::test_four_answers_by_hand",
     ),
+    "components/loss/implicit_outcome.py": {
+        "implicit_reward/accuracy": TESTS + "loss/test_implicit_outcome.py::"
+        "test_its_accuracy_is_recorded",
+    },
+    "components/shaping/implicit_process.py": dict.fromkeys(
+        ["implicit_reward/token", "implicit_reward/auc"],
+        TESTS + "shaping/test_implicit_process.py::"
+        "test_how_well_it_tells_right_from_wrong_is_recorded",
+    ),
+    "components/advantage/prime.py": dict.fromkeys(
+        ["advantage/process", "advantage/outcome"],
+        TESTS + "advantage/test_prime.py::test_both_terms_are_recorded",
+    ),
     "components/loss/step_labels.py": {
         "process/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
         "test_the_accuracy_of_steps_is_recorded",

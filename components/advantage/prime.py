@@ -1,0 +1,57 @@
+"""PRIME advantage: returns of implicit process rewards plus the outcome's, leave-one-out."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonNegativeFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.group import leave_one_out
+from rlcomp.functional.process_reward import implicit_process_advantage
+from rlcomp.interfaces.advantage import write_advantage
+from rlcomp.metrics import record
+
+
+class Prime(Component):
+    """PRIME advantage of token rewards and outcome, each over its own leave-one-out baseline.
+
+    ``A_it = c sum_{s >= t} gamma^(s - t) (r_is - mean_{j != i} mean_u r_ju)
+    + R_i - mean_{j != i} R_j``.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
+    ``token_reward`` ``[B, T]``, without which it is RLOO. Writes ``advantage`` ``[B, T]``, 0 for
+    invalid rewards. Records
+    ``advantage/process`` and ``advantage/outcome``, mean absolute values of the two terms.
+
+    Args:
+        process_coef: c, weight of the token rewards; 0 is RLOO.
+        gamma: discount per token of the response.
+
+    Source:
+        Cui et al. 2025 (PRIME), arXiv:2502.01456, eq. 6; there c = 1 and gamma = 1.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    min_group_size = 2
+
+    def __init__(self, *, process_coef: NonNegativeFloat = 1.0, gamma: Probability = 1.0) -> None:
+        super().__init__()
+        self.process_coef = process_coef
+        self.gamma = gamma
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        mask, group, valid = batch["response_mask"], batch["group_id"], batch["reward_valid"]
+        process = torch.zeros(mask.shape, device=mask.device)
+        if "token_reward" in batch.keys():
+            rewards = batch["token_reward"].detach()
+            process = implicit_process_advantage(rewards, mask, group, valid, self.gamma)
+            process = self.process_coef * process
+        outcome = leave_one_out(batch["reward"], group, valid)[:, None].expand(mask.shape)
+        counted = mask & valid[:, None]
+        record("advantage/process", process.abs(), where=counted)
+        record("advantage/outcome", outcome.abs(), where=counted)
+        return write_advantage(batch, process + outcome)
