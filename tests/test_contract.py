@@ -55,6 +55,7 @@ def suite(name, *words):
     return [*SUITE, *(f"{name}.{word}" for word in own)]
 
 
+ENDPOINT = ["probe.endpoint.url=http://127.0.0.1:1/v1", "probe.endpoint.model=m"]
 BASE = [
     "base=FOLDER/bytes",
     "tokenizer=byte",
@@ -251,10 +252,16 @@ GIVEN = {
         "+pairwise_judge@one=simulated",
         "probe.judges={one: '${one}'}",
     ],
+    "endpoint/chat": ["probe.url=http://127.0.0.1:1/v1", "probe.model=m"],
+    "judge/endpoint": ENDPOINT,
+    "pairwise_judge/endpoint": ENDPOINT,
+    "pairwise_judge/reasoned": [*SUITE, "probe.writer.max_new_tokens=4"],
+    "pairwise_judge/reasoned_parsed": [*SUITE, "probe.writer.max_new_tokens=4"],
     "pairwise_judge/recorded": ["probe.path=FOLDER/verdicts.jsonl"],
     "reward/judged": SUITE,
     "reward/rubric": [*SUITE, "probe.criteria={short: 1.0}"],
     "reward/ruler": [*SUITE, "probe.writer.max_new_tokens=4"],
+    "writer/endpoint": ENDPOINT,
     "writer/language_model": [*SUITE, "probe.max_new_tokens=4"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
