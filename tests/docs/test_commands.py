@@ -251,6 +251,8 @@ def place(jobs, tmp_path, monkeypatch):
         file.write(lines)
     essays = [{"question": f"{n}", "answer": f"{n}", "keywords": ["a"]} for n in range(40)]
     Path("essays.jsonl").write_text("".join(json.dumps(row) + "\n" for row in essays))
+    labels = [{"prompt": f"Text {n}.", "H": n % 2, "V": None if n % 3 else 1} for n in range(60)]
+    Path("moderation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
     tests = {"test_list": ["assert double(2) == 4"], "test_imports": []}
     code = [
         {"prompt": f"Double {n}.", "code": "def double(n): return n", **tests} for n in range(40)
