@@ -182,6 +182,8 @@ SCHEMA: dict[Key, Spec] = {
     "invalid_reason": Spec("B W", _U, "why the reward could not be computed; empty where it could"),
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "model_score": Spec("B", _F, "r(x, y): score of the answer by a reward model, with gradient"),
+    "label_logits": Spec("B K", _F, "log-odds of each label of the text, with gradient"),
+    "labels": Spec("B K", _F, "probability of each label of the text; NaN where unknown"),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),

@@ -55,6 +55,8 @@ def suite(name, *words):
     return [*SUITE, *(f"{name}.{word}" for word in own)]
 
 
+LABELS = ["task.path=FOLDER/labels.jsonl", "task.labels=[a,b]"]
+ENDPOINT = ["probe.endpoint.url=http://127.0.0.1:1/v1", "probe.endpoint.model=m"]
 BASE = [
     "base=FOLDER/bytes",
     "tokenizer=byte",
@@ -144,6 +146,12 @@ GIVEN = {
     "evaluator/reward_model": ["recipe=reward_model", "probe.num_pairs=4", "probe.figure=null"],
     "learner/reward_model": ["recipe=reward_model"],
     "loss/plackett_luce": ["probe.group_size=2"],
+    "loss/multi_label": ["recipe=text_classifier", *LABELS],
+    "evaluator/labels": ["recipe=text_classifier", *LABELS],
+    "recipe/text_classifier": LABELS,
+    "sampler/labelled_texts": ["recipe=text_classifier", *LABELS, "probe.batch_size=4"],
+    "scorer/label_classifier": ["recipe=text_classifier", *LABELS],
+    "task/labelled_texts": ["probe.path=FOLDER/labels.jsonl", "probe.labels=[a,b]"],
     "reward/scored": ["recipe=instruct_gpt"],
     "evaluator/value_quality": [
         "value=critic",
@@ -264,10 +272,17 @@ GIVEN = {
         "+pairwise_judge@one=simulated",
         "probe.judges={one: '${one}'}",
     ],
+    "endpoint/chat": ["probe.url=http://127.0.0.1:1/v1", "probe.model=m"],
+    "judge/endpoint": ENDPOINT,
+    "pairwise_judge/endpoint": ENDPOINT,
+    "pairwise_judge/reasoned": [*SUITE, "probe.writer.max_new_tokens=4"],
+    "pairwise_judge/reasoned_parsed": [*SUITE, "probe.writer.max_new_tokens=4"],
+    "pairwise_judge/learned": ["probe.path=FOLDER/classifier"],
     "pairwise_judge/recorded": ["probe.path=FOLDER/verdicts.jsonl"],
     "reward/judged": SUITE,
     "reward/rubric": [*SUITE, "probe.criteria={short: 1.0}"],
     "reward/ruler": [*SUITE, "probe.writer.max_new_tokens=4"],
+    "writer/endpoint": ENDPOINT,
     "writer/language_model": [*SUITE, "probe.max_new_tokens=4"],
     "reward/weighted_sum": ["probe.parts={right: '${reward}'}", "probe.weights={right: 2.0}"],
     "sampler/demonstrations": ["probe.batch_size=4"],
@@ -524,6 +539,8 @@ def folder(tmp_path_factory):
     where = tmp_path_factory.mktemp("given")
     rows = [{"question": f"{n}+1=", "answer": f"#### {n + 1}"} for n in range(40)]
     verdict = {"prompt": "1+3=", "first": "4", "second": "5", "probability": 0.9}
+    labels = [{"prompt": f"{n}", "a": n % 2, "b": None if n % 3 else 1} for n in range(80)]
+    (where / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
     (where / "verdicts.jsonl").write_text(json.dumps(verdict) + "\n")
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     rules = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}

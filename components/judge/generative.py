@@ -10,6 +10,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import Checked, NonEmptyText, Probability
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.options import check_options
 from rlcomp.interfaces.policy import Policy
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import encode_all, encode_prompts
@@ -51,11 +52,7 @@ class Generative(metaclass=Checked):
         for field in ("prediction", "reference"):
             if f"{{{field}}}" not in template:
                 raise ConfigError(f"Generative: template {template!r} must hold {{{field}}}")
-        if yes_text.startswith(no_text) or no_text.startswith(yes_text):
-            raise ConfigError(
-                f"Generative: of yes_text {yes_text!r} and no_text {no_text!r} one begins with the "
-                "other, so that both would be said at once: change one"
-            )
+        check_options("Generative", yes_text=yes_text, no_text=no_text)
         self.model = model
         self.template = template
         self.yes_text = yes_text

@@ -11,12 +11,13 @@ from tensordict import TensorDict
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.options import check_options
 from rlcomp.interfaces.pairwise_judge import Shown
 from rlcomp.interfaces.policy import Policy
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
-_FIELD = re.compile(r"\{(prompt|first|second)\}")
+_FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 
 
 class OptionLogProbs(metaclass=Checked):
@@ -29,7 +30,8 @@ class OptionLogProbs(metaclass=Checked):
     Args:
         model: what reads the template. The policy can judge itself, and can then learn to please
             itself.
-        template: holds ``{prompt}``, ``{first}`` and ``{second}``.
+        template: holds ``{prompt}``, ``{first}`` and ``{second}``, and ``{rationale}`` under
+            ``pairwise_judge=reasoned``.
         first_text: says that the first answer is better.
         second_text: says that the second one is.
         least_mass: of both options together, in [0, 1].
@@ -55,11 +57,7 @@ class OptionLogProbs(metaclass=Checked):
         for field in Shown._fields[:3]:
             if f"{{{field}}}" not in template:
                 raise ConfigError(f"OptionLogProbs: template {template!r} must hold {{{field}}}")
-        if first_text.startswith(second_text) or second_text.startswith(first_text):
-            raise ConfigError(
-                f"OptionLogProbs: of first_text {first_text!r} and second_text {second_text!r} one "
-                "begins with the other, so that both would be said at once: change one"
-            )
+        check_options("OptionLogProbs", first_text=first_text, second_text=second_text)
         self.model = model
         self.template = template
         self.first_text = first_text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from rlcomp.arguments import Probability
-from rlcomp.interfaces.judge import Judge
+from rlcomp.interfaces.judge import Judge, judge_all
 from rlcomp.interfaces.reward import TextReward
 
 
@@ -31,6 +33,13 @@ class Judged(TextReward):
     def score(self, prompt: str, response: str, answer: str) -> float | None:
         """The judge's score."""
         return self.judge(response, answer)
+
+    def score_rows(
+        self, rows: Sequence[Mapping[str, object]], numbers: Sequence[int]
+    ) -> list[float | None]:
+        """The judge's scores, asked for at once."""
+        del numbers
+        return judge_all(self.judge, [(str(row["response"]), str(row["answer"])) for row in rows])
 
     def is_correct(self, score: float) -> bool:
         """Whether the score is high enough."""

@@ -8,9 +8,8 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.reward import write_reward
-from rlcomp.model.text_classifier import classify, load_classifier
+from rlcomp.model.text_classifier import classify, label_index, load_classifier
 
 
 class Learned(Component):
@@ -46,7 +45,7 @@ class Learned(Component):
         self.label = label
         self.batch_size = batch_size
         self.model, self.tokenizer = load_classifier(path)
-        self._output = _output(dict(self.model.config.id2label), label, path)
+        self._output = label_index(self.model, label, path)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row."""
@@ -64,16 +63,3 @@ class Learned(Component):
         reward = reward.to(batch["response"].device)
         valid = torch.tensor([bool(text) for text in texts], device=reward.device)
         return write_reward(batch, reward, {"learned": reward}, reward > 0, valid)
-
-
-def _output(names: dict[int, str], label: str | None, path: str) -> int:
-    """The output index of a label."""
-    known = list(names.values())
-    if label is None and len(known) > 1:
-        raise ConfigError(
-            f"Learned: label is null, but the model in '{path}' has {len(known)} outputs: name one "
-            f"of {', '.join(known)}"
-        )
-    if label is not None and label not in known:
-        raise ConfigError(f"Learned: label is {label!r}{nearest(label, known)}")
-    return 0 if label is None else known.index(label)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcomp.arguments import NonEmptyText, Probability
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.judge import Judge
-from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.judge import Judge, judge_all
+from rlcomp.interfaces.reward import TextReward, row_named
 
 
 class Rubric(TextReward):
@@ -64,14 +64,20 @@ class Rubric(TextReward):
 
     def score_row(self, row: Mapping[str, object]) -> float | None:
         """The score by the example's criteria, or by those of the configuration."""
-        given = row.get(self.column)
-        criteria = self.criteria if given is None else _criteria(self.column, given)
-        if not criteria:
-            raise DataError(
-                f"Rubric: this example has no column {self.column!r} and there are no criteria: "
-                "write the column into the task's data, or set reward.criteria"
-            )
-        return self._score(str(row["response"]), criteria)
+        return self._score(str(row["response"]), self._criteria(row))
+
+    def score_rows(
+        self, rows: Sequence[Mapping[str, object]], numbers: Sequence[int]
+    ) -> list[float | None]:
+        """The scores of all rows; the judge is asked once, for all criteria of all."""
+        criteria = []
+        for number, row in zip(numbers, rows, strict=True):
+            with row_named(number, row):
+                criteria.append(self._criteria(row))
+        responses = [str(row["response"]) for row in rows]
+        pairs = [(text, c) for text, own in zip(responses, criteria, strict=True) for c in own]
+        met = iter(judge_all(self.judge, pairs))
+        return [_share({criterion: next(met) for criterion in own}, own) for own in criteria]
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
         """The score by the criteria of the configuration."""
@@ -81,15 +87,30 @@ class Rubric(TextReward):
         """Whether the score is high enough."""
         return score >= self.correct_from
 
+    def _criteria(self, row: Mapping[str, object]) -> Mapping[str, float]:
+        given = row.get(self.column)
+        criteria = self.criteria if given is None else _criteria(self.column, given)
+        if not criteria:
+            raise DataError(
+                f"Rubric: this example has no column {self.column!r} and there are no criteria: "
+                "write the column into the task's data, or set reward.criteria"
+            )
+        return criteria
+
     def _score(self, response: str, criteria: Mapping[str, float]) -> float | None:
-        met = {criterion: self.judge(response, criterion) for criterion in criteria}
-        total = 0.0
-        for criterion, share in met.items():
-            if share is None:
-                return None
-            total += criteria[criterion] * share
-        full = sum(weight for weight in criteria.values() if weight > 0)
-        return min(max(total / full, 0.0), 1.0)
+        met = judge_all(self.judge, [(response, criterion) for criterion in criteria])
+        return _share(dict(zip(criteria, met, strict=True)), criteria)
+
+
+def _share(met: Mapping[str, float | None], criteria: Mapping[str, float]) -> float | None:
+    """The weighted share of the criteria that are met; None where one cannot be told."""
+    total = 0.0
+    for criterion, share in met.items():
+        if share is None:
+            return None
+        total += criteria[criterion] * share
+    full = sum(weight for weight in criteria.values() if weight > 0)
+    return min(max(total / full, 0.0), 1.0)
 
 
 def _criteria(column: str, given: object) -> dict[str, float]:

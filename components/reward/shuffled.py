@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
+from rlcomp.interfaces.reward import shuffle_rewards
 from rlcomp.seed import new_generator
 
 
@@ -34,12 +34,7 @@ class Shuffled(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the reward, then permute its values."""
         result = self.reward(batch.copy())
-        rows = result["reward_valid"].nonzero()[:, 0]
-        order = torch.randperm(len(rows), generator=self.generator).to(rows.device)
-        source = torch.arange(batch.shape[0], device=rows.device)
-        source[rows] = rows[order]
-        for key in ("reward", "rewards", "correct"):
-            batch[key] = result[key][source]
+        shuffle_rewards(batch, result, self.generator)
         batch["reward_valid"] = result["reward_valid"]
         if "invalid_reason" in result.keys():
             batch["invalid_reason"] = result["invalid_reason"]

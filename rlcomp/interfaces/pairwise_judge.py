@@ -14,12 +14,14 @@ class Shown(NamedTuple):
         first: the answer that is shown first.
         second: the other one.
         answer: what the task knows to be right; only a simulated judge may look.
+        rationale: what was said of the two before the verdict.
     """
 
     prompt: str
     first: str
     second: str
     answer: str = ""
+    rationale: str = ""
 
 
 class PairwiseJudge(Protocol):

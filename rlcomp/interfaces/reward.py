@@ -213,6 +213,22 @@ def without_failed(batch: TensorDict, valid: Tensor) -> Tensor:
     return found
 
 
+def shuffle_rewards(batch: TensorDict, scored: TensorDict, generator: torch.Generator) -> None:
+    """Write ``reward``, ``rewards`` and ``correct``, permuted together over the valid rows.
+
+    Args:
+        batch: gets the entries.
+        scored: its rows with what a reward wrote.
+        generator: draws the permutation.
+    """
+    rows = scored["reward_valid"].nonzero()[:, 0]
+    order = torch.randperm(len(rows), generator=generator).to(rows.device)
+    source = torch.arange(scored.shape[0], device=rows.device)
+    source[rows] = rows[order]
+    for key in ("reward", "rewards", "correct"):
+        batch[key] = scored[key][source]
+
+
 def write_reward(
     batch: TensorDict,
     reward: Tensor,

@@ -137,13 +137,13 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
 
 
 def export_scorer(scorer: Scorer, folder: Path) -> None:
-    """Write a reward model as ``AutoModelForSequenceClassification`` reads it, with one label.
+    """Write a reward model as ``AutoModelForSequenceClassification`` reads it, with its labels.
 
-    The logit of a text is its score: what the scorer writes as ``model_score`` of a row that ends
-    with this text, followed by a stop token or not.
+    The logits of a text are its outputs: what the scorer writes as ``model_score``, a classifier as
+    ``label_logits``, of a row that ends with this text, followed by a stop token or not.
 
     Args:
-        scorer: a copy of a backbone with a scalar head.
+        scorer: a copy of a backbone with a head.
         folder: is there, and empty.
 
     Raises:
@@ -158,12 +158,16 @@ def export_scorer(scorer: Scorer, folder: Path) -> None:
         )
     if any("lora_" in name for name, _ in scorer.backbone.named_parameters()):
         raise ConfigError("the reward model has adapters, and only whole ones can be exported")
-    names = {"id2label": {0: "score"}, "label2id": {"score": 0}}
+    names = {
+        "id2label": dict(enumerate(scorer.labels)),
+        "label2id": {name: number for number, name in enumerate(scorer.labels)},
+    }
     settings = {**config.to_dict(), **names, "pad_token_id": pad_id(tokenizer)}
     made = AutoModelForSequenceClassification.from_config(type(config).from_dict(settings))
     made = made.to(next(scorer.backbone.parameters()).dtype)
     getattr(made, made.base_model_prefix).load_state_dict(scorer.backbone.state_dict())
     with torch.no_grad():
-        cast("nn.Linear", made.score).weight.copy_(scorer.score_head.weight[None])
+        weight = scorer.score_head.weight
+        cast("nn.Linear", made.score).weight.copy_(weight.reshape(len(weight), -1).t())
     made.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

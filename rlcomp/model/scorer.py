@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -26,19 +27,23 @@ class ScoreHead(nn.Module):
     Args:
         model: its width and device.
         generator: draws the weights, ``N(0, 1 / (width + 1))``.
+        outputs: K, for several scores; None for one.
 
     Source:
         Stiennon et al. 2020, arXiv:2009.01325, appendix B.1, for the initialisation.
     """
 
-    def __init__(self, model: PreTrainedModel, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: PreTrainedModel, generator: torch.Generator, outputs: int | None = None
+    ) -> None:
         super().__init__()
         width = model.get_output_embeddings().weight.shape[1]
-        drawn = torch.randn(width, generator=generator) / (width + 1) ** 0.5
+        shape = () if outputs is None else (outputs,)
+        drawn = torch.randn(width, *shape, generator=generator) / (width + 1) ** 0.5
         self.weight = nn.Parameter(drawn.to(model.device))
 
     def forward(self, states: Tensor) -> Tensor:
-        """The scores of states ``[N, H]``: shape ``[N]``, float32 at least."""
+        """The scores of states ``[N, H]``: shape ``[N]`` or ``[N, K]``, float32 at least."""
         return states.to(self.weight.dtype) @ self.weight
 
 
@@ -58,6 +63,9 @@ class Scorer(Component):
         policy: its model is copied; it says which tokens end an answer.
         engine: how the backbone is computed.
 
+    Attributes:
+        labels: the names of its outputs.
+
     Source:
         Stiennon et al. 2020, arXiv:2009.01325, section 3.4; Ouyang et al. 2022, arXiv:2203.02155.
     """
@@ -65,6 +73,7 @@ class Scorer(Component):
     reads: ClassVar[tuple[Key, ...]] = ("tokens", "attention_mask")
     writes: ClassVar[tuple[Key, ...]] = ("model_score",)
 
+    labels: Sequence[str] = ("score",)
     policy: LanguageModel
     started: Tensor
     _transformer: Transformer | None
@@ -100,6 +109,10 @@ class Scorer(Component):
 
     def scores(self, batch: TensorDict) -> Tensor:
         """Scores of a batch, shape ``[B]``; 0 of a row without a token."""
+        return self._read_head(batch)
+
+    def _read_head(self, batch: TensorDict) -> Tensor:
+        """What the head says of the last token: shape ``[B]``, or ``[B, K]``."""
         return read_values(
             self.backbone, self._transformer, self.score_head, self._read(batch)
         ).sum(1)

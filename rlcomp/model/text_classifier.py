@@ -13,7 +13,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from rlcomp.errors import DataError, ShapeError
+from rlcomp.errors import ConfigError, DataError, ShapeError, nearest
 from rlcomp.functional.multi_label import multi_label_loss
 from rlcomp.model.pretrained import check_filled, context_limit, read_config, read_weights
 from rlcomp.seed import named_seed
@@ -45,6 +45,28 @@ def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
         raise DataError(f"{told} (it lacks {sorted(report['missing_keys'])[0]}): {remedy}")
     check_filled(path, report)
     return model.eval().requires_grad_(False), load_tokenizer(path=path)
+
+
+def label_index(model: PreTrainedModel, label: str | None, path: str) -> int:
+    """The output of a classifier that has a name.
+
+    Args:
+        model: the classifier.
+        label: the name in its ``id2label``; None where it has one output only.
+        path: where it is from, for messages.
+
+    Raises:
+        ConfigError: it has no such label, or several outputs and none was named.
+    """
+    known = list(dict(model.config.id2label).values())
+    if label is None and len(known) > 1:
+        raise ConfigError(
+            f"Learned: label is null, but the model in '{path}' has {len(known)} outputs: name one "
+            f"of {', '.join(known)}"
+        )
+    if label is not None and label not in known:
+        raise ConfigError(f"Learned: label is {label!r}{nearest(label, known)}")
+    return 0 if label is None else known.index(label)
 
 
 def classify(

@@ -83,7 +83,7 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
             alone.
     """
     there = judge([pair.shown for pair in pairs])
-    back = judge([Shown(p.shown[0], p.shown[2], p.shown[1], p.shown[3]) for p in pairs])
+    back = judge([p.shown._replace(first=p.shown.second, second=p.shown.first) for p in pairs])
     both = [
         (pair, first, second)
         for pair, first, second in zip(pairs, there, back, strict=True)

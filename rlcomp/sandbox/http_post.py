@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
 
@@ -22,8 +22,25 @@ class Lost(RlcompError):
     """No answer came, or none that counts: another time there may be one."""
 
 
-def address(url: str) -> SplitResult:
+class Refused(RlcompError):
+    """The server does not do what it is asked, and another time it will not either.
+
+    Args:
+        told: the message.
+        status: of its answer.
+    """
+
+    def __init__(self, told: str, status: int) -> None:
+        super().__init__(told)
+        self.status = status
+
+
+def address(url: str, name: str = "sandbox.url") -> SplitResult:
     """The parts of the address of a server.
+
+    Args:
+        url: the address.
+        name: what it is called in messages.
 
     Raises:
         ConfigError: it is none, or holds a password.
@@ -33,18 +50,26 @@ def address(url: str) -> SplitResult:
         '/runner'
     """
     if "@" in url:
-        raise ConfigError("sandbox.url: a user or password in it would be in the run's record")
+        raise ConfigError(f"{name}: a user or password in it would be in the run's record")
     try:
         parts = urlsplit(url.rstrip("/"))
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         known = False
     if not known or parts.query or parts.fragment or not (url.isascii() and url.isprintable()):
-        raise ConfigError(f"sandbox.url={url!r}: must be http://host:port or https://host:port")
+        raise ConfigError(f"{name}={url!r}: must be http://host:port or https://host:port")
     return parts
 
 
-def post(where: SplitResult, path: str, data: bytes, *, seconds: float, most: int) -> bytes:
+def post(
+    where: SplitResult,
+    path: str,
+    data: bytes,
+    *,
+    seconds: float,
+    most: int,
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
     """The body of the answer; of one with more than ``most`` bytes, one byte more than that.
 
     Args:
@@ -53,10 +78,11 @@ def post(where: SplitResult, path: str, data: bytes, *, seconds: float, most: in
         data: what is sent.
         seconds: until the whole answer must be there.
         most: bytes of it.
+        headers: beside those that say what is sent.
 
     Raises:
         Lost: no connection, no whole answer in time, 429, or 5xx.
-        RlcompError: any other answer than 200.
+        Refused: any other answer than 200.
     """
     kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
     port = where.port or kind.default_port
@@ -65,10 +91,10 @@ def post(where: SplitResult, path: str, data: bytes, *, seconds: float, most: in
     try:
         connection.connect()
         with _ended_after(seconds, connection.sock, late):
-            headers = {"Content-Type": "application/json"}
-            connection.request("POST", where.path + path, data, headers)
+            sent = {**(headers or {}), "Content-Type": "application/json"}
+            connection.request("POST", where.path + path, data, sent)
             answer = connection.getresponse()
-            _check(answer)
+            _check(answer, path)
             body = answer.read(most + 1)
     except (OSError, HTTPException) as error:
         told = f"no answer within {seconds:g} s" if late.is_set() else in_one_line(error)
@@ -98,12 +124,13 @@ def _ended_after(seconds: float, sock: socket.socket, late: threading.Event) -> 
         watch.cancel()
 
 
-def _check(answer: HTTPResponse) -> None:
+def _check(answer: HTTPResponse, path: str) -> None:
     told = f"{answer.status} {answer.reason!r:.60}"
     if answer.status == 429 or answer.status >= 500:
         raise Lost(f"it answers {told}")
     if 300 <= answer.status < 400:
         elsewhere = f"{answer.getheader('Location')!r:.100}"
-        raise RlcompError(f"it answers {told} and sends to {elsewhere}, which is not followed")
+        told = f"it answers {told} and sends to {elsewhere}, which is not followed"
+        raise Refused(told, answer.status)
     if answer.status != 200:
-        raise RlcompError(f"it answers {told}: has it POST /run_code, as SandboxFusion has?")
+        raise Refused(f"it answers {told}: has it POST {path}?", answer.status)

@@ -29,7 +29,8 @@ from rlcomp.testing.subject import Subject, leaves, optional_keys
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
 _BYSTANDERS = ("old_value", "truncated", "policy_version")
 _DIFFERENTIABLE = (
-    *("entropy", "log_probs", "model_score", "objective_values", "ratio", "surrogate", "value"),
+    *("entropy", "label_logits", "log_probs", "model_score", "objective_values", "ratio"),
+    *("surrogate", "value"),
 )
 # What a loss differentiates: model outputs, and what the parts of a policy loss hand on.
 _WITH_GRAPH = {*_DIFFERENTIABLE, "log_distribution", "score", "pair_loss", "flipped_loss"}
@@ -52,8 +53,8 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
       outside it where the component reads a mask
     - the gradient is 0 outside the mask
     - what is written is data, without a graph, but for what a loss differentiates (``log_probs``,
-      ``log_distribution``, ``entropy``, ``value``, ``model_score``; of the parts of a loss
-      ``ratio``, ``surrogate``, ``score``, ``pair_loss``, ``flipped_loss``)
+      ``log_distribution``, ``entropy``, ``value``, ``model_score``, ``label_logits``; of the
+      parts of a loss ``ratio``, ``surrogate``, ``score``, ``pair_loss``, ``flipped_loss``)
     - integer masks, half-precision floats and one advantage a row (``[B]``, ``[B, 1]``) are read as
       what the schema says (:mod:`rlcomp.canonical`)
     - padding on the right and observations within a response (tokens that somebody else wrote, but

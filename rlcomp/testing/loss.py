@@ -17,8 +17,8 @@ from rlcomp.testing.subject import Subject, leaves
 
 # What the model computes; everything else in a batch is data, and no gradient may reach it.
 _OF_THE_MODEL = (
-    *("entropy", "log_distribution", "log_probs", "model_score", "objective_values", "value"),
-    "token_score",
+    *("entropy", "label_logits", "log_distribution", "log_probs", "model_score"),
+    *("objective_values", "token_score", "value"),
 )
 
 
@@ -161,7 +161,7 @@ class _Case:
                 self.subject.hold_equal(
                     "no gradient reaches data", key, gradient, zero, remedy=remedy
                 )
-            if gradient.ndim == 1:  # of rows, which no mask of tokens speaks of
+            if not self.subject.spec(key).along_tokens:  # of rows, of which no mask speaks
                 continue
             inside = self.subject.inside
             inside = inside.view(*inside.shape, *(1,) * (gradient.ndim - 2))
@@ -279,8 +279,8 @@ class _Case:
 
 def _inputs(subject: Subject) -> list[Key]:
     """What a loss may differentiate: every per-token float, and the scores of rows."""
-    score = subject.name("model_score")
-    return [*subject.floats(), *([score] if score in subject.reads else [])]
+    scores = [subject.name(key) for key in ("model_score", "label_logits")]
+    return [*subject.floats(), *(score for score in scores if score in subject.reads)]
 
 
 def _total(result: TensorDict) -> Tensor:

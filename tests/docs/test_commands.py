@@ -183,7 +183,7 @@ def shrink(node):
             node[key] = min(value, SHRUNK[key])
     if node.get("_target_") == "components.task.text.Text" and node.path is None:
         node.path = "short.txt"
-    for phase in (node.get("phases") or {}).values():
+    for phase in filter(None, (node.get("phases") or {}).values()):  # one may be left out
         phase.steps = min(phase.steps, 1)
         for each in phase.get("every") or {}:
             phase.every[each] = phase.every[each] and 1
@@ -261,6 +261,8 @@ def place(jobs, tmp_path, monkeypatch):
         file.write(lines)
     essays = [{"question": f"{n}", "answer": f"{n}", "keywords": ["a"]} for n in range(40)]
     Path("essays.jsonl").write_text("".join(json.dumps(row) + "\n" for row in essays))
+    labels = [{"prompt": f"Text {n}.", "H": n % 2, "V": None if n % 3 else 1} for n in range(60)]
+    Path("moderation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
     tests = {"test_list": ["assert double(2) == 4"], "test_imports": []}
     code = [
         {"prompt": f"Double {n}.", "code": "def double(n): return n", **tests} for n in range(40)

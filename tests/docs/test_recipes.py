@@ -19,6 +19,7 @@ METHODS = [
     "curriculum_rlaif",
     "dapo",
     "deepseek_v32",
+    "deepseek_v32_specialists",
     "dppo",
     "dr_grpo",
     "gmpo",

@@ -45,3 +45,15 @@ def test_the_language_term_decides_the_script(tmp_path, at_work):
     words += ["phases.rl.steps=45", "phases.rl.every={evaluation: 45}", "prompts.batch_size=32"]
 
     at_work("magistral", launched(tmp_path, *words))
+
+
+def test_a_weighted_sum_that_is_dealt_out_to_random_rows_teaches_nothing(tmp_path, at_work):
+    words = ["recipe=magistral", "experiment=shuffled_own_rewards", "task.length=4"]
+    words += ["max_new_tokens=6", "phases.warm_start.steps=80", "prompts.batch_size=16"]
+    words += ["phases.rl.steps=10", "phases.rl.every={evaluation: 10}"]
+
+    rows = launched(tmp_path, *words)
+
+    at_work("shuffled_rewards", rows)
+    # There was something to deal out.
+    assert max(row["reward/right"] for row in rows if "reward/right" in row) > 0.1

@@ -31,6 +31,7 @@ OWN_TASK = [
     "auto_refine",
     "constitutional",
     "curriculum_rlaif",
+    "deepseek_v32_specialists",
     "instruct_gpt",
     "length_controlled",
     "magistral",

@@ -306,6 +306,22 @@ BESIDE = {
         + "pairwise_judge/test_recorded_and_ensemble.py"
         + "::test_the_mean_is_over_the_judges_that_can_tell"
     },
+    "components/pairwise_judge/reasoned.py": dict.fromkeys(
+        ["reasoned/verdicts", "reasoned/majority"],
+        TESTS + "pairwise_judge/test_reasoned.py::test_several_rationales_vote",
+    ),
+    "components/loss/multi_label.py": dict.fromkeys(
+        ["labels/nll", "labels/known"],
+        TESTS + "loss/test_multi_label.py::test_three_known_labels_by_hand",
+    ),
+    "components/evaluator/labels.py": dict.fromkeys(
+        ["*/nll", "*/*/share", "*/*/*", "*/*"],
+        "tests/model/test_label_classifier.py::test_four_held_out_texts_by_hand",
+    ),
+    "components/endpoint/chat.py": dict.fromkeys(
+        ["endpoint/requests", "endpoint/failed", "endpoint/tokens", "time/endpoint"],
+        TESTS + "endpoint/test_chat.py::test_it_records_requests_failures_and_tokens",
+    ),
     "components/reward/ruler.py": dict.fromkeys(
         ["ruler/unscored", "ruler/replies"],
         TESTS

@@ -1,0 +1,206 @@
+"""OpenAI-compatible endpoint of chat completions."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+from urllib.parse import SplitResult
+
+from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
+from rlcomp.errors import ConfigError, RlcompError, RlcompWarning
+from rlcomp.interfaces.endpoint import Reply
+from rlcomp.metrics import record_total
+from rlcomp.sandbox.http_post import Lost, Refused, address, post
+from rlcomp.verify.chat_completion import Completion, completion
+
+_PATH = "/chat/completions"
+_LARGEST = 1 << 22  # bytes of an answer
+# What lies in one request, not in the server: too long, or of a content that it does not answer.
+_OF_ONE_REQUEST = (400, 413, 422)
+
+
+class _Answer(NamedTuple):
+    """What came of one prompt: a completion, or why there is none; and the requests it took."""
+
+    completion: Completion | None
+    why: str
+    tries: int
+
+
+class ChatEndpoint(metaclass=Checked):
+    """Model behind ``POST url/chat/completions`` (OpenAI's protocol; vLLM, llama.cpp, Ollama, ...).
+
+    A prompt is the user's message of a conversation of its own. No connection, no whole answer in
+    time, 429, 5xx and an answer that is no completion are tried again; what then has no answer, or
+    is refused by itself (400, 413, 422), has none, and is nothing that a reward is made of. Any
+    other refusal (a wrong key, an unknown model) stops the run, and so does a server that has
+    never answered. Redirects and proxies are not followed.
+
+    Records ``endpoint/requests``, ``endpoint/failed`` (prompts without an answer),
+    ``endpoint/tokens`` (where the server tells them) and ``time/endpoint`` (seconds), summed over
+    a step.
+
+    Args:
+        url: of the API, such as ``http://127.0.0.1:8000/v1``.
+        model: as the server calls it.
+        key_variable: the environment variable that holds the key; None for none. The key is sent to
+            the server and told nowhere else.
+        workers: requests under way at a time.
+        timeout: of a request, in seconds, until its whole answer is there.
+        tries: requests for one prompt at most.
+        pause: seconds before the second try; doubled for each further one.
+        temperature: of sampling.
+        system: the system's message; None for none.
+        fields: further fields of a request, such as ``{seed: 0}``.
+        allow_remote: whether ``url`` may be of another machine.
+
+    Raises:
+        ConfigError: ``url`` is no address or not of this machine, or the key is missing.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: NonEmptyText,
+        model: NonEmptyText,
+        key_variable: NonEmptyText | None = None,
+        workers: PositiveInt = 8,
+        timeout: PositiveFloat = 60.0,
+        tries: PositiveInt = 3,
+        pause: NonNegativeFloat = 1.0,
+        temperature: NonNegativeFloat = 1.0,
+        system: NonEmptyText | None = None,
+        fields: dict[str, object] | None = None,
+        allow_remote: bool = False,
+    ) -> None:
+        self.url = url
+        self.model = model
+        self.workers = workers
+        self.timeout = timeout
+        self.tries = tries
+        self.pause = pause
+        self.temperature = temperature
+        self.system = system
+        self.fields = dict(fields or {})
+        self._where = address(url, "endpoint.url")
+        if not (allow_remote or _is_local(self._where.hostname or "")):
+            raise ConfigError(
+                f"endpoint.url={url}: not this machine (127.0.0.1, ::1, localhost): prompts and "
+                "answers would leave it; set allow_remote=true if they may"
+            )
+        self._headers = _authorization(key_variable, self._where)
+        self._answered = False
+        self._warned = False
+
+    def ask(
+        self, prompts: Sequence[str], *, max_tokens: int, alternatives: int = 0
+    ) -> list[Reply | None]:
+        """One reply for each prompt; None where none came."""
+        if not prompts:
+            return []
+        started = time.monotonic()
+        told = {"logprobs": True, "top_logprobs": alternatives} if alternatives else {}
+        bodies = [self._body(prompt, {"max_tokens": max_tokens, **told}) for prompt in prompts]
+        pool = ThreadPoolExecutor(min(self.workers, len(bodies)))
+        try:
+            answers = list(pool.map(self._answer, bodies))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        self._record(answers, time.monotonic() - started)
+        found = [answer.completion for answer in answers]
+        return [Reply(one.text, one.first) if one else None for one in found]
+
+    def _body(self, prompt: str, asked: Mapping[str, object]) -> bytes:
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        messages = [*system, {"role": "user", "content": prompt}]
+        own = {"model": self.model, "messages": messages, "temperature": self.temperature}
+        return json.dumps({**self.fields, **own, "n": 1, **asked}).encode()
+
+    def _answer(self, body: bytes) -> _Answer:
+        why = ""
+        for number in range(self.tries):
+            if number:
+                time.sleep(self.pause * 2 ** (number - 1))
+            try:
+                return _Answer(self._once(body), "", number + 1)
+            except Lost as error:
+                why = str(error)
+            except Refused as error:
+                if error.status not in _OF_ONE_REQUEST:
+                    raise RlcompError(f"endpoint.url={self.url}: {error}") from error
+                return _Answer(None, str(error), number + 1)
+        return _Answer(None, why, self.tries)
+
+    def _once(self, body: bytes) -> Completion:
+        told = post(
+            self._where,
+            _PATH,
+            body,
+            seconds=self.timeout,
+            most=_LARGEST,
+            headers=self._headers,
+        )
+        if len(told) > _LARGEST:
+            raise Lost(f"it answers with more than {_LARGEST:,} bytes")
+        try:
+            return completion(told)
+        except ValueError as error:
+            raise Lost(f"it answers with no completion: {str(error)[:200]}") from error
+
+    def _record(self, answers: Sequence[_Answer], seconds: float) -> None:
+        failed = [answer for answer in answers if answer.completion is None]
+        found = [answer.completion for answer in answers if answer.completion]
+        record_total("endpoint/requests", sum(answer.tries for answer in answers))
+        record_total("endpoint/failed", len(failed))
+        record_total("endpoint/tokens", sum(one.tokens for one in found))
+        record_total("time/endpoint", seconds)
+        if failed and not found and not self._answered:
+            raise RlcompError(
+                f"endpoint.url={self.url}: none of {len(failed)} prompts was answered; the first: "
+                f"{failed[0].why}. Does the server run, with the model {self.model!r}?"
+            )
+        self._answered = self._answered or bool(found)
+        if failed and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"endpoint.url={self.url}: {len(failed)} of {len(answers)} prompts have no answer; "
+                f"the first: {failed[0].why}. Further ones are counted: endpoint/failed",
+                RlcompWarning,
+                stacklevel=3,
+            )
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, which may be anybody's
+        return False
+
+
+def _authorization(variable: str | None, where: SplitResult) -> dict[str, str]:
+    """The header with the key of a variable; no message holds what may be the key."""
+    if variable is None:
+        return {}
+    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
+        raise ConfigError(
+            "endpoint.key_variable: must be the name of an environment variable, such as "
+            "OPENAI_API_KEY, never the key, which would be in the run's record"
+        )
+    key = os.environ.get(variable, "")
+    if not key or not key.isascii() or not key.isprintable():
+        told = "holds no key" if not key else "holds what is no key"
+        raise ConfigError(f"endpoint.key_variable={variable}: this environment variable {told}")
+    if where.scheme != "https" and not _is_local(where.hostname or ""):
+        raise ConfigError(
+            "endpoint.url: https, because the key would go to another machine as plain text"
+        )
+    return {"Authorization": f"Bearer {key}"}

@@ -1,0 +1,80 @@
+"""LLM-as-a-judge behind an endpoint: probability of "yes"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.endpoint import Endpoint
+from rlcomp.interfaces.options import check_options, choices
+
+_FIELD = re.compile(r"\{(prediction|reference)\}")
+
+
+class EndpointJudge(metaclass=Checked):
+    """LLM-as-a-judge: the share of "yes" in the probability of both first words of its answer.
+
+    ``p(yes) / (p(yes) + p(no))`` of the first token, at the server's temperature 1. None where both
+    together have less than ``least_mass``, and where no answer came.
+
+    Args:
+        endpoint: whose model reads the template.
+        template: holds ``{prediction}`` and ``{reference}``.
+        yes_text: says that they agree.
+        no_text: says that they do not.
+        read: ``log_probs`` of the first token; ``text``: what the answer begins with, 1 or 0, for
+            servers that tell no log-probs.
+        least_mass: of yes and no together, in [0, 1].
+        alternatives: first tokens whose log-prob is asked for, at most what the server allows.
+
+    Raises:
+        ConfigError: the template lacks a field, one of yes and no begins with the other, or, when
+            called, the server tells no log-probs.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: Endpoint,
+        template: NonEmptyText,
+        yes_text: NonEmptyText = "yes",
+        no_text: NonEmptyText = "no",
+        read: Literal["log_probs", "text"] = "log_probs",
+        least_mass: Probability = 0.05,
+        alternatives: PositiveInt = 20,
+    ) -> None:
+        for field in ("prediction", "reference"):
+            if f"{{{field}}}" not in template:
+                raise ConfigError(f"EndpointJudge: template {template!r} must hold {{{field}}}")
+        check_options("EndpointJudge", yes_text=yes_text, no_text=no_text)
+        self.endpoint = endpoint
+        self.template = template
+        self.yes_text = yes_text
+        self.no_text = no_text
+        self.read = read
+        self.least_mass = least_mass
+        self.alternatives = alternatives
+
+    def __call__(self, prediction: str, reference: str) -> float | None:
+        """The probability of yes."""
+        (found,) = self.judge_all([(prediction, reference)])
+        return found
+
+    def judge_all(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        """The probability of yes of each pair, the requests side by side."""
+        return choices(
+            self.endpoint,
+            [self._asked(*pair) for pair in pairs],
+            (self.yes_text, self.no_text),
+            read=self.read,
+            least_mass=self.least_mass,
+            alternatives=self.alternatives,
+        )
+
+    def _asked(self, prediction: str, reference: str) -> str:
+        texts = {"prediction": prediction, "reference": reference}
+        # In one pass, so that a prediction that spells {reference} stays what it is.
+        return _FIELD.sub(lambda field: texts[field[1]], self.template)

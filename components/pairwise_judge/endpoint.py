@@ -1,0 +1,79 @@
+"""LLM-as-a-judge of pairs behind an endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.endpoint import Endpoint
+from rlcomp.interfaces.options import check_options, choices
+from rlcomp.interfaces.pairwise_judge import Shown
+
+_FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
+
+
+class EndpointPairs(metaclass=Checked):
+    """LLM-as-a-judge of pairs: ``p(first) / (p(first) + p(second))`` of an answer's first token.
+
+    None where both together have less than ``least_mass``, and where no answer came.
+
+    Args:
+        endpoint: whose model reads the template.
+        template: holds ``{prompt}``, ``{first}`` and ``{second}``, and ``{rationale}`` under
+            ``pairwise_judge=reasoned``.
+        first_text: says that the first answer is better.
+        second_text: says that the second one is.
+        read: ``log_probs`` of the first token; ``text``: what the answer begins with, 1 or 0, for
+            servers that tell no log-probs.
+        least_mass: of both options together, in [0, 1].
+        alternatives: first tokens whose log-prob is asked for, at most what the server allows.
+
+    Raises:
+        ConfigError: the template lacks a field, one option begins with the other, or, when called,
+            the server tells no log-probs.
+
+    Source:
+        Lee et al. 2023 (RLAIF), arXiv:2309.00267, section 2.1 (soft labels).
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: Endpoint,
+        template: NonEmptyText,
+        first_text: NonEmptyText = "1",
+        second_text: NonEmptyText = "2",
+        read: Literal["log_probs", "text"] = "log_probs",
+        least_mass: Probability = 0.05,
+        alternatives: PositiveInt = 20,
+    ) -> None:
+        for field in ("prompt", "first", "second"):
+            if f"{{{field}}}" not in template:
+                raise ConfigError(f"EndpointPairs: template {template!r} must hold {{{field}}}")
+        check_options("EndpointPairs", first_text=first_text, second_text=second_text)
+        self.endpoint = endpoint
+        self.template = template
+        self.first_text = first_text
+        self.second_text = second_text
+        self.read = read
+        self.least_mass = least_mass
+        self.alternatives = alternatives
+
+    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+        """For each pair the probability that the first is better."""
+        return choices(
+            self.endpoint,
+            [self._asked(pair) for pair in pairs],
+            (self.first_text, self.second_text),
+            read=self.read,
+            least_mass=self.least_mass,
+            alternatives=self.alternatives,
+        )
+
+    def _asked(self, pair: Shown) -> str:
+        """The template with the texts, in one pass: a text that spells a field stays as it is."""
+        texts = pair._asdict()
+        return _FIELD.sub(lambda field: texts[field[1]], self.template)

@@ -1,0 +1,70 @@
+"""Judge of pairs by a classifier or a reward model of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.model.text_classifier import classify, label_index, load_classifier
+
+
+class Learned(metaclass=Checked):
+    """Bradley-Terry verdict of a sequence classifier, ``p(first) = s(scale (z_1 - z_2))``.
+
+    ``z`` is one output on prompt + answer: the score of a reward model, or the log-odds of a label,
+    such as toxicity, which a negative scale makes the worse one. An empty text cannot be judged.
+
+    Args:
+        path: a folder with the model and its tokenizer (``rlcomp-export RUN DIR --scorer``).
+        label: which output, by its name in the model's ``id2label``; None where there is one only.
+        scale: log-odds of the verdict for each unit of the output; below 0 for what is unwanted.
+        batch_size: texts per forward pass.
+
+    Raises:
+        DataError: there is no such model in the folder.
+        ConfigError: ``scale`` is 0, or the model has no such label, or several and none was named.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: NonEmptyText,
+        label: str | None = None,
+        scale: float = 1.0,
+        batch_size: PositiveInt = 32,
+    ) -> None:
+        if scale == 0:
+            raise ConfigError("Learned: scale is 0, so that nothing is preferred: above or below")
+        self.path = path
+        self.label = label
+        self.scale = scale
+        self.batch_size = batch_size
+        self.model, self.tokenizer = load_classifier(path)
+        self._output = label_index(self.model, label, path)
+
+    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+        """For each pair the probability that the first is better."""
+        told = [(pair.prompt + pair.first, pair.prompt + pair.second) for pair in pairs]
+        found = self._scores({text for texts in told for text in texts if text})
+        return [
+            self._verdict(found[first] - found[second]) if first and second else None
+            for first, second in told
+        ]
+
+    def _verdict(self, gap: float) -> float:
+        return float(torch.tensor(self.scale * gap, dtype=torch.float64).sigmoid())
+
+    def _scores(self, texts: set[str]) -> dict[str, float]:
+        """The output on each text; those of one length together: less padding."""
+        ordered = sorted(texts, key=lambda text: (len(text), text))
+        found: dict[str, float] = {}
+        for start in range(0, len(ordered), self.batch_size):
+            some = ordered[start : start + self.batch_size]
+            with torch.no_grad():
+                outputs = classify(self.model, self.tokenizer, some)[:, self._output]
+            found |= zip(some, outputs.tolist(), strict=True)
+        return found

@@ -1,0 +1,122 @@
+"""Judge that reasons first: rationales, and a verdict after each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+from annotated_types import Interval
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
+from rlcomp.interfaces.writer import Writer
+from rlcomp.metrics import record
+
+_FIELD = re.compile(r"\{(prompt|first|second)\}")
+
+
+class Reasoned(metaclass=Checked):
+    """Chain-of-thought judge, ``p(first) = mean_k p(first | rationale_k)`` (self-consistency).
+
+    A writer compares the answers, and a judge gives its verdict with what was written before it:
+    by the log-probs of its options, or by what is written at the end (``parsed``). A rationale
+    without a verdict does not count; with fewer than ``least`` verdicts the pair cannot be told.
+
+    Records ``reasoned/verdicts``, the share of rationales that have one, and
+    ``reasoned/majority``, the mean share of a pair's verdicts that agree with most of them, of
+    pairs with two or more.
+
+    Args:
+        writer: of the rationales; several of one text differ only if it samples.
+        judge: reads ``Shown.rationale``; a template holds ``{rationale}``.
+        template: asks for a rationale; holds ``{prompt}``, ``{first}`` and ``{second}``.
+        rationales: for each pair, in each order in which it is shown.
+        least: verdicts that a pair needs.
+        clip: the probability is clipped to ``[clip, 1 - clip]``, because a verdict that follows a
+            rationale is over-confident; Constitutional AI takes 0.4.
+
+    Raises:
+        ConfigError: the template lacks a field, or ``least`` is above ``rationales``.
+
+    Source:
+        Lee et al. 2023 (RLAIF), arXiv:2309.00267, sections 2.1 and 2.2; Wang et al. 2022
+        (self-consistency), arXiv:2203.11171; Bai et al. 2022, arXiv:2212.08073, section 4.1 (clip).
+
+    Examples:
+        >>> said = Reasoned(
+        ...     writer=lambda texts: ["so the first"] * len(texts),
+        ...     judge=lambda pairs: [float("first" in pair.rationale) for pair in pairs],
+        ...     template="{prompt} {first} {second}",
+        ...     clip=0.25,
+        ... )
+        >>> said([Shown("p", "a", "b")])
+        [0.75]
+    """
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        judge: PairwiseJudge,
+        template: NonEmptyText,
+        rationales: PositiveInt = 1,
+        least: PositiveInt = 1,
+        clip: Annotated[float, Interval(ge=0, lt=0.5)] = 0.0,
+    ) -> None:
+        for field in ("prompt", "first", "second"):
+            if f"{{{field}}}" not in template:
+                raise ConfigError(f"Reasoned: template {template!r} must hold {{{field}}}")
+        if least > rationales:
+            raise ConfigError(
+                f"Reasoned: least is {least}, and there are {rationales} rationales: raise these"
+            )
+        self.writer = writer
+        self.judge = judge
+        self.template = template
+        self.rationales = rationales
+        self.least = least
+        self.clip = clip
+
+    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+        """For each pair the mean probability that the first is better."""
+        several = [pair for pair in pairs for _ in range(self.rationales)]
+        verdicts = self._verdicts(several)
+        k = self.rationales
+        known = [
+            [p for p in verdicts[start : start + k] if p is not None]
+            for start in range(0, len(verdicts), k)
+        ]
+        record("reasoned/verdicts", torch.tensor([p is not None for p in verdicts]).double())
+        record("reasoned/majority", torch.tensor([_majority(p) for p in known if len(p) > 1]))
+        return [self._mean(p) if len(p) >= self.least else None for p in known]
+
+    def _verdicts(self, pairs: Sequence[Shown]) -> list[float | None]:
+        """Of each rationale the verdict; None where nothing was written, or there is none."""
+        texts = self.writer([self._asked(pair) for pair in pairs])
+        written = [
+            (number, pair._replace(rationale=text))
+            for number, (pair, text) in enumerate(zip(pairs, texts, strict=True))
+            if text.strip()
+        ]
+        found: list[float | None] = [None] * len(pairs)
+        told = self.judge([pair for _, pair in written])
+        for (number, _), p in zip(written, told, strict=True):
+            found[number] = p
+        return found
+
+    def _asked(self, pair: Shown) -> str:
+        """The template with the texts, in one pass: a text that spells a field stays as it is."""
+        texts = pair._asdict()
+        return _FIELD.sub(lambda field: texts[field[1]], self.template)
+
+    def _mean(self, verdicts: Sequence[float]) -> float:
+        return min(max(sum(verdicts) / len(verdicts), self.clip), 1.0 - self.clip)
+
+
+def _majority(verdicts: Sequence[float]) -> float:
+    """The share of the verdicts on the side of most; one of .5 is on neither."""
+    first, second = sum(p > 0.5 for p in verdicts), sum(p < 0.5 for p in verdicts)
+    return max(first, second) / len(verdicts)

@@ -1,0 +1,75 @@
+"""Replies of an OpenAI-compatible server, read as if a stranger had written them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NamedTuple
+
+
+class Completion(NamedTuple):
+    """What one reply holds.
+
+    Attributes:
+        text: of the message.
+        first: probability by token of the first token's alternatives; None where it has none.
+        tokens: that the request took, prompt and answer; 0 where it does not say.
+    """
+
+    text: str
+    first: dict[str, float] | None
+    tokens: int
+
+
+def completion(body: bytes) -> Completion:
+    """The one choice in the body of an answer of ``POST /chat/completions``.
+
+    Raises:
+        ValueError: it is no such answer: no JSON, none or several choices, no text, or log-probs
+            that are no numbers up to 0.
+
+    Source:
+        OpenAI API reference, "The chat completion object".
+
+    Examples:
+        >>> completion(b'{"choices": [{"message": {"content": "yes"}}]}')
+        Completion(text='yes', first=None, tokens=0)
+    """
+    try:
+        told = json.loads(body.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    choices = _get(told, "choices")
+    if not isinstance(choices, list) or len(choices) != 1:
+        found = len(choices) if isinstance(choices, list) else "no list of"
+        raise ValueError(f"it has {found} choices, and one was asked for")
+    text = _get(_get(choices[0], "message"), "content")
+    if not isinstance(text, str):
+        raise ValueError(f"the content of its message is {str(text)!r:.40}, no text")
+    tokens = _get(_get(told, "usage"), "total_tokens")
+    counted = tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
+    return Completion(text, _first(choices[0]), counted)
+
+
+def _get(value: object, name: str) -> Any:  # noqa: ANN401 - JSON
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _first(choice: object) -> dict[str, float] | None:
+    """The probabilities of the alternatives of the first token."""
+    positions = _get(_get(choice, "logprobs"), "content")
+    if not isinstance(positions, list) or not positions:
+        return None
+    listed = _get(positions[0], "top_logprobs")
+    if not isinstance(listed, list) or not listed:
+        return None
+    found: dict[str, float] = {}
+    for entry in listed:
+        token, log_prob = _get(entry, "token"), _get(entry, "logprob")
+        if not isinstance(token, str) or type(log_prob) not in (int, float) or not log_prob <= 1e-3:
+            raise ValueError(f"{str(entry)!r:.60} is no token with its log-prob")
+        # Several tokens may be shown as the same text.
+        found[token] = found.get(token, 0.0) + math.exp(min(log_prob, 0.0))
+    if sum(found.values()) > 1.01:
+        raise ValueError("the probabilities of its first token sum to more than 1")
+    return found
