@@ -25,3 +25,31 @@ def test_the_table_has_the_means_of_five_seeds(members, coef):
     wanted = [by_step[0], max(by_step), mean(by_step[-5:])]
     assert told[:3] == pytest.approx(wanted, abs=0.0051)
     assert told[4] == by_step.index(max(by_step)) + 1
+
+
+BEST_OF_N = read_lines(FOLDER / "best_of_n.jsonl")
+
+
+@pytest.mark.parametrize("pairs", [512, 2048, 8192])
+@pytest.mark.parametrize("members", ["one", "four"])
+def test_the_table_of_best_of_n_has_the_means_of_five_seeds(pairs, members):
+    rows = [row for row in BEST_OF_N if (row["pairs"], row["members"]) == (pairs, members)]
+    line = re.search(rf"^\| {pairs} \| {members} \| 5 \|(.*)\|$", PAGE, re.MULTILINE)[1]
+    told = [float(cell.split()[0]) for cell in line.split("|")]
+    gold, kl, proxy = (
+        [mean(row[key][n] for row in rows) for n in range(128)] for key in ("gold", "kl", "proxy")
+    )
+    at = gold.index(max(gold))
+
+    assert sorted(row["seed"] for row in rows) == [0, 1, 2, 3, 4]
+    agreement = mean(row["agreement"] for row in rows)
+    assert told[:4] == pytest.approx([agreement, gold[0], gold[at], gold[-1]], abs=0.0051)
+    assert told[4] == at + 1
+    assert told[5] == pytest.approx(kl[at] ** 0.5, abs=0.0051)
+    assert told[8:] == pytest.approx([proxy[0], proxy[at], proxy[-1]], abs=0.0051)
+
+
+def test_the_proxy_of_best_of_n_rises_to_the_end_while_gold_falls_from_its_peak():
+    for row in BEST_OF_N:
+        assert row["proxy"] == sorted(row["proxy"])
+        assert row["gold"][-1] < max(row["gold"])
