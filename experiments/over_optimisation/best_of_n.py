@@ -1,4 +1,4 @@
-"""Best-of-n by reward models of few and many pairs: ``best_of_n.py RESULTS.jsonl SEED ...``."""
+"""Best-of-n by reward models of few and many pairs: ``best_of_n.py RESULTS.jsonl 0 1``."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ ROWS = read_lines(FOLDER / "results.jsonl")
 
 
 @pytest.mark.parametrize("members", ["one", "four"])
-@pytest.mark.parametrize("coef", ["0", "0.03", "0.1"])
+@pytest.mark.parametrize("coef", ["0", "0.03", "0.1", "0.3"])
 def test_the_table_has_the_means_of_five_seeds(members, coef):
     rows = [row for row in ROWS if (row["members"], row["coef"]) == (members, coef)]
     line = re.search(rf"^\| {members} \| {coef} \| 5 \|(.*)\|$", PAGE, re.MULTILINE)[1]
@@ -25,6 +25,18 @@ def test_the_table_has_the_means_of_five_seeds(members, coef):
     wanted = [by_step[0], max(by_step), mean(by_step[-5:])]
     assert told[:3] == pytest.approx(wanted, abs=0.0051)
     assert told[4] == by_step.index(max(by_step)) + 1
+
+
+def test_without_kl_the_proxy_rises_on_while_gold_falls_in_every_seed():
+    for members in ("one", "four"):
+        for seed in "01234":
+            found = [
+                r for r in ROWS if (r["members"], r["coef"], r["seed"]) == (members, "0", seed)
+            ]
+            at = max(range(40), key=lambda step, found=found: found[step]["gold"])
+
+            assert found[-1]["gold"] < found[at]["gold"] - 0.2
+            assert found[-1]["proxy"] > found[at]["proxy"]
 
 
 BEST_OF_N = read_lines(FOLDER / "best_of_n.jsonl")
