@@ -35,7 +35,8 @@ class Scored(Component):
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{scored: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``; False of a score that is
     not finite). Records what :func:`rlcomp.interfaces.reward.write_reward` does, and
-    ``reward/disagreement``, the standard deviation over the members.
+    ``reward/disagreement``, the standard deviation over the members, and, with ``normalised``,
+    ``reward/raw_score``, the mean over the members before it: a scale that does not move.
 
     Args:
         scorers: the members, at least one.
@@ -80,6 +81,7 @@ class Scored(Component):
             scores = torch.stack([scorer.scores(batch) for scorer in self.scorers])
         valid = scores.isfinite().all(0) & batch["attention_mask"].any(1)
         if self.normalised:
+            record("reward/raw_score", scores.mean(0), where=valid)
             scores = self._normalised(scores, valid)
         scores = torch.where(valid, scores, 0.0)
         reward = combine(scores, self.combination, self.penalty)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The runs of this page: ./runs.sh DIRECTORY SEED... A seed takes about two CPU minutes.
+# The runs of this page: ./runs.sh DIRECTORY SEED... A seed takes about two and a half CPU minutes.
 set -e
 to=$1
 shift
@@ -12,7 +12,7 @@ for seed in "$@"; do
     from="$from phases.rl.every.checkpoint=40"
     gold='+evaluator@hacking_monitor=hacking_monitor hacking_monitor.verifier=${utility}'
     gold="$gold hacking_monitor.share=1.0 +phases.rl.every.hacking_monitor=1"
-    for coef in 0 0.03 0.1; do
+    for coef in 0 0.03 0.1 0.3; do
         rlcomp $from $gold reward.normalised=true kl_controller.kl_coef=$coef directory="$to/one/$coef/$seed"
         rlcomp $from $gold experiment=reward_ensemble kl_controller.kl_coef=$coef \
             directory="$to/four/$coef/$seed"

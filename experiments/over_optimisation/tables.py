@@ -14,7 +14,7 @@ from rlcomp.io.json_lines import read_lines
 from rlcomp.report.colours import colour_of
 from rlcomp.report.statistics import estimate, paired
 
-MEMBERS, COEFFICIENTS = ("one", "four"), ("0", "0.03", "0.1")
+MEMBERS, COEFFICIENTS = ("one", "four"), ("0", "0.03", "0.1", "0.3")
 GOLD = "hacking_monitor/true"
 
 
@@ -29,7 +29,7 @@ def collect(runs):
                 told = {
                     "kl": row["kl/reference"] * row["rollout/length"],
                     "gold": row[GOLD],
-                    "proxy": row["reward/mean"],
+                    "proxy": row["reward/raw_score"],
                     "disagreement": row["reward/disagreement"],
                 }
                 head = {"members": members, "coef": coefficient, "seed": seed, "step": row["step"]}
@@ -98,27 +98,60 @@ def ensemble(rows):
     return "\n".join(lines)
 
 
+def proxies(rows):
+    """Change of the raw score since the first step: at the step of gold's peak, and at the end."""
+    lines = [
+        "| members | KL coefficient | proxy, at the peak of gold | proxy, end |",
+        "|---|---|---|---|",
+    ]
+    for members in MEMBERS:
+        for coefficient in COEFFICIENTS:
+            gold = curves(rows, members, coefficient, "gold")
+            if gold:
+                score = risen(rows, members, coefficient)
+                step = np.mean([*gold.values()], 0).argmax()
+                peak, end = (
+                    estimate([float(each) for each in values]).text()
+                    for values in (
+                        [v[step] for v in score.values()],
+                        [v[-5:].mean() for v in score.values()],
+                    )
+                )
+                lines.append(f"| {members} | {coefficient} | {peak} | {end} |")
+    return "\n".join(lines)
+
+
+def risen(rows, members, coefficient):
+    """Of each seed the proxy less that of the first step, in Bradley-Terry log-odds."""
+    found = curves(rows, members, coefficient, "proxy")
+    return {seed: values - values[0] for seed, values in found.items()}
+
+
 def draw(rows, path):
-    """Gold against sqrt(KL): thin lines are seeds, thick ones means by step."""
-    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    """Gold above, proxy below, against sqrt(KL): thin lines are seeds, thick ones means by step."""
+    figure = Figure(figsize=(10, 6.4), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, 2, sharex=True, sharey=True)
-    for axes, members in zip(panels, MEMBERS, strict=True):
-        axes.set_title(f"{members} reward model{'s' if members == 'four' else ''}")
-        axes.set_xlabel("sqrt(KL to the start), KL in nats an answer")
+    panels = figure.subplots(2, 2, sharex=True, sharey="row")
+    for column, members in enumerate(MEMBERS):
+        panels[0, column].set_title(f"{members} reward model{'s' if members == 'four' else ''}")
+        panels[1, column].set_xlabel("sqrt(KL to the start), KL in nats an answer")
         for number, coefficient in enumerate(COEFFICIENTS):
             kl = curves(rows, members, coefficient, "kl")
             gold = curves(rows, members, coefficient, "gold")
             style = {"color": colour_of(number)}
-            for seed, values in gold.items():
-                x = np.sqrt(np.maximum(kl[seed], 0))
-                axes.plot(x, values, linewidth=0.5, alpha=0.5, **style)
-            if gold:
-                x = np.sqrt(np.maximum(np.mean([*kl.values()], 0), 0))
-                label = f"KL coefficient {coefficient}"
-                axes.plot(x, np.mean([*gold.values()], 0), linewidth=2, label=label, **style)
-        axes.legend(fontsize="small")
-    panels[0].set_ylabel("gold: utility")
+            for axes, found in zip(
+                panels[:, column], (gold, risen(rows, members, coefficient)), strict=True
+            ):
+                for seed, values in found.items():
+                    x = np.sqrt(np.maximum(kl[seed], 0))
+                    axes.plot(x, values, linewidth=0.5, alpha=0.4, **style)
+                if found:
+                    x = np.sqrt(np.maximum(np.mean([*kl.values()], 0), 0))
+                    label = f"KL coefficient {coefficient}"
+                    axes.plot(x, np.mean([*found.values()], 0), linewidth=2, label=label, **style)
+    panels[0, 0].set_ylabel("gold: utility")
+    panels[1, 0].set_ylabel("proxy: score since the start, log-odds")
+    panels[0, 1].legend(fontsize="small")
     figure.savefig(path, dpi=110)
 
 
@@ -132,6 +165,7 @@ def main():
     if given.results:
         given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     print(table(rows))
+    print(proxies(rows))
     print(ensemble(rows))
     if given.figure:
         draw(rows, given.figure)

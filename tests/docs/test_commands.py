@@ -340,6 +340,10 @@ def experiment(words):
     name, *arguments = words
     if name.endswith("reward_model.py"):
         arguments = ["judge", "32", "1"]
+    elif name.endswith("best_of_n.py"):
+        sizes = {"--pairs": "32 64", "--steps": "1", "--examples": "200", "--prompts": "4"}
+        arguments = [arguments[0], "0", "1", "--draws", "8"]
+        arguments += [word for key, value in sizes.items() for word in (key, *value.split())]
     elif name.endswith("stationarity.py"):
         arguments += ["--batches", "4", "--prompts", "2"]
     script([name, *(Path(word).name if word.endswith(".png") else word for word in arguments)])

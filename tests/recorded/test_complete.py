@@ -288,6 +288,8 @@ BESIDE = {
     "components/reward/scored.py": {
         "reward/disagreement": TESTS + "reward/test_scored.py::"
         "test_the_spread_of_the_members_is_recorded",
+        "reward/raw_score": TESTS + "reward/test_scored.py::"
+        "test_the_score_before_normalisation_is_recorded",
     },
     "components/pairing/best_worst.py": dict.fromkeys(
         ["pairing/pairs", "pairing/gap"],

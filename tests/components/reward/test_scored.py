@@ -101,6 +101,17 @@ def test_the_spread_of_the_members_is_recorded():
     assert ledger.means()["reward/disagreement"] == pytest.approx(2.0)
 
 
+def test_the_score_before_normalisation_is_recorded():
+    with recording() as ledger:
+        rewarded([1.0, 3.0], [100.0, 500.0], normalised=True)
+    with recording() as plain:
+        rewarded([1.0, 3.0], [100.0, 500.0])
+
+    # (2 + 300) / 2, where the normalised scores have mean 0.
+    assert ledger.means()["reward/raw_score"] == pytest.approx(151.0)
+    assert "reward/raw_score" not in plain.means()
+
+
 def test_a_scorer_is_read_without_gradient_and_not_its_own():
     member = scorer()
 
