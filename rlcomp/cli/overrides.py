@@ -83,14 +83,9 @@ def check_sweep_directory(words: Sequence[str]) -> None:
             )
 
 
-def tell_repeated(words: Sequence[str], program: str = "rlcomp") -> None:
-    """Warn of choices that stand twice, of which the last counts.
-
-    Args:
-        words: the overrides of a command line.
-        program: whose line it is.
-    """
-    for told in repeated(words, program):
+def tell_repeated(words: Sequence[str]) -> None:
+    """Warn of choices that stand twice on a command line, of which the last counts."""
+    for told in repeated(words):
         warnings.warn(told, RlcompWarning, stacklevel=2)
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-
 pytestmark = pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
 
 

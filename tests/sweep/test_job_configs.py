@@ -31,6 +31,7 @@ def swept(monkeypatch, tmp_path, rlcomp):
 def base(tmp_path):
     folder = tmp_path / "a base"
     folder.mkdir()
+    (folder / "config.json").write_text("{}")
     return folder
 
 
