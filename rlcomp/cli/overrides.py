@@ -116,7 +116,7 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
                 value += f",{rest.pop(0)}"  # as argparse takes several
         message, own = _dashed(word, key, value, places)
         told.append(message)
-        line += own.split() or [""]
+        line += own.split() or ([] if "here it is nothing to set" in message else [""])
     if any("," in word for word in line) and "-m" not in line:
         line = ["-m", *line]
     if len(line) > 1 and all(line):
