@@ -25,7 +25,15 @@ WHOLE = "the whole line: rlcomp "
             ["recipe=grpo,dapo", "seed=0,1,2", "group_size=4"],
             [f"{WHOLE}-m recipe=grpo,dapo seed=0,1,2 group_size=4 directory="],
         ),
-        (["seed=0,1"], ["a sweep, rlcomp -m seed=0,1\n"]),
+        (
+            ["seed=0,1", "recipe=dapo"],
+            ["a sweep, rlcomp -m seed=0,1\n", f"{WHOLE}-m seed=0,1 recipe=dapo directory="],
+        ),
+        (
+            ["prompt=chat", "prompt.system=You think: first, then answer."],
+            ["answer.: a text has quotes, 'prompt.system=\"You think: first, then answer.\"'; sev"],
+        ),
+        (["learner.optimizer.lr=1e-4,"], ["comma; write learner.optimizer.lr=1e-4, or a sweep"]),
         (
             ["loss/weight=tis,overlong"],
             ["rlcomp -m loss", "brackets, 'loss/weight=[tis,overlong]'\n"],
