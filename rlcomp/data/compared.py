@@ -59,6 +59,10 @@ def compared_answers(row: Row) -> list[Compared]:
     )
 
 
+# What other data sets call a prompt.
+_ASKED = ("question", "instruction", "query", "input")
+
+
 def _renamed(row: Row) -> str:
     """How columns like ``response_chosen`` get their names, as the end of a message; empty: none.
 
@@ -68,7 +72,9 @@ def _renamed(row: Row) -> str:
     for pair in pairs:
         columns = [[name for name in row.columns if one in name.lower()] for one in pair]
         if all(len(found) == 1 for found in columns):
-            names = {"chosen": columns[0][0], "rejected": columns[1][0]}
+            asked = [name for name in _ASKED if name in row.columns]
+            prompt = {"prompt": asked[0]} if asked and "prompt" not in row.columns else {}
+            names = {**prompt, "chosen": columns[0][0], "rejected": columns[1][0]}
             return with_names(row.place, names)
     return ""
 

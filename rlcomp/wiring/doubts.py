@@ -34,8 +34,9 @@ def check_bounds(plan: Plan) -> list[str]:
 
 def _are_ratios(node: Node) -> bool:
     low, high = (node.arguments.get(name) for name in ("clip_low", "clip_high"))
-    numbers = isinstance(low, (int, float)) and isinstance(high, (int, float))
-    return numbers and _FAR <= low < 1 < high < _HIGHEST
+    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
+        return False
+    return _FAR <= low < 1 < high < _HIGHEST
 
 
 def _alike(plan: Plan) -> Iterator[str]:

@@ -138,8 +138,8 @@ PAIR = {"prompt": "1?", "chosen": "yes", "rejected": "no"}
     [
         ({"prompt": "1?", "chosen": "yes"}, "no preference: a row has 'chosen' and 'rejected'"),
         (
-            {"prompt": "1?", "response_chosen": "yes", "response_rejected": "no"},
-            r"write .*'chosen': row.pop\('response_chosen'\), 'rejected': row.pop\('response_rej",
+            {"question": "1?", "response_chosen": "yes", "response_rejected": "no"},
+            r"write .*'prompt': row.pop\('question'\), 'chosen': row.pop\('response_chosen'\), 're",
         ),
         ({**PAIR, "rejected": "yes"}, "both answers of the pair are the same"),
         ({**PAIR, "rejected": None}, "the answer is None, not a text"),
