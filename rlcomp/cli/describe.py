@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.cli.guard import guard
-from rlcomp.cli.overrides import tell_repeated
 from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import lookup
+from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.doubts import tell_doubts
@@ -45,7 +45,8 @@ def _app() -> None:
     # No markup: a config may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
     for overrides in (given.overrides, given.against or []):
-        tell_repeated(overrides, "rlcomp-describe")
+        if twice := repeated(overrides, "rlcomp-describe"):  # one alone would be described
+            raise ConfigErrors(twice)
     config = compose_or_explain(given.overrides, given.config_dir)
     if given.against:
         other = compose_or_explain(given.against, given.config_dir)

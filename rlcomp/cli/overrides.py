@@ -83,14 +83,9 @@ def check_sweep_directory(words: Sequence[str]) -> None:
             )
 
 
-def tell_repeated(words: Sequence[str], program: str = "rlcomp") -> None:
-    """Warn of choices that stand twice, of which the last counts.
-
-    Args:
-        words: the overrides of a command line.
-        program: whose line it is.
-    """
-    for told in repeated(words, program):
+def tell_repeated(words: Sequence[str]) -> None:
+    """Warn of choices that stand twice on a command line, of which the last counts."""
+    for told in repeated(words):
         warnings.warn(told, RlcompWarning, stacklevel=2)
 
 
@@ -121,7 +116,7 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
                 value += f",{rest.pop(0)}"  # as argparse takes several
         message, own = _dashed(word, key, value, places)
         told.append(message)
-        line += own.split() or [""]
+        line += own.split() or ([] if "here it is nothing to set" in message else [""])
     if any("," in word for word in line) and "-m" not in line:
         line = ["-m", *line]
     if len(line) > 1 and all(line):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from rlcomp.arguments import PositiveInt, problem
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser, positive
 from rlcomp.cli.printable import printable
-from rlcomp.errors import CheckpointError, DataError, UserError
+from rlcomp.errors import CheckpointError, DataError, RlcompWarning, UserError
 
 
 def main() -> None:
@@ -43,9 +45,27 @@ def _app() -> None:
         first, *others = sorted([str(given.checkpoint), *given.prompts], key=_is_prompt)
         line = shlex.join(["rlcomp-sample", first, *others])
         raise UserError(f"{given.checkpoint}: the run stands in front of the prompts: {line}")
+    if told := _in_pieces(given.checkpoint, given.prompts):
+        warnings.warn(told, RlcompWarning, stacklevel=2)
     for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
         for answer in answers:
             print(printable(f"{prompt}{answer}"))
+
+
+def _in_pieces(checkpoint: Path, prompts: list[str]) -> str | None:
+    """What to say of words that were one prompt before a shell has split it.
+
+    Examples:
+        >>> print(_in_pieces(Path("runs/a"), ["two", "words"]))
+        2 prompts, 'two', 'words'; one of several words has quotes: rlcomp-sample runs/a 'two words'
+        >>> _in_pieces(Path("runs/a"), ["12>", "34>"])
+    """
+    spoken = re.match(r"[^\W\d]{2}", prompts[0])
+    if len(prompts) == 1 or not spoken or any(re.search(r"\s", word) for word in prompts):
+        return None
+    whole = shlex.join(["rlcomp-sample", str(checkpoint), " ".join(prompts)])
+    shown = f"{', '.join(map(repr, prompts)):.60}"
+    return f"{len(prompts)} prompts, {shown}; one of several words has quotes: {whole}"
 
 
 def _is_prompt(word: str) -> bool:

@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from rlcomp.columns import CONVERSATION
+from rlcomp.data.converted import with_names
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
@@ -80,8 +81,29 @@ def _no_preference(row: Row) -> DataError:
     lacking = next((n for n in ("rejected", "chosen") if n not in held), "chosen")
     return DataError(
         f"{row.place}: no preference: a row has 'chosen' and 'rejected', 'responses' and 'ranking' "
-        f"or 'ratings', or 'completion' and 'label'{nearest(lacking, [*held] or known)}"
+        f"or 'ratings', or 'completion' and 'label'"
+        + (_renamed(row) or nearest(lacking, [*held] or known))
     )
+
+
+# What other data sets call a prompt.
+_ASKED = ("question", "instruction", "query", "input")
+
+
+def _renamed(row: Row) -> str:
+    """How columns like ``response_chosen`` get their names, as the end of a message; empty: none.
+
+    ``better`` and ``worse`` (TL;DR) and ``positive`` and ``negative`` are the same.
+    """
+    pairs = (("chosen", "rejected"), ("better", "worse"), ("positive", "negative"))
+    for pair in pairs:
+        columns = [[name for name in row.columns if one in name.lower()] for one in pair]
+        if all(len(found) == 1 for found in columns):
+            asked = [name for name in _ASKED if name in row.columns]
+            prompt = {"prompt": asked[0]} if asked and "prompt" not in row.columns else {}
+            names = {**prompt, "chosen": columns[0][0], "rejected": columns[1][0]}
+            return with_names(row.place, names)
+    return ""
 
 
 def check_labels(row: Row) -> None:

@@ -72,6 +72,17 @@ def from_sharegpt(place: str) -> str:
     return _each_row(place, f"{{'messages': [{turn} for turn in row.pop('conversations')], **row}}")
 
 
+def with_names(place: str, names: dict[str, str]) -> str:
+    """How columns get other names, as the end of a message; empty: no JSON Lines.
+
+    Args:
+        place: of a row, ``FILE:LINE``.
+        names: the old name of each new one.
+    """
+    popped = ", ".join(f"{new!r}: row.pop({old!r})" for new, old in names.items())
+    return _each_row(place, f"{{{popped}, **row}}")
+
+
 def _each_row(place: str, row: str) -> str:
     """The command that writes JSON Lines anew, each row as an expression says."""
     path = place.rpartition(":")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
@@ -131,6 +132,8 @@ def _number_in(score: object) -> str:
     """Where a number stands in what is none, as the end of a message."""
     if isinstance(score, (tuple, list)) and len(score) and _number(score[0]) is not None:
         return "; return its first entry alone, which is one"
+    if isinstance(score, str) and re.fullmatch(r"\s*-?\d*\.?\d+\s*", score[:30]):
+        return "; a text is none: return float(...) of it"
     return ""
 
 

@@ -64,8 +64,9 @@ def lora(
             installed = f"peft {peft.__version__} and transformers {transformers.__version__}"
             raise ConfigError(f"model: {installed} cannot add adapters to it: {error}") from error
         raise ConfigError(
-            f"model: lora cannot adapt target_modules {target_modules!r}: write 'all-linear' or "
-            f"names of linear layers ({', '.join(sorted(linear))})"
+            f"model: lora cannot adapt target_modules {target_modules!r}: set "
+            f"adapter.target_modules=all-linear, or a list of linear layers "
+            f"({', '.join(sorted(linear))})"
         ) from error
     for parameter in model.parameters():
         if parameter.requires_grad and torch.finfo(parameter.dtype).bits < 32:

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from omegaconf import OmegaConf
 
-from rlcomp.errors import ConfigError, ConfigErrors
+from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import device, place_on
@@ -26,6 +26,10 @@ class Parts(dict[str, object]):
     """
 
     config: str | None = None
+
+    def __missing__(self, name: str) -> NoReturn:
+        """Refuse, with the most alike of the parts."""
+        raise KeyError(f"no part {name!r}{nearest(name, self)}")
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse: parts are items, and a run of all is the command line's."""

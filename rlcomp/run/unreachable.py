@@ -39,7 +39,8 @@ def tell_unreachable(plan: Plan, built: Mapping[str, object]) -> None:
 
 
 def _told(task: str, reward: str, answers: Sequence[str], tokenizer: Any, limit: int) -> set[str]:  # noqa: ANN401
-    long = [one for one in answers if len(tokenizer.encode(one, add_special_tokens=False)) > limit]
+    lengths = [len(tokenizer.encode(one, add_special_tokens=False)) for one in answers]
+    long = [one for one, length in zip(answers, lengths, strict=True) if length > limit]
     if not answers or len(long) < _SHARE * len(answers):
         return set()
     marked = sum("####" in answer for answer in long) > len(long) / 2
@@ -48,7 +49,7 @@ def _told(task: str, reward: str, answers: Sequence[str], tokenizer: Any, limit:
         f"{task}: {len(long)} of its first {len(answers)} answers are longer than "
         f"max_new_tokens={limit}, and {reward}=exact_match compares them whole, so that no "
         f"response to these can be right (the first is {long[0][:60]!r}): set {first}"
-        f"{reward}=last_number, or raise max_new_tokens"
+        f"{reward}=last_number, or max_new_tokens={max(lengths) + 1}"
     }
 
 

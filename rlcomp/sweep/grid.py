@@ -12,8 +12,9 @@ from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_class
 from omegaconf import DictConfig
 
+from rlcomp.sweep.foreseen import tell_refused
 from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
-from rlcomp.sweep.jobs import check_count
+from rlcomp.sweep.jobs import check_count, overrides_of, varied
 
 # Hydra executes the modules of its plugins when it looks for them, even those that are imported:
 # a class inherited from before that would not be the one its own methods know.
@@ -40,7 +41,11 @@ class Grid(BasicSweeper):
         whole = unhidden(arguments, self.config)
         overrides = OverridesParser.create(self.hydra_context.config_loader).parse_overrides(whole)
         check_count([*overrides], product=True)
-        check_known([*self._parse_config(), *whole], self.hydra_context, self.config)
+        asked = [*self._parse_config(), *whole]
+        check_known(asked, self.hydra_context, self.config)
+        loader: Any = self.hydra_context.config_loader
+        (jobs,) = self.split_arguments([*overrides_of(asked, loader).values()], None)
+        tell_refused(jobs, loader, self.config, varied(asked))
         return super().sweep(whole)
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:

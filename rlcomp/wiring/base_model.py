@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from rlcomp.wiring.model_folder import no_policy
+from rlcomp.wiring.model_folder import no_model, no_policy
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
@@ -135,11 +135,13 @@ def check_models(named: Mapping[str, str]) -> list[str]:
     if told := {what: why for what, path in named.items() if (why := no_policy(path))}:
         return [f"{what} is {named[what]!r}: {why}" for what, why in told.items()]
     trainers = {what: (path, _checkpoint_of_trainer(path)) for what, path in named.items()}
-    return [
+    saved = [
         f"{what} is {path!r}: no model, but it holds {name}; set {what}={path}/{name}"
         for what, (path, name) in trainers.items()
         if name
     ]
+    folders = (no_model(what, path) for what, path in named.items() if "tokenizer" not in what)
+    return saved or [*filter(None, folders)]
 
 
 def _instead(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Settings that can be meant, and hardly are: told in warnings before anything is built."""
+"""Settings that can be meant, and hardly are: told before anything is built."""
 
 from __future__ import annotations
 
@@ -14,15 +14,29 @@ from rlcomp.wiring.reader import Node
 _DISTANCES = ("clip.Clip", "dual_clip.DualClip", "clip_cov.ClipCov")
 # Beyond it a distance is more likely the ratio itself.
 _FAR = 0.5
+# Above it no clip holds a ratio.
+_HIGHEST = 2
 # What takes the sampler's log-probs for those of the policy before the update.
 _COPY = "old_log_probs.rollout.FromRollout"
 
 
 def tell_doubts(plan: Plan) -> None:
     """Warn of every setting of a plan that is likely to be another one in its author's mind."""
-    bounds = filter(None, map(_bounds, plan.nodes.values()))
-    for told in (*bounds, *_alike(plan)):
+    nodes = [node for node in plan.nodes.values() if not _are_ratios(node)]
+    for told in (*filter(None, map(_bounds, nodes)), *_alike(plan)):
         warnings.warn(told, RlcompWarning, stacklevel=2)
+
+
+def check_bounds(plan: Plan) -> list[str]:
+    """Errors where both bounds of a clip are ratios, 0.8 and 1.2: nobody means such distances."""
+    return [told for node in plan.nodes.values() if _are_ratios(node) and (told := _bounds(node))]
+
+
+def _are_ratios(node: Node) -> bool:
+    low, high = (node.arguments.get(name) for name in ("clip_low", "clip_high"))
+    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
+        return False
+    return _FAR <= low < 1 < high < _HIGHEST
 
 
 def _alike(plan: Plan) -> Iterator[str]:

@@ -79,8 +79,10 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
 
     all_of = all_refused(error, words, config_dirs)
     refused = {word: told(one) for word, one in all_of}
-    lines = dict.fromkeys(refused.values()) if refused else [told(error)]
-    if len(refused) > 1 and all(unswept(str(one)) for _, one in all_of):
+    lines = [*dict.fromkeys(refused.values())] if refused else [told(error)]
+    # Where one word may be a list or a text as well, no line is the right one.
+    sure = len(refused) > 1 or (refused and "; " not in lines[0])
+    if sure and all(unswept(str(one)) for _, one in all_of):
         return "\n".join([*lines, f"the whole line: {whole_line(['-m', *as_typed(words)])}"])
     return "\n".join([*lines, *corrected(words, refused, config_dirs, line.fit)])
 
@@ -154,9 +156,10 @@ def _unread(
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
     if word.endswith(","):
-        return (
-            f"{word}: it ends in a comma; a sweep has no spaces: rlcomp -m {_joined(word, words)}"
-        )
+        joined, one = _joined(word, words), in_shell(word.rstrip(","))
+        if joined.endswith("..."):
+            return f"{word}: it ends in a comma; write {one}, or a sweep, rlcomp -m {one},..."
+        return f"{word}: it ends in a comma; a sweep has no spaces: rlcomp -m {joined}"
     if word.endswith((".yaml", ".yml")):
         return (
             f"{word}: a file is no setting; put it into FOLDER/experiment/, with the first line "

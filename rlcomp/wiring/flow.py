@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlcomp.keys import SCHEMA
-from rlcomp.wiring.options import options_reading, options_writing, usual_option
+from rlcomp.wiring.options import chosen_by, options_reading, options_writing, usual_option
 
 # Options in a message.
 _SHOWN = 3
@@ -220,9 +220,9 @@ def _remedy(
     return f"{start}{choose}, or take another {stage.path} {written}"
 
 
-def _is_other(option: str, key: str) -> tuple[bool, bool]:
+def _is_other(option: str, key: str) -> tuple[bool, bool, int]:
     group, _, name = option.partition("=")
-    return group != key, name != usual_option(group)
+    return group != key, name != usual_option(group), -chosen_by(group, name)
 
 
 def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
 
 # Bytes of a config that is looked at.
 _LARGEST = 1 << 20
+# What a folder has from which a policy can be read: a model, adapters, a run or its checkpoint.
+_SIGNS = ("config.json", "adapter_config.json", "run.yaml", "checkpoints", "manifest.json")
+# Entries of a folder that are looked into.
+_MOST = 1000
 # Words in the names of architectures without a head that says tokens.
 _SCORES = ("SequenceClassification", "TokenClassification", "RewardModel", "QuestionAnswering")
 
@@ -31,6 +36,42 @@ def no_policy(path: str) -> str | None:
         "a policy is a ...ForCausalLM, of AutoModelForCausalLM; this folder may be the reward, "
         f"reward=learned reward.path={path}"
     )
+
+
+def no_model(what: str, path: str) -> str | None:
+    """Why nothing can be read from a folder, as its names tell; None: it may be a model, or a run.
+
+    Args:
+        what: the setting that names it.
+        path: of a folder, or a name on the hub, of which nothing is known here.
+    """
+    if not os.path.isdir(path) or _is_read(path):
+        return None
+    if inner := _models_below(path):
+        more = f" and {len(inner) - 3} more" if len(inner) > 3 else ""
+        return (
+            f"{what} is {path!r}: it is no model or run itself, but holds {', '.join(inner[:3])}"
+            f"{more}; set {what}={inner[0]}"
+        )
+    names = sorted(os.listdir(path))
+    holds = f"holds {', '.join(names[:4])}{', …' if names[4:] else ''}" if names else "is empty"
+    return (
+        f"{what} is {path!r}: it {holds}; a model has config.json, "
+        f"model.safetensors and tokenizer.json; set {what}=DIR, a folder of save_pretrained, a "
+        "run's directory, or a name on the Hugging Face hub"
+    )
+
+
+def _is_read(path: str) -> bool:
+    return any(os.path.exists(os.path.join(path, sign)) for sign in _SIGNS)
+
+
+def _models_below(path: str) -> list[str]:
+    """Folders of models and runs in a folder, and those one deeper (a cache of the hub)."""
+    found = [entry for entry in sorted(Path(path).glob("[!.]*"))[:_MOST] if entry.is_dir()]
+    own = [str(one) for one in found if _is_read(str(one))]
+    deeper = (below for one in found for below in sorted(one.glob("[!.]*"))[:_MOST])
+    return own or [str(one) for one in deeper if _is_read(str(one))]
 
 
 def _json(path: str, name: str) -> dict[str, object] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 from rlcomp.errors import ConfigError
@@ -118,3 +119,20 @@ def usual_option(group: str) -> str | None:
         if found := re.search(entry, _text(name), re.MULTILINE):
             return found[1]
     return None
+
+
+def chosen_by(group: str, option: str) -> int:
+    """How many recipes and patches of ours choose an option: what many choose needs little else.
+
+    Examples:
+        >>> chosen_by("reference", "frozen") > chosen_by("reference", "adapter_off")
+        True
+    """
+    entry = re.compile(rf"^ *- (override )?/{re.escape(group)}: {re.escape(option)}$", re.MULTILINE)
+    return len(entry.findall(_all_options()))
+
+
+@cache
+def _all_options() -> str:
+    files = sorted(config_directory().glob("*/*.yaml"))
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)

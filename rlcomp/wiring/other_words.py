@@ -8,9 +8,10 @@ import re
 from rlcomp.errors import as_dotted
 from rlcomp.wiring.words_of_options import OPTIONS
 from rlcomp.wiring.words_of_runs import PRETRAINED, RUNS
+from rlcomp.wiring.words_of_trainers import TRAINERS
 from rlcomp.wiring.words_of_training import TRAINING
 
-_HERE = {**TRAINING, **RUNS}
+_HERE = {**TRAINERS, **TRAINING, **RUNS}
 
 # Where nothing stands behind it.
 _WHOLE = dict.fromkeys(

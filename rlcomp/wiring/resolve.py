@@ -12,14 +12,14 @@ from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base
 from rlcomp.wiring.begun import check_begun
-from rlcomp.wiring.doubts import tell_doubts
+from rlcomp.wiring.doubts import check_bounds, tell_doubts
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.reader import BROKEN, Node
-from rlcomp.wiring.returned import check_returned
+from rlcomp.wiring.returned import check_returned, check_scoring
 from rlcomp.wiring.watched import check_watched
 
 
@@ -50,6 +50,8 @@ def check_plan(plan: Plan) -> list[str]:
         + check_base(plan)
         + (refused or check_arguments(plan))
         + check_returned(plan)
+        + check_scoring(plan)
+        + check_bounds(plan)
         + check_flow(plan)
         + check_begun(plan)
         + check_watched(plan)

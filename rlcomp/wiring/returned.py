@@ -25,6 +25,33 @@ def check_returned(plan: Plan) -> list[str]:
     ]
 
 
+def check_scoring(plan: Plan) -> list[str]:
+    """The rewards of one's own that never return a score, one line each, read from their source."""
+    return [
+        f"{node.path}.function is {path!r}: it returns nothing (line {line}), so that every row "
+        "would be invalid; end it with the score, return reward"
+        for node in plan.nodes.values()
+        if node.target.endswith("reward.function.Function")
+        and isinstance(path := node.arguments.get("function"), str)
+        and (line := _without_return(path)) is not None
+    ]
+
+
+def _without_return(path: str) -> int | None:
+    """The line of a function that surely returns nothing; None: it may return something."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = find(module, name) if module else None
+    except ConfigError:
+        return None  # told when it is imported
+    if found is None or not isinstance(found[1], (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    own = [*_own(found[1])]
+    other = (ast.Yield, ast.YieldFrom, ast.Raise)
+    gives = any(isinstance(part, ast.Return) and part.value is not None for part in own)
+    return None if gives or any(isinstance(part, other) for part in own) else found[1].lineno
+
+
 def _is_other(target: str) -> bool:
     try:
         found = declare(target)
@@ -63,7 +90,7 @@ def _fault(forward: ast.FunctionDef) -> str | None:
     return None
 
 
-def _own(forward: ast.FunctionDef) -> Iterator[ast.AST]:
+def _own(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
     """The parts of a function, without those of functions within."""
     left: list[ast.AST] = [*forward.body]
     while left:

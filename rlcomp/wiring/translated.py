@@ -79,6 +79,17 @@ _SWITCHES = {
     ("use_kl_in_reward", "true"): "kl=in_reward",
     ("gradient_checkpointing", "true"): "engine.checkpointing=true",
     ("enable_gradient_checkpointing", "true"): "engine.checkpointing=true",
+    **{
+        (name, value): f"{setting}=null"
+        for name, setting in (
+            ("eval_strategy", "phases.rl.every.evaluation"),
+            ("evaluation_strategy", "phases.rl.every.evaluation"),
+            ("save_strategy", "phases.rl.every.checkpoint"),
+        )
+        for value in ("no", "none", "false")
+    },
+    ("use_cpu", "true"): "device=cpu",
+    ("no_cuda", "true"): "device=cpu",
     ("resume_from_checkpoint", "true"): "resume=must",
     ("resume_from_checkpoint", "false"): "resume=never",
     ("scale_rewards", "true"): "advantage=group_mean_std",
@@ -188,7 +199,9 @@ def corrected(
     config_dirs: Sequence[str],
     fit: Callable[[str], str | None],
 ) -> list[str]:
-    """The command line in our words, where each refused one has its like and all fit together.
+    """The command line in our words, where each refused one was told what it is here.
+
+    Those whose value has another meaning here are left out and named.
 
     Args:
         words: of the command line.
@@ -199,10 +212,26 @@ def corrected(
     own = as_typed(words)
     found = {word: _ours(*word.partition("=")[::2]) for word in refused}
     ours = {word: fit(one or word) for word, one in found.items()}
-    if not ours or len(own) < 2 or not all(own and own in refused[w] for w, own in ours.items()):
+    known = {word for word, one in ours.items() if one and one in refused[word]}
+    # What has another unit here, or is nothing here, is left to the recipe.
+    left = [word for word in own if word in {*refused} - known]
+    instead = {**dict.fromkeys(left, ""), **{word: str(ours[word]) for word in known}}
+    line = [one for word in own for one in (instead[word].split() if word in instead else [word])]
+    kept = known or any(word not in refused for word in own)
+    if len(own) < 2 or not kept or not all(_is_said(refused[word]) for word in left):
         return []
-    line = [one for word in own for one in ((ours.get(word) or "").split() or [word])]
-    return [f"the whole line: {whole_line(line)}"] if _composes(line, config_dirs) else []
+    but = [word.partition("=")[0] for word in left if _NOTHING not in refused[word]]
+    without = f" without {', '.join(but)}" if but else ""
+    return [f"the whole line{without}: {whole_line(line)}"] if _composes(line, config_dirs) else []
+
+
+# How a setting is told that has no like here, and needs none.
+_NOTHING = "here it is nothing to set"
+
+
+def _is_said(told: str) -> bool:
+    """Whether it was told what a setting is here, so that it may be set later on."""
+    return "is not in the config; here it is " in told
 
 
 def _ours(key: str, value: str) -> str | None:

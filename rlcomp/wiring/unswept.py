@@ -45,6 +45,8 @@ def several(word: str, line: Line | None) -> str:
     if isinstance(value, float) and re.fullmatch(r"-?0\.\d+(e-?\d+)?", decimal, re.IGNORECASE):
         return f"{word}: a decimal has a point, {key}={decimal}; {ways['sweep']}"
     kinds = ["sweep", *_kinds(group, value)]
+    if "text" in kinds and re.search(r"\w \w", values):  # a sentence
+        kinds = ["text", "sweep"]
     return f"{word}: {'; '.join(ways[kind] for kind in kinds)}"
 
 

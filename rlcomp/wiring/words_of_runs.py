@@ -11,7 +11,7 @@ CHAT = "prompt=chat (prompt=text takes texts as they stand)"
 _ARGUMENTS = "prompt=chat prompt.arguments (a mapping: {enable_thinking: false})"
 _TURNS = "prompt=chat (every turn of the assistant is trained, and nothing else)"
 _MESSAGES = "task=file task.prompt_field (a column of texts, or of messages for prompt=chat)"
-_ALONE = (
+ALONE = (
     "nothing to set: a run is one process on one device (device=cuda:0); several seeds at once are "
     "rlcomp -m seed=0,1 hydra/launcher=joblib"
 )
@@ -102,7 +102,7 @@ RUNS = {
             *("vllm_tensor_parallel_size", "actor_num_gpus_per_node", "actor_num_nodes"),
             *("deepspeed", "zero_stage", "fsdp", "fsdp_config", "ddp_find_unused_parameters"),
         ),
-        _ALONE,
+        ALONE,
     ),
     "trust_remote_code": "there is no such thing: code of a model's folder is never run",
 }

@@ -15,6 +15,14 @@ from rlcomp.wiring.resolve import plan_of
             "the whole line: rlcomp reward=function "
             "'reward.function={_target_: judge.Judge, longest: 6}'",
         ),
+        (
+            ["recipe=grpo", "eval_strategy=steps", "eval_steps=10"],
+            "whole line: rlcomp recipe=grpo phases.rl.every.evaluation=10",
+        ),
+        (
+            ["recipe=grpo", "num_train_epochs=3", "group_size=4", "learning_rate=1e-6"],
+            "without num_train_epochs: rlcomp recipe=grpo group_size=4 learner.optimizer.lr=1e-6",
+        ),
         (["wandb=true"], "it is an option, tracker=wandb"),
         (["recipe=GRPO"], "did you mean 'grpo'?"),
         (["recipe=dr-grpo"], "did you mean 'dr_grpo'?"),

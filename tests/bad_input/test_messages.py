@@ -439,7 +439,7 @@ TABLE = {
         ["kl=in_loss", "reference=none"],
         "phases.rl.stages: stage learner",
         "'ref_log_probs'",
-        "choose reference=adapter_off or reference=columns or reference=frozen",
+        "choose reference=frozen or reference=frozen_full or reference=self_teacher",
     ),
     "stage left out": Bad(
         ["phases.rl.stages=[prompts,rollout,old_log_probs,advantage,learner]"],

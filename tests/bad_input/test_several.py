@@ -25,7 +25,15 @@ WHOLE = "the whole line: rlcomp "
             ["recipe=grpo,dapo", "seed=0,1,2", "group_size=4"],
             [f"{WHOLE}-m recipe=grpo,dapo seed=0,1,2 group_size=4 directory="],
         ),
-        (["seed=0,1"], ["a sweep, rlcomp -m seed=0,1\n"]),
+        (
+            ["seed=0,1", "recipe=dapo"],
+            ["a sweep, rlcomp -m seed=0,1\n", f"{WHOLE}-m seed=0,1 recipe=dapo directory="],
+        ),
+        (
+            ["prompt=chat", "prompt.system=You think: first, then answer."],
+            ["answer.: a text has quotes, 'prompt.system=\"You think: first, then answer.\"'; sev"],
+        ),
+        (["learner.optimizer.lr=1e-4,"], ["comma; write learner.optimizer.lr=1e-4, or a sweep"]),
         (
             ["loss/weight=tis,overlong"],
             ["rlcomp -m loss", "brackets, 'loss/weight=[tis,overlong]'\n"],
@@ -113,12 +121,14 @@ def test_a_choice_that_stands_twice_is_told_once(rlcomp, capsys):
     )
 
 
-@pytest.mark.filterwarnings("default")
 def test_two_recipes_described_are_compared_otherwise(monkeypatch, capsys):
     from rlcomp.cli.describe import main
 
     monkeypatch.setattr("sys.argv", ["rlcomp-describe", "recipe=grpo", "recipe=gspo"])
-    main()
+    with pytest.raises(SystemExit) as leaving:
+        main()
 
+    out, err = capsys.readouterr()
     compare = "to compare: rlcomp-describe recipe=grpo --against recipe=gspo"
-    assert capsys.readouterr().err.endswith(f"recipe=gspo; {compare}\n")
+    assert (leaving.value.code, out) == (2, "")  # what counts alone is not described
+    assert err.endswith(f"recipe=gspo; {compare}\n")

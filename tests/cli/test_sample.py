@@ -154,6 +154,14 @@ def test_a_run_without_a_language_model_cannot_be_asked(ask, tmp_path):
     assert code == 2
 
 
+@pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
+def test_words_that_a_shell_has_split_are_told(ask, run_directory):
+    _, told, _ = ask(run_directory, "What", "is", "1")
+
+    assert told.startswith("rlcomp: 3 prompts, 'What', 'is', '1'; one of several words has quotes:")
+    assert told.splitlines()[0].endswith(" 'What is 1'")
+
+
 def test_a_character_that_the_run_does_not_know_is_told_with_those_it_does(ask, run_directory):
     _, told, code = ask(run_directory, "1+2=", "Why?")
 

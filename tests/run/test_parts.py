@@ -11,7 +11,7 @@ import rlcomp
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import launch
-from rlcomp.run.parts import build, load, save
+from rlcomp.run.parts import Parts, build, load, save
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 
@@ -223,3 +223,8 @@ def test_a_learner_without_the_advantage_says_which_stage_writes_it():
     assert "'advantage' [B, T] (float: A_t: advantage, detached; stage 'adv" in str(told.value)
     assert "and 'old_log_probs' [B, T] (float: " in str(told.value)
     assert "stage 'old_log_probs' writes it), the batch has [" in str(told.value)
+
+
+def test_a_part_that_is_not_there_is_told_the_nearest():
+    with pytest.raises(KeyError, match=r"no part 'polcy'; did you mean 'policy'\?"):
+        Parts(policy=1, learner=2)["polcy"]

@@ -39,7 +39,7 @@ def test_answers_that_no_response_can_be_are_told_once():
     (one,) = told(["so it is\n#### 72", "12345", "12"])
 
     assert one.startswith("task: 2 of its first 3 answers are longer than max_new_tokens=4, and re")
-    assert one.endswith("): set reward=last_number, or raise max_new_tokens")
+    assert one.endswith("): set reward=last_number, or max_new_tokens=17")
     (other,) = told(["so it is\n#### 72"])
     assert r'set "task.answer_pattern=' + r"'####\s*(.+?)\s*$'" + '" or reward=last_n' in other
 

@@ -31,6 +31,7 @@ def swept(monkeypatch, tmp_path, rlcomp):
 def base(tmp_path):
     folder = tmp_path / "a base"
     folder.mkdir()
+    (folder / "config.json").write_text("{}")
     return folder
 
 
@@ -73,6 +74,7 @@ def test_a_value_reaches_every_job_as_it_was_written(swept, words, path, values)
     assert [OmegaConf.select(config, path) for config in made] == values
 
 
+@pytest.mark.filterwarnings("ignore:.*will be refused")
 def test_a_job_that_does_not_know_an_override_fails_by_itself(swept, tmp_path, capsys):
     code, made = swept("recipe=grpo,areal_decoupled,bapo", "rollout.staleness=3")
 

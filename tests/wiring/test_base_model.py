@@ -84,6 +84,33 @@ def test_a_folder_of_checkpoints_names_the_newest(tmp_path):
     assert check_base(plan) == []
 
 
+@pytest.mark.parametrize(
+    ("inner", "sign", "told"),
+    [
+        (
+            ["0", "1", "2", "3"],
+            "run.yaml",
+            "but holds {0}/0, {0}/1, {0}/2 and 1 more; set base={0}/0",
+        ),
+        (
+            ["snapshots/0a1b"],
+            "config.json",
+            "but holds {0}/snapshots/0a1b; set base={0}/snapshots/",
+        ),
+        ([], "", "it is empty; a model has config.json, model.safetensors and tokenizer.json; set"),
+        (["logs"], "a.txt", "it holds logs; a model has config.json"),
+    ],
+)
+def test_a_folder_of_runs_or_of_nothing_is_no_base(tmp_path, inner, sign, told):
+    for name in inner:
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / sign).touch()
+    plan, _ = read(compose_config(["recipe=grpo", f"base={tmp_path}"]))
+
+    (said,) = check_base(plan)
+    assert told.format(tmp_path) in said
+
+
 def test_every_path_without_a_folder_is_told(tmp_path):
     words = ["recipe=grpo", "model=pretrained", "tokenizer=pretrained"]
     plan, _ = read(compose_config([*words, "model.path=/x", f"tokenizer.path=/{'y' * 300}"]))

@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 
-from rlcomp.errors import RlcompWarning
+from rlcomp.errors import ConfigErrors, RlcompWarning
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 
@@ -12,7 +12,6 @@ LOW, HIGH = "loss.trust_region.clip_low", "loss.trust_region.clip_high"
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([f"{LOW}=0.8", f"{HIGH}=1.2"], rf"held in \[0.2, 2.2\]; for .* set {LOW}=0.2 {HIGH}=0.2$"),
         (["recipe=dapo", f"{HIGH}=1.28"], rf"held in \[0.8, 2.28\]; .*{LOW}=0.2 {HIGH}=0.28$"),
         (["loss/trust_region=dual_clip", f"{LOW}=0.9"], rf"\[0.1, 1.2\]; .*{LOW}=0.1 {HIGH}=0.2$"),
     ],
@@ -20,6 +19,13 @@ LOW, HIGH = "loss.trust_region.clip_low", "loss.trust_region.clip_high"
 def test_bounds_of_a_ratio_where_distances_are_asked_for(words, told):
     with pytest.warns(RlcompWarning, match=told):
         plan_of(compose_config(words))
+
+
+def test_a_pair_of_ratios_is_refused():
+    told = rf"held in \[0.2, 2.2\]; for .* set {LOW}=0.2 {HIGH}=0.2$"
+
+    with pytest.raises(ConfigErrors, match=told):
+        plan_of(compose_config([f"{LOW}=0.8", f"{HIGH}=1.2"]))
 
 
 @pytest.mark.parametrize("words", [[], ["loss=cispo"], [f"{LOW}=0.4", f"{HIGH}=0.9"]])

@@ -101,8 +101,8 @@ def test_a_node_that_is_there_but_not_listed_is_the_remedy():
 def test_an_option_that_writes_the_key_is_the_remedy():
     (error,) = errors(stage("kl", "ref_log_probs"))
 
-    assert "reference=frozen" in error
-    assert "reference=adapter_off" in error
+    assert "choose reference=frozen or" in error
+    assert "reference=frozen_full" in error
 
 
 def test_options_are_found_by_what_their_class_writes():
@@ -450,7 +450,7 @@ def test_a_kl_loss_without_a_reference_says_which_to_choose():
     # The loss reads it, and so does the observer that tells the controller.
     for error, stage in zip(errors, ("kl (KLObserver)", "learner (Learner)"), strict=True):
         assert error.startswith(f"phases.rl.stages: stage {stage} reads 'ref_log_probs'")
-        assert "choose reference=adapter_off or reference=columns or reference=frozen" in error
+        assert "choose reference=frozen or reference=frozen_full or reference=self_teacher" in error
 
 
 def test_a_kl_counted_in_the_loss_and_in_the_reward_is_refused():

@@ -1,7 +1,10 @@
 """Options of other libraries: each is told by what exists here."""
 
+import ast
 import functools
+import importlib.util
 import re
+from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -22,6 +25,8 @@ SAID = {
     for word in ("logging_steps", "trust_remote_code", "val_kwargs.top_p", "entity", "nnodes")
 }
 REMEDIES = sorted({*_HERE.values(), *OPTIONS.values(), *_WHOLE.values()} - SAID)
+# What has the same name here, or is a word of anything.
+OURS = {"seed", "debug", "project"}
 composed = functools.cache(lambda *words: compose_config(list(words)))
 
 
@@ -50,7 +55,29 @@ def test_what_a_remedy_names_is_there(remedy):
         assert (folder / f"{option}.yaml").is_file(), f"{group}={option}"
     for path in paths:
         assert any(has(config, path) for config in configs), path
-    assert chosen or paths or "base=DIR" in remedy
+    assert chosen or paths or "base=DIR" in remedy or remedy.startswith("nothing to set")
+
+
+@pytest.mark.parametrize(
+    ("package", "file", "name"),
+    [
+        ("transformers", "training_args.py", "TrainingArguments"),
+        ("trl", "trainer/grpo_config.py", "GRPOConfig"),
+        ("trl", "trainer/dpo_config.py", "DPOConfig"),
+        ("trl", "trainer/sft_config.py", "SFTConfig"),
+    ],
+)
+def test_every_setting_of_their_trainers_has_an_answer(package, file, name):
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        pytest.skip(f"{package} is not installed")
+    tree = ast.parse((Path(spec.origin).parent / file).read_text())
+    (cls,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
+    fields = {one.target.id for one in cls.body if isinstance(one, ast.AnnAssign)}
+    private = {one for one in fields if one.startswith("_")}
+
+    assert len(fields) > 10
+    assert {one for one in fields - private - OURS if not word_here(one)} == set()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +89,10 @@ def test_what_a_remedy_names_is_there(remedy):
         ("algorithm.kl_ctrl.kl_coef", "kl_controller.kl_coef"),
         ("actor_rollout_ref.actor.optim.lr", "learner.optimizer.lr"),
         ("critic.optim.lr", "value_learner.optimizer.lr (recipe=ppo)"),
-        ("actor_rollout_ref.rollout.gpu_memory_utilization", None),
+        (
+            "actor_rollout_ref.rollout.gpu_memory_utilization",
+            "nothing to set: answers are sampled in the run's own process; leave it out",
+        ),
         ("trainer.n_gpus_per_node", _HERE["num_processes"]),
         ("group_size", None),
         ("numgenerations", None),

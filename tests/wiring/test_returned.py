@@ -8,7 +8,7 @@ import pytest
 
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.plan import read
-from rlcomp.wiring.returned import check_returned, not_returned
+from rlcomp.wiring.returned import check_returned, check_scoring, not_returned
 
 HEAD = """
 import torch
@@ -99,3 +99,24 @@ def test_every_component_here_is_let_through():
 
     assert len(targets) > 100
     assert [target for target in targets if not_returned(target)] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("reward = float(response == answer)", 1),
+        ("if not response:\n        return\n    reward = 1.0", 1),
+        ("return float(response == answer)", None),
+        ("raise ConnectionError", None),
+        ("if response:\n        return 1.0", None),
+    ],
+)
+def test_a_reward_that_never_returns_a_score_is_told(tmp_path, monkeypatch, body, line):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"scoring_{next(count)}"
+    (tmp_path / f"{name}.py").write_text(f"def score(response, answer):\n    {body}\n")
+    plan, _ = read(compose_config(["reward=function", f"reward.function={name}.score"]))
+
+    told = f"reward.function is '{name}.score': it returns nothing (line {line}), so that every "
+    found = check_scoring(plan)
+    assert [one.startswith(told) for one in found] == ([True] if line else [])

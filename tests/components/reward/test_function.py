@@ -248,6 +248,13 @@ def test_a_score_that_holds_the_number_is_told_where():
         called.write_scores(*scored_by(called))
 
 
+def test_a_score_in_a_text_is_told_how_it_becomes_a_number():
+    called = Function(function=lambda response: "0.5")
+
+    with pytest.raises(ConfigError, match=r"a str: .*; a text is none: return float\(...\) of it"):
+        called.write_scores(*scored_by(called))
+
+
 def scored_by(reward):
     rows = [row("", "four", "")]
     batch = prompt_batch([Example("", "", {})])

@@ -137,6 +137,10 @@ PAIR = {"prompt": "1?", "chosen": "yes", "rejected": "no"}
     ("row", "words"),
     [
         ({"prompt": "1?", "chosen": "yes"}, "no preference: a row has 'chosen' and 'rejected'"),
+        (
+            {"question": "1?", "response_chosen": "yes", "response_rejected": "no"},
+            r"write .*'prompt': row.pop\('question'\), 'chosen': row.pop\('response_chosen'\), 're",
+        ),
         ({**PAIR, "rejected": "yes"}, "both answers of the pair are the same"),
         ({**PAIR, "rejected": None}, "the answer is None, not a text"),
         ({**PAIR, "prompt": ""}, "the prompt is empty"),
