@@ -170,17 +170,20 @@ class Rollout:
             elif turn.reward:
                 episode.broken = f"reset returned reward {turn.reward}, which no turn has earned"
                 continue
-            if turn.done:
-                continue
-            try:
-                episode.truncated = last or not self._observe(row, turn)
-            except DataError as error:  # the tokenizer cannot write it
-                episode.broken = f"observation: {in_one_line(error)}"
-                continue
-            self.anchors[row] = turn.anchor
-            if not episode.truncated:
+            if not turn.done and self._goes_on(row, turn, last=last):
                 alive.append(row)
         return alive
+
+    def _goes_on(self, row: int, turn: Turn, *, last: bool) -> bool:
+        """Take an observation; whether the episode can go on behind it."""
+        episode = self.episodes[row]
+        try:
+            episode.truncated = last or not self._observe(row, turn)
+        except DataError as error:  # the tokenizer cannot write it
+            episode.broken = f"observation: {in_one_line(error)}"
+            return False
+        self.anchors[row] = turn.anchor
+        return not episode.truncated
 
     def _observe(self, row: int, turn: Turn) -> bool:
         """Take an observation into its episode; whether it leaves room for another token."""

@@ -1,0 +1,50 @@
+"""How well scores rank the texts that have a label before those that have not."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def roc_auc(score: Tensor, positive: Tensor) -> Tensor:
+    """Area under the ROC curve: ``P(s_+ > s_-) + P(s_+ = s_-) / 2`` over all pairs.
+
+    Args:
+        score: shape ``[N]``.
+        positive: which have the label, bool, shape ``[N]``.
+
+    Returns:
+        Shape ``[]``, float64; NaN where all have it or none has.
+
+    Source:
+        Hanley and McNeil 1982, Radiology 143(1): the Wilcoxon statistic.
+
+    Examples:
+        >>> roc_auc(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([True, False, True]))
+        tensor(0.5000, dtype=torch.float64)
+    """
+    gap = score[positive][:, None] - score[~positive][None, :]
+    return ((gap > 0).double() + (gap == 0).double() / 2).mean()
+
+
+def average_precision(score: Tensor, positive: Tensor) -> Tensor:
+    """Average precision: the mean over those with the label of the precision down to their score.
+
+    ``AP = mean_{i in +} #{j in +: s_j >= s_i} / #{j: s_j >= s_i}``; a score that knows nothing has
+    the share of the label.
+
+    Args:
+        score: shape ``[N]``.
+        positive: which have the label, bool, shape ``[N]``.
+
+    Returns:
+        Shape ``[]``, float64; NaN where none has it.
+
+    Source:
+        Manning et al. 2008, Introduction to Information Retrieval, section 8.4.
+
+    Examples:
+        >>> average_precision(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([True, False, True]))
+        tensor(0.8333, dtype=torch.float64)
+    """
+    above = score[None, :] >= score[positive][:, None]
+    return ((above & positive).double().sum(1) / above.double().sum(1)).mean()
