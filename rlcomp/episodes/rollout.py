@@ -146,10 +146,10 @@ class Rollout:
         """Take a turn of the policy; the action in it, None where it was cut short."""
         episode = self.episodes[row]
         written = row_bytes(self.table, said.tokens)
-        episode.sampled(said, _text(written), self.anchors[row])
+        episode.sampled(said, as_text(written), self.anchors[row])
         episode.truncated = said.truncated
         self._check(row)
-        return None if said.truncated else _text(self._until_stop(written))
+        return None if said.truncated else as_text(self._until_stop(written))
 
     def _until_stop(self, written: bytes) -> bytes:
         """What was written up to the stop text, which a token may run past."""
@@ -206,7 +206,7 @@ class Rollout:
         ids, closing = self._plain(told), self._plain(turn.closing)
         kept = ids[:most]
         if kept != ids or told != turn.observation:
-            told = _text(row_bytes(self.table, kept))
+            told = as_text(row_bytes(self.table, kept))
         return Observed([*kept, *closing], told + turn.closing)
 
     def _read(self, row: int) -> None:
@@ -229,5 +229,6 @@ class Rollout:
         assert self.session.contexts[row] == self.episodes[row].ids, "a context was rewritten"
 
 
-def _text(written: bytes) -> str:
+def as_text(written: bytes) -> str:
+    """A turn as text; bytes that are no character are marked."""
     return written.decode("utf-8", "replace")

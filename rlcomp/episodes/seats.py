@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from rlcomp.engine.session import Said
 from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Broken, Host, Start
-from rlcomp.episodes.rollout import Rollout
+from rlcomp.episodes.rollout import Rollout, as_text
 from rlcomp.interfaces.environment import Turn
+from rlcomp.text.token_bytes import row_bytes
 
 
 class Seat(Rollout):
@@ -23,14 +25,22 @@ class Seat(Rollout):
     weights: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def move(self, matches: Sequence[int]) -> dict[int, str]:
-        """One turn in some matches; the actions of those that were not cut short."""
+        """One turn in some matches: the actions.
+
+        A turn that met its limit is an action as it stands: what an illegal one costs is the game's
+        to say, and nobody can leave a lost match by going on.
+        """
         limits = [self._room(match) for match in matches]
         with self.weights():
             session = self.open_session([self.episodes[match].ids for match in matches])
             places = list(range(len(matches)))
             said = session.generate(places, limits=limits, texts=self.stops)
-        moves = {match: self._said(match, each) for match, each in zip(matches, said, strict=True)}
-        return {match: action for match, action in moves.items() if action is not None}
+        return {match: self._moved(match, each) for match, each in zip(matches, said, strict=True)}
+
+    def _moved(self, match: int, said: Said) -> str:
+        self._said(match, said)
+        self.episodes[match].truncated = False
+        return as_text(self._until_stop(row_bytes(self.table, said.tokens)))
 
     def hears(self, match: int, turn: Turn, *, last: bool) -> bool:
         """Take what stands before its next turn in a match; whether it can move."""

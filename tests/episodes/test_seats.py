@@ -67,8 +67,8 @@ class Bids:
 
 
 def played(first, second, prompts=("b=",), group_size=1, **changed):
-    limits = {"max_turns": 4, "max_new_tokens": 3} | changed
-    player = SeatedPlayer(policies=[first, second], environment=Bids, **limits)
+    options = {"environment": Bids, "max_turns": 4, "max_new_tokens": 3} | changed
+    player = SeatedPlayer(policies=[first, second], **options)
     batch = TensorDict({"prompt": encode_texts(prompts)}, batch_size=[len(prompts)])
     return player.play(
         batch, group_size=group_size, decoding=None, generator=torch.Generator(), seed=0
@@ -128,11 +128,24 @@ def test_rows_of_a_prompt_and_a_seat_are_one_group():
     assert first.read[0] == ["b=a", "b=a", "c=a", "c=a"]
 
 
-def test_a_seat_that_never_moved_has_no_row():
-    rows = played(Told(**{"b=a": "bb~"}), Told())
+def test_a_turn_that_met_its_limit_is_an_action():
+    rows = played(
+        Told(**{"b=a": "bb~", "b=abby|": "x"}), Told(**{"b=bb|": "y"}), max_turns=4
+    )
 
-    assert shown(rows) == ["b=aBB"]
-    assert rows["truncated"].tolist() == [True]
+    assert shown(rows) == ["b=aBBy|X", "b=bb|Y"]
+    assert rows["truncated"].tolist() == [False, False]
+
+
+def test_a_seat_that_never_moved_has_no_row():
+    class Alone(Bids):
+        def step(self, action):
+            return Turn(done=True, payoffs=(1.0, -1.0))
+
+    rows = played(Told(**{"b=a": "x"}), Told(), environment=Alone)
+
+    assert shown(rows) == ["b=aX"]
+    assert rows["turn_reward"].sum().item() == 1.0
 
 
 def test_what_fails_costs_the_whole_match():
