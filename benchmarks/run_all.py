@@ -39,6 +39,7 @@ COMMANDS = [
     "turns.py S",
     "turns.py M 6 1",
     "reward_pool.py",
+    "endpoint.py",
     "sandbox.py",
 ]
 SMALLEST = [
@@ -54,6 +55,7 @@ SMALLEST = [
     "checkpointing.py tiny 1",
     "turns.py tiny 2 1",
     "reward_pool.py 16 0.5",
+    "endpoint.py 4 2",
     "sandbox.py 4 1",
 ]
 ORDER = [f"python benchmarks/{command}" for command in COMMANDS]

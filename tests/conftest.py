@@ -34,6 +34,7 @@ ALLOWED_SKIPS = {
     "no public data sets": "they are no part of the repository, and may not be beside it",
     "no sandbox of tier": "a container may forbid namespaces, and other systems have none",
     "OpenEnv is not installed": "forty packages, a web server among them",
+    "smolagents is not installed": "the endpoint is tried with it; programs need no more than HTTP",
     "no browser": "pages are looked at and worked where Chromium or Chrome is installed",
     "this torch has no oneDNN product": "a build without it takes another path, which is tested",
 }

@@ -90,6 +90,13 @@ GIVEN = {
         "recipe=agent",
         "tokenizer.characters='0123456789+=<>|?'",
     ],
+    "collector/traces": [
+        "probe.group_size=2",
+        "recipe=traces",
+        "agent_pool=in_process",
+        "tokenizer.characters='0123456789+=<>|?'",
+    ],
+    "player/traces": ["probe.agent=components.agent.lookup.agent"],
     "collector/vine": [
         "probe.group_size=2",
         "recipe=agent",

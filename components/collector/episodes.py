@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
-from rlcomp.episodes.player import Player
+from rlcomp.episodes.player import Plays
 from rlcomp.interfaces.collector import Collector
+from rlcomp.interfaces.turns import episodes_of
 from rlcomp.metrics import record, record_total, step
 from rlcomp.seed import named_seed, new_generator
 
@@ -17,7 +19,8 @@ class EpisodeCollector(Collector):
     """Rolls out ``group_size`` episodes per prompt: the policy and an environment take turns.
 
     A row holds a whole episode: the prompt, then turns of the policy and observations, of which
-    ``response_mask`` marks what the policy sampled. ``response`` is the text of the last turn.
+    ``response_mask`` marks what the policy sampled. ``response`` is the text of the last turn. An
+    outside agent (``player=traces``) that writes its history anew has several rows.
 
     ``truncated`` are episodes whose last turn met ``max_new_tokens``, that were not over after
     ``max_turns``, or whose context was full. An episode whose environment failed says so in
@@ -25,13 +28,13 @@ class EpisodeCollector(Collector):
 
     Reads ``prompt`` ``[P, W]``, where they are there ``columns`` and ``answer``, which the
     environment is told; asks ``policy_prompt`` where it is there. Writes a new batch of
-    ``B = P * group_size`` rows as every collector, and ``trajectory_id`` ``[B]``, ``turn_id``,
+    at least ``P * group_size`` rows as every collector, and ``trajectory_id`` ``[B]``, ``turn_id``,
     ``turn_reward``, ``anchor_id`` ``[B, T]``, ``transcript``, ``episode_error`` ``[B, W]``,
     ``facts``.
 
-    Records ``episode/turns``, ``episode/environment_reward`` (of its turns, summed),
-    ``episode/failed``, ``episode/observed`` (tokens behind the first turn, not sampled) and
-    each fact as ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
+    Records, of each episode once, ``episode/turns``, ``episode/environment_reward`` (of its turns,
+    summed), ``episode/failed``, ``episode/observed`` (tokens behind the first turn of a row, not
+    sampled) and each fact as ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
 
     Args:
         player: plays the episodes.
@@ -53,7 +56,7 @@ class EpisodeCollector(Collector):
     def __init__(
         self,
         *,
-        player: Player,
+        player: Plays,
         group_size: PositiveInt,
     ) -> None:
         super().__init__()
@@ -86,16 +89,26 @@ class EpisodeCollector(Collector):
 
 
 def _record(rows: TensorDict) -> None:
-    lengths = rows["response_mask"].sum(1)
-    failed = torch.tensor([bool(text) for text in decode_texts(rows["episode_error"])])
+    """Record the numbers of episodes, each counted once in however many rows it stands."""
+    episode, first = episodes_of(rows)
+
+    def summed(values: Tensor) -> Tensor:
+        return values.new_zeros(len(first)).index_add(0, episode, values)
+
+    lengths = summed(rows["response_mask"].sum(1))
+    failed = torch.tensor([bool(text) for text in decode_texts(rows["episode_error"][first])])
     observed = rows["attention_mask"] & ~rows["response_mask"]
     observed &= rows["response_mask"].cumsum(1) > 0
+    turns = rows["turn_id"].amax(1) + 1
     record("rollout/length", lengths)
-    record("rollout/truncated", rows["truncated"])
+    record("rollout/truncated", summed(rows["truncated"].int()) > 0)
     record_total("rollout/tokens", float(lengths.sum()))
-    record("episode/turns", rows["turn_id"].amax(1) + 1.0)
-    record("episode/environment_reward", rows["turn_reward"].sum(1))
+    record(
+        "episode/turns",
+        turns.new_zeros(len(first)).scatter_reduce(0, episode, turns, "amax").float(),
+    )
+    record("episode/environment_reward", summed(rows["turn_reward"].sum(1)))
     record("episode/failed", failed.float())
-    record("episode/observed", observed.sum(1))
+    record("episode/observed", summed(observed.sum(1)))
     for name, fact in rows["facts"].items():
-        record(f"facts/{name}", fact, where=~fact.isnan())
+        record(f"facts/{name}", fact[first], where=~fact[first].isnan())

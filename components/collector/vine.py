@@ -67,6 +67,7 @@ class VineCollector(EpisodeCollector):
         max_invalid_fraction: Probability = 0.2,
     ) -> None:
         super().__init__(player=player, group_size=group_size)
+        self.player: Player = player
         if reward.min_group_size > 1:
             raise ConfigError(
                 f"rollout.reward is a {type(reward).__name__}, which judges an answer by the "

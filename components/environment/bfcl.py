@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from rlcomp.arguments import Checked, NonEmptyText
+from rlcomp.episodes.answered_calls import AnsweredCalls
 from rlcomp.episodes.simulated.service import Result
 from rlcomp.episodes.simulated.world import Gold, World, run_gold
 from rlcomp.episodes.tool_calls import CLOSE, Call, parse_calls, parse_python_calls
-from rlcomp.episodes.tool_protocol import JsonCalls, told_together
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.columns import column
@@ -57,7 +58,8 @@ class Bfcl(metaclass=Checked):
         self.world = World((), {})
         self.gold = Gold({}, [])
         self.requests: list[str] = []
-        self.done = self.calls = self.failed = 0
+        self.calls = AnsweredCalls(self._called)
+        self.done = 0
         self.solved = False
         self.answered: list[Result] = []
 
@@ -73,10 +75,8 @@ class Bfcl(metaclass=Checked):
         """Answer the calls of a turn; without one go on to the next request."""
         calls = self._read(action)
         if calls:
-            results = [calls] if isinstance(calls, str) else [self._called(call) for call in calls]
-            self.failed += isinstance(calls, str)
-            observation, closing = told_together(JsonCalls(), results)
-            return Turn(observation=observation, closing=closing, anchor=self._anchor())
+            turn = self.calls.turn(calls)
+            return replace(turn, anchor=self._anchor())
         self.done += 1
         if self.done < len(self.requests):
             self.answered = []
@@ -94,12 +94,10 @@ class Bfcl(metaclass=Checked):
         said = action.strip()
         return parse_python_calls(said) if said.startswith("[") else []
 
-    def _called(self, call: Call) -> str:
+    def _called(self, call: Call) -> tuple[str, bool]:
         result = self.world.call(call)
-        self.calls += 1
-        self.failed += "error" in result
         self.answered.append(result)
-        return json.dumps(result, ensure_ascii=False)
+        return json.dumps(result, ensure_ascii=False), "error" in result
 
     def _anchor(self) -> str:
         """Of the services, and how many requests are done."""
@@ -108,12 +106,8 @@ class Bfcl(metaclass=Checked):
 
     def facts(self) -> Mapping[str, float]:
         """``calls``, ``failed`` ones, ``requests`` done, and whether it is ``solved``."""
-        return {
-            "calls": float(self.calls),
-            "failed": float(self.failed),
-            "requests": float(self.done),
-            "solved": float(self.solved),
-        }
+        own = {"requests": float(self.done), "solved": float(self.solved)}
+        return {**self.calls.facts(), **own}
 
     def close(self) -> None:
         """Nothing is held."""

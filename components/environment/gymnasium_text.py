@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcomp.arguments import NonEmptyText, RegularExpression
-from rlcomp.interfaces.adapter import Adapter, as_text, world_seed
+from rlcomp.interfaces.adapter import Adapter, as_text, numbered, world_seed
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
@@ -49,11 +49,7 @@ class GymnasiumText(Adapter):
         wording: NonEmptyText = "\n{observation}\n",
     ) -> None:
         super().__init__(
-            name=name,
-            settings=settings,
-            stops=stops,
-            action_pattern=action_pattern,
-            wording=wording,
+            name, settings=settings, stops=stops, action_pattern=action_pattern, wording=wording
         )
         self.actions = tuple(actions)
         self.rendered = rendered
@@ -71,18 +67,12 @@ class GymnasiumText(Adapter):
 
     def answer(self, action: str) -> Turn | None:
         """Step, where it is an action."""
-        chosen = self._chosen(action)
+        chosen = numbered(action, self.actions)
         if not self.peer.action_space.contains(chosen):
             return None
         observation, reward, terminated, self.truncated, _ = self.peer.step(chosen)
         done = bool(terminated or self.truncated)
         return self._seen(observation, reward=float(reward), done=done)
-
-    def _chosen(self, action: str) -> str | int:
-        if action in self.actions:
-            return self.actions.index(action)
-        digits = action.isascii() and action.isdecimal() and len(action) < 10
-        return int(action) if digits and not self.actions else action
 
     def _seen(self, observation: object, reward: float = 0.0, done: bool = False) -> Turn:
         text = as_text(observation)
@@ -92,7 +82,3 @@ class GymnasiumText(Adapter):
     def facts(self) -> Mapping[str, float]:
         """``unread``, and whether a limit of the environment's own ended it: ``time_limit``."""
         return {**super().facts(), "time_limit": float(self.truncated)}
-
-    def close(self) -> None:
-        """Close it."""
-        self.peer.close()

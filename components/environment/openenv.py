@@ -56,11 +56,7 @@ class OpenEnv(Adapter):
         wording: NonEmptyText = "\n{observation}\n",
     ) -> None:
         super().__init__(
-            name=name,
-            settings=settings,
-            stops=stops,
-            action_pattern=action_pattern,
-            wording=wording,
+            name, settings=settings, stops=stops, action_pattern=action_pattern, wording=wording
         )
         url = self.settings.get("base_url")
         if urlsplit(str(url)).hostname not in _LOOPBACK:
@@ -71,7 +67,6 @@ class OpenEnv(Adapter):
         self.action: Any = dict if action_class is None else load(action_class, None)
         self.action_field = action_field
         self.observation_field = observation_field
-        self.peer: Any = None
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Connect, and begin in the world of the seed."""
@@ -90,8 +85,3 @@ class OpenEnv(Adapter):
         if field is not None:
             seen = seen[field] if isinstance(seen, Mapping) else getattr(seen, field)
         return self.turn(as_text(seen), reward=reward, done=bool(result.done))
-
-    def close(self) -> None:
-        """End the connection."""
-        if self.peer is not None:
-            self.peer.close()

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
+from rlcomp.episodes.attempts import Attempts
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.adapter import world_seed
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.answers import Where
-from rlcomp.verify.reasoning_gym import puzzles, reasoning_gym
+from rlcomp.verify.reasoning_gym import puzzles, question, reasoning_gym
 
 
 class ReasoningGym(metaclass=Checked):
@@ -56,14 +57,11 @@ class ReasoningGym(metaclass=Checked):
         self.settings = dict(settings or {})
         if name is not None:
             puzzles(name, self.settings, 0, 1)
-        self.attempts = attempts
+        self.attempts = Attempts(attempts, remark)
         self.where: Where = where
         self.partial = partial
-        self.remark = remark
         self.stops = tuple(stops)
         self.puzzle: Any = None
-        self.used = 0
-        self.best = 0.0
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Ask the question, where the prompt has not."""
@@ -72,25 +70,20 @@ class ReasoningGym(metaclass=Checked):
             return Turn()
         if self.name is None:
             raise ConfigError("name is null: set environment.name=..., or task=reasoning_gym")
-        world = {"seed": world_seed(example, seed), "size": 1}
-        self.puzzle = {"name": self.name, "settings": self.settings, **world, "index": 0}
-        (made,) = puzzles(self.name, self.settings, **world)
-        return Turn(observation=str(made["question"]), closing="\n")
+        world = {"seed": world_seed(example, seed), "size": 1, "index": 0}
+        self.puzzle = {"name": self.name, "settings": self.settings, **world}
+        return Turn(observation=question(self.puzzle), closing="\n")
 
     def step(self, action: str) -> Turn:
         """Check an answer."""
         for stop in self.stops if self.where == "whole" else ():
             action = action.removesuffix(stop)
-        self.used += 1
         score = reasoning_gym(action, self.puzzle, where=self.where, partial=self.partial)
-        before, self.best = self.best, max(self.best, score)
-        over = score >= 1 or self.used == self.attempts
-        told = "" if over else self.remark
-        return Turn(closing=told, reward=self.best - before, done=over)
+        return self.attempts.judged(score)
 
     def facts(self) -> Mapping[str, float]:
         """``attempts`` used, and whether one was right: ``solved``."""
-        return {"attempts": float(self.used), "solved": float(self.best >= 1)}
+        return self.attempts.facts()
 
     def close(self) -> None:
         """Nothing is held."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -33,7 +32,6 @@ class SkyRLGym(Adapter):
     """
 
     package, extra = "skyrl_gym", "games"
-    peer: Any = None
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Make it and begin. It is given no seed: its interface knows none."""
@@ -63,8 +61,3 @@ class SkyRLGym(Adapter):
         metrics = self.peer.get_metrics().items() if self.peer else ()
         numbers = {name: float(n) for name, n in metrics if isinstance(n, (bool, int, float))}
         return {**super().facts(), **numbers}
-
-    def close(self) -> None:
-        """Close it."""
-        if self.peer:
-            self.peer.close()

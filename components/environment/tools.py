@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, Unbuilt
+from rlcomp.episodes.method_tools import bind
 from rlcomp.episodes.tool_calls import Call
 from rlcomp.episodes.tool_protocol import Tags, ToolProtocol
 from rlcomp.errors import ConfigError, nearest
@@ -112,10 +113,7 @@ class Tools(metaclass=Checked):
 
     def _called(self, call: Call) -> str:
         tool = self.tools[call.name]
-        try:
-            bound = inspect.signature(tool).bind(*call.positional, **call.arguments)
-        except TypeError as error:
-            raise ToolError(f"{call.name}: {error}") from error
+        bound = bind(tool, call)
         if not isinstance(tool, FunctionTool):  # which reads numbers from texts first
             check_kinds(bound)
         result = tool(*call.positional, **call.arguments)

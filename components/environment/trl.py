@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText
-from rlcomp.episodes.tool_calls import CLOSE, Call, parse_calls
-from rlcomp.episodes.tool_protocol import JsonCalls, told_together
+from rlcomp.episodes.answered_calls import AnsweredCalls
+from rlcomp.episodes.method_tools import call_method, described, public_methods
+from rlcomp.episodes.tool_calls import CLOSE, parse_calls
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
-from rlcomp.interfaces.tool import ToolError, check_kinds
 from rlcomp.workers.call import load
-
-# What is no tool.
-_OWN = ("reset", "get_reward")
 
 
 class TRL(metaclass=Checked):
@@ -55,78 +52,39 @@ class TRL(metaclass=Checked):
         stops: Sequence[NonEmptyText] = (CLOSE,),
     ) -> None:
         self.peer: Any = load(name, dict(settings or {}))
-        self.methods = _methods(self.peer)
-        self.tools = {key: each for key, each in self.methods.items() if key not in _OWN}
-        if "reset" not in self.methods or not self.tools:
+        self.tools = public_methods(self.peer)
+        self.begin: Any = self.tools.pop("reset", None)
+        self.reward = self.tools.pop("get_reward", lambda: 0.0)
+        if self.begin is None or not self.tools:
             raise ConfigError(f"name is {name!r}: the class must have reset and a public method")
-        later = [key for key, each in self.methods.items() if inspect.iscoroutinefunction(each)]
-        if later:
-            raise ConfigError(f"name is {name!r}: {later[0]} is asynchronous: wrap it")
         self.describe = describe
         self.reward_each_turn = reward_each_turn
         self.stops = tuple(stops)
-        self.calls = self.failed = 0
+        self.calls = AnsweredCalls(partial(call_method, self.tools))
         self.paid = 0.0
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Begin with the example's row. It is given no seed: its interface knows none."""
         del seed
         answer = {"answer": example.answer} if example.answer else {}
-        row = {"prompt": example.prompt, **answer, **example.columns}
-        told = self.methods["reset"](**row) or ""
-        lines = [*map(_described, self.tools.values())] if self.describe else []
-        return Turn(closing="".join(f"{line}\n" for line in lines) + told)
+        told = self.begin(**{"prompt": example.prompt, **answer, **example.columns}) or ""
+        return Turn(closing=described(self.tools) + told if self.describe else told)
 
     def step(self, action: str) -> Turn:
         """Make the calls of a turn; without one the episode is over."""
         calls = parse_calls(action)
-        if not calls:
-            return Turn(done=True, reward=self._reward())
-        wrong = isinstance(calls, str)
-        results = [calls] if isinstance(calls, str) else [self._result(call) for call in calls]
-        self.failed += wrong
-        observation, closing = told_together(JsonCalls(), results)
-        reward = self._reward() if self.reward_each_turn else 0.0
-        return Turn(observation=observation, closing=closing, reward=reward)
+        turn = self.calls.turn(calls) if calls else Turn(done=True)
+        owed = self._owed() if turn.done or self.reward_each_turn else 0.0
+        return replace(turn, reward=owed)
 
-    def _result(self, call: Call) -> str:
-        self.calls += 1
-        try:
-            if call.name not in self.tools:
-                raise ToolError(f"there is no tool {call.name!r}: {', '.join(self.tools)}")
-            tool = self.tools[call.name]
-            try:
-                bound = inspect.signature(tool).bind(**call.arguments)
-            except TypeError as error:
-                raise ToolError(f"{call.name}: {error}") from error
-            check_kinds(bound)
-            return str(tool(**call.arguments))
-        except (ValueError, ToolError) as error:
-            self.failed += 1
-            return f"Error: {error}"
-
-    def _reward(self) -> float:
-        """What is owed: all of the reward but what was paid."""
-        if "get_reward" not in self.methods:
-            return 0.0
-        before, self.paid = self.paid, float(self.methods["get_reward"]())
+    def _owed(self) -> float:
+        """All of the reward but what was paid."""
+        before, self.paid = self.paid, float(self.reward())
         return self.paid - before
 
     def facts(self) -> Mapping[str, float]:
         """How many ``calls`` were made, and how many ``failed``."""
-        return {"calls": float(self.calls), "failed": float(self.failed)}
+        return self.calls.facts()
 
     def close(self) -> None:
         """Nothing is held: its interface has no end."""
-
-
-def _methods(peer: object) -> dict[str, Callable[..., Any]]:
-    """Its public methods; of the class, so that no property is evaluated."""
-    found = inspect.getmembers(type(peer), predicate=inspect.isfunction)
-    return {name: getattr(peer, name) for name, _ in found if not name.startswith("_")}
-
-
-def _described(tool: Callable[..., Any]) -> str:
-    from transformers.utils import get_json_schema
-
-    return json.dumps(get_json_schema(tool), ensure_ascii=False)

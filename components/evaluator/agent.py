@@ -13,9 +13,10 @@ from rlcomp.batch import encode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import Split, prompt_batch
 from rlcomp.engine.decoding import Decoding
-from rlcomp.episodes.player import Player
+from rlcomp.episodes.player import Plays
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
+from rlcomp.interfaces.turns import last_rows
 from rlcomp.metrics import record, recording
 
 
@@ -44,7 +45,7 @@ class AgentAccuracy(Accuracy):
     def __init__(
         self,
         *,
-        player: Player,
+        player: Plays,
         task: Task,
         reward: Component,
         split: Split = "held_out",
@@ -78,7 +79,10 @@ class AgentAccuracy(Accuracy):
     def answers(
         self, asked: Sequence[str], group_size: int, decoding: Decoding | None
     ) -> TensorDict:
-        """Episodes of the held-out prompts with rewards, ``group_size`` rows per prompt."""
+        """Episodes of the held-out prompts with rewards, ``group_size`` rows per prompt.
+
+        Of an episode in several rows, that of its last turn.
+        """
         batch = prompt_batch(self.examples)
         batch["policy_prompt"] = encode_texts(asked)
         rows = self.player.play(
@@ -91,4 +95,4 @@ class AgentAccuracy(Accuracy):
         with recording():  # the reward's own metrics are the training reward's
             judged: TensorDict = self.reward(rows)
         judged["reward_valid"] = without_failed(rows, judged["reward_valid"])
-        return judged
+        return judged[last_rows(judged)]

@@ -8,10 +8,13 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.turns import episodes_of
 
 
 class EpisodeReturn(Component):
     """Return of an episode: ``R = sum_k r_k``, the environment's rewards of its turns.
+
+    Over all rows of the episode (``trajectory_id``).
 
     Reads ``turn_reward``, ``response_mask`` ``[B, T]``. Writes ``reward``, ``rewards``,
     ``correct`` and ``reward_valid`` ``[B]``.
@@ -21,7 +24,7 @@ class EpisodeReturn(Component):
     """
 
     reads = ("turn_reward", "response_mask")
-    optional = ("episode_error",)
+    optional = ("episode_error", "trajectory_id")
     exclusive = "turn_reward"
     writes = ("reward", "rewards", "correct", "reward_valid")
 
@@ -31,6 +34,8 @@ class EpisodeReturn(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Sum the rewards of the turns."""
-        reward = masked(batch["turn_reward"].detach(), batch["response_mask"]).sum(1)
+        paid = masked(batch["turn_reward"].detach(), batch["response_mask"]).sum(1)
+        episode, first = (each.to(paid.device) for each in episodes_of(batch))
+        reward = paid.new_zeros(len(first)).index_add(0, episode, paid)[episode]
         right, valid = reward >= self.correct_from, torch.ones_like(reward, dtype=torch.bool)
         return write_reward(batch, reward, {"episode_return": reward}, right, valid)

@@ -12,6 +12,7 @@ from rlcomp.component import Component
 from rlcomp.errors import DataError
 from rlcomp.functional.group_statistics import Groups
 from rlcomp.interfaces.reward import without_failed
+from rlcomp.interfaces.turns import once
 from rlcomp.metrics import record
 
 
@@ -21,6 +22,8 @@ class RewardCheck(Component):
     Records ``groups/zero_variance``, the share of groups of two or more valid rows whose rewards
     are all equal, ``groups/unjudged``, the share of groups without a valid row, and
     ``groups/all_truncated``, the share of groups whose responses all hit the length limit.
+
+    An episode counts once, in however many rows it stands (``trajectory_id``).
 
     Nothing can be said of an episode whose environment failed (``episode_error``): it is invalid.
 
@@ -37,7 +40,10 @@ class RewardCheck(Component):
     """
 
     reads = ("reward", "reward_valid", "group_id")
-    optional = ("truncated", "prompt", "response", "invalid_reason", "episode_error")
+    optional = (
+        *("truncated", "prompt", "response", "invalid_reason", "episode_error"),
+        "trajectory_id",
+    )
     writes = ("reward_valid",)
 
     def __init__(self, *, max_invalid_fraction: Probability = 0.2) -> None:
@@ -48,7 +54,8 @@ class RewardCheck(Component):
         """Count the groups; stop where too many rewards are invalid."""
         valid = without_failed(batch, batch["reward_valid"])
         batch["reward_valid"] = valid
-        groups = Groups(batch["reward"], batch["group_id"], valid)
+        episodes = once(batch).to(valid.device)
+        groups = Groups(batch["reward"], batch["group_id"], valid & episodes)
         first = _first_of_group(groups)
         record("groups/unjudged", (groups.count == 0).float(), where=first)
         several = first & (groups.count >= 2)
@@ -57,11 +64,11 @@ class RewardCheck(Component):
         if "truncated" in batch.keys():
             ended = groups.total((~batch["truncated"]).to(groups.reward).cpu())
             record("groups/all_truncated", (ended == 0).float(), where=first)
-        self._limit(batch, ~valid)
+        self._limit(batch, ~valid & episodes, int(episodes.sum()))
         return batch
 
-    def _limit(self, batch: TensorDict, invalid: Tensor) -> None:
-        number, rows = int(invalid.sum()), invalid.numel()
+    def _limit(self, batch: TensorDict, invalid: Tensor, rows: int) -> None:
+        number = int(invalid.sum())
         if not rows or number <= self.max_invalid_fraction * rows:
             return
         first = int(invalid.nonzero()[0])

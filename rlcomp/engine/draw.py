@@ -15,7 +15,7 @@ from rlcomp.seed import named_seed
 
 # Logits a draw looks at in one go: 1 million, which stay in a cache of 4 MB.
 _DRAWN = 2**20
-# Numbers of a fork that are drawn in one go.
+# Numbers of a fork, or of a row with a seed, that are drawn in one go.
 _BLOCK = 64
 
 
@@ -84,6 +84,26 @@ class Uniforms:
         return self._drawn[step]
 
 
+class SeededUniforms(Uniforms):
+    """Uniform random numbers of rows with seeds of their own, whatever else is in the batch.
+
+    Args:
+        seeds: of each row; nothing else its numbers depend on.
+        generator: that of what is forked off.
+    """
+
+    def __init__(self, seeds: Sequence[int], generator: torch.Generator) -> None:
+        super().__init__(len(seeds), generator)
+        self._own = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def at(self, step: int) -> Tensor:
+        """Numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
+        while len(self._drawn) <= step:
+            block = [torch.rand(_BLOCK, dtype=torch.float64, generator=own) for own in self._own]
+            self._drawn += torch.stack(block, 1)[..., None].unbind()
+        return self._drawn[step]
+
+
 class ForkUniforms:
     """Uniform random numbers of rows of which more are forked off; the others' stay as they are.
 
@@ -93,10 +113,15 @@ class ForkUniforms:
     Args:
         rows: those at the beginning, whose numbers are those of :class:`Uniforms`.
         generator: on the CPU.
+        seeds: of those rows, whose numbers then are those of :class:`SeededUniforms`.
     """
 
-    def __init__(self, rows: int, generator: torch.Generator) -> None:
-        self.whole = Uniforms(rows, generator)
+    def __init__(
+        self, rows: int, generator: torch.Generator, seeds: Sequence[int] | None = None
+    ) -> None:
+        self.whole = (
+            Uniforms(rows, generator) if seeds is None else SeededUniforms(seeds, generator)
+        )
         self.forks = 0
         self._seed = 0
         self._blocks: dict[int, Tensor] = {}

@@ -23,12 +23,15 @@ class Sampling:
             texts end turns.
         draw: from logits and uniform numbers to tokens.
         generator: on the CPU.
+        seeds: of each row, for numbers that depend on nothing else; None: they depend on the
+            generator, the number of rows and the row's place.
     """
 
     stops: Sequence[int]
     table: Sequence[bytes]
     draw: Draw
     generator: torch.Generator
+    seeds: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class Rereading:
         self.decode = decode
         self.contexts = [list(context) for context in contexts]
         self.sampling = sampling
-        self.uniforms = ForkUniforms(len(self.contexts), sampling.generator)
+        self.uniforms = ForkUniforms(len(self.contexts), sampling.generator, sampling.seeds)
         self.sampled = [0] * len(self.contexts)
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:

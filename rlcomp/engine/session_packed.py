@@ -47,7 +47,7 @@ class PackedSession:
         self.contexts = [list(context) for context in contexts]
         self.longest = longest
         self.sampling = sampling
-        self.uniforms = ForkUniforms(len(self.contexts), sampling.generator)
+        self.uniforms = ForkUniforms(len(self.contexts), sampling.generator, sampling.seeds)
         self.sampled = [0] * len(self.contexts)
         self.fused = Fused(transformer, longest)
         self.cache: RaggedCache | None = None

@@ -20,12 +20,15 @@ class TurnOf:
         end: behind its last one.
         anchor: the state in which it was decided, where states can be compared.
         reward: what the environment paid for it.
+        number: of the turn in its episode, where that has several rows; None: the turns of this row
+            count from 0.
     """
 
     start: int
     end: int
     anchor: str | None
     reward: float = 0.0
+    number: int | None = None
 
 
 @dataclass

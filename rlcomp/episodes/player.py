@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from tensordict import TensorDict
@@ -42,6 +42,32 @@ class Continued(NamedTuple):
     rows: TensorDict
     of: Tensor
     turn: Tensor
+
+
+class Plays(Protocol):
+    """What plays episodes of a policy.
+
+    Attributes:
+        policy: takes the turns.
+        prompt: how prompts become tokens.
+        limits: of an episode.
+    """
+
+    policy: TakesTurns
+    prompt: Prompt
+    limits: Limits
+
+    def play(
+        self,
+        batch: TensorDict,
+        *,
+        group_size: int,
+        decoding: Decoding | None,
+        generator: torch.Generator,
+        seed: int,
+    ) -> TensorDict:
+        """Roll out ``group_size`` episodes of each prompt, of one or more rows each."""
+        ...
 
 
 class Player(metaclass=Checked):

@@ -83,7 +83,7 @@ def _turns(episodes: Sequence[Episode], width: int) -> dict[str, Tensor]:
     anchor, reward = turn.clone(), torch.zeros(len(episodes), width)
     for row, episode in enumerate(episodes):
         for number, each in enumerate(episode.turns):
-            turn[row, each.start : each.end] = number
+            turn[row, each.start : each.end] = number if each.number is None else each.number
             reward[row, each.end - 1] = each.reward
             if each.anchor is not None:
                 anchor[row, each.start : each.end] = anchor_id(each.anchor)

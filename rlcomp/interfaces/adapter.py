@@ -27,9 +27,9 @@ class Adapter(metaclass=_Kind):
     r"""Text of the policy becomes an action of the peer, what the peer says becomes a turn.
 
     A subclass begins an episode (``reset``) and answers an action (``answer``); ``self.make`` makes
-    the peer: ``make`` of its package with the name, or the class at the dotted path. A turn in
-    which no action can be read is not shown to the peer: it is answered by ``unreadable`` and
-    counted.
+    the peer (``self.peer``): ``make`` of its package with the name, or the class at the dotted
+    path. A turn in which no action can be read is not shown to the peer: it is answered by
+    ``unreadable`` and counted.
 
     Args:
         name: as the package calls the environment, or the dotted path of a class.
@@ -47,12 +47,13 @@ class Adapter(metaclass=_Kind):
 
     package = ""
     extra = ""
+    peer: Any = None
     unreadable = "No action can be read in this."
 
     def __init__(
         self,
-        *,
         name: NonEmptyText,
+        *,
         settings: Mapping[str, Any] | None = None,
         stops: Sequence[NonEmptyText] = (),
         action_pattern: RegularExpression | None = None,
@@ -134,9 +135,10 @@ class Adapter(metaclass=_Kind):
         """How many turns held no action: ``unread``."""
         return {"unread": float(self.unread)}
 
-    @abstractmethod
     def close(self) -> None:
-        """Have the peer closed."""
+        """Have the peer closed, if there is one."""
+        if self.peer is not None:
+            self.peer.close()
 
 
 def world_seed(example: Example, seed: int) -> int:
@@ -151,6 +153,21 @@ def world_seed(example: Example, seed: int) -> int:
     if not isinstance(own, int) or isinstance(own, bool) or own < 0:
         raise DataError(f"column seed is {own!r:.60}: must be a whole number from 0 on")
     return own % 2**31
+
+
+def numbered(action: str, names: Sequence[str]) -> str | int:
+    """An action of a discrete space as its number: by its name, or in digits if there are no names.
+
+    What is neither stays a text.
+
+    Examples:
+        >>> numbered("down", ["left", "down"]), numbered("3", []), numbered("3", ["left", "down"])
+        (1, 3, '3')
+    """
+    if action in names:
+        return names.index(action)
+    digits = action.isascii() and action.isdecimal() and len(action) < 10
+    return int(action) if digits and not names else action
 
 
 def as_text(observation: object) -> str:

@@ -9,6 +9,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.functional.masked import masked
+from rlcomp.interfaces.turns import episodes_of
 from rlcomp.metrics import record
 
 
@@ -51,9 +52,7 @@ def of_episodes(batch: TensorDict, estimate: Callable[[Tensor, Tensor, Tensor], 
     entries = batch["reward"], batch["group_id"], batch["reward_valid"]
     if "trajectory_id" not in batch.keys():
         return estimate(*entries)
-    ids, episode = torch.unique(batch["trajectory_id"], return_inverse=True)
-    rows = torch.arange(len(episode), device=ids.device)
-    first = torch.full_like(ids, len(rows)).scatter_reduce(0, episode, rows, "amin")
+    episode, first = episodes_of(batch)
     return estimate(*(entry[first] for entry in entries))[episode]
 
 

@@ -130,6 +130,30 @@ class TakesTurns(Policy, Protocol):
 
 
 @runtime_checkable
+class TakesCalls(TakesTurns, Protocol):
+    """A policy that answers calls of outside agents, each by random numbers of its own."""
+
+    def session(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        decoding: Decoding | None = None,
+        generator: torch.Generator,
+        seeds: Sequence[int] | None = None,
+    ) -> Session:
+        """As of :class:`TakesTurns`.
+
+        Args:
+            prompts: lists of token ids.
+            decoding: the distribution to draw from; the policy's own if not given.
+            generator: on the CPU.
+            seeds: one for each row, of whatever it draws; then neither the generator nor other rows
+                matter to it.
+        """
+        ...
+
+
+@runtime_checkable
 class FullDistributionPolicy(Policy, Protocol):
     """A policy that gives the probabilities of all tokens as well."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rlcomp.interfaces.policy import Policy
 
 Columns = Sequence[Mapping[str, object]]
+# With a role and a content; a tool's schema.
+Message = dict[str, Any]
 # A text, or turns of the policy and of an environment, the policy's first.
 Response = str | tuple[str, ...]
 
@@ -84,6 +86,10 @@ class Prompt(Protocol):
 
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
         """Token ids of the prompts, at least one each."""
+        ...
+
+    def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
+        """The text of a conversation up to where its answer begins (:mod:`rlcomp.text.marked`)."""
         ...
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:

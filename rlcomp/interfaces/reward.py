@@ -16,6 +16,7 @@ from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ShapeError, add_note
 from rlcomp.interfaces.scores import Score, Scores
+from rlcomp.interfaces.turns import once
 from rlcomp.keys import TEXT_END, Key
 from rlcomp.metrics import record
 
@@ -81,7 +82,7 @@ class TextReward(Component):
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt", "response", "answer")
-    optional: ClassVar[tuple[Key, ...]] = ("columns", "episode_error")
+    optional: ClassVar[tuple[Key, ...]] = ("columns", "episode_error", "trajectory_id")
     writes: ClassVar[tuple[Key, ...]] = ("reward", "rewards", "correct", "reward_valid")
 
     name: str
@@ -219,7 +220,7 @@ def write_reward(
     correct: Tensor,
     valid: Tensor,
 ) -> TensorDict:
-    """Write the four reward entries into a batch and record them.
+    """Write the four reward entries into a batch and record them, each episode once.
 
     Args:
         batch: gets the entries.
@@ -247,7 +248,8 @@ def write_reward(
     batch["rewards"] = TensorDict(dict(rewards), batch_size=batch.batch_size)
     batch["correct"] = correct & valid
     batch["reward_valid"] = valid
-    record("reward/mean", batch["reward"], where=valid)
-    record("reward/correct", batch["correct"].float(), where=valid)
-    record("reward/invalid_fraction", (~valid).float())
+    episodes = once(batch).to(valid.device)
+    record("reward/mean", batch["reward"], where=valid & episodes)
+    record("reward/correct", batch["correct"].float(), where=valid & episodes)
+    record("reward/invalid_fraction", (~valid).float(), where=episodes)
     return batch

@@ -10,6 +10,44 @@ from rlcomp.functional.linear_recurrence import last_inside
 from rlcomp.functional.masked import masked
 
 
+def episodes_of(batch: TensorDict) -> tuple[Tensor, Tensor]:
+    """The episodes of a batch, by ``trajectory_id``; without it every row is one.
+
+    Returns:
+        Of each row its episode, int64 ``[B]``, and of each episode its first row, int64 ``[E]``.
+
+    Examples:
+        >>> rows = TensorDict({"trajectory_id": torch.tensor([7, 4, 7])}, batch_size=[3])
+        >>> episodes_of(rows)
+        (tensor([1, 0, 1]), tensor([1, 0]))
+    """
+    if "trajectory_id" not in batch.keys():
+        rows = torch.arange(len(batch), device=batch.device)
+        return rows, rows
+    ids, episode = torch.unique(batch["trajectory_id"], return_inverse=True)
+    rows = torch.arange(len(episode), device=ids.device)
+    first = torch.full_like(ids, len(rows)).scatter_reduce(0, episode, rows, "amin")
+    return episode, first
+
+
+def once(batch: TensorDict) -> Tensor:
+    """The first row of each episode, bool ``[B]``: where an episode is counted once."""
+    episode, first = episodes_of(batch)
+    mask = torch.zeros(len(episode), dtype=torch.bool, device=episode.device)
+    mask[first] = True
+    return mask
+
+
+def last_rows(batch: TensorDict) -> Tensor:
+    """The row of each episode's last turn (``turn_id``), int64 ``[E]``."""
+    episode, first = episodes_of(batch)
+    last, turns = first.tolist(), batch["turn_id"].amax(1).tolist()
+    for row, number in enumerate(episode.tolist()):
+        if turns[row] > turns[last[number]]:
+            last[number] = row
+    return torch.tensor(last, device=episode.device)
+
+
 class TurnTable:
     """Episodes by turns: an episode counts once, in however many rows it stands.
 
@@ -33,10 +71,7 @@ class TurnTable:
     def __init__(self, batch: TensorDict) -> None:
         mask = batch["response_mask"].cpu()
         self.device = batch["response_mask"].device
-        rows = torch.arange(len(mask))
-        ids = batch["trajectory_id"].cpu() if "trajectory_id" in batch.keys() else rows
-        kinds, self.episode = torch.unique(ids, return_inverse=True)
-        first = torch.full((len(kinds),), len(rows)).scatter_reduce(0, self.episode, rows, "amin")
+        self.episode, first = (each.cpu() for each in episodes_of(batch))
         turn = (
             batch["turn_id"].cpu() if "turn_id" in batch.keys() else torch.zeros_like(mask).long()
         )

@@ -342,6 +342,7 @@ class LanguageModel(Component):
         *,
         decoding: Decoding | None = None,
         generator: torch.Generator,
+        seeds: Sequence[int] | None = None,
     ) -> Session:
         """Generation over turns, a row for each prompt (:class:`rlcomp.engine.session.Session`).
 
@@ -351,6 +352,8 @@ class LanguageModel(Component):
             prompts: ``B`` lists of token ids; equal ones are read once.
             decoding: the distribution to draw from; the policy's own if not given.
             generator: on the CPU.
+            seeds: one for each row, of whatever it draws; then neither the generator nor other rows
+                matter to it.
 
         Raises:
             ConfigError: a prompt is a text.
@@ -358,7 +361,7 @@ class LanguageModel(Component):
         """
         self._check_prompts(prompts, 1)
         table = token_bytes(self.tokenizer)
-        sampling = Sampling(self.stops, table, self._draw(decoding, ()), generator)
+        sampling = Sampling(self.stops, table, self._draw(decoding, ()), generator, seeds)
         if self._transformer is None or self._hooked():
             return Rereading(partial(decode, self.model, self._traits), prompts, sampling)
         longest = self.context_length or _LONGEST

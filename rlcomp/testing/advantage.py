@@ -15,7 +15,6 @@ from rlcomp.testing.subject import Subject
 _EQUAL = ((0.35, 7), (0.7, 12), (0.1, 8))
 _NEARLY = [0.35] * 7 + [0.95]
 _LIMIT = 100.0
-_HOLES = 3  # columns
 
 
 def check_advantage(component: Component, batch: TensorDict | None = None) -> None:
@@ -28,7 +27,6 @@ def check_advantage(component: Component, batch: TensorDict | None = None) -> No
     - it is 0 in a group of one (group baselines) and where the reward is not valid, and an invalid
       reward changes no other row
     - an empty batch of responses gives no NaN
-    - tokens that somebody else wrote (holes), whatever stands there, change no advantage
 
     Args:
         component: what is under test.
@@ -40,7 +38,6 @@ def check_advantage(component: Component, batch: TensorDict | None = None) -> No
     subject = Subject(component, batch)
     try:
         _zero_outside(subject)
-        _holes(subject)
         if batch is None:
             _rewards(subject)
             _empty(subject)
@@ -130,33 +127,3 @@ def _empty(subject: Subject) -> None:
     batch[mask] = torch.zeros_like(batch[mask])
     if not bool(_advantage(subject, batch).isfinite().all()):
         subject.refuse("a batch of empty responses is harmless", "'advantage' is not finite")
-
-
-def _holes(subject: Subject) -> None:
-    """Observations in the middle of a response: three columns with garbage, at two places."""
-    if subject.name("response_mask") not in subject.reads:
-        return
-    want = _advantage(subject, subject.batch)
-    width = want.shape[1]
-    for place in (width // 2, width // 2 + 1):
-        columns = torch.tensor([*range(place), *[place] * _HOLES, *range(place, width)])
-        hole = torch.zeros(len(columns), dtype=torch.bool)
-        hole[place : place + _HOLES] = True
-        batch = subject.batch.copy()
-        for key in subject.reads:
-            if subject.spec(key).along_tokens:
-                batch[key] = _with_hole(subject, key, batch[key][:, columns], hole)
-        got = _advantage(subject, batch)
-        if not bool(got[:, hole].eq(0).all()):
-            subject.refuse("observations have no advantage", "'advantage' is not 0 there")
-        law = "observations within a response change no advantage"
-        subject.hold_equal(law, "advantage", got[:, ~hole], want)
-
-
-def _with_hole(subject: Subject, key: Key, entry: Tensor, hole: Tensor) -> Tensor:
-    """An entry in which somebody else wrote what stands in the hole."""
-    entry = entry.clone()
-    if key == subject.name("attention_mask"):  # read, where what stands before it is read
-        return entry
-    entry[:, hole] = float("nan") if entry.is_floating_point() else subject.spec(key).fill
-    return entry

@@ -14,7 +14,14 @@ from rlcomp.run.check_flow import built_flow
 from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
 from rlcomp.testing.canonical import check_canonical
-from rlcomp.testing.corrupt import corrupted, relabelled, renamed_groups, shuffled_rows, widened
+from rlcomp.testing.corrupt import (
+    corrupted,
+    relabelled,
+    renamed_groups,
+    shuffled_rows,
+    widened,
+    with_hole,
+)
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
 from rlcomp.testing.subject import Subject, leaves, optional_keys
@@ -49,9 +56,10 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
       ``ratio``, ``surrogate``, ``score``, ``pair_loss``, ``flipped_loss``)
     - integer masks, half-precision floats and one advantage a row (``[B]``, ``[B, 1]``) are read as
       what the schema says (:mod:`rlcomp.canonical`)
-    - padding on the right changes nothing, rows may come in any order, group ids are only labels;
-      not asked of components that draw (a ``torch.Generator`` named ``generator`` in them or in a
-      part) or start a new batch
+    - padding on the right and observations within a response (tokens that somebody else wrote, but
+      for what reads ``tokens``) change nothing, rows may come in any order, group ids are only
+      labels; not asked of components that draw (a ``torch.Generator`` named ``generator`` in them
+      or in a part) or start a new batch
     - a fresh component keeps nothing of the batch before; what reads nothing runs on an empty batch
 
     Args:
@@ -84,6 +92,7 @@ def check_laws(subject: Subject) -> None:
             check_canonical(subject)
         if subject.writes and not (subject.draws or subject.fresh):
             _padded(subject)
+            _observed(subject)
             _permuted(subject)
             _labels(subject)
         if subject.writes:
@@ -296,6 +305,23 @@ def _padded(subject: Subject) -> None:
     }
     got = TensorDict(narrow, batch_size=want.batch_size)
     _compare(subject, "padding on the right changes nothing", got, want)
+
+
+def _observed(subject: Subject) -> None:
+    """Observations within a response, at two places."""
+    mask, tokens = (subject.name(key) for key in ("response_mask", "tokens"))
+    if mask not in subject.reads or tokens in subject.reads:  # what reads them may heed them
+        return
+    want, middle = subject.run(subject.batch), subject.inside.shape[1] // 2
+    for place in (middle, middle + 1):
+        batch, hole = with_hole(subject, subject.batch, place)
+        got = subject.run(batch)
+        kept = {
+            key: got[key][:, ~hole] if subject.spec(key).along_tokens else got[key]
+            for key in subject.writes
+        }
+        got = TensorDict(kept, batch_size=want.batch_size)
+        _compare(subject, "observations within a response change nothing", got, want)
 
 
 def _permuted(subject: Subject) -> None:

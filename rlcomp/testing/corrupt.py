@@ -1,4 +1,4 @@
-"""Batch perturbations that must not change results (corruption, shuffling, padding)."""
+"""Batch perturbations that must not change results (corruption, shuffling, padding, holes)."""
 
 from __future__ import annotations
 
@@ -73,3 +73,34 @@ def widened(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict
             beyond = (0, 0) * (batch[key].ndim - 2)
             wide[key] = F.pad(batch[key], (*beyond, 0, columns))
     return wide
+
+
+def with_hole(
+    subject: Subject, given: TensorDict, place: int, columns: int = 3
+) -> tuple[TensorDict, Tensor]:
+    """A batch with columns that somebody else wrote, such as an observation of an agent.
+
+    They are read, but are no response, and hold NaN or what fills a key.
+
+    Args:
+        subject: reads ``response_mask``.
+        given: holds what it reads.
+        place: the column before which they stand.
+        columns: how many.
+
+    Returns:
+        The batch, and which columns are new, shape ``[T + columns]``.
+    """
+    width = given[subject.name("response_mask")].shape[1]
+    origin = torch.tensor([*range(place), *[place] * columns, *range(place, width)])
+    hole = torch.zeros(len(origin), dtype=torch.bool)
+    hole[place : place + columns] = True
+    batch = given.copy()
+    for key in subject.reads:
+        if subject.spec(key).along_tokens:
+            batch[key] = batch[key][:, origin].clone()
+            # What is read of the model's words behind it is read of it as well.
+            if key != subject.name("attention_mask"):
+                nothing = float("nan") if batch[key].is_floating_point() else subject.spec(key).fill
+                batch[key][:, hole] = nothing
+    return batch, hole

@@ -12,7 +12,7 @@ from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
 from rlcomp.keys import Key
 from rlcomp.metrics import recording
 from rlcomp.testing.canonical import check_canonical
-from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened
+from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened, with_hole
 from rlcomp.testing.subject import Subject, leaves
 
 # What the model computes; everything else in a batch is data, and no gradient may reach it.
@@ -29,7 +29,8 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
     - loss and gradient are finite, also for log-ratios of +-100
     - the gradient is 0 outside the mask and for everything the model does not compute
     - integer masks, half-precision floats and one advantage a row are understood
-    - NaN and infinities outside the mask, further padding and the order of rows change nothing
+    - NaN and infinities outside the mask, further padding, observations within a response (tokens
+      that somebody else wrote) and the order of rows change nothing
     - prepared on the whole batch and summed over parts, loss and gradient are those of the whole,
       and so are the metrics
     - with no response token the gradient is 0; of a :class:`TokenLoss` so is the loss, and an empty
@@ -61,6 +62,7 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
         case.gradients()
         case.unseen()
         case.order_and_padding()
+        case.observed()
         case.micro_batches()
         case.empty()
         if isinstance(loss, (RowLoss, TokenLoss)):
@@ -177,6 +179,17 @@ class _Case:
         self.same("rows may come in any order", self.evaluate(self.batch[order]), order)
         wide = self.evaluate(widened(self.subject, self.batch))
         self.same("padding on the right changes nothing", wide)
+
+    def observed(self) -> None:
+        """Observations within a response, at two places."""
+        if self.subject.name("response_mask") not in self.subject.reads:
+            return
+        middle = self.subject.inside.shape[1] // 2
+        for place in (middle, middle + 1):
+            batch, hole = with_hole(self.subject, self.batch, place)
+            value, gradient = self.evaluate(batch)
+            kept = {k: g if g.ndim == 1 else g[:, ~hole] for k, g in gradient.items()}
+            self.same("observations within a response change nothing", (value, kept))
 
     def micro_batches(self) -> None:
         """Parts of one unit, and of everything else."""

@@ -130,6 +130,15 @@ class ChatPrompt(metaclass=Checked):
         chats = map(self._asked, texts, columns)
         return [chat.ids(chat.text(len(chat.messages), due=True)) for chat in chats]
 
+    def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
+        """The text of a conversation up to where the assistant's turn begins, marked.
+
+        Raises:
+            DataError: the template cannot render it.
+        """
+        chat = self._chat([*messages], {"tools": [*tools]})
+        return chat.marked(chat.text(len(chat.messages), due=True))
+
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
         """How the episodes of each prompt are written; warns of a template that drops thoughts.
 

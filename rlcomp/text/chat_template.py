@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.errors import ConfigError, DataError, in_one_line
 from rlcomp.io.strict_json import bounded
+from rlcomp.text.marked import MARK
 from rlcomp.text.special_tokens import special_ids, special_tokens
 from rlcomp.text.tokenizer import encode_all
 
@@ -177,6 +178,19 @@ class Chat:
         if not self._held:
             return text
         return self._place.sub(lambda found: self._held[self._known(found[1])], text)
+
+    def marked(self, text: str) -> str:
+        """A text of this conversation, marked (:mod:`rlcomp.text.marked`).
+
+        Raises:
+            DataError: the template takes what a person wrote apart.
+        """
+        pieces = self._place.split(text) if self._held else [text]
+        if self._held and any(self._mark in piece for piece in pieces[::2]):
+            raise self._cut()
+        for place in range(1, len(pieces), 2):
+            pieces[place] = f"{MARK}{self._held[self._known(pieces[place])]}{MARK}"
+        return "".join(pieces)
 
     def ids(self, text: str) -> list[int]:
         """Token ids of a text of this conversation: of what a person wrote none is special.

@@ -8,16 +8,19 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import Checked
 from rlcomp.columns import CONVERSATION
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import (
     Columns,
     Demonstration,
     Dialogue,
+    Message,
     Observed,
     Prompt,
     Response,
 )
+from rlcomp.text.marked import marked
+from rlcomp.text.special_tokens import special_tokens
 from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 
@@ -52,6 +55,7 @@ class TextPrompt(metaclass=Checked):
 
     def __init__(self, *, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
+        self.special = special_tokens(tokenizer)
 
     def check_policy(self, policy: Policy) -> None:
         """Nothing to refuse: every policy stops at EOS."""
@@ -70,6 +74,20 @@ class TextPrompt(metaclass=Checked):
         for row in columns:
             _refuse_conversation(row)
         return encode_prompts(self.tokenizer, texts)
+
+    def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
+        """The contents of messages behind one another, marked.
+
+        Raises:
+            DataError: there are tools, of which plain text says nothing.
+        """
+        if tools:
+            raise DataError(
+                "the policy reads plain text (prompt=text), which has no place for tools: set "
+                "prompt=chat, or describe them in a message"
+            )
+        written = "".join(str(message.get("content") or "") for message in messages)
+        return marked(self.special, written)
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
         """Turns and observations behind one another.

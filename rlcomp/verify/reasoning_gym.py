@@ -97,6 +97,21 @@ def _puzzles(name: str, settings: str, seed: int, size: int) -> Any:  # noqa: AN
         ) from error
 
 
+def question(puzzle: Mapping[str, Any]) -> str:
+    """What a puzzle asks.
+
+    Args:
+        puzzle: ``name``, ``settings``, ``seed``, ``size``, as of :func:`puzzles`, and ``index``.
+    """
+    return str(_made(puzzle)[int(puzzle["index"])]["question"])
+
+
+def _made(puzzle: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """The data set that a puzzle is of."""
+    name, settings = str(puzzle["name"]), puzzle["settings"]
+    return puzzles(name, settings, int(puzzle["seed"]), int(puzzle["size"]))
+
+
 def reasoning_gym(
     response: str, puzzle: Mapping[str, Any], *, where: Where = "tagged", partial: bool = False
 ) -> float:
@@ -108,7 +123,7 @@ def reasoning_gym(
 
     Args:
         response: what the policy wrote.
-        puzzle: ``name``, ``settings``, ``seed``, ``size``, as of :func:`puzzles`, and ``index``.
+        puzzle: as of :func:`question`.
         where: the answer stands, behind the thought.
         partial: what the checker gives between 0 and 1, too; some give .01 to any text.
     """
@@ -116,7 +131,7 @@ def reasoning_gym(
     name = str(puzzle["name"])
     if answer is None or not is_plain(answer, name):
         return 0.0
-    made = puzzles(name, puzzle["settings"], int(puzzle["seed"]), int(puzzle["size"]))
+    made = _made(puzzle)
     entry = made[int(puzzle["index"])]
     if name in _FORMULAS and costs(answer, str(entry["answer"])):
         return 0.0

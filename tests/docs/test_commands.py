@@ -71,11 +71,21 @@ SMALLEST = {
     "gemm.py": "1",
     "overhead.py": "1 1",
     "turns.py": "tiny 2 1",
+    "endpoint.py": "4 2",
 }
 OWN_PROCESS = ("plumbing.py", "overhead.py", "head.py")
 WITH_PEER = ("run_all.py", "scoring.py")
 # No command: parts of those above.
-IMPORTED = {"measure", "parity", "workloads", "peer_trl", "turn", "step_rlcomp", "step_trl"}
+IMPORTED = {
+    "measure",
+    "parity",
+    "workloads",
+    "peer_trl",
+    "turn",
+    "endpoint_agent",
+    "step_rlcomp",
+    "step_trl",
+}
 # What stands for a folder, by the key that is given one.
 FOLDERS = {
     "model.path": "pretrained",

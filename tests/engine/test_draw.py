@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Drawn, Transcript, Uniforms, draw_tokens
+from rlcomp.engine.draw import Drawn, ForkUniforms, Transcript, Uniforms, draw_tokens
 from rlcomp.engine.sampling_mask import unpack
 from rlcomp.engine.stopping import StopRule
 
@@ -65,3 +65,23 @@ def test_pieces_of_a_transcript_come_together():
     assert sampled.lengths.tolist() == [3, 1, 3]
     assert sampled.truncated.tolist() == [True, False, False]
     assert sampled.log_probs[2].tolist() == [-2, -3, -9]
+
+
+def test_rows_with_seeds_draw_the_same_whatever_is_beside_them():
+    draw = torch.Generator().manual_seed(1)
+    alone = ForkUniforms(1, draw, [7])
+    among = ForkUniforms(3, torch.Generator().manual_seed(2), [5, 7, 7])
+    steps = range(130)  # more than two blocks
+
+    own = torch.cat([alone.at(step) for step in steps])
+    others = torch.cat([among.at(step) for step in reversed(steps)], 1).flip(1)
+
+    assert torch.equal(others[1], own[:, 0])
+    assert torch.equal(others[2], own[:, 0])
+    assert not torch.equal(others[0], own[:, 0])
+    assert len(own.unique()) == 130
+    # A fork draws by itself, and leaves the others as they are.
+    among.fork()
+    again = torch.cat([among.at(step) for step in steps], 1)
+    assert torch.equal(again[:3], others)
+    assert not torch.equal(again[3], others[2])

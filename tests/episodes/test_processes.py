@@ -123,6 +123,19 @@ def test_what_fails_costs_its_own_episode(counter, hosts, action, why):
     assert host.step({1: "end>", 2: "x>"}) == plain.step({1: "end>", 2: "x>"})
 
 
+def test_failures_of_all_kinds_in_one_step_cost_their_own_episodes(counter, hosts):
+    host, plain = hosts.host(counter), InProcessHosts().host(counter)
+    for each in (host, plain):
+        each.open(starts(6))
+
+    sound = {1: "x>", 4: "y>"}
+    failing = {0: "hang>", 2: "die>", 3: "raise>", 5: "much>"}
+    found, want = host.step({**failing, **sound}), plain.step(sound)
+
+    assert all(isinstance(found[episode], Broken) for episode in failing)
+    assert {episode: found[episode] for episode in sound} == want
+
+
 def test_one_that_cannot_be_played_again_is_told_so(counter, hosts):
     host = hosts.host(counter)
     host.open(starts(3))

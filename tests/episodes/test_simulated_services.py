@@ -584,6 +584,165 @@ def test_a_car_refuses_and_stays(ask, call):
     assert state == before
 
 
+CARDS = {"c1": {"card_number": "1", "balance": 3000.0}}
+TRAVELLER = {
+    "credit_card_list": CARDS,
+    "access_token": "t",
+    "user_first_name": "Ann",
+    "user_last_name": "Lee",
+}
+BOOK = "book_flight('t', 'c1', '2026-10-10', 'SFO', 'CIA', 'business')"
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("travel_get_login_status()", {"status": True}),
+        ("get_nearest_airport_by_city('Rome')", {"nearest_airport": "CIA"}),
+        # In business twice 220 near by, in first class five times 1400 far away, in July a quarter
+        # more.
+        ("get_flight_cost('SFO', 'LAX', '2026-03-03', 'economy')", {"travel_cost_list": [220.0]}),
+        ("get_flight_cost('SFO', 'LAX', '2026-07-03', 'business')", {"travel_cost_list": [550.0]}),
+        ("get_flight_cost('CDG', 'LHR', '2026-03-03', 'first')", {"travel_cost_list": [7000.0]}),
+        ("compute_exchange_rate('RMB', 'USD', 20000)", {"exchanged_value": 2857.14}),
+        ("compute_exchange_rate('EUR', 'RMB', 8.0)", {"exchanged_value": 70.0}),
+        ("get_all_credit_cards()", {"credit_card_list": CARDS}),
+        ("get_credit_card_balance('t', 'c1')", {"card_balance": 3000.0}),
+        ("get_booking_history('t')", {"booking_history": {}}),
+        ("get_budget_fiscal_year()", {"budget_fiscal_year": "2026"}),
+        (
+            "verify_traveler_information('Ann', 'Lee', '1990-02-28', 'US1')",
+            {"verification_status": True, "verification_failure": None},
+        ),
+        (
+            "verify_traveler_information('Bob', 'Lee', '1990-02-28', 'US1')",
+            {
+                "verification_status": False,
+                "verification_failure": "the name is not the user's",
+            },
+        ),
+    ],
+)
+def test_a_travel_agency_tells_and_stays(ask, call, told):
+    before = ask("TravelAPI", TRAVELLER, "travel_get_login_status()")[1]
+
+    assert ask("TravelAPI", TRAVELLER, call) == ([told], before)
+
+
+def test_a_flight_is_booked_insured_invoiced_and_paid(ask):
+    insure = "purchase_insurance('t', 'travel', 187.5, '3426812', 'c1')"
+    both = "retrieve_invoice('t', '3426812', '498276044')"
+    told, state = ask("TravelAPI", TRAVELLER, f"{BOOK}, {insure}, {both}")
+
+    assert told[0] == {
+        "booking_id": "3426812",
+        "transaction_id": "45451592",
+        "booking_status": True,
+        "booking_history": {},
+    }
+    assert told[1] == {"insurance_id": "498276044", "insurance_status": True}
+    booking = {
+        "card_id": "c1",
+        "travel_date": "2026-10-10",
+        "travel_from": "SFO",
+        "travel_to": "CIA",
+        "travel_class": "business",
+        "travel_cost": 2800.0,
+        "transaction_id": "45451592",
+    }
+    insurance = {"booking_id": "3426812", "insurance_type": "travel", "insurance_cost": 187.5}
+    assert told[2] == {"invoice": {"insurance_id": "498276044", **insurance, **booking}}
+    assert state["booking_record"] == {"3426812": booking}
+    assert state["insurance_record"] == {"498276044": insurance}
+    assert state["credit_card_list"]["c1"]["balance"] == 3000.0 - 2800.0 - 187.5
+
+
+def test_a_booking_that_is_cancelled_is_paid_back_and_its_number_is_not_issued_again(ask):
+    cancel = "cancel_booking('t', '3426812')"
+    before = ask("TravelAPI", TRAVELLER, "travel_get_login_status()")[1]
+
+    told, state = ask("TravelAPI", TRAVELLER, f"{BOOK}, {cancel}")
+    assert told[1] == {"cancel_status": True}
+    assert state == before
+    told, state = ask("TravelAPI", TRAVELLER, f"{BOOK}, {cancel}, {BOOK}")
+    assert (told[2]["booking_id"], [*state["booking_record"]]) == ("3426813", ["3426813"])
+
+
+def test_who_logs_in_gets_a_token_and_may_add_a_card(ask):
+    login = "authenticate_travel('i', 's', 'r', 'read', 'Bob', 'Day')"
+    card = "register_credit_card('251675', '2345', '08/2025', 'Bob Day', 567)"
+    told, state = ask("TravelAPI", {}, f"{login}, {card}, set_budget_limit('251675', 9)")
+
+    assert told[0] == {
+        "expires_in": 3600,
+        "access_token": "251675",
+        "token_type": "Bearer",
+        "scope": "read",
+    }
+    assert told[1:] == [{"card_id": "391310425148"}, {"budget_limit": 9.0}]
+    assert state["credit_card_list"]["391310425148"] == {
+        "card_number": "2345",
+        "expiration_date": "08/2025",
+        "cardholder_name": "Bob Day",
+        "card_verification_number": 567,
+        "balance": 10_000.0,
+    }
+    assert (state["access_token"], state["token_scope"]) == ("251675", "read")
+    assert (state["user_first_name"], state["user_last_name"]) == ("Bob", "Day")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "book_flight('x', 'c1', '2026-10-10', 'SFO', 'CIA', 'business')",
+        "book_flight('t', 'c2', '2026-10-10', 'SFO', 'CIA', 'business')",
+        "book_flight('t', 'c1', '2026-10-10', 'SFO', 'CIA', 'first')",  # 7000 of 3000
+        "book_flight('t', 'c1', '2026-02-30', 'SFO', 'LAX', 'economy')",
+        "book_flight('t', 'c1', '10/10/2026', 'SFO', 'LAX', 'economy')",
+        "book_flight('t', 'c1', '2026-10-10', 'SFO', 'SFO', 'economy')",
+        "book_flight('t', 'c1', '2026-10-10', 'SFO', 'Rome', 'economy')",
+        "book_flight('t', 'c1', '2026-10-10', 'SFO', 'LAX', 'luxury')",
+        "cancel_booking('t', '1')",
+        "purchase_insurance('t', 'travel', 10.0, '1', 'c1')",
+        "retrieve_invoice('t')",
+        "retrieve_invoice('t', '1')",
+        "retrieve_invoice('t', insurance_id='1')",
+        "contact_customer_support('1', 'help')",
+        "register_credit_card('t', '1', '2025-08', 'A', 1)",
+        "register_credit_card('t', '', '08/2025', 'A', 1)",
+        "get_credit_card_balance('t', 'c2')",
+        "set_budget_limit('t', 0)",
+        "authenticate_travel('', 's', 'r', 'read', 'A', 'B')",
+        "authenticate_travel('i', 's', 'r', 'all', 'A', 'B')",
+        "get_nearest_airport_by_city('Oslo')",
+        "compute_exchange_rate('USD', 'XXX', 1.0)",
+        "verify_traveler_information('Ann', 'Lee', 'x', 'US1')",
+    ],
+)
+def test_a_travel_agency_refuses_and_stays(ask, call):
+    before = ask("TravelAPI", TRAVELLER, "travel_get_login_status()")[1]
+
+    (told,), state = ask("TravelAPI", TRAVELLER, call)
+    assert list(told) == ["error"]
+    assert state == before
+
+
+@pytest.mark.parametrize("cost", [0, -5.0, 200.5])
+def test_an_insurance_costs_something_that_the_card_has(ask, cost):
+    insure = f"purchase_insurance('t', 'travel', {cost}, '3426812', 'c1')"
+    told, state = ask("TravelAPI", TRAVELLER, f"{BOOK}, {insure}")
+
+    assert list(told[1]) == ["error"]
+    assert state["credit_card_list"]["c1"]["balance"] == 200.0
+
+
+def test_support_answers_about_a_booking_and_does_nothing(ask):
+    told, state = ask("TravelAPI", TRAVELLER, f"{BOOK}, contact_customer_support('3426812', 'Hm.')")
+
+    assert "3426812" in told[1]["customer_support_message"]
+    assert state == ask("TravelAPI", TRAVELLER, BOOK)[1]
+
+
 def test_the_ground_truth_tells_the_last_state_and_what_the_last_turn_only_asks_for():
     world = World(["GorillaFileSystem", "MathAPI"], {"GorillaFileSystem": {"root": {"home": HOME}}})
 
@@ -608,5 +767,5 @@ def test_a_ground_truth_that_is_refused_is_no_episode(call, message):
 
 def test_an_excluded_function_cannot_be_called():
     assert "error" in World(["MathAPI"], {}, ["add"]).call(Call("add", {"a": 1, "b": 2}))
-    with pytest.raises(DataError, match="TravelAPI is not simulated"):
-        World(["TravelAPI"], {})
+    with pytest.raises(DataError, match="WebSearchAPI is not simulated"):
+        World(["WebSearchAPI"], {})

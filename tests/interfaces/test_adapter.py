@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.adapter import Adapter, as_text, world_seed
+from rlcomp.interfaces.adapter import Adapter, as_text, numbered, world_seed
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
@@ -12,6 +12,9 @@ class Door:
 
     def __init__(self, note="closed"):
         self.note = note
+
+    def close(self):
+        self.note = "locked"
 
 
 class Opening(Adapter):
@@ -23,8 +26,6 @@ class Opening(Adapter):
         if action not in ("open", "knock"):
             return None
         return self.turn("", reward=1.0, done=True) if action == "open" else self.turn("knocked")
-
-    def close(self): ...
 
 
 @pytest.fixture
@@ -116,3 +117,28 @@ def test_numbers_and_arrays_are_shown_as_json():
     assert (
         as_text((np.int64(3), np.array([0.5, 1.0]), {"ä": None})) == '[3, [0.5, 1.0], {"ä": null}]'
     )
+
+
+def test_the_peer_is_closed_if_there_is_one(door):
+    made = door()
+    made.close()
+    made.reset(Example("", "", ""), 0)
+    made.close()
+
+    assert made.peer.note == "locked"
+
+
+@pytest.mark.parametrize(
+    ("action", "names", "chosen"),
+    [
+        ("up", ["down", "up"], 1),
+        ("1", ["down", "up"], "1"),
+        ("12", [], 12),
+        ("-1", [], "-1"),
+        ("\u0663", [], "\u0663"),
+        ("1" * 10, [], "1" * 10),
+        ("1", ["1", "0"], 0),
+    ],
+)
+def test_an_action_of_a_discrete_space(action, names, chosen):
+    assert numbered(action, names) == chosen

@@ -104,6 +104,14 @@ class PaddedWidth(Gradient):
         return (per_token * batch["loss_weight"]).sum() / per_token.shape[1]
 
 
+class DiscountsObservations(Gradient):
+    """Counts every column from the first of the response on as a step."""
+
+    def advantage(self, batch):
+        steps = (batch["response_mask"].cumsum(1) > 0).cumsum(1)
+        return super().advantage(batch) * 0.9**steps
+
+
 class ClampsTheOldSide(Gradient):
     def log_ratio(self, batch):
         old = batch["old_log_probs"].clamp(min=-1.0)
@@ -193,6 +201,7 @@ BROKEN_LOSSES = {
     AdvantageInPlace: "no tensor is changed in place",
     CountsEmptyResponses: "micro-batches sum to the whole",
     PaddedWidth: "padding on the right changes nothing",
+    DiscountsObservations: "observations within a response change nothing",
     ClampsTheOldSide: "at ratio 1 the gradient is -advantage * loss_weight",
     FlippedRatio: "at ratio 1 the gradient is -advantage * loss_weight",
     PromptTokens: "the gradient is 0 outside the mask",
@@ -474,6 +483,18 @@ class OverThePaddedWidth(Baseline):
         return batch
 
 
+class BySpan(Baseline):
+    """Divides by the columns from the first to the last token of a response."""
+
+    def forward(self, batch):
+        mask = batch["response_mask"]
+        place = torch.arange(mask.shape[1])
+        ends = [torch.where(mask, place, end).T for end in (mask.shape[1], -1)]
+        span = (ends[1].amax(0) - ends[0].amin(0)).clamp(min=0) + 1
+        batch = super().forward(batch)
+        return batch.set("advantage", batch["advantage"] / span[:, None])
+
+
 class GetsTired(Baseline):
     """State outside buffers and ``run_state``: a resumed run would differ."""
 
@@ -503,6 +524,7 @@ BROKEN_ADVANTAGES = {
     KeepsTheGraph: "what is written has no graph",
     DrawsGlobally: "the same state gives the same result",
     GetsTired: "the same state gives the same result",
+    BySpan: "observations within a response change nothing",
     OverThePaddedWidth: "padding on the right changes nothing",
 }
 

@@ -12,17 +12,19 @@ from rlcomp.episodes.simulated.posting import Posting
 from rlcomp.episodes.simulated.service import Result, call_function
 from rlcomp.episodes.simulated.tickets import Tickets
 from rlcomp.episodes.simulated.trading import Trading
+from rlcomp.episodes.simulated.travel import Travel
 from rlcomp.episodes.simulated.vehicle import Vehicle
 from rlcomp.episodes.tool_calls import Call, parse_python_calls
 from rlcomp.errors import DataError
 
-# BFCL's classes that are simulated; TravelAPI is not.
+# BFCL's classes by name.
 SERVICES = {
     "GorillaFileSystem": FileSystem,
     "MathAPI": Calculator,
     "MessageAPI": Messages,
     "TicketAPI": Tickets,
     "TradingBot": Trading,
+    "TravelAPI": Travel,
     "TwitterAPI": Posting,
     "VehicleControlAPI": Vehicle,
 }

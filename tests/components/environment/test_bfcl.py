@@ -1,5 +1,4 @@
 import json
-import warnings
 
 import pytest
 
@@ -165,7 +164,7 @@ def test_the_task_tells_the_functions_that_can_be_called(tmp_path):
 
 
 def test_episodes_whose_classes_are_not_simulated_are_left_out_and_counted(tmp_path):
-    other = EPISODE | {"involved_classes": ["GorillaFileSystem", "TravelAPI"]}
+    other = EPISODE | {"involved_classes": ["GorillaFileSystem", "WebSearchAPI"]}
 
     with pytest.warns(RlcompWarning, match="1 of 2 episodes are left out"):
         task = BfclTask(path=written(tmp_path, other, EPISODE))
@@ -187,17 +186,14 @@ def test_a_row_that_is_no_episode_is_refused(tmp_path):
 
 @pytest.fixture
 def data(shared_data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RlcompWarning)
-        return BfclTask(
-            path=str(shared_data / "tools" / "bfcl_multi_turn_base.jsonl.gz"),
-            documents=str(shared_data / "tools" / "bfcl_multi_turn_func_doc.jsonl.gz"),
-        )
+    return BfclTask(
+        path=str(shared_data / "tools" / "bfcl_multi_turn_base.jsonl.gz"),
+        documents=str(shared_data / "tools" / "bfcl_multi_turn_func_doc.jsonl.gz"),
+    )
 
 
 def test_the_ground_truth_of_every_episode_solves_it_and_silence_none(data):
-    # Of 72 episodes 9 have TravelAPI among their classes.
-    assert (len(data), data.left_out) == (63, 9)
+    assert (len(data), data.left_out) == (72, 0)
     for example in map(data.example, range(len(data))):
         made = Bfcl()
         made.reset(example, 0)

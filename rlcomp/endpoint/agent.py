@@ -1,0 +1,162 @@
+"""An outside agent: a function ``agent(base_url, example) -> float | None``, called by name.
+
+Imported by the worker processes: standard library only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import math
+import os
+import sys
+import threading
+import traceback
+import urllib.request
+from collections.abc import Callable, Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from rlcomp.errors import in_one_line
+from rlcomp.workers.call import is_async, load
+
+# Calls of the endpoint's own go past any proxy.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_POST_SECONDS = 60.0
+
+
+def named(function: str) -> Callable[..., Any]:
+    """The function at a dotted path, or in a file: ``agents/mine.py:agent``."""
+    file, colon, name = function.rpartition(":")
+    if not colon:
+        return load(function, None)
+    path = Path(file).expanduser().resolve()
+    key = f"rlcomp_agent_{path.stem}"
+    found = importlib.util.spec_from_file_location(key, path)
+    if found is None or found.loader is None:
+        raise ImportError(f"{file} is no file of Python")
+    module = sys.modules[key] = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    agent: Callable[..., Any] = getattr(module, name)
+    return agent
+
+
+def usable(function: str) -> str:
+    """Why a function cannot be called; empty where it can."""
+    try:
+        found = named(function)
+    except Exception as error:
+        return in_one_line(error)
+    return "" if callable(found) else f"it is a {type(found).__name__}, nothing to call"
+
+
+class Agent:
+    """Runs an agent on examples, and tells the endpoint when each begins and ends.
+
+    Args:
+        function: its dotted path, ``file.py:function``, or the function.
+    """
+
+    def __init__(self, function: str | Callable[..., Any]) -> None:
+        self.function = named(function) if isinstance(function, str) else function
+        # Its clients shall not ask a proxy for what is on this machine.
+        known = [os.environ[name] for name in ("no_proxy", "NO_PROXY") if name in os.environ]
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*known[:1], "127.0.0.1"])
+
+    async def __call__(self, base_url: str, example: Mapping[str, object], timeout: float) -> bool:
+        """Run on an example; what comes of it is told to the endpoint.
+
+        Args:
+            base_url: of the endpoint, for this episode.
+            example: prompt, answer, columns and a seed.
+            timeout: seconds; an agent that takes longer has failed.
+
+        Returns:
+            Whether it took too long, and perhaps still runs.
+        """
+        run: asyncio.Future[None]
+        if is_async(self.function):
+            run = asyncio.ensure_future(self._awaited(base_url, example))
+        else:
+            run = _in_thread(lambda: self._whole(base_url, example))
+        _, pending = await asyncio.wait([run], timeout=timeout)
+        if pending:
+            run.cancel()
+            told = {"failed": f"the agent ran for more than {timeout:g} s"}
+            await _in_thread(lambda: tell(base_url, "end", told))
+        else:
+            run.result()
+        return bool(pending)
+
+    def _whole(self, base_url: str, example: Mapping[str, object]) -> None:
+        tell(base_url, "begin", {})
+        try:
+            told = _outcome(self.function(base_url, dict(example)))
+        except BaseException as error:
+            told = _failure(error)
+        tell(base_url, "end", told)
+
+    async def _awaited(self, base_url: str, example: Mapping[str, object]) -> None:
+        await _in_thread(lambda: tell(base_url, "begin", {}))
+        try:
+            told = _outcome(await self.function(base_url, dict(example)))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            told = _failure(error)
+        await _in_thread(lambda: tell(base_url, "end", told))
+
+
+def tell(base_url: str, what: str, body: Mapping[str, object]) -> None:
+    """Post something to an episode of the endpoint."""
+    request = urllib.request.Request(
+        f"{base_url}/{what}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with _OPENER.open(request, timeout=_POST_SECONDS) as reply:
+        reply.read()
+
+
+def _outcome(returned: object) -> dict[str, object]:
+    """What an agent returned: its reward, nothing, or why that is no reward."""
+    if returned is None:
+        return {}
+    if not isinstance(returned, Real) or not math.isfinite(returned):
+        return {"failed": f"the agent returned {returned!r:.60}: must be a finite number or None"}
+    return {"reward": float(returned)}
+
+
+def _failure(error: BaseException) -> dict[str, object]:
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__
+    ]
+    # Where in the agent: clients of its own are many frames deep.
+    where = f" ({os.path.basename(frames[0].filename)}, line {frames[0].lineno})" if frames else ""
+    return {"failed": in_one_line(error) + where}
+
+
+def _in_thread(call: Callable[[], None]) -> asyncio.Future[None]:
+    """A call in a thread of its own, which nobody waits for at the end of the process."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def finish(error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            call()
+        except BaseException as raised:
+            error = raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(finish, error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future

@@ -1,0 +1,168 @@
+"""Where outside agents run: in worker processes, or in threads of the process itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
+from rlcomp.endpoint.agent import Agent, usable
+from rlcomp.errors import ConfigError, in_one_line
+from rlcomp.workers.calls import Failed
+from rlcomp.workers.pool import WorkerPool
+
+# An agent: its dotted path, ``file.py:function``, or the function itself.
+Function = str | Callable[..., Any]
+_AGENT = "rlcomp.endpoint.agent"
+# Seconds that a process may go on beyond the time of its agents, to say so.
+_GRACE = 5.0
+
+
+class Agents(Protocol):
+    """What runs agents (``agent_pool``)."""
+
+    def check(self, function: Function) -> None:
+        """Refuse what cannot be called.
+
+        Raises:
+            ConfigError: it cannot be imported, or not be sent to another process.
+        """
+        ...
+
+    def run(self, function: Function, calls: Sequence[Mapping[str, object]]) -> list[str]:
+        """Run an agent on several examples at once.
+
+        Args:
+            function: the agent.
+            calls: ``base_url`` and ``example`` of each.
+
+        Returns:
+            Why each failed to say how it ended; empty where it did say.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what still runs."""
+        ...
+
+
+class ProcessAgents(metaclass=Checked):
+    """Agents in worker processes that can be killed, many in each: one thread or task an agent.
+
+    One that raises, returns no number or takes too long costs its own episode. One that ends its
+    process has the others of it begin anew, with the same draws.
+
+    For mistakes, not for malice: what an agent runs for a policy belongs into a sandbox.
+
+    Args:
+        num_workers: processes; null: one for each processor.
+        timeout: limit of an episode in seconds, waiting for the policy included.
+        memory_gib: address space of each process.
+        output_limit: characters that the agents of a process may print in a rollout.
+    """
+
+    ends_with_run = True
+
+    def __init__(
+        self,
+        *,
+        num_workers: PositiveInt | None = None,
+        timeout: PositiveFloat = 120.0,
+        memory_gib: PositiveFloat = 8.0,
+        output_limit: PositiveInt = 10_000_000,
+    ) -> None:
+        self.timeout = timeout
+        # A pool of one worker each, so that all agents of a rollout run at the same time.
+        self.pools = [
+            WorkerPool(num_workers=1, memory_gib=memory_gib, output_limit=output_limit)
+            for _ in range(num_workers or os.cpu_count() or 1)
+        ]
+
+    def check(self, function: Function) -> None:
+        """Refuse what cannot be called: it is imported where it will run."""
+        if not isinstance(function, str):
+            raise ConfigError(
+                f"player.agent is {function!r:.100}, which no other process has: name it by its "
+                "dotted path or as file.py:function, or take agent_pool=in_process"
+            )
+        (found,) = self.pools[0].map(f"{_AGENT}.usable", [{"function": function}], timeout=60.0)
+        why = found.message if isinstance(found, Failed) else str(found.value)
+        if why:
+            raise _unusable(function, why)
+
+    def run(self, function: Function, calls: Sequence[Mapping[str, object]]) -> list[str]:
+        """Run an agent on several examples at once."""
+        workers = len(self.pools)
+        shares = [range(n, len(calls), workers) for n in range(workers)]
+        told = [""] * len(calls)
+        with ThreadPoolExecutor(workers) as threads:
+            parts = [
+                threads.submit(self._run, pool, function, [calls[n] for n in share])
+                for pool, share in zip(self.pools, shares, strict=True)
+                if share
+            ]
+            for share, part in zip(shares, parts, strict=False):
+                for number, why in zip(share, part.result(), strict=True):
+                    told[number] = why
+        return told
+
+    def _run(
+        self, pool: WorkerPool, function: Function, calls: Sequence[Mapping[str, object]]
+    ) -> list[str]:
+        outcomes = pool.map(
+            Unbuilt(f"{_AGENT}.Agent", {"function": function}),
+            [{**call, "timeout": self.timeout} for call in calls],
+            timeout=self.timeout + _GRACE,
+            concurrency=max(2, len(calls)),
+        )
+        if any(one.value for one in outcomes if not isinstance(one, Failed)):
+            pool.close()  # an agent that took too long goes on in a thread
+        return [one.message if isinstance(one, Failed) else "" for one in outcomes]
+
+    def close(self) -> None:
+        """End the processes; a later rollout starts new ones."""
+        for pool in self.pools:
+            pool.close()
+
+
+class InProcessAgents(metaclass=Checked):
+    """Agents in threads of the trainer's own process: what ends the process ends the run.
+
+    An agent that takes too long costs its episode, but its thread goes on.
+
+    Args:
+        timeout: limit of an episode in seconds, waiting for the policy included.
+    """
+
+    def __init__(self, *, timeout: PositiveFloat = 120.0) -> None:
+        self.timeout = timeout
+
+    def check(self, function: Function) -> None:
+        """Refuse what cannot be called."""
+        why = usable(function) if isinstance(function, str) else ""
+        if why:
+            raise _unusable(function, why)
+
+    def run(self, function: Function, calls: Sequence[Mapping[str, object]]) -> list[str]:
+        """Run an agent on several examples at once."""
+        agent = Agent(function)
+
+        async def together() -> list[Any]:
+            runs = [agent(**call, timeout=self.timeout) for call in calls]  # type: ignore[arg-type]
+            return await asyncio.gather(*runs, return_exceptions=True)
+
+        outcomes = asyncio.run(together())
+        return [in_one_line(one) if isinstance(one, BaseException) else "" for one in outcomes]
+
+    def close(self) -> None:
+        """Threads cannot be ended."""
+
+
+def _unusable(function: Function, why: str) -> ConfigError:
+    return ConfigError(
+        f"player.agent is {function!r:.100}, which cannot be called ({why}): name a function "
+        "agent(base_url, example) by its dotted path, or as file.py:function"
+    )

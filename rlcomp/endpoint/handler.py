@@ -1,0 +1,188 @@
+"""A connection of the endpoint: requests and replies of HTTP, under limits of size and time."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Protocol
+
+from rlcomp.endpoint.refused import RefusedError
+
+
+@dataclass(frozen=True)
+class HttpLimits:
+    """Limits of the server.
+
+    Attributes:
+        body: bytes of a request.
+        seconds: from the first byte of a request to its last, and to take a reply.
+        idle: seconds that a connection may stay open between requests.
+        connections: at a time; further ones are closed at once.
+    """
+
+    body: int = 4 * 2**20
+    seconds: float = 10.0
+    idle: float = 60.0
+    connections: int = 2048
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A reply.
+
+    Attributes:
+        body: bytes.
+        kind: its media type.
+        status: of HTTP.
+    """
+
+    body: bytes
+    kind: str = "application/json"
+    status: int = 200
+
+
+class Route(Protocol):
+    """Answers requests."""
+
+    def admits(self, path: str) -> bool:
+        """Whether somebody may ask here: only then the body is read."""
+        ...
+
+    def __call__(self, method: str, path: str, body: bytes) -> Sent:
+        """From a method, a path and a body to a reply."""
+        ...
+
+
+def refusal(error: RefusedError) -> Sent:
+    """An error as OpenAI writes it."""
+    told = {"message": str(error), "type": "invalid_request_error", "param": None}
+    body = json.dumps({"error": {**told, "code": error.code}}).encode()
+    return Sent(body, status=error.status)
+
+
+class Serves(Protocol):
+    """What a connection asks of its server."""
+
+    route: Route
+    limits: HttpLimits
+
+    def broke(self) -> None:
+        """Keep the exception that is being handled: a mistake of our own."""
+        ...
+
+
+class _Until(io.RawIOBase):
+    """What a socket receives, until a point in time."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.end = 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self.channel.settimeout(left)
+        return self.channel.recv_into(buffer)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection: any number of requests."""
+
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "rlcomp", ""
+    wbufsize = -1  # head and body of a reply in one packet
+    disable_nagle_algorithm = True
+    server: Serves  # type: ignore[assignment]
+
+    def setup(self) -> None:
+        """Receive under a limit of time."""
+        super().setup()
+        self.limits = self.server.limits
+        self.source = _Until(self.connection)
+        self.rfile = self.received = io.BufferedReader(self.source)
+
+    def handle_one_request(self) -> None:
+        """Answer a request, unless the connection breaks or is too slow."""
+        try:
+            self.close_connection = not self._one_request()
+        except OSError:  # it took too long, or is gone: nobody is told
+            self.close_connection = True
+
+    def _one_request(self) -> bool:
+        """Answer a request; whether another one may come."""
+        self.source.end = time.monotonic() + self.limits.idle
+        if not self.received.peek(1):
+            return False
+        self.source.end = time.monotonic() + self.limits.seconds
+        self.raw_requestline = self.rfile.readline(2**16)
+        if len(self.raw_requestline) == 2**16 or not self.parse_request():
+            return False
+        self._answer()
+        return not self.close_connection
+
+    def _answer(self) -> None:
+        try:
+            if not self.server.route.admits(self.path):
+                raise RefusedError("there is nothing here", 404, "not_found")
+            sent = self._routed(self._body())
+        except RefusedError as error:
+            sent = refusal(error)
+            # What was not read of the body would be taken for another request.
+            self.close_connection |= error.status in (404, 411, 413)
+        self._send(sent)
+
+    def _routed(self, body: bytes) -> Sent:
+        try:
+            return self.server.route(self.command, self.path, body)
+        except RefusedError:
+            raise
+        except Exception:
+            # Told to whoever waits for the episodes: a client learns no more than that.
+            self.server.broke()
+            return refusal(RefusedError("the endpoint failed", 500, "failed"))
+
+    def _body(self) -> bytes:
+        length = self.headers.get("Content-Length", "0" if self.command == "GET" else "")
+        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
+            raise RefusedError("a request needs a Content-Length", 411)
+        if len(length) > 12 or int(length) > self.limits.body:
+            raise RefusedError(f"a body has at most {self.limits.body} bytes", 413)
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            raise ConnectionError
+        return body
+
+    def _send(self, sent: Sent) -> None:
+        self.connection.settimeout(self.limits.seconds)
+        self.send_response(sent.status)
+        self.send_header("Content-Type", sent.kind)
+        self.send_header("Content-Length", str(len(sent.body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(sent.body)
+        self.wfile.flush()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Errors of the protocol, as JSON."""
+        del explain
+        self.close_connection = True
+        self.request_version = self.protocol_version  # of noise it is one without a head
+        self._send(refusal(RefusedError(str(message or "bad request")[:200], code)))
+
+    def handle_expect_100(self) -> bool:
+        """Say so at once, to a client that waits for it."""
+        done = super().handle_expect_100()
+        self.wfile.flush()
+        return done
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is logged: a token stands in each path."""

@@ -1,0 +1,228 @@
+"""Episodes of outside agents: what the collector and the evaluator of agents share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
+from rlcomp.endpoint.agents import Agents, Function, InProcessAgents
+from rlcomp.endpoint.desk import Desk
+from rlcomp.endpoint.handler import HttpLimits
+from rlcomp.endpoint.routes import Routes
+from rlcomp.endpoint.server import serving
+from rlcomp.endpoint.trace import Trace
+from rlcomp.endpoint.waves import Waves
+from rlcomp.engine.decoding import Decoding
+from rlcomp.episodes.episode import Episode
+from rlcomp.episodes.rollout import Limits
+from rlcomp.episodes.rows import episode_rows
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.policy import TakesCalls
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.seed import named_seed
+from rlcomp.text.marked import MarkedTexts
+from rlcomp.text.prompt import or_text
+from rlcomp.text.tokenizer import decode_rows
+
+_OVER = "the rollout is over"
+
+
+class TracePlayer(metaclass=Checked):
+    """Plays episodes in which an outside agent calls the policy by OpenAI's API, on loopback.
+
+    An agent is a function ``agent(base_url, example) -> float | None``. It asks
+    ``{base_url}/chat/completions`` or ``{base_url}/completions`` as often as it likes; everything
+    it asked is recorded as ids and log-probs (:class:`rlcomp.endpoint.trace.Trace`). What it
+    returns is the reward of its episode, else the sum of what it posted: ``POST {base_url}/reward``
+    pays the call before. The fact ``reward`` holds it, NaN where there is none.
+
+    All agents of a rollout run at once, and their calls are answered together, in waves.
+
+    Args:
+        policy: answers.
+        agent: its dotted path, ``file.py:function``, or the function itself.
+        agents: where agents run; in threads of the process if not given.
+        max_calls: of an episode; a further one is refused.
+        max_new_tokens: longest answer, in tokens.
+        wait: seconds that a wave waits for agents of which nothing is heard.
+        prompt: how conversations become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the agent cannot be called, or the policy does not take seeds, or does not stop
+            where the format of the prompts ends a response.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: TakesCalls,
+        agent: Callable[..., Any] | NonEmptyText,
+        agents: Agents | None = None,
+        max_calls: PositiveInt = 32,
+        max_new_tokens: PositiveInt,
+        wait: PositiveFloat = 1.0,
+        prompt: Prompt | None = None,
+    ) -> None:
+        if not callable(getattr(policy, "session", None)):
+            raise ConfigError(
+                f"policy is a {type(policy).__name__}, which takes no calls: give it a method "
+                "session, as rlcomp.model.language_model.LanguageModel has"
+            )
+        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt.check_policy(policy)
+        self.policy = policy
+        self.agent = agent
+        self.agents: Agents = agents or InProcessAgents()
+        self.agents.check(agent)
+        self.limits = Limits(max_calls, max_new_tokens, 1, policy.context_length)
+        self.wait = wait
+        self.texts = MarkedTexts(policy.tokenizer)
+
+    def play(
+        self,
+        batch: TensorDict,
+        *,
+        group_size: int,
+        decoding: Decoding | None,
+        generator: torch.Generator,
+        seed: int,
+    ) -> TensorDict:
+        """Roll out ``group_size`` episodes of each prompt.
+
+        Args:
+            batch: ``prompt`` ``[P, W]``, or ``policy_prompt`` where it is there, ``answer`` and
+                ``columns`` are told to the agent.
+            group_size: episodes of each prompt.
+            decoding: the distribution to draw from; the policy's own if None.
+            generator: not drawn from: everything follows from the seed.
+            seed: of what the policy draws, and of the agents: each is told one of its own.
+
+        Returns:
+            The rows of :func:`rlcomp.episodes.rows.episode_rows`, with what belongs to a prompt:
+            at least one for each episode, those of an episode side by side.
+        """
+        del generator
+        examples = [each for each in _examples(batch) for _ in range(group_size)]
+        seeds = [named_seed(seed, f"episode {number}") for number in range(len(examples))]
+        told = [{**each, "seed": own} for each, own in zip(examples, seeds, strict=True)]
+        traces = self._traces(told, decoding, seeds)
+        return self._rows(traces, batch, group_size)
+
+    def _traces(
+        self, examples: Sequence[dict[str, object]], decoding: Decoding | None, seeds: list[int]
+    ) -> list[Trace]:
+        """Run the agents, and answer what they ask."""
+        desk = Desk(
+            len(examples), partial(Trace, self.texts), wait=self.wait, max_calls=self.limits.turns
+        )
+        own = self.policy.decoding
+        routes = Routes(
+            desk,
+            self.prompt,
+            self.texts.table,
+            decodings=(own,) if decoding is None else (own, decoding),
+            max_new_tokens=self.limits.turn_tokens,
+            context=self.limits.context,
+        )
+        limits = HttpLimits(connections=max(128, 4 * len(examples)))
+        with serving(routes, limits) as server:
+            calls = [
+                {"base_url": server.address + routes.path(number), "example": example}
+                for number, example in enumerate(examples)
+            ]
+            running = _Running(self.agents, self.agent, calls, desk)
+            try:
+                Waves(self.policy, decoding, seeds).run(desk)
+                running.join()
+            except BaseException:
+                desk.stop("the rollout failed")
+                self.agents.close()
+                raise
+            finally:
+                desk.stop(_OVER)
+            if server.error is not None:
+                raise server.error
+        return desk.traces
+
+    def _rows(self, traces: Sequence[Trace], batch: TensorDict, group_size: int) -> TensorDict:
+        counts = [max(1, len(each.rows)) for each in traces]
+        owner = [number for number, count in enumerate(counts) for _ in range(count)]
+        rows = episode_rows(
+            [row for each in traces for row in self._episodes(each)],
+            self.policy.tokenizer,
+            group_size=1,
+            version=self.policy.version,
+            device=self.policy.device,
+        )
+        episode = torch.tensor(owner, device=self.policy.device)
+        rows["trajectory_id"], rows["group_id"] = episode, episode // group_size
+        # Rows of one episode are judged alike: by its last answer, in whichever row it stands.
+        last = decode_rows(self.policy.tokenizer, [each.said for each in traces])
+        response = encode_texts([last[number] for number in owner])
+        rows["response"] = response.to(self.policy.device)
+        return keep_prompt(rows, batch, episode // group_size)
+
+    def _episodes(self, trace: Trace) -> list[Episode]:
+        """The rows of a trace, with what is known of the episode in each."""
+        if not trace.calls and not trace.failed:
+            trace.failed = "the agent made no call"
+        episodes = trace.rows or [Episode(self.texts.begin(""))]
+        facts = {
+            "calls": float(trace.calls),
+            "rows": float(len(trace.rows)),
+            "reward": trace.reward,
+        }
+        for episode in episodes:
+            episode.broken, episode.facts = trace.failed, dict(facts)
+        return episodes
+
+
+def _examples(batch: TensorDict) -> list[dict[str, object]]:
+    """What an agent is told of each prompt: it, the answer, and the columns by name."""
+    asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
+    prompts = decode_texts(batch[asked])
+    answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
+    told = zip(decode_columns(batch), prompts, answers, strict=True)
+    return [{**columns, "prompt": prompt, "answer": answer} for columns, prompt, answer in told]
+
+
+class _Running:
+    """The agents of a rollout, in a thread, so that the policy can answer them."""
+
+    def __init__(
+        self,
+        agents: Agents,
+        function: Function,
+        calls: Sequence[Mapping[str, object]],
+        desk: Desk,
+    ) -> None:
+        self.agents, self.function, self.calls, self.desk = agents, function, calls, desk
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            for number, why in enumerate(self.agents.run(self.function, self.calls)):
+                # Of those that have ended this is not heard.
+                self.desk.end(number, failed=why or "the agent did not say how it ended")
+        except BaseException as error:
+            self.error = error
+            self.desk.stop("the agents cannot be run")
+
+    def join(self) -> None:
+        """Wait until they are done.
+
+        Raises:
+            ConfigError: they cannot be run.
+        """
+        self.thread.join()
+        if self.error is not None:
+            raise self.error

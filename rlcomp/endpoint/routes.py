@@ -1,0 +1,167 @@
+"""Routes of the endpoint: from a path and a body to the desk, and back."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rlcomp.endpoint.desk import Desk, Waiting
+from rlcomp.endpoint.handler import Sent
+from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.reply import answer, events, reply
+from rlcomp.endpoint.request import Asked, parsed, read_chat, read_completion
+from rlcomp.endpoint.spoken import Spoken
+from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import DataError
+from rlcomp.interfaces.prompt import Prompt
+
+_LARGEST = 3.4e38  # of float32
+
+
+class Routes:
+    """What each path does. A path begins with the secret of an episode.
+
+    Args:
+        desk: where calls wait.
+        prompt: how conversations become text.
+        table: the bytes of each token.
+        decodings: what the policy may be asked to sample from.
+        max_new_tokens: longest answer.
+        context: tokens of a row; None without a limit.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        prompt: Prompt,
+        table: Sequence[bytes],
+        *,
+        decodings: tuple[Decoding, ...],
+        max_new_tokens: int,
+        context: int | None,
+    ) -> None:
+        self.desk, self.prompt, self.table = desk, prompt, table
+        self.decodings = decodings
+        self.max_new_tokens, self.context = max_new_tokens, context
+        self.secrets = [secrets.token_urlsafe(24) for _ in desk.traces]
+        self._episodes = {secret: number for number, secret in enumerate(self.secrets)}
+        self._spoken = [Spoken() for _ in desk.traces]
+        self._posts: dict[str, Callable[[int, Mapping[str, Any]], Sent]] = {
+            "chat/completions": self._chat,
+            "completions": self._complete,
+            "reward": self._pay,
+            "begin": self._begin,
+            "end": self._end,
+        }
+
+    def path(self, episode: int) -> str:
+        """Where the API of an episode is."""
+        return f"/{self.secrets[episode]}/v1"
+
+    def admits(self, path: str) -> bool:
+        """Whether a path begins with the secret of an episode."""
+        return self._found(path)[0] is not None
+
+    def _found(self, path: str) -> tuple[int | None, str]:
+        """The episode of a path, and what stands behind; None: of no episode."""
+        empty, secret, version, name = [*path.partition("?")[0].split("/", 3), "", "", ""][:4]
+        episode = self._episodes.get(secret)
+        return (None, "") if empty or version != "v1" else (episode, name)
+
+    def __call__(self, method: str, path: str, body: bytes) -> Sent:
+        """Answer.
+
+        Raises:
+            RefusedError: there is no such path, or the request cannot be answered.
+        """
+        episode, name = self._found(path)
+        if episode is None:
+            raise RefusedError("there is nothing here", 404, "not_found")
+        if method == "GET" and name == "models":
+            listed = [{"id": "policy", "object": "model", "created": 0, "owned_by": "policy"}]
+            return _json({"object": "list", "data": listed})
+        if name not in self._posts:
+            raise RefusedError(f"there is no {name[:60]!r} here", 404, "not_found")
+        if method != "POST":
+            raise RefusedError("use POST", 405)
+        return self._posts[name](episode, parsed(body))
+
+    def _begin(self, episode: int, body: Mapping[str, Any]) -> Sent:
+        del body
+        self.desk.begin(episode)
+        self._spoken[episode] = Spoken()
+        return _json({})
+
+    def _end(self, episode: int, body: Mapping[str, Any]) -> Sent:
+        reward = None if body.get("reward") is None else _number(body["reward"])
+        failed = str(body.get("failed") or "")[:1000].encode("utf-8", "replace").decode()
+        self.desk.end(episode, reward=reward, failed=failed)
+        return _json({})
+
+    def _pay(self, episode: int, body: Mapping[str, Any]) -> Sent:
+        self.desk.pay(episode, _number(body.get("reward")))
+        return _json({})
+
+    def _chat(self, episode: int, body: Mapping[str, Any]) -> Sent:
+        asked = read_chat(body, self.decodings)
+        messages = self._spoken[episode].as_sampled(asked.messages)
+
+        def written() -> str:
+            return self.prompt.conversation(messages, asked.tools)
+
+        return self._asked(episode, asked, written, leads=self.prompt.continues)
+
+    def _complete(self, episode: int, body: Mapping[str, Any]) -> Sent:
+        asked = read_completion(body, self.decodings)
+        texts = self.desk.traces[episode].texts
+        return self._asked(episode, asked, lambda: texts.written(asked.prompt), leads=True)
+
+    def _asked(
+        self, episode: int, asked: Asked, written: Callable[[], str], *, leads: bool
+    ) -> Sent:
+        trace = self.desk.trace(episode)
+        try:
+            context = trace.context(written(), leads=leads)
+        except DataError as error:
+            raise RefusedError(str(error), code="cannot_be_written") from error
+        limit = min(self._room(len(context.ids)), asked.max_tokens or self.max_new_tokens)
+        call = Waiting(episode, trace, context, limit, asked.stops, asked.n, asked.seed)
+        said = self.desk.ask(call)
+        name = secrets.token_hex(8)
+        answers = [
+            answer(each, asked, self.table, f"{name}_{choice}") for choice, each in enumerate(said)
+        ]
+        for each, tokens in zip(answers, said, strict=True):
+            self._spoken[episode].note(each, tokens, self.table)
+        whole = reply(asked, answers, len(context.ids), name)
+        if asked.stream:
+            return Sent(events(asked, whole), "text/event-stream")
+        return _json(whole)
+
+    def _room(self, tokens: int) -> int:
+        """The most tokens of an answer behind so many.
+
+        Raises:
+            RefusedError: there is room for none.
+        """
+        if self.context is None:
+            return self.max_new_tokens
+        if tokens >= self.context:
+            raise RefusedError(
+                f"the context has {tokens} tokens, and the policy holds {self.context}, one of "
+                "which it would write: shorten the conversation",
+                code="context_length_exceeded",
+            )
+        return min(self.max_new_tokens, self.context - tokens)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > _LARGEST:
+        raise RefusedError(f"reward is {value!r:.60}: must be a number, finite in float32")
+    return float(value)
+
+
+def _json(body: object) -> Sent:
+    return Sent(json.dumps(body).encode())

@@ -1,0 +1,64 @@
+"""Methods as tools: those of an object, called by what a policy writes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rlcomp.episodes.tool_calls import Call
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.tool import ToolError, check_kinds
+
+Methods = Mapping[str, Callable[..., Any]]
+
+
+def public_methods(peer: object) -> dict[str, Callable[..., Any]]:
+    """Public methods of an object by name; of its class, so that no property is evaluated.
+
+    Raises:
+        ConfigError: one is asynchronous.
+    """
+    found = inspect.getmembers(type(peer), predicate=inspect.isfunction)
+    methods = {name: getattr(peer, name) for name, _ in found if not name.startswith("_")}
+    for name, method in methods.items():
+        if inspect.iscoroutinefunction(method):
+            raise ConfigError(f"{type(peer).__name__}.{name} is asynchronous: wrap it")
+    return methods
+
+
+def bind(tool: Callable[..., Any], call: Call) -> inspect.BoundArguments:
+    """The arguments of a call as parameters of a tool.
+
+    Raises:
+        ToolError: they do not fit its signature.
+    """
+    try:
+        return inspect.signature(tool).bind(*call.positional, **call.arguments)
+    except TypeError as error:
+        raise ToolError(f"{call.name}: {error}") from error
+
+
+def call_method(methods: Methods, call: Call) -> tuple[str, bool]:
+    """What a method answers, and whether the call failed.
+
+    What does not fit its parameters, and a ValueError or ToolError that it raises, is told; any
+    other exception is the environment's own.
+    """
+    try:
+        if call.name not in methods:
+            raise ToolError(f"there is no tool {call.name!r}: {', '.join(methods)}")
+        bound = bind(methods[call.name], call)
+        check_kinds(bound)
+        return str(methods[call.name](*bound.args, **bound.kwargs)), False
+    except (ValueError, ToolError) as error:
+        return f"Error: {error}", True
+
+
+def described(methods: Methods) -> str:
+    """JSON schemas, one a line, of annotations and docstrings, as chat templates are given them."""
+    from transformers.utils import get_json_schema
+
+    schemas = [get_json_schema(method) for method in methods.values()]
+    return "".join(json.dumps(schema, ensure_ascii=False) + "\n" for schema in schemas)

@@ -1,0 +1,120 @@
+"""Marked texts: conversations as text in which special tokens that people spell stand apart.
+
+A special token that a template writes, or that the policy sampled, stands as it is; what spells one
+in somebody's words stands between marks (:data:`MARK`), and is encoded as plain text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.text.continuation import encode_continuation
+from rlcomp.text.special_tokens import special_ids, special_tokens
+from rlcomp.text.token_bytes import row_bytes, token_bytes
+from rlcomp.text.tokenizer import encode_all
+
+# Private use. In somebody's text it is a character as any other: a bare special token is never his.
+MARK = "\ue000"
+
+
+def marked(special: re.Pattern[str], text: str) -> str:
+    """What somebody wrote, with marks around what spells a special token."""
+    return special.sub(lambda found: f"{MARK}{found[0]}{MARK}", text)
+
+
+class MarkedTexts:
+    """Marked texts of a tokenizer, to ids and back.
+
+    Args:
+        tokenizer: a fast one.
+
+    Examples:
+        >>> from rlcomp.text.tokenizer import byte_tokenizer
+        >>> texts = MarkedTexts(byte_tokenizer())
+        >>> texts.encode("a<eos>")[1:], len(texts.encode(marked(texts.special, "a<eos>"))[1:])
+        ([1], 5)
+        >>> texts.said([*texts.encode("a"), 1])
+        'a<eos>'
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+        self.special = special_tokens(tokenizer)
+        self.table = token_bytes(tokenizer)
+        self._ids = special_ids(tokenizer)
+        self._held = re.compile(f"{MARK}({self.special.pattern}){MARK}", self.special.flags)
+        bos = tokenizer.bos_token_id
+        leads = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
+        self._lead = [int(bos)] if leads else []
+
+    def written(self, text: str) -> str:
+        """What somebody wrote, marked."""
+        return marked(self.special, text)
+
+    def begin(self, text: str) -> list[int]:
+        """The ids of a text that begins a row, as a model reads prompts; at least one.
+
+        Raises:
+            DataError: it holds a character that the tokenizer cannot write.
+        """
+        ids = [*self._lead, *self.encode(text)]
+        bos, eos = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        return ids or [int(eos if bos is None else bos)]
+
+    def encode(self, text: str, behind: str = "") -> list[int]:
+        """The ids of a text.
+
+        Args:
+            text: to encode.
+            behind: the text that stands in front of it, whose ids are known.
+
+        Raises:
+            DataError: it holds a character that the tokenizer cannot write.
+        """
+        # Around each thing that is held, with one group of the pattern.
+        pieces = self._held.split(text)
+        found = [self._written(pieces[0], behind)]
+        for place in range(1, len(pieces), 2):
+            found.append(encode_continuation(self.tokenizer, self.table, pieces[place]))
+            found.append(self._written(pieces[place + 1], pieces[place]))
+        return [one for ids in found for one in ids]
+
+    def _written(self, text: str, behind: str) -> list[int]:
+        """The ids of a text whose special tokens are meant."""
+        if not text:
+            return []
+        ends = [match for match in self.special.finditer(behind) if match.end() == len(behind)]
+        if ends:  # then the ids are those of the whole text, whatever stands before it
+            return self._read(ends[-1][0] + text)[1:]
+        first = self.special.search(text)
+        head = text if first is None else text[: first.start()]
+        if not behind:
+            return self._read(text)
+        ids = encode_continuation(self.tokenizer, self.table, head)
+        return ids if first is None else ids + self._read(text[first.start() :])
+
+    def _read(self, text: str) -> list[int]:
+        return encode_all(self.tokenizer, [text], split_special_tokens=False)[0]
+
+    def said(self, ids: Sequence[int]) -> str:
+        """What the policy sampled, as text; half a character becomes U+FFFD."""
+        parts = []
+        for special, run in groupby(ids, self._ids.__contains__):
+            if special:
+                parts += self.tokenizer.convert_ids_to_tokens([*run])
+            else:
+                parts.append(self.written(self.plain([*run])))
+        return "".join(parts)
+
+    def plain(self, ids: Sequence[int]) -> str:
+        """What the policy sampled, without special tokens."""
+        return row_bytes(self.table, ids).decode("utf-8", "replace")
+
+
+def shown(text: str) -> str:
+    """A text without marks, to be read."""
+    return text.replace(MARK, "")

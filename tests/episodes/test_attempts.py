@@ -1,0 +1,32 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.episodes.attempts import Attempts
+from rlcomp.interfaces.environment import Turn
+
+
+def test_an_attempt_pays_what_the_best_score_rises_by():
+    attempts = Attempts(5, "Again.")
+
+    paid = [attempts.judged(score).reward for score in (0.25, 0.0, 0.75, 0.5)]
+    assert paid == [0.25, 0.0, 0.5, 0.0]
+    assert attempts.judged(1.0) == Turn(reward=0.25, done=True)
+    assert attempts.facts() == {"attempts": 5.0, "solved": 1.0}
+
+
+def test_the_last_attempt_is_not_remarked_upon():
+    attempts = Attempts(2, "Again.")
+
+    assert attempts.judged(0.0) == Turn(closing="Again.")
+    assert attempts.judged(0.0) == Turn(done=True)
+    assert attempts.facts() == {"attempts": 2.0, "solved": 0.0}
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75]), min_size=1))
+def test_an_episode_is_paid_its_best_score(scores):
+    attempts = Attempts(len(scores), "Again.")
+
+    turns = [attempts.judged(score) for score in scores]
+    assert sum(turn.reward for turn in turns) == pytest.approx(max(scores))
+    assert [turn.done for turn in turns] == [False] * (len(scores) - 1) + [True]
