@@ -87,8 +87,7 @@ class PastSelves(Component):
         assert isinstance(copy, CopiedWeights)
         wins = []
         for seat in range(2):
-            weights = [copy.in_place, copy.in_place]
-            weights[seat] = nullcontext
+            weights = [nullcontext if seat == own else copy.in_place for own in range(2)]
             rows = self.player.play(
                 prompt_batch(self.examples),
                 group_size=self.matches_per_prompt,

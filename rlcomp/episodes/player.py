@@ -174,8 +174,8 @@ class Player(metaclass=Checked):
         )
         if not len(of):
             return rows, None
-        owners = [owner[row] for row in of.tolist()]
-        more = self._rows(episodes[len(owner) :], batch, owners, continuations)
+        of_prompt = [owner[row] for row in of.tolist()]
+        more = self._rows(episodes[len(owner) :], batch, of_prompt, continuations)
         return rows, Continued(more, of.to(more.device), turn.to(more.device))
 
     def _rollout(

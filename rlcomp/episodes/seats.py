@@ -84,9 +84,7 @@ class Matches:
                 if not movers:
                     break
                 actions = self._moved(movers)
-                movers = self._heard(
-                    self.host.step(actions), movers, last=number + 1 == self.turns
-                )
+                movers = self._heard(self.host.step(actions), movers, last=number + 1 == self.turns)
             for match, facts in enumerate(self.host.facts()):
                 self._tell(match, facts)
         finally:

@@ -47,7 +47,7 @@ class CopiedWeights(nn.Module):
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Context in which the policy plays with the copies; its own weights stand again behind it."""
+        """Context in which the policy has the copied weights; behind it, its own again."""
         trainable = self.policy.weights()
         own = {name: parameter.detach().clone() for name, parameter in trainable.items()}
         try:

@@ -94,8 +94,8 @@ def test_each_seat_reads_and_writes_a_transcript_of_its_own():
 
     rows = played(first, second)
 
-    # Seat 0: prompt, its role, its move, what seat 1 said, its last move. Seat 1: prompt, what seat 0
-    # said, its move.
+    # Seat 0: prompt, its role, its move, what seat 1 said, its last move. Seat 1: prompt, what
+    # seat 0 said, its move.
     assert shown(rows) == ["b=aXy|BY", "b=x|Y"]
     assert rows["seat"].tolist() == [0, 1]
     assert rows["match_id"].tolist() == [0, 0]
@@ -129,9 +129,7 @@ def test_rows_of_a_prompt_and_a_seat_are_one_group():
 
 
 def test_a_turn_that_met_its_limit_is_an_action():
-    rows = played(
-        Told(**{"b=a": "bb~", "b=abby|": "x"}), Told(**{"b=bb|": "y"}), max_turns=4
-    )
+    rows = played(Told(**{"b=a": "bb~", "b=abby|": "x"}), Told(**{"b=bb|": "y"}), max_turns=4)
 
     assert shown(rows) == ["b=aBBy|X", "b=bb|Y"]
     assert rows["truncated"].tolist() == [False, False]

@@ -23,9 +23,7 @@ def played():
     policy = tiny_policy(tokenizer=character_tokenizer(characters="?abht"), context_length=8)
     player = SeatedPlayer(
         policies=[policy, policy],
-        environment=lambda: Rigged(
-            moves=["h", "t"], payoffs=[[1, -1], [-1, 1]], roles=["a", "b"]
-        ),
+        environment=lambda: Rigged(moves=["h", "t"], payoffs=[[1, -1], [-1, 1]], roles=["a", "b"]),
         max_turns=2,
         max_new_tokens=1,
     )
