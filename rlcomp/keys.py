@@ -188,6 +188,8 @@ SCHEMA: dict[Key, Spec] = {
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),
     "trajectory_id": Spec("B", _I, "which episode the row belongs to", offset="trajectory_id"),
+    "seat": Spec("B", _I, "which player of a match wrote the row, from 0"),
+    "match_id": Spec("B", _I, "which match the row belongs to", offset="match_id"),
     "turn_id": Spec(
         "B T", _I, "which turn of the episode sampled the token, from 0; else -1", pad=-1
     ),

@@ -104,6 +104,14 @@ GIVEN = {
         "recipe=agent",
         "tokenizer.characters='0123456789+=<>|?'",
     ],
+    "collector/self_play": [
+        "probe.group_size=2",
+        "recipe=self_play",
+        "tokenizer.characters='0123456789+=?abht'",
+    ],
+    "evaluator/exploitability": ["recipe=self_play"],
+    "evaluator/past_selves": ["recipe=self_play", "probe.num_prompts=2"],
+    "player/seats": ["recipe=self_play"],
     "collector/mask_game": ["probe.group_size=2", "tokenizer=byte"],
     "collector/pretrain_zero": [
         "probe.group_size=2",
@@ -187,6 +195,7 @@ GIVEN = {
     ],
     "measure/forgetting": ["forgetting.num_prompts=4", "forgetting.task=${task}"],
     "measure/other_task": ["other_task.num_prompts=4", "other_task.task=${task}"],
+    "measure/past_selves": ["past_selves.num_prompts=2"],
     "measure/perplexity": ["perplexity.num_prompts=4"],
     "mismatch/monitor": ["probe.max_mean_gap=null"],
     "mismatch/recomputed": ["probe.max_mean_gap=null"],
@@ -281,6 +290,7 @@ GIVEN = {
     "pairwise_judge/recorded": ["probe.path=FOLDER/verdicts.jsonl"],
     "reward/judged": SUITE,
     "reward/rubric": [*SUITE, "probe.criteria={short: 1.0}"],
+    "reward/tournament": [*SUITE],
     "reward/ruler": [*SUITE, "probe.writer.max_new_tokens=4"],
     "writer/endpoint": ENDPOINT,
     "writer/language_model": [*SUITE, "probe.max_new_tokens=4"],
@@ -363,6 +373,8 @@ GIVEN = {
 
 # Options that only some recipes can take, with one of them.
 AT_HOME = {
+    "measure/past_selves": "self_play",
+    "reference/moving_average": "grpo",
     "reward/weighted_sum": "grpo",
     "experiment/own_pairs": "online_dpo",
     "experiment/reward_ensemble": "instruct_gpt",

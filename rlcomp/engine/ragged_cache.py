@@ -42,7 +42,8 @@ class RaggedCache(Cache):
     @property
     def _bias(self) -> Tensor:
         """What is added to scores, by row and kv head: ``[R, kv_heads, C]``."""
-        return self._seen.view(len(self.columns), -1, self._seen.shape[-1])
+        heads = len(self._seen) // len(self.columns)  # no -1: there may be no column yet
+        return self._seen.view(len(self.columns), heads, self._seen.shape[-1])
 
     def branch(self, rows: Sequence[int]) -> RaggedCache:
         """A cache of some rows, in this order, which leaves this one as it is."""

@@ -22,7 +22,7 @@ from rlcomp.episodes.rows import episode_rows
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Environment
 from rlcomp.interfaces.policy import TakesTurns
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import Dialogue, Prompt
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 from rlcomp.text.prompt import or_text
@@ -139,9 +139,9 @@ class Player(metaclass=Checked):
         Returns:
             The rows of :func:`rlcomp.episodes.rows.episode_rows`, with what belongs to a prompt.
         """
-        owner = _owners(batch, group_size)
+        owner = owners(batch, group_size)
         rollout = self._rollout(batch, owner, decoding, generator)
-        return self._rows(rollout.run(_starts(batch, owner, seed)), batch, owner, group_size)
+        return self._rows(rollout.run(starts(batch, owner, seed)), batch, owner, group_size)
 
     def play_and_continue(
         self,
@@ -164,9 +164,9 @@ class Player(metaclass=Checked):
         Returns:
             The rows of :meth:`play`, and the further ones; None where no episode took a turn.
         """
-        owner = _owners(batch, group_size)
+        owner = owners(batch, group_size)
         rollout = self._rollout(batch, owner, None, generator)
-        episodes = rollout.run(_starts(batch, owner, seed), continuations)
+        episodes = rollout.run(starts(batch, owner, seed), continuations)
         rows = self._rows(episodes[: len(owner)], batch, owner, group_size)
         of, turn = (
             torch.tensor([getattr(branch, name) for branch in rollout.branches])
@@ -174,8 +174,8 @@ class Player(metaclass=Checked):
         )
         if not len(of):
             return rows, None
-        owners = [owner[row] for row in of.tolist()]
-        more = self._rows(episodes[len(owner) :], batch, owners, continuations)
+        of_prompt = [owner[row] for row in of.tolist()]
+        more = self._rows(episodes[len(owner) :], batch, of_prompt, continuations)
         return rows, Continued(more, of.to(more.device), turn.to(more.device))
 
     def _rollout(
@@ -185,10 +185,7 @@ class Player(metaclass=Checked):
         decoding: Decoding | None,
         generator: torch.Generator,
     ) -> Rollout:
-        columns = decode_columns(batch)
-        asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
-        spoken = [{name: row[name] for name in (CONVERSATION,) if name in row} for row in columns]
-        dialogues = self.prompt.dialogues(decode_texts(batch[asked]), spoken)
+        dialogues = self._dialogues(batch)
         return Rollout(
             partial(self.policy.session, decoding=decoding, generator=generator),
             [dialogues[n] for n in owner],
@@ -197,6 +194,13 @@ class Player(metaclass=Checked):
             self.table,
             self.limits,
         )
+
+    def _dialogues(self, batch: TensorDict) -> list[Dialogue]:
+        """How the episodes of each prompt are written."""
+        columns = decode_columns(batch)
+        asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
+        spoken = [{name: row[name] for name in (CONVERSATION,) if name in row} for row in columns]
+        return self.prompt.dialogues(decode_texts(batch[asked]), spoken)
 
     def _rows(
         self, episodes: list[Episode], batch: TensorDict, owner: list[int], group_size: int
@@ -211,12 +215,13 @@ class Player(metaclass=Checked):
         return keep_prompt(rows, batch, torch.tensor(owner, device=self.policy.device))
 
 
-def _owners(batch: TensorDict, group_size: int) -> list[int]:
+def owners(batch: TensorDict, group_size: int) -> list[int]:
     """Of each episode its prompt."""
     return [prompt for prompt in range(len(batch)) for _ in range(group_size)]
 
 
-def _starts(batch: TensorDict, owner: list[int], seed: int) -> list[Start]:
+def starts(batch: TensorDict, owner: list[int], seed: int) -> list[Start]:
+    """What each episode begins with."""
     examples = _examples(batch, decode_columns(batch))
     return [Start(examples[n], named_seed(seed, f"episode {row}")) for row, n in enumerate(owner)]
 

@@ -180,7 +180,7 @@ class ProcessHost:
         told: Any = outcome.value
         self.heard[episode] = told.pop("heard")
         self.told[episode] = told.pop("facts")
-        return Turn(**told)
+        return Turn(**{**told, "payoffs": tuple(told["payoffs"])})
 
     def facts(self) -> list[Mapping[str, float] | Broken]:
         """What each environment told of its episode with its last turn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any
 
 from rlcomp.episodes.description import from_json
@@ -133,7 +133,7 @@ def stops(*, environment: Sequence[Any]) -> list[str]:
 
 def digest(before: bytes, turn: Turn) -> bytes:
     """Digest of what was said so far: an environment that is played again must say the same."""
-    told = (turn.observation, turn.closing, turn.reward, turn.done, turn.anchor, turn.seat)
+    told = astuple(turn)
     return hashlib.sha256(before + repr(told).encode("utf-8", "replace")).digest()
 
 

@@ -146,10 +146,10 @@ class Rollout:
         """Take a turn of the policy; the action in it, None where it was cut short."""
         episode = self.episodes[row]
         written = row_bytes(self.table, said.tokens)
-        episode.sampled(said, _text(written), self.anchors[row])
+        episode.sampled(said, as_text(written), self.anchors[row])
         episode.truncated = said.truncated
         self._check(row)
-        return None if said.truncated else _text(self._until_stop(written))
+        return None if said.truncated else as_text(self._until_stop(written))
 
     def _until_stop(self, written: bytes) -> bytes:
         """What was written up to the stop text, which a token may run past."""
@@ -170,17 +170,20 @@ class Rollout:
             elif turn.reward:
                 episode.broken = f"reset returned reward {turn.reward}, which no turn has earned"
                 continue
-            if turn.done:
-                continue
-            try:
-                episode.truncated = last or not self._observe(row, turn)
-            except DataError as error:  # the tokenizer cannot write it
-                episode.broken = f"observation: {in_one_line(error)}"
-                continue
-            self.anchors[row] = turn.anchor
-            if not episode.truncated:
+            if not turn.done and self._goes_on(row, turn, last=last):
                 alive.append(row)
         return alive
+
+    def _goes_on(self, row: int, turn: Turn, *, last: bool) -> bool:
+        """Take an observation; whether the episode can go on behind it."""
+        episode = self.episodes[row]
+        try:
+            episode.truncated = last or not self._observe(row, turn)
+        except DataError as error:  # the tokenizer cannot write it
+            episode.broken = f"observation: {in_one_line(error)}"
+            return False
+        self.anchors[row] = turn.anchor
+        return not episode.truncated
 
     def _observe(self, row: int, turn: Turn) -> bool:
         """Take an observation into its episode; whether it leaves room for another token."""
@@ -203,7 +206,7 @@ class Rollout:
         ids, closing = self._plain(told), self._plain(turn.closing)
         kept = ids[:most]
         if kept != ids or told != turn.observation:
-            told = _text(row_bytes(self.table, kept))
+            told = as_text(row_bytes(self.table, kept))
         return Observed([*kept, *closing], told + turn.closing)
 
     def _read(self, row: int) -> None:
@@ -226,5 +229,6 @@ class Rollout:
         assert self.session.contexts[row] == self.episodes[row].ids, "a context was rewritten"
 
 
-def _text(written: bytes) -> str:
+def as_text(written: bytes) -> str:
+    """A turn as text; bytes that are no character are marked."""
     return written.decode("utf-8", "replace")

@@ -33,7 +33,8 @@ class Turn:
         done: the episode is over.
         anchor: the state in which the next turn is decided, where states can be compared; equal
             text, equal state.
-        seat: which player moves next.
+        seat: which player moves next, and is told the observation.
+        payoffs: for each seat, beside the reward of who has moved; empty: nothing.
     """
 
     observation: str = ""
@@ -42,6 +43,7 @@ class Turn:
     done: bool = False
     anchor: str | None = None
     seat: int = 0
+    payoffs: tuple[float, ...] = ()
 
 
 @runtime_checkable
@@ -109,7 +111,17 @@ def checked(turn: object) -> Turn:
         done=bool(turn.done),
         anchor=None if turn.anchor is None else _text("anchor", turn.anchor),
         seat=int(turn.seat),
+        payoffs=_payoffs(turn.payoffs),
     )
+
+
+def _payoffs(payoffs: object) -> tuple[float, ...]:
+    if not isinstance(payoffs, (tuple, list)):
+        raise TypeError(f"payoffs is {payoffs!r:.60}: must be a number for each seat")
+    numbers = tuple(_number("an entry of payoffs", each) for each in payoffs)
+    if any(map(math.isnan, numbers)):
+        raise ValueError("payoffs holds nan: must be numbers")
+    return numbers
 
 
 def _as_turn(turn: tuple[object, ...]) -> str:

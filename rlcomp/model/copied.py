@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -39,11 +42,19 @@ class CopiedWeights(nn.Module):
 
     def give_back(self) -> None:
         """Copy them back into the policy, which counts it as an update."""
-        trainable = self.policy.weights()
-        with torch.no_grad():
-            for name, copy in self.weights().items():
-                trainable[name].copy_(copy)
+        _write(self.policy.weights(), self.weights())
         self.policy.updated()
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Context in which the policy has the copied weights; behind it, its own again."""
+        trainable = self.policy.weights()
+        own = {name: parameter.detach().clone() for name, parameter in trainable.items()}
+        try:
+            _write(trainable, self.weights())
+            yield
+        finally:
+            _write(trainable, own)
 
     def follow(self, share: float) -> None:
         """EMA / Polyak update: ``copy <- share * model + (1 - share) * copy``.
@@ -59,3 +70,9 @@ class CopiedWeights(nn.Module):
 def _buffer(name: str) -> str:
     # A buffer's name must not hold a dot.
     return name.replace(".", "/")
+
+
+def _write(trainable: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, value in values.items():
+            trainable[name].copy_(value)

@@ -118,6 +118,19 @@ def test_texts_end_turns_and_sets_are_kept():
     turns(sessions, random.Random(1), count=6, texts=[b"e", b"hh", b"k"], close=0.05)
 
 
+def test_every_row_may_stop_at_its_first_token(monkeypatch):
+    monkeypatch.setattr(cache, "_COPIED", 0)
+    # Nothing of the turn is kept then: the last token is read with what follows it.
+    sessions = both(model_of("llama"), [[3] * 80] * 8, Decoding())
+    texts = [text for text in TABLE if text]
+    for _ in range(2):
+        said = [session.generate(range(8), limits=[6] * 8, texts=texts) for session in sessions]
+        same(*said)
+        for session in sessions:
+            for row in range(8):
+                session.extend(row, [row + 2])
+
+
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_rows_fill_their_context_at_different_times(family):
     # A row of 40 tokens has room for 4, while others go on for 12: it is computed in vain.

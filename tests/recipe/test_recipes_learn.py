@@ -46,6 +46,7 @@ OWN_TASK = [
     "rlvr_code",
     "search_r1",
     "self_correction",
+    "self_play",
     "several_domains",
     "tool_star",
 ]

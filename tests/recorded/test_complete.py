@@ -82,6 +82,24 @@ BESIDE = {
         ],
         EPISODES,
     ),
+    "components/collector/self_play.py": {
+        "self_play/reward_*": TESTS
+        + "collector/test_self_play_collector.py::test_the_reward_of_each_seat_is_recorded",
+    },
+    "components/evaluator/exploitability.py": dict.fromkeys(
+        ["*/exploitability", "*/exploitability_of_mean", "*/first_move_*"],
+        TESTS
+        + "evaluator/test_exploitability.py::test_shares_of_the_moves_and_their_means_are_measured",
+    ),
+    "components/evaluator/past_selves.py": dict.fromkeys(
+        ["*/win_rate", "*/win_rate_oldest", "*/win_rate_newest"],
+        TESTS
+        + "evaluator/test_past_selves.py::test_both_seats_are_taken_against_each_earlier_self",
+    ),
+    "components/reward/tournament.py": {
+        "tournament/untold": TESTS
+        + "reward/test_tournament.py::test_a_pair_that_was_not_told_is_left_out",
+    },
     "components/evaluator/agent.py": {
         "*/turns": TESTS
         + "evaluator/test_agent.py::test_turns_of_the_sampled_episodes_are_recorded",

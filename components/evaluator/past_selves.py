@@ -1,0 +1,108 @@
+"""Win rate against frozen earlier selves."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.data.examples import held_out_examples, prompt_batch
+from rlcomp.episodes.seated_player import SeatedPlayer
+from rlcomp.errors import ConfigError
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.task import Task
+from rlcomp.metrics import record
+from rlcomp.model.copied import CopiedWeights
+
+
+class PastSelves(Component):
+    """Win rate of a self-playing policy against frozen earlier selves.
+
+    A match is won by who is paid more in it; equal pay is half a win. The policy takes each seat in
+    turn, an earlier self the other one. A copy of the weights is taken at each evaluation, after
+    the matches; the latest ``keep`` of them are played against.
+
+    Records ``<name>/win_rate`` over all earlier selves, ``<name>/win_rate_oldest`` and
+    ``<name>/win_rate_newest`` against the oldest and the newest of them; nothing at the first
+    evaluation. A policy that circles beats its newest self and not its oldest.
+
+    Args:
+        player: plays the matches: two seats, both the same policy's.
+        task: its held-out part is asked.
+        keep: how many earlier selves are kept.
+        num_prompts: how many prompts; fewer when the task has fewer.
+        matches_per_prompt: of each, in either seat, against each earlier self.
+        name: what its metrics are called; another beside it needs another.
+
+    Raises:
+        ConfigError: the seats have different policies, or there are more than two.
+    """
+
+    taken: Tensor
+
+    def __init__(
+        self,
+        *,
+        player: SeatedPlayer,
+        task: Task,
+        keep: PositiveInt = 4,
+        num_prompts: PositiveInt = 16,
+        matches_per_prompt: PositiveInt = 16,
+        name: NonEmptyText = "past_selves",
+    ) -> None:
+        super().__init__()
+        if len(player.policies) != 2 or player.policies[0] is not player.policies[1]:
+            raise ConfigError(
+                "player.policies: earlier selves are met in a game of two seats that one policy "
+                "plays, policies=['${policy}', '${policy}']"
+            )
+        self.player = player
+        self.matches_per_prompt = matches_per_prompt
+        self.name = name
+        self.copies = nn.ModuleList(CopiedWeights(player.policy) for _ in range(keep))
+        self.register_buffer("taken", torch.zeros((), dtype=torch.int64))
+        # The same matches at every evaluation: differences are the policies'.
+        self.seed = torch.initial_seed()
+        self.examples = held_out_examples(task, num_prompts, self.seed)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Play, record, and take a copy; ignores the training batch."""
+        count, keep = int(self.taken), len(self.copies)
+        rates = [self._win_rate(n % keep) for n in range(max(0, count - keep), count)]
+        if rates:
+            record(f"{self.name}/win_rate", torch.tensor(rates))
+            record(f"{self.name}/win_rate_oldest", rates[0])
+            record(f"{self.name}/win_rate_newest", rates[-1])
+        self.copies[count % keep].take()  # type: ignore[operator]
+        self.taken += 1
+        return batch
+
+    def _win_rate(self, number: int) -> float:
+        """Of the policy against one of the copies, over both seats."""
+        copy = self.copies[number]
+        assert isinstance(copy, CopiedWeights)
+        wins = []
+        for seat in range(2):
+            weights = [nullcontext if seat == own else copy.in_place for own in range(2)]
+            rows = self.player.play(
+                prompt_batch(self.examples),
+                group_size=self.matches_per_prompt,
+                decoding=None,
+                generator=torch.Generator().manual_seed(self.seed + seat),
+                seed=self.seed,
+                weights=weights,
+            )
+            wins.append(_wins(rows, seat))
+        return float(torch.cat(wins).mean())
+
+
+def _wins(rows: TensorDict, seat: int) -> Tensor:
+    """Of each match whether the seat is paid more than the other one; half for equal pay."""
+    paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
+    of_seat = paid.new_zeros(int(rows["match_id"].max()) + 1)
+    gap = of_seat.index_add(0, rows["match_id"], torch.where(rows["seat"] == seat, paid, -paid))
+    return (gap > 0).double() + (gap == 0).double() / 2

@@ -1,0 +1,111 @@
+"""Group tournament: the responses to a prompt are ranked by comparing them two by two."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Literal
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import Probability
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.functional.tournament import ranks, win_rates
+from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
+from rlcomp.interfaces.reward import write_reward
+from rlcomp.metrics import record
+
+
+class Tournament(Component):
+    """Group tournament ranking: every response meets every other of its group, in both orders.
+
+    ``R_i = (1 / (n - 1)) sum_{j != i} p(i beats j)``, ``p(i beats j) = (p(i | i, j) + 1 - p(j | j,
+    i)) / 2`` with the judge's probability of what it is shown first. ``score="rank"`` gives the
+    share of the others that are behind in ``R``, ties counted half: scales of verdicts then do not
+    matter. The mean over a group is 1/2 either way: only the order within it teaches.
+
+    Equal responses draw and are shown once. A pair that the judge did not tell in one of the orders
+    is left out; a response without a pair that was told is invalid, as is the one of a group of
+    one.
+
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and where it is there
+    ``answer``, for simulated judges. Writes ``reward``, float32 ``[B]``, ``rewards``
+    (``{tournament: [B]}``), ``correct`` and ``reward_valid`` ``[B]``. Records
+    ``tournament/untold``, the share of asked pairs without a verdict, and what
+    :func:`rlcomp.interfaces.reward.write_reward` does.
+
+    Args:
+        judge: what is asked; another one: ``pairwise_judge@reward.judge=simulated``.
+        score: the rate of wins, or the rank by it.
+        correct_from: the least reward that counts as correct.
+
+    Source:
+        Round-robin (Copeland-like) ranking by expected wins; Shah and Wainwright 2018,
+        arXiv:1512.08949, eq. 1.
+    """
+
+    reads = ("prompt", "response", "group_id")
+    optional = ("answer", "episode_error")
+    writes = ("reward", "rewards", "correct", "reward_valid")
+    min_group_size = 2
+
+    def __init__(
+        self,
+        *,
+        judge: PairwiseJudge,
+        score: Literal["win_rate", "rank"] = "win_rate",
+        correct_from: Probability = 0.5,
+    ) -> None:
+        super().__init__()
+        self.judge = judge
+        self.score = score
+        self.correct_from = correct_from
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Compare the responses of every group, and write the reward entries."""
+        groups: dict[int, list[int]] = {}
+        for row, group in enumerate(batch["group_id"].tolist()):
+            groups.setdefault(group, []).append(row)
+        beats = self._beats(batch, list(groups.values()))
+        reward, valid = torch.zeros(len(batch)), torch.zeros(len(batch), dtype=torch.bool)
+        for rows, wins in zip(groups.values(), beats, strict=True):
+            rates = win_rates(wins)
+            told = ~rates.isnan()
+            if self.score == "rank":
+                rates = ranks(rates)
+            place = torch.tensor(rows)
+            reward[place] = torch.where(told, rates, 0.0).float()
+            valid[place] = told
+        reward, valid = (each.to(batch["group_id"].device) for each in (reward, valid))
+        correct = reward >= self.correct_from
+        return write_reward(batch, reward, {"tournament": reward}, correct, valid)
+
+    def _beats(self, batch: TensorDict, groups: list[list[int]]) -> list[Tensor]:
+        """``p(i beats j)`` of each group, shape ``[n, n]``; NaN where it was not told."""
+        texts = {key: decode_texts(batch[key]) for key in ("prompt", "response")}
+        answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else None
+        asked: dict[Shown, None] = {}
+        met: list[tuple[int, int, int, Shown, Shown]] = []
+        found = [torch.full((len(rows), len(rows)), torch.nan).double() for rows in groups]
+        for number, rows in enumerate(groups):
+            for i, j in combinations(range(len(rows)), 2):
+                one, other = texts["response"][rows[i]], texts["response"][rows[j]]
+                if one == other:
+                    found[number][i, j] = found[number][j, i] = 0.5
+                    continue
+                known = answers[rows[i]] if answers else ""
+                there = Shown(texts["prompt"][rows[i]], one, other, known)
+                back = there._replace(first=other, second=one)
+                asked |= dict.fromkeys((there, back))
+                met.append((number, i, j, there, back))
+        told = dict(zip(asked, self.judge([*asked]) if asked else (), strict=True))
+        for number, i, j, there, back in met:
+            first, second = told[there], told[back]
+            if first is not None and second is not None:
+                found[number][i, j] = (first + 1.0 - second) / 2.0
+                found[number][j, i] = 1.0 - found[number][i, j]
+        missing = [told[there] is None or told[back] is None for *_, there, back in met]
+        record("tournament/untold", torch.tensor(missing, dtype=torch.float64))
+        return found

@@ -1,0 +1,143 @@
+"""Matches of several seats: each player reads and writes a transcript of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from rlcomp.engine.session import Said
+from rlcomp.episodes.episode import Episode
+from rlcomp.episodes.host import Broken, Host, Start
+from rlcomp.episodes.rollout import Rollout, as_text
+from rlcomp.interfaces.environment import Turn
+from rlcomp.text.token_bytes import row_bytes
+
+
+class Seat(Rollout):
+    """The transcripts of one player, one a match.
+
+    A context is read anew for each turn: a seat may wait for its first turn while others move.
+
+    Attributes:
+        weights: context that the seat moves in: other weights of its policy.
+    """
+
+    weights: Callable[[], AbstractContextManager[object]] = nullcontext
+
+    def move(self, matches: Sequence[int]) -> dict[int, str]:
+        """One turn in some matches: the actions.
+
+        A turn that met its limit is an action as it stands: what an illegal one costs is the game's
+        to say, and nobody can leave a lost match by going on.
+        """
+        limits = [self._room(match) for match in matches]
+        with self.weights():
+            session = self.open_session([self.episodes[match].ids for match in matches])
+            places = list(range(len(matches)))
+            said = session.generate(places, limits=limits, texts=self.stops)
+        return {match: self._moved(match, each) for match, each in zip(matches, said, strict=True)}
+
+    def _moved(self, match: int, said: Said) -> str:
+        self._said(match, said)
+        self.episodes[match].truncated = False
+        return as_text(self._until_stop(row_bytes(self.table, said.tokens)))
+
+    def hears(self, match: int, turn: Turn, *, last: bool) -> bool:
+        """Take what stands before its next turn in a match; whether it can move."""
+        return self._goes_on(match, turn, last=last)
+
+    def pay(self, match: int, amount: float) -> None:
+        """Add to the reward of its last turn; a seat that never moved earns nothing."""
+        if turns := self.episodes[match].turns:
+            turns[-1].reward += amount
+
+    def _check(self, row: int) -> None:
+        """Nothing is read beside the transcript."""
+
+
+class Matches:
+    """Matches that are played together.
+
+    An environment says in ``Turn.seat`` who moves next, to whom ``observation`` is told; ``reward``
+    is for who has moved, ``payoffs`` for each seat.
+
+    Args:
+        seats: the players in order.
+        host: of the environments, one a match.
+        turns: the most of a match, of all seats together.
+    """
+
+    def __init__(self, seats: Sequence[Seat], host: Host, turns: int) -> None:
+        self.seats = seats
+        self.host = host
+        self.turns = turns
+
+    def run(self, starts: Sequence[Start]) -> list[list[Episode]]:
+        """Play until every match is over.
+
+        Returns:
+            For each seat its transcripts, one a match.
+        """
+        try:
+            movers = self._heard(dict(enumerate(self.host.open(starts))), {}, last=False)
+            for number in range(self.turns):
+                if not movers:
+                    break
+                actions = self._moved(movers)
+                movers = self._heard(self.host.step(actions), movers, last=number + 1 == self.turns)
+            for match, facts in enumerate(self.host.facts()):
+                self._tell(match, facts)
+        finally:
+            self.host.close()
+        return [seat.episodes for seat in self.seats]
+
+    def _moved(self, movers: Mapping[int, int]) -> dict[int, str]:
+        actions: dict[int, str] = {}
+        for number, seat in enumerate(self.seats):
+            if matches := [match for match, mover in movers.items() if mover == number]:
+                actions |= seat.move(matches)
+        return dict(sorted(actions.items()))
+
+    def _heard(
+        self, turns: Mapping[int, Turn | Broken], movers: Mapping[int, int], *, last: bool
+    ) -> dict[int, int]:
+        """Take what environments said; of the matches that go on who moves next."""
+        going: dict[int, int] = {}
+        for match, turn in turns.items():
+            if why := self._fault(match, turn, movers):
+                self._break(match, why)
+            elif isinstance(turn, Turn):
+                self._pay(match, turn, movers)
+                if not turn.done and self.seats[turn.seat].hears(match, turn, last=last):
+                    going[match] = turn.seat
+        return going
+
+    def _fault(self, match: int, turn: Turn | Broken, movers: Mapping[int, int]) -> str:
+        if isinstance(turn, Broken):
+            return turn.why or "its environment failed"
+        seats = len(self.seats)
+        if not 0 <= turn.seat < seats:
+            return f"seat is {turn.seat}: the players have seats 0 to {seats - 1}"
+        if turn.payoffs and len(turn.payoffs) != seats:
+            return f"payoffs has {len(turn.payoffs)} numbers: must be one for each of {seats} seats"
+        if match not in movers and (turn.reward or any(turn.payoffs)):
+            return "reset returned a reward, which no turn has earned"
+        return ""
+
+    def _pay(self, match: int, turn: Turn, movers: Mapping[int, int]) -> None:
+        if match in movers:
+            self.seats[movers[match]].pay(match, turn.reward)
+        for seat, amount in zip(self.seats, turn.payoffs, strict=False):
+            seat.pay(match, amount)
+
+    def _tell(self, match: int, facts: Mapping[str, float] | Broken) -> None:
+        if isinstance(facts, Broken):
+            self._break(match, facts.why)
+            return
+        for seat in self.seats:
+            seat.episodes[match].facts = dict(facts)
+
+    def _break(self, match: int, why: str) -> None:
+        """What fails costs the whole match."""
+        for seat in self.seats:
+            seat.episodes[match].broken = seat.episodes[match].broken or why

@@ -1,0 +1,113 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.environment.matrix_game import MatrixGame
+from components.evaluator.past_selves import PastSelves, _wins
+from components.task.moves import Moves
+from rlcomp.episodes.seated_player import SeatedPlayer
+from rlcomp.errors import ConfigError
+from rlcomp.metrics import recording
+from rlcomp.testing import tiny_policy
+from rlcomp.text.tokenizer import character_tokenizer
+
+TOKENIZER = character_tokenizer(characters="?abht")
+PENNIES = {"moves": ["h", "t"], "payoffs": [[1, -1], [-1, 1]], "roles": ["a", "b"]}
+
+
+class Rigged(MatrixGame):
+    """Seat 0 wins, whatever character is played."""
+
+    def __init__(self, **game):
+        super().__init__(**game)
+        self.stops = tuple("?abht")
+
+    def _paid(self, first, second):
+        return 1.0
+
+
+def evaluator(game=MatrixGame, keep=2, second=None):
+    policy = tiny_policy(tokenizer=TOKENIZER, context_length=8)
+    player = SeatedPlayer(
+        policies=[policy, second or policy],
+        environment=lambda: game(**PENNIES),
+        max_turns=2,
+        max_new_tokens=1,
+    )
+    task = Moves(
+        roles=["a", "b"], moves=["h", "t"], strategies=[[1, 0], [0, 1]], examples=40, held_out=0.5
+    )
+    return policy, PastSelves(player=player, task=task, keep=keep, num_prompts=4)
+
+
+def measured(part):
+    with recording() as ledger:
+        part(TensorDict({}, batch_size=[]))
+    return ledger.means()
+
+
+def test_a_win_is_being_paid_more_and_equal_pay_is_half_of_one():
+    rows = TensorDict(
+        {
+            "turn_reward": torch.tensor([[1.0], [2.0], [1.0], [0.5], [1.0]]),
+            "response_mask": torch.tensor([[True]] * 4 + [[False]]),
+            "seat": torch.tensor([0, 0, 1, 1, 0]),
+            "match_id": torch.tensor([0, 1, 0, 1, 2]),
+        },
+        batch_size=[5],
+    )
+
+    # 1 against 1; 2 against .5; nothing was said in the last match, which nobody won.
+    assert _wins(rows, 0).tolist() == [0.5, 1.0, 0.5]
+    assert _wins(rows, 1).tolist() == [0.5, 0.0, 0.5]
+
+
+def test_the_first_evaluation_has_nobody_to_play_against():
+    _, part = evaluator()
+
+    assert measured(part) == {}
+    assert int(part.taken) == 1
+
+
+def test_both_seats_are_taken_against_each_earlier_self():
+    _, part = evaluator(game=Rigged)
+    measured(part)
+
+    # It wins every match in seat 0 and none in seat 1.
+    assert measured(part) == {
+        f"past_selves/{name}": 0.5 for name in ("win_rate", "win_rate_oldest", "win_rate_newest")
+    }
+
+
+def test_earlier_selves_play_with_the_weights_that_they_had():
+    policy, part = evaluator(keep=2)
+    with torch.no_grad():  # it always shows heads: nothing else has a logit of that size
+        for parameter in policy.weights().values():
+            parameter.zero_()
+    measured(part)
+    own = {name: parameter.clone() for name, parameter in policy.weights().items()}
+    version = policy.version
+
+    with torch.no_grad():
+        for parameter in policy.weights().values():
+            parameter.add_(1.0)
+    later = {name: parameter.clone() for name, parameter in policy.weights().items()}
+    measured(part)
+
+    assert all(torch.equal(part.copies[0].weights()[name], own[name]) for name in own)
+    assert all(torch.equal(policy.weights()[name], later[name]) for name in later)
+    assert policy.version == version
+
+
+def test_the_oldest_is_forgotten_first():
+    _, part = evaluator(game=Rigged, keep=1)
+    for _ in range(3):
+        told = measured(part)
+
+    assert int(part.taken) == 3
+    assert told["past_selves/win_rate_oldest"] == told["past_selves/win_rate_newest"]
+
+
+def test_seats_of_different_policies_are_refused():
+    with pytest.raises(ConfigError, match="a game of two seats that one policy plays"):
+        evaluator(second=tiny_policy(tokenizer=TOKENIZER, context_length=8))
