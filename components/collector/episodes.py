@@ -96,7 +96,8 @@ def sampled(rows: TensorDict) -> Tensor:
     mask: Tensor = rows["response_mask"]
     if "branch_depth" not in rows.keys():
         return mask
-    return mask & (torch.arange(mask.shape[1], device=mask.device) >= rows["branch_depth"][:, None])
+    own: Tensor = torch.arange(mask.shape[1], device=mask.device) >= rows["branch_depth"][:, None]
+    return mask & own
 
 
 def _record(rows: TensorDict) -> None:

@@ -276,15 +276,16 @@ class _Tiles:
         shared, count = self.shared[low:high], high - low
         # How many tokens each row has in common with each before it.
         common = np.zeros((count, count), dtype=np.int64)
-        for row in range(1, count):
-            common[row, :row] = np.minimum(shared[row], common[row - 1, :row])
-            common[row, row - 1] = shared[row]
+        for number in range(1, count):
+            common[number, :number] = np.minimum(shared[number], common[number - 1, :number])
+            common[number, number - 1] = shared[number]
         first = np.maximum(shared, depth)
         new = self.ends[low:high] - first
         row = np.repeat(np.arange(count), new)
         column = np.repeat(first - (new.cumsum() - new), new) + np.arange(new.sum())
         seen = (row[:, None] == row) | (common[row[:, None], row] > column)
-        return seen & np.tri(len(row), dtype=bool)
+        seen &= np.tri(len(row), dtype=bool)
+        return seen
 
 
 def _reads_on(before: int, size: int) -> bool:

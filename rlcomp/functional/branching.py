@@ -27,7 +27,8 @@ def normalised_entropy(logits: Tensor) -> Tensor:
         tensor([1., 0.])
     """
     logits = logits if logits.dtype == torch.float64 else logits.float()
-    return torch.special.entr(logits.softmax(-1)).sum(-1) / math.log(logits.shape[-1])
+    entropy: Tensor = torch.special.entr(logits.softmax(-1)).sum(-1)
+    return entropy / math.log(logits.shape[-1])
 
 
 def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight: float) -> Tensor:
