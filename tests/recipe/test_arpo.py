@@ -40,7 +40,13 @@ TINY += ["rollout.initial_rollouts=2", "evaluation.num_prompts=4"]
     "words",
     [
         ["attribution=hard", "branching=always", "kl=in_reward"],
-        ["attribution=share", "advantage.baseline=others", "loss/weight=tis", "rollout.fill=false"],
+        [
+            "rollout.fill=false",
+            "attribution=share",
+            "advantage.baseline=others",
+            "loss/weight=tis",
+            "old_log_probs=recomputed",
+        ],
         ["branching=none", "environment_pool=processes", "environment_pool.num_workers=1"],
         ["dynamic_sampling=refill", "reward=regex", "reward.pattern='[a-p].*'"],
         ["decoding.top_k=8", "decoding.replay=true", "engine.forward=transformers"],
