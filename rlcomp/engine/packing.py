@@ -283,7 +283,7 @@ class _Tiles:
         new = self.ends[low:high] - first
         row = np.repeat(np.arange(count), new)
         column = np.repeat(first - (new.cumsum() - new), new) + np.arange(new.sum())
-        seen = (row[:, None] == row) | (common[row[:, None], row] > column)
+        seen: Indices = (row[:, None] == row) | (common[row[:, None], row] > column)
         seen &= np.tri(len(row), dtype=bool)
         return seen
 
