@@ -73,6 +73,7 @@ class BranchingCollector(EpisodeCollector):
         fill: bool = True,
     ) -> None:
         super().__init__(player=player, group_size=group_size)
+        self.player: Player = player
         if initial_rollouts > group_size:
             raise ConfigError(
                 f"rollout.initial_rollouts is {initial_rollouts}, and group_size {group_size}: "
