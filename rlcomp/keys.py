@@ -197,6 +197,26 @@ SCHEMA: dict[Key, Spec] = {
     "anchor_id": Spec(
         "B T", _I, "the state in which the token's turn was decided; -1: unknown", pad=-1
     ),
+    "turn_entropy": Spec(
+        "B T",
+        _F,
+        "entropy / log V of the model where a turn begins, at its first token; 0 elsewhere",
+    ),
+    "branch_depth": Spec(
+        "B", _I, "leading tokens that the row shares with the one it was branched from; 0: none"
+    ),
+    "branch_parent": Spec(
+        "B",
+        _I,
+        "trajectory_id of the row it was branched from; -1: none",
+        offset="trajectory_id",
+    ),
+    "branch_share": Spec(
+        "B",
+        _F,
+        "what part of an independent episode the row is: product of 1 / continuations",
+        example="positive",
+    ),
     "transcript": Spec("B W", _U, "everything behind the prompt, observations included, as text"),
     "episode_error": Spec("B W", _U, "why the environment failed; empty where it did not"),
     "facts": Spec(

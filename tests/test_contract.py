@@ -87,6 +87,12 @@ GIVEN = {
         "recipe=agent",
         "tokenizer.characters='0123456789+=<>|?'",
     ],
+    "collector/branching": [
+        "probe.group_size=2",
+        "probe.initial_rollouts=1",
+        "recipe=arpo",
+        "tokenizer.characters='0123456789+=<>|?'",
+    ],
     "collector/shuffled_anchors": [
         "probe.collector.group_size=2",
         "recipe=agent",

@@ -88,6 +88,18 @@ class EpisodeCollector(Collector):
         )
 
 
+def sampled(rows: TensorDict) -> Tensor:
+    """The response tokens that were sampled for the row itself, bool, shape ``[B, T]``.
+
+    What a row shares with the one it was branched from was sampled once.
+    """
+    mask: Tensor = rows["response_mask"]
+    if "branch_depth" not in rows.keys():
+        return mask
+    own: Tensor = torch.arange(mask.shape[1], device=mask.device) >= rows["branch_depth"][:, None]
+    return mask & own
+
+
 def _record(rows: TensorDict) -> None:
     """Record the numbers of episodes, each counted once in however many rows it stands."""
     episode, first = episodes_of(rows)
@@ -102,7 +114,7 @@ def _record(rows: TensorDict) -> None:
     turns = rows["turn_id"].amax(1) + 1
     record("rollout/length", lengths)
     record("rollout/truncated", summed(rows["truncated"].int()) > 0)
-    record_total("rollout/tokens", float(lengths.sum()))
+    record_total("rollout/tokens", float(sampled(rows).sum()))
     record(
         "episode/turns",
         turns.new_zeros(len(first)).scatter_reduce(0, episode, turns, "amax").float(),

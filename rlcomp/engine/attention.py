@@ -1,4 +1,4 @@
-"""Attention of packed tokens: each tile to itself, and to the prompt that it shares."""
+"""Attention of packed tokens: each tile to itself, and to the prefix that it shares."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, tiles: list[Tile], scale: float) -> 
         # On a CPU a mask of another dtype than the queries' gives wrong numbers without a word.
         mask = None if tile.mask is None else tile.mask.to(q.dtype)
         ask, seen, read = asks[index], keys[index], values[index]
-        if tile.prefix is not None:
+        if tile.prefix:
             if mask is None:
-                ask = torch.cat([asks[tile.prefix], ask], 2)
-            seen = torch.cat([keys[tile.prefix], seen], 2)
-            read = torch.cat([values[tile.prefix], read], 2)
+                ask = torch.cat([*(asks[number] for number in tile.prefix), ask], 2)
+            seen = torch.cat([*(keys[number] for number in tile.prefix), seen], 2)
+            read = torch.cat([*(values[number] for number in tile.prefix), read], 2)
         attended = F.scaled_dot_product_attention(
             ask,
             seen,

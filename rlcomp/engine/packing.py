@@ -1,8 +1,8 @@
-"""Sequence packing without padding, with shared prompts (prefix sharing)."""
+"""Sequence packing without padding; equal prefixes are read once (a trie of the rows)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,15 +28,15 @@ class Tile:
 
     Attributes:
         rows: the tokens that ask, as a range of the packed list.
-        prefix: number of the tile that they see as well, whole; None if all that they see is
-            among themselves.
+        prefix: numbers of the tiles that they see as well, whole, in order; none if all that they
+            see is among themselves.
         mask: 0 where a token (first dimension) may see another, ``-inf`` elsewhere; the others are
             the prefix, then the tile itself. None where the tile, behind its prefix, is one
             sequence in which every token sees all before itself.
     """
 
     rows: slice
-    prefix: int | None
+    prefix: tuple[int, ...]
     mask: Tensor | None
 
 
@@ -73,9 +73,10 @@ class Listed:
 def pack(batch: TensorDict) -> tuple[Packed, Listed]:
     """Pack the tokens needed to predict the response tokens of a batch.
 
-    A row's prompt is what stands before its first response token. Equal prompts are read once,
-    wherever their rows stand. A row is read up to the token before its last response token, and a
-    row without one not at all. A response token in column 0 has nothing before it and is left out.
+    A row is read up to the token before its last response token, and a row without one not at all.
+    What rows have in common from their first token on is read once, wherever they stand: prompts,
+    and what a branch shares with the row it was branched from. A response token in column 0 has
+    nothing before it and is left out.
 
     Args:
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, shape ``[B, T]``.
@@ -87,20 +88,13 @@ def pack(batch: TensorDict) -> tuple[Packed, Listed]:
     wanted = batch["response_mask"].clone()
     wanted[:, 0] = False
     rows, columns = wanted.nonzero(as_tuple=True)
-    starts, ends = _spans(wanted)
-    layout = _Layout(ids.cpu().numpy(), starts, ends)
-    source = columns - 1
-    begin = torch.from_numpy(layout.prefixes).to(ids.device)[rows]
-    own = torch.from_numpy(layout.answers).to(ids.device)[rows]
-    length = torch.from_numpy(starts).to(ids.device)[rows]
+    trie = _Trie(ids.cpu().numpy(), _ends(wanted))
     places = rows * ids.shape[1] + columns
-    listed = Listed(
-        states=torch.where(source < length, begin + source, own + source - length),
-        places=places,
-        targets=ids.flatten()[places],
-    )
-    taken = torch.from_numpy(layout.taken).to(ids.device)
-    return Packed(ids.flatten()[taken], taken % ids.shape[1], layout.tiles(ids.device)), listed
+    states = torch.from_numpy(trie.states).to(ids.device)[rows, columns - 1]
+    listed = Listed(states=states, places=places, targets=ids.flatten()[places])
+    taken = torch.from_numpy(trie.taken).to(ids.device)
+    tiles = _Tiles(trie.ends, trie.shared, ids.device).found
+    return Packed(ids.flatten()[taken], taken % ids.shape[1], tiles), listed
 
 
 def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
@@ -111,43 +105,22 @@ def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
         device: where the tensors go.
     """
     lengths = np.array([len(prompt) for prompt in prompts])
-    groups = [_Group(int(length), []) for length in lengths]
     return Packed(
         torch.tensor([token for prompt in prompts for token in prompt], device=device),
         torch.cat([torch.arange(length, device=device) for length in lengths.tolist()]),
-        _tiles(groups, device),
+        _Tiles(lengths, np.zeros_like(lengths), device).found,
     )
 
 
-def _spans(wanted: Tensor) -> tuple[Indices, Indices]:
-    """Columns where a row's response starts, and where its reading ends; 0, 0 without one."""
+def _ends(wanted: Tensor) -> Indices:
+    """Columns where the reading of rows ends, at their last response token; 0 without one."""
     mask = wanted.cpu().numpy()
-    some = mask.any(1)
-    starts = np.where(some, mask.argmax(1), 0)
-    ends = np.where(some, mask.shape[1] - 1 - mask[:, ::-1].argmax(1), 0)
-    return starts, ends
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Tokens of one prompt, and of each answer to it."""
-
-    prompt: int
-    answers: list[int]
-
-    @property
-    def size(self) -> int:
-        """All of its tokens."""
-        return self.prompt + sum(self.answers)
-
-    @property
-    def single(self) -> bool:
-        """Whether it is a plain sequence."""
-        return len([length for length in self.answers if length]) <= 1
+    last = mask.shape[1] - 1 - mask[:, ::-1].argmax(1)
+    return np.where(mask.any(1), last, 0)
 
 
 def packed_pieces(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Tensor]:
-    """Micro-batches of rows within a packed token budget; rows of one prompt stay together.
+    """Micro-batches of rows within a packed token budget; rows with a prefix in common adjoin.
 
     Args:
         batch: holds ``tokens`` and ``response_mask``, shape ``[B, T]``.
@@ -165,135 +138,160 @@ def packed_pieces(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Te
     """
     wanted = batch["response_mask"].clone()
     wanted[:, 0] = False
-    starts, ends = _spans(wanted)
-    rank = np.full(len(starts), -1)  # rows that are not read cost nothing
-    for index, rows in enumerate(_members(batch["tokens"].cpu().numpy(), starts, ends)):
-        rank[rows] = index
-    found: list[list[int]] = [[]]
-    held, seen = 0, set[int]()
+    trie = _Trie(batch["tokens"].cpu().numpy(), _ends(wanted))
+    rank = np.full(len(wanted), -1)  # rows that are not read cost nothing
+    rank[trie.order] = np.arange(len(trie.order))
+    read = np.zeros(len(trie.taken), dtype=bool)
+    found, held = [list[int]()], 0
     for unit in rank[::unit_rows].argsort(kind="stable").tolist():
         rows = list(range(unit * unit_rows, (unit + 1) * unit_rows))
-        prompts = {int(rank[row]): int(starts[row]) for row in rows}
-        answers = int((ends - starts)[rows].sum())
-        new = sum(prompts[prompt] for prompt in prompts.keys() - seen)
-        if found[-1] and held + answers + new > budget:
+        asked = np.unique(np.concatenate([trie.states[row, : trie.counts[row]] for row in rows]))
+        new = int((~read[asked]).sum())
+        if found[-1] and held + new > budget:
             found.append([])
-            held, seen, new = 0, set(), sum(prompts.values())
+            read[:], held, new = False, 0, len(asked)
         found[-1] += rows
-        held += answers + new
-        seen |= prompts.keys()
+        read[asked] = True
+        held += new
     return [torch.tensor(rows) for rows in found]
 
 
-def _members(ids: Indices, starts: Indices, ends: Indices) -> list[list[int]]:
-    """Rows of each distinct prompt, by first appearance; rows that are not read are left out."""
-    members: dict[bytes, list[int]] = {}
-    for row in ends.nonzero()[0].tolist():
-        members.setdefault(ids[row, : starts[row]].tobytes(), []).append(row)
-    return list(members.values())
+class _Trie:
+    """The distinct prefixes of rows, in the order of their tokens.
 
+    So sorted, what a row does not share with the row before it no row has before; the list is made
+    of these stretches.
 
-class _Layout:
-    """Packing layout: which tokens of a flattened batch are read, in which order.
+    Args:
+        ids: shape ``[B, T]``.
+        counts: of each row, how many of its tokens are read, shape ``[B]``.
 
     Attributes:
-        taken: their places, shape ``[N]``.
-        prefixes: where each row's prompt begins in the list, shape ``[B]``.
-        answers: where what follows it begins, shape ``[B]``.
-        groups: one for each distinct prompt.
+        counts: as given.
+        order: of the rows that are read.
+        taken: places of the list's tokens in the flattened batch, shape ``[N]``, at least one.
+        states: where each token that is read stands in the list, shape ``[B, T]``.
+        ends: of the rows that are read, in order, how many tokens.
+        shared: how many of them each has in common with the one before it.
     """
 
-    def __init__(self, ids: Indices, starts: Indices, ends: Indices) -> None:
+    def __init__(self, ids: Indices, counts: Indices) -> None:
         width = ids.shape[1]
-        self.prefixes, self.answers = np.zeros_like(starts), np.zeros_like(starts)
-        self.groups: list[_Group] = []
-        # Where each stretch of the list begins in the batch, and how long it is.
-        begins, lengths, offset = list[int](), list[int](), 0
-        for rows in _members(ids, starts, ends):
-            prompt = int(starts[rows[0]])
-            answers = (ends[rows] - prompt).tolist()
-            self.prefixes[rows] = offset
-            self.answers[rows] = offset + prompt + np.cumsum([0, *answers[:-1]])
-            begins += [rows[0] * width, *(row * width + prompt for row in rows)]
-            lengths += [prompt, *answers]
-            offset += prompt + sum(answers)
-            self.groups.append(_Group(prompt, answers))
-        if not lengths:
+        self.counts, self.order = counts, list[int]()
+        self.states = np.zeros_like(ids)
+        if not counts.any():
             # One token that nobody reads keeps the result connected to the weights.
-            begins, lengths, self.groups = [0], [1], [_Group(1, [])]
-        shifts = np.array(begins) - np.cumsum([0, *lengths[:-1]])
-        self.taken = np.repeat(shifts, lengths) + np.arange(sum(lengths))
-
-    def tiles(self, device: torch.device) -> list[Tile]:
-        """Ranges of the list that attend together."""
-        return _tiles(self.groups, device)
-
-
-def _tiles(groups: list[_Group], device: torch.device) -> list[Tile]:
-    """Small groups share a tile; a large one is cut, and its later tiles see the prompt."""
-    tiles: list[Tile] = []
-    offset, waiting = 0, list[_Group]()
-    for group in groups:
-        held = sum(each.size for each in waiting)
-        if waiting and held + group.size > _TILE:
-            tiles.append(_shared_tile(waiting, offset, device))
-            offset, waiting = offset + held, []
-        if group.size <= _TILE:
-            waiting.append(group)
-            continue
-        if group.single:
-            tiles.append(Tile(slice(offset, offset + group.size), None, None))
-        else:
-            tiles += _cut(group, offset, len(tiles), device)
-        offset += group.size
-    if waiting:
-        tiles.append(_shared_tile(waiting, offset, device))
-    return tiles
+            self.taken, self.ends, self.shared = (np.array([n]) for n in (0, 1, 0))
+            return
+        # Big-endian, and 0 behind the end: bytes in the order of tokens.
+        read = np.where(np.arange(width) < counts[:, None], ids + 1, 0)
+        keys = read.astype(">i8")
+        some = counts.nonzero()[0].tolist()
+        self.order = order = sorted(some, key=lambda row: keys[row].tobytes())
+        self.ends = counts[order]
+        self.shared = _in_common(read[order], self.ends)
+        new = self.ends - self.shared
+        begins = new.cumsum() - new
+        self.taken = np.repeat(np.array(order) * width + self.shared - begins, new)
+        self.taken += np.arange(len(self.taken))
+        before = self.states[0]
+        for row, end, shared, begin in zip(order, self.ends, self.shared, begins, strict=True):
+            self.states[row, :shared] = before[:shared]
+            self.states[row, shared:end] = np.arange(begin, begin + end - shared)
+            before = self.states[row]
 
 
-def _shared_tile(groups: list[_Group], offset: int, device: torch.device) -> Tile:
-    """Whole groups, each of which sees only itself."""
-    rows = slice(offset, offset + sum(group.size for group in groups))
-    plain = len(groups) == 1 and groups[0].single
-    return Tile(rows, None, None if plain else _visible(groups, device))
+def _in_common(rows: Indices, ends: Indices) -> Indices:
+    """How many tokens each row has in common with the one before it; 0 for the first."""
+    unlike = rows[1:] != rows[:-1]
+    common = np.where(unlike.any(1), unlike.argmax(1), ends[1:])
+    return np.concatenate([[0], np.minimum(common, np.minimum(ends[1:], ends[:-1]))])
 
 
-def _cut(group: _Group, offset: int, number: int, device: torch.device) -> Iterator[Tile]:
-    """The prompt by itself, as tile ``number``, then its answers, some at a time."""
-    prefix = slice(offset, offset + group.prompt)
-    yield Tile(prefix, None, None)
-    start, waiting = prefix.stop, list[int]()
-    for index, length in enumerate(group.answers):
-        waiting.append(length)
-        last = index + 1 == len(group.answers)
-        if sum(waiting) and (last or sum(waiting) + group.answers[index + 1] > _TILE):
-            rows = slice(start, start + sum(waiting))
-            part = _Group(group.prompt, waiting)
-            mask = None if _reads_on(part) else _visible([part], device)[group.prompt :]
-            yield Tile(rows, number, mask)
-            start, waiting = rows.stop, []
+class _Tiles:
+    """Tiles of a trie: small subtrees share one, a large one is cut where its rows part.
+
+    Args:
+        ends: of each row, in the order of their tokens, how many it has.
+        shared: how many of them it has in common with the one before it.
+        device: where masks go.
+
+    Attributes:
+        found: the tiles, which cover the list in order.
+    """
+
+    def __init__(self, ends: Indices, shared: Indices, device: torch.device) -> None:
+        self.ends, self.shared, self.device = ends, shared, device
+        # Where each row's stretch of the list begins.
+        self.begins = np.concatenate([[0], (ends - shared).cumsum()])
+        self.found: list[Tile] = []
+        self._cut(0, len(ends), 0, ())
+
+    def _cut(self, low: int, high: int, depth: int, prefix: tuple[int, ...]) -> None:
+        """Tiles of rows that are alike up to a depth, behind the tiles of what they share."""
+        inner = low + 1 + (self.shared[low + 1 : high] == depth).nonzero()[0]
+        start = low
+        for part, stop in itertools.pairwise([low, *inner.tolist(), high]):
+            size = int(self.begins[stop]) - self._at(part, depth)
+            if start < part and self.begins[stop] - self._at(start, depth) > _TILE:
+                self._add(start, part, depth, prefix)
+                start = part
+            if size > _TILE and not self._single(part, stop):
+                # What all its rows share is a tile of its own.
+                fork = int(self.shared[part + 1 : stop].min())
+                self._tile(self._at(part, depth), self._at(part, fork), prefix, None)
+                self._cut(part, stop, fork, (*prefix, len(self.found) - 1))
+                start = stop
+        if start < high:
+            self._add(start, high, depth, prefix)
+
+    def _at(self, row: int, depth: int) -> int:
+        """Where the list has the token of a row behind so many that it shares."""
+        return int(self.begins[row] + depth - self.shared[row])
+
+    def _single(self, low: int, high: int) -> bool:
+        """Whether rows are one sequence and its beginnings."""
+        return bool((self.shared[low + 1 : high] == self.ends[low : high - 1]).all())
+
+    def _add(self, low: int, high: int, depth: int, prefix: tuple[int, ...]) -> None:
+        """A tile of whole subtrees; none where there is no token."""
+        start, stop = self._at(low, depth), int(self.begins[high])
+        if start < stop:
+            plain = self._single(low, high)
+            self._tile(start, stop, prefix, None if plain else self._visible(low, high, depth))
+
+    def _tile(self, start: int, stop: int, prefix: tuple[int, ...], seen: Indices | None) -> None:
+        """A tile; without ``seen`` every token sees all before it."""
+        before = sum(self.found[n].rows.stop - self.found[n].rows.start for n in prefix)
+        size = stop - start
+        mask = None
+        if seen is not None or not _reads_on(before, size):
+            seen = np.tri(size, dtype=bool) if seen is None else seen
+            bias = np.where(seen, np.float32(0), np.float32(-np.inf))
+            mask = torch.from_numpy(np.pad(bias, ((0, 0), (before, 0)))).to(self.device)
+        self.found.append(Tile(slice(start, stop), prefix, mask))
+
+    def _visible(self, low: int, high: int, depth: int) -> Indices:
+        """Which tokens of some rows (second dimension) each of them sees, itself included."""
+        shared, count = self.shared[low:high], high - low
+        # How many tokens each row has in common with each before it.
+        common = np.zeros((count, count), dtype=np.int64)
+        for number in range(1, count):
+            common[number, :number] = np.minimum(shared[number], common[number - 1, :number])
+            common[number, number - 1] = shared[number]
+        first = np.maximum(shared, depth)
+        new = self.ends[low:high] - first
+        row = np.repeat(np.arange(count), new)
+        column = np.repeat(first - (new.cumsum() - new), new) + np.arange(new.sum())
+        seen: Indices = (row[:, None] == row) | (common[row[:, None], row] > column)
+        seen &= np.tri(len(row), dtype=bool)
+        return seen
 
 
-def _reads_on(part: _Group) -> bool:
-    """Whether a response is packed as a sequence after its prompt instead of with a mask.
+def _reads_on(before: int, size: int) -> bool:
+    """Whether a sequence behind a prefix is read with it, as one, instead of with a mask.
 
-    Then the prompt asks once more, in vain. A mask is as large as the answer times all it sees, and
+    Then the prefix asks once more, in vain. A mask is as large as the tile times all it sees, and
     with one nothing is skipped of what lies ahead.
     """
-    answer = sum(part.answers)
-    return part.single and (answer >= part.prompt or answer * part.size > _LARGE_MASK)
-
-
-def _visible(groups: list[_Group], device: torch.device) -> Tensor:
-    """Attention bias: 0 within the prompt and the own response (causal), ``-inf`` elsewhere."""
-    lengths = [length for group in groups for length in (group.prompt, *group.answers)]
-    prompts, count = list[int](), 0
-    for group in groups:
-        prompts += [count] * (1 + len(group.answers))
-        count += 1 + len(group.answers)
-    part = np.repeat(np.arange(count), lengths)
-    prompt = np.array(prompts)[part]
-    related = (part[:, None] == part) | (prompt[:, None] == part)
-    seen = related & np.tri(len(part), dtype=bool)
-    bias = np.where(seen, np.float32(0), np.float32(-np.inf))
-    return torch.from_numpy(bias).to(device)
+    return size >= before or size * (before + size) > _LARGE_MASK

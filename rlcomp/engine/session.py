@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from rlcomp.engine.draw import Draw, ForkUniforms, Sampled
+from rlcomp.engine.draw import Draw, Drawn, ForkUniforms, Sampled, Uniforms
 from rlcomp.engine.stopping import StopRule
 
 
@@ -81,6 +81,14 @@ class Session(Protocol):
         """Add a row that has read and said the same, and samples on by itself; its number.
 
         The numbers that other rows draw stay as they are.
+        """
+        ...
+
+    def logits(self, rows: Sequence[int]) -> Tensor:
+        """Logits of the next token behind some rows, shape ``[len(rows), V]``; changes no draw.
+
+        Args:
+            rows: their numbers, each once; at least one.
         """
         ...
 
@@ -167,6 +175,23 @@ class Rereading:
         self.sampled.append(0)
         self.uniforms.fork()
         return len(self.contexts) - 1
+
+    def logits(self, rows: Sequence[int]) -> Tensor:
+        """Read the contexts, and look at what a token would be drawn from."""
+        seen = list[Tensor]()
+
+        def look(logits: Tensor, uniform: Tensor) -> Drawn:
+            seen.append(logits)
+            return Drawn(logits.argmax(-1), uniform[:, 0])
+
+        self.decode(
+            [self.contexts[row] for row in rows],
+            group_size=1,
+            stop=StopRule((), [1] * len(rows), (), self.sampling.table),
+            draw=look,
+            uniforms=Uniforms(len(rows), torch.Generator()),  # its own: what rows draw stays
+        )
+        return seen[0]
 
     def close(self, rows: Sequence[int]) -> None:
         """Nothing is held."""

@@ -93,9 +93,7 @@ class PackedSession:
         self, rows: Sequence[int], *, limits: Sequence[int], texts: Sequence[bytes] = ()
     ) -> list[Said]:
         """Sample one turn in some rows."""
-        if self.cache is None:
-            self.cache = self._open()
-        cache, logits = self.cache, self._logits(self.cache, rows)
+        cache, logits = self._read(rows)
         stop = StopRule(self.sampling.stops, limits, texts, self.sampling.table)
         counts = [self.sampled[row] for row in rows]
         uniforms = TurnUniforms(self.uniforms, rows, counts)
@@ -112,6 +110,21 @@ class PackedSession:
         cache.end_turn(torch.tensor(read, device=self.fused.device))
         self.unread |= {row: [said[place].tokens[-1]] for row, place in places.items()}
         return said
+
+    @torch.no_grad()
+    def logits(self, rows: Sequence[int]) -> Tensor:
+        """Read what the rows have not read yet; the next turn, or a fork, need not do so again."""
+        _, logits = self._read(rows)
+        places = {row: place for place, row in enumerate(self.rows)}
+        found = logits[[places[row] for row in rows]]
+        self.waiting |= dict(zip(rows, found, strict=True))
+        return found
+
+    def _read(self, rows: Sequence[int]) -> tuple[RaggedCache, Tensor]:
+        """The cache with all tokens of some rows, and the logits behind each row of it."""
+        if self.cache is None:
+            self.cache = self._open()
+        return self.cache, self._logits(self.cache, rows)
 
     def _open(self) -> RaggedCache:
         """Read the contexts, equal ones once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from tensordict import TensorDict
@@ -14,6 +14,7 @@ from rlcomp.arguments import Checked, PositiveInt, Unbuilt
 from rlcomp.batch import decode_columns, decode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
 from rlcomp.engine.decoding import Decoding
+from rlcomp.episodes.branching import BranchingRollout, Budget
 from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Hosts, Start
 from rlcomp.episodes.in_process import InProcessHosts
@@ -27,6 +28,8 @@ from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 from rlcomp.text.prompt import or_text
 from rlcomp.text.token_bytes import token_bytes
+
+RolloutT = TypeVar("RolloutT", bound=Rollout)
 
 
 class Continued(NamedTuple):
@@ -140,7 +143,7 @@ class Player(metaclass=Checked):
             The rows of :func:`rlcomp.episodes.rows.episode_rows`, with what belongs to a prompt.
         """
         owner = owners(batch, group_size)
-        rollout = self._rollout(batch, owner, decoding, generator)
+        rollout = self._rollout(Rollout, batch, owner, decoding, generator)
         return self._rows(rollout.run(starts(batch, owner, seed)), batch, owner, group_size)
 
     def play_and_continue(
@@ -165,7 +168,7 @@ class Player(metaclass=Checked):
             The rows of :meth:`play`, and the further ones; None where no episode took a turn.
         """
         owner = owners(batch, group_size)
-        rollout = self._rollout(batch, owner, None, generator)
+        rollout = self._rollout(Rollout, batch, owner, None, generator)
         episodes = rollout.run(starts(batch, owner, seed), continuations)
         rows = self._rows(episodes[: len(owner)], batch, owner, group_size)
         of, turn = (
@@ -178,15 +181,42 @@ class Player(metaclass=Checked):
         more = self._rows(episodes[len(owner) :], batch, of_prompt, continuations)
         return rows, Continued(more, of.to(more.device), turn.to(more.device))
 
+    def play_trees(
+        self, batch: TensorDict, *, budget: Budget, generator: torch.Generator, seed: int
+    ) -> tuple[TensorDict, Tensor]:
+        """Roll out trees: episodes that fork where the policy has read an observation.
+
+        Args:
+            batch: as of :meth:`play`, as are the generator and the seed.
+            budget: episodes of each prompt, and where they come from.
+            generator: of the policy's draws.
+            seed: of the environments, and of the decisions to branch.
+
+        Returns:
+            The rows of :meth:`play`, with ``branch_depth``, ``branch_parent``, ``branch_share`` and
+            ``turn_entropy``; the changes of entropy at observations, shape ``[N]``.
+        """
+        owner = owners(batch, budget.rows)
+        rollout = self._rollout(BranchingRollout, batch, owner, None, generator)
+        draws = torch.Generator().manual_seed(named_seed(seed, "branches"))
+        rollout.grow(starts(batch, owner, seed), budget, draws)
+        order = rollout.order()
+        owner = [rollout.places[n].prompt for n in order]
+        rows = self._rows([rollout.episodes[n] for n in order], batch, owner, budget.rows)
+        columns = rollout.columns(order, rows["tokens"].shape[1])
+        rows.update({key: column.to(rows.device) for key, column in columns.items()})
+        return rows, rollout.delta_entropy()
+
     def _rollout(
         self,
+        kind: type[RolloutT],
         batch: TensorDict,
         owner: list[int],
         decoding: Decoding | None,
         generator: torch.Generator,
-    ) -> Rollout:
+    ) -> RolloutT:
         dialogues = self._dialogues(batch)
-        return Rollout(
+        return kind(
             partial(self.policy.session, decoding=decoding, generator=generator),
             [dialogues[n] for n in owner],
             self.host,

@@ -98,24 +98,32 @@ class Rollout:
             The episodes, then the continuations: those from one place stand side by side.
         """
         try:
-            opened = dict(enumerate(self.host.open(starts)))
-            alive = self._heard(opened, last=False)
-            self.session = self.open_session([episode.ids for episode in self.episodes])
-            self.session.close([row for row in opened if row not in alive])
+            alive = self._open(starts)
             for number in range(self.limits.turns):
                 if not alive:
                     break
                 first = [row for row in alive if row < len(starts)]
                 alive += [self._fork(row) for row in first for _ in range(continuations)]
                 alive = self._turn(alive, last=number + 1 == self.limits.turns)
-            for episode, facts in zip(self.episodes, self.host.facts(), strict=True):
-                if isinstance(facts, Broken):
-                    episode.broken = episode.broken or facts.why
-                else:
-                    episode.facts = dict(facts)
+            self._take_facts()
         finally:
             self.host.close()
         return self.episodes
+
+    def _open(self, starts: Sequence[Start]) -> list[int]:
+        """Reset the environments and open the session; which episodes have begun."""
+        opened = dict(enumerate(self.host.open(starts)))
+        alive = self._heard(opened, last=False)
+        self.session = self.open_session([episode.ids for episode in self.episodes])
+        self.session.close([row for row in opened if row not in alive])
+        return alive
+
+    def _take_facts(self) -> None:
+        for episode, facts in zip(self.episodes, self.host.facts(), strict=True):
+            if isinstance(facts, Broken):
+                episode.broken = episode.broken or facts.why
+            else:
+                episode.facts = dict(facts)
 
     def _fork(self, row: int) -> int:
         """Another episode from where this one is."""

@@ -72,6 +72,7 @@ SMALLEST = {
     "overhead.py": "1 1",
     "turns.py": "tiny 2 1",
     "endpoint.py": "4 2",
+    "trees.py": "tiny 2 1",
 }
 OWN_PROCESS = ("plumbing.py", "overhead.py", "head.py")
 WITH_PEER = ("run_all.py", "scoring.py")

@@ -119,9 +119,11 @@ def test_a_row_without_its_partner_is_refused():
 
 
 def answered(*prompts: int) -> TensorDict:
-    """Rows of a prompt of three tokens and an answer of two; equal numbers, equal prompts."""
+    """Rows of a prompt of three tokens, equal for equal numbers, and an answer of their own."""
     whole = batch(*[5] * len(prompts))
-    whole["tokens"] = torch.tensor([[prompt] * 3 + [1, 2] for prompt in prompts])
+    whole["tokens"] = torch.tensor(
+        [[prompt] * 3 + [20 + row, 2] for row, prompt in enumerate(prompts)]
+    )
     whole["response_mask"] = torch.tensor([[False] * 3 + [True] * 2]).expand(len(prompts), -1)
     return whole
 

@@ -37,9 +37,8 @@ def sees(packed):
     seen = torch.zeros(len(packed.ids), len(packed.ids), dtype=torch.bool)
     for tile in packed.tiles:
         own = torch.arange(len(seen))[tile.rows]
-        before = own[:0]
-        if tile.prefix is not None:
-            before = torch.arange(len(seen))[packed.tiles[tile.prefix].rows]
+        before = [torch.arange(len(seen))[packed.tiles[number].rows] for number in tile.prefix]
+        before = torch.cat([own[:0], *before])
         if tile.mask is None:
             seen[own[:, None], before] = True
             seen[tile.rows, tile.rows] = own[:, None] >= own
@@ -52,17 +51,60 @@ def sees(packed):
 def test_equal_prompts_are_read_once_and_last_tokens_never():
     packed, _ = pack(three_rows())
 
-    # The prompt of rows 0 and 2, what follows it in row 0 but for the last token, then in row 2;
+    # The prompt of rows 0 and 2, what follows it in row 2 but for the last token, then in row 0;
     # the prompt of row 1, and what follows it.
-    assert packed.ids.tolist() == [5, 6, 7, 8, 3, 9, 4]
-    assert packed.positions.tolist() == [0, 1, 2, 3, 2, 0, 1]
+    assert packed.ids.tolist() == [5, 6, 3, 7, 8, 9, 4]
+    assert packed.positions.tolist() == [0, 1, 2, 2, 3, 0, 1]
+
+
+def test_what_branches_share_is_read_once():
+    # One prompt (2); (3, 4) is shared by rows 0 to 2, then 5 by rows 0 and 1; row 3 begins row 0.
+    batch = make_batch(
+        [[2, 3, 4, 5, 6, 9], [2, 3, 4, 5, 7, 9], [2, 3, 4, 8, 6, 9], [2, 3, 4, 5, 0, 0]],
+        [[0, 1, 0, 1, 1, 1], [0, 1, 0, 1, 1, 1], [0, 1, 0, 1, 1, 1], [0, 1, 0, 1, 0, 0]],
+    )
+
+    with tile_size(3):
+        packed, listed = pack(batch)
+
+    assert packed.ids.tolist() == [2, 3, 4, 5, 6, 7, 8, 6]
+    # Before 3, 5, 6, 9 of row 0; of row 1; before 3, 8, 6, 9 of row 2; before 3, 5 of row 3.
+    assert listed.states.tolist() == [0, 2, 3, 4, 0, 2, 3, 5, 0, 2, 6, 7, 0, 2]
+    assert [(tile.rows, tile.prefix) for tile in packed.tiles] == [
+        (slice(0, 3), ()),
+        (slice(3, 6), (0,)),
+        (slice(6, 8), (0,)),
+    ]
+    assert (packed.tiles[1].mask == 0).int().tolist() == [
+        [1, 1, 1, 1, 0, 0],
+        [1, 1, 1, 1, 1, 0],
+        [1, 1, 1, 1, 0, 1],
+    ]
+
+
+def test_a_branch_that_is_too_large_for_a_tile_is_cut_again():
+    batch = make_batch(
+        [[2, 3, 4, 5, 6, 9], [2, 3, 4, 7, 6, 9], [2, 8, 4, 5, 6, 9]], [[0, 1, 1, 1, 1, 1]] * 3
+    )
+
+    with tile_size(2):
+        packed, _ = pack(batch)
+
+    assert packed.ids.tolist() == [2, 3, 4, 5, 6, 7, 6, 8, 4, 5, 6]
+    assert [(tile.rows, tile.prefix) for tile in packed.tiles] == [
+        (slice(0, 1), ()),
+        (slice(1, 3), (0,)),
+        (slice(3, 5), (0, 1)),
+        (slice(5, 7), (0, 1)),
+        (slice(7, 11), (0,)),
+    ]
 
 
 def test_each_response_token_is_predicted_by_the_one_before_it():
     _, listed = pack(three_rows())
 
     # Rows 0, 1, 2: before 7, 8, 1 stand 6, 7, 8; before 4, 1 stand 9, 4; before 3, 1 stand 6, 3.
-    assert listed.states.tolist() == [1, 2, 3, 5, 6, 1, 4]
+    assert listed.states.tolist() == [1, 3, 4, 5, 6, 1, 2]
     assert listed.targets.tolist() == [7, 8, 1, 4, 1, 3, 1]
     assert listed.places.tolist() == [2, 3, 4, 6 + 1, 6 + 2, 12 + 2, 12 + 3]
 
@@ -70,13 +112,13 @@ def test_each_response_token_is_predicted_by_the_one_before_it():
 def test_small_groups_share_a_tile_in_which_a_token_sees_its_prompt_and_its_row():
     packed, _ = pack(three_rows())
 
-    assert [(tile.rows, tile.prefix) for tile in packed.tiles] == [(slice(0, 7), None)]
+    assert [(tile.rows, tile.prefix) for tile in packed.tiles] == [(slice(0, 7), ())]
     assert (packed.tiles[0].mask == 0).int().tolist() == [
         [1, 0, 0, 0, 0, 0, 0],
         [1, 1, 0, 0, 0, 0, 0],
         [1, 1, 1, 0, 0, 0, 0],
-        [1, 1, 1, 1, 0, 0, 0],
-        [1, 1, 0, 0, 1, 0, 0],
+        [1, 1, 0, 1, 0, 0, 0],
+        [1, 1, 0, 1, 1, 0, 0],
         [0, 0, 0, 0, 0, 1, 0],
         [0, 0, 0, 0, 0, 1, 1],
     ]
@@ -87,15 +129,15 @@ def test_a_large_group_is_cut_behind_its_prompt():
         tiles = pack(three_rows())[0].tiles
 
     assert [(tile.rows, tile.prefix) for tile in tiles] == [
-        (slice(0, 2), None),
-        (slice(2, 5), 0),
-        (slice(5, 7), None),
+        (slice(0, 2), ()),
+        (slice(2, 5), (0,)),
+        (slice(5, 7), ()),
     ]
     assert tiles[0].mask is None
     assert (tiles[1].mask == 0).int().tolist() == [
         [1, 1, 1, 0, 0],
-        [1, 1, 1, 1, 0],
-        [1, 1, 0, 0, 1],
+        [1, 1, 0, 1, 0],
+        [1, 1, 0, 1, 1],
     ]
     assert tiles[2].mask is None
 
@@ -105,10 +147,10 @@ def test_answers_that_do_not_fit_one_tile_take_several():
         tiles = pack(three_rows())[0].tiles
 
     assert [(tile.rows, tile.prefix) for tile in tiles] == [
-        (slice(0, 2), None),
-        (slice(2, 4), 0),
-        (slice(4, 5), 0),
-        (slice(5, 7), None),
+        (slice(0, 2), ()),
+        (slice(2, 3), (0,)),
+        (slice(3, 5), (0,)),
+        (slice(5, 7), ()),
     ]
 
 
@@ -118,7 +160,7 @@ def test_a_long_row_by_itself_needs_no_mask():
     with tile_size(3):
         tiles = pack(batch)[0].tiles
 
-    assert [(tile.rows, tile.prefix, tile.mask) for tile in tiles] == [(slice(0, 4), None, None)]
+    assert [(tile.rows, tile.prefix, tile.mask) for tile in tiles] == [(slice(0, 4), (), None)]
 
 
 def test_a_hole_in_the_response_is_read_and_not_predicted():
@@ -169,20 +211,20 @@ def test_a_later_group_sees_the_prompt_of_its_own():
         tiles = pack(batch)[0].tiles
 
     assert [(tile.rows, tile.prefix) for tile in tiles] == [
-        (slice(0, 2), None),
-        (slice(2, 4), 0),
-        (slice(4, 6), None),
-        (slice(6, 8), 2),
+        (slice(0, 2), ()),
+        (slice(2, 4), (0,)),
+        (slice(4, 6), ()),
+        (slice(6, 8), (2,)),
     ]
 
 
-def test_prompts_differ_by_length_and_by_any_token():
+def test_prompts_of_other_lengths_share_what_is_alike():
     batch = make_batch(
         [[2, 2, 2, 2], [2, 2, 2, 2], [2, 3, 2, 2]], [[0, 1, 1, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
     )
 
-    # (2), (2, 2) and (2, 3), with one more token of each row.
-    assert pack(batch)[0].ids.tolist() == [2, 2, 2, 2, 2, 2, 3, 2]
+    # The prompts (2), (2, 2) and (2, 3), and one more token: (2, 2), (2, 2, 2) and (2, 3, 2).
+    assert pack(batch)[0].ids.tolist() == [2, 2, 2, 3, 2]
 
 
 def test_answers_of_one_token_are_predicted_by_the_prompt_alone():
@@ -245,17 +287,15 @@ def test_what_predicts_a_token_has_read_what_stands_before_it_and_nothing_else(b
 
 
 @given(batches(), st.sampled_from([1, 2, 3, 5, 128]))
-def test_every_prompt_is_read_once_and_tiles_cover_the_list_in_order(batch, size):
+def test_every_prefix_is_read_once_and_tiles_cover_the_list_in_order(batch, size):
     with tile_size(size):
         packed, _ = pack(batch)
-    prompts, answers = set(), 0
+    prefixes = set()
     for tokens, mask in zip(batch["tokens"].tolist(), batch["response_mask"].tolist(), strict=True):
-        columns = [t for t, wanted in enumerate(mask) if wanted and t]
-        if columns:
-            prompts.add(tuple(tokens[: columns[0]]))
-            answers += columns[-1] - columns[0]
+        last = max((t for t, wanted in enumerate(mask) if wanted), default=0)
+        prefixes |= {tuple(tokens[: n + 1]) for n in range(last)}
 
-    assert len(packed.ids) == max(1, sum(map(len, prompts)) + answers)
+    assert len(packed.ids) == max(1, len(prefixes))
     covered = [token for tile in packed.tiles for token in range(tile.rows.start, tile.rows.stop)]
     assert covered == list(range(len(packed.ids)))
 
@@ -278,16 +318,13 @@ def test_a_piece_is_closed_only_when_the_next_row_does_not_fit(batch, budget):
 
 
 @given(batches())
-def test_rows_of_one_prompt_stand_together(batch):
-    order = torch.cat(packed_pieces(batch, 3)).tolist()
-    prompts = []
-    for row in order:
-        columns = [t for t in batch["response_mask"][row].nonzero().flatten().tolist() if t]
-        if columns:
-            prompts.append(tuple(batch["tokens"][row, : columns[0]].tolist()))
+def test_rows_with_a_prefix_in_common_stand_together(batch):
+    read = []
+    for row in torch.cat(packed_pieces(batch, 3)).tolist():
+        columns = batch["response_mask"][row].nonzero().flatten().tolist()
+        read.append(batch["tokens"][row, : max(columns, default=0)].tolist())
 
-    changes = [prompt for prompt, _ in itertools.groupby(prompts)]
-    assert len(changes) == len(set(prompts))
+    assert read == sorted(read)
 
 
 @given(batches(max_rows=4), st.integers(1, 40), st.sampled_from([2, 3]))
@@ -305,7 +342,8 @@ def test_rows_of_a_unit_share_a_piece_in_order(batch, budget, unit_rows):
 
 def test_pieces_count_a_shared_prompt_once():
     # Each row reads its prompt and one token more: 3 + 4 x 1 = 7 for the four that share theirs.
-    batch = make_batch([[2, 2, 2, 3, 1]] * 4 + [[3, 3, 3, 3, 1]], [[0, 0, 0, 1, 1]] * 5)
+    tokens = [[2, 2, 2, answer, 1] for answer in (3, 4, 5, 6)] + [[3, 3, 3, 3, 1]]
+    batch = make_batch(tokens, [[0, 0, 0, 1, 1]] * 5)
 
     assert [rows.tolist() for rows in packed_pieces(batch, 7)] == [[0, 1, 2, 3], [4]]
     assert [rows.tolist() for rows in packed_pieces(batch, 6)] == [[0, 1, 2], [3], [4]]
@@ -331,7 +369,7 @@ def test_long_answers_hold_no_mask():
     packed, _ = pack(TensorDict(tokens=tokens, attention_mask=tokens >= 0, response_mask=mask))
 
     assert [(tile.prefix, tile.mask) for tile in packed.tiles] == [
-        (None, None),
-        (0, None),
-        (0, None),
+        ((), None),
+        ((0,), None),
+        ((0,), None),
     ]

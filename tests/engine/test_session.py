@@ -184,6 +184,31 @@ def test_a_fork_samples_what_reading_again_samples(family, seated, seed, monkeyp
     assert len(sessions[0].contexts) > len(PROMPTS)
 
 
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_looked_at_is_what_reading_again_gives_and_changes_no_draw(family, seed):
+    model = model_of(family)
+    looked, plain = (both(model, PROMPTS, Decoding(), seed) for _ in range(2))
+    for sessions, look in ((looked, 0.5), (plain, 0.0)):
+        # The same turns: whether a row is looked at has numbers of its own.
+        draw, other = random.Random(seed), random.Random(1)
+        for _ in range(5):
+            rows = list(range(len(sessions[0].contexts)))
+            seen = [row for row in rows if other.random() < look]
+            if seen:
+                ours, theirs = (session.logits(seen) for session in sessions)
+                torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-5)
+            forked = draw.choice(rows)
+            assert len({session.fork(forked) for session in sessions}) == 1
+            limits = [draw.randint(1, 6) for _ in range(len(rows) + 1)]
+            for session in sessions:
+                session.generate([*rows, len(rows)], limits=limits)
+                for row in rows:
+                    session.extend(row, [7] * (row % 3))
+
+    assert looked[0].contexts == looked[1].contexts == plain[0].contexts == plain[1].contexts
+
+
 def test_one_row_of_one_head_is_forked():
     shape = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 1}
     config = LlamaConfig(vocab_size=VOCABULARY, num_hidden_layers=1, **shape)

@@ -1,5 +1,6 @@
 """Our own forward pass says what the models of transformers say, and so do its gradients."""
 
+import random
 from unittest.mock import patch
 
 import pytest
@@ -151,6 +152,44 @@ def test_log_probs_and_their_gradients_are_those_of_transformers(architecture, t
 
     assert ours.dtype == torch.float64
     check_same(ours, own.log_probs(batch), model.parameters())
+
+
+def branched(seed, trees=3, branches=6):
+    """Episodes with observations (holes) of which others branch off, at any token."""
+    draw = random.Random(seed)
+    found = list[tuple[list[int], list[bool]]]()
+    for _ in range(trees):
+        own = [([2, draw.randint(2, 7)], [False, False])]
+        for _ in range(branches):
+            ids, mask = own[draw.randrange(len(own))]
+            at = draw.randint(2, len(ids))
+            new = draw.randint(1, 8)
+            ids = [*ids[:at], *(draw.randint(2, 7) for _ in range(new))]
+            own.append((ids, [*mask[:at], *(draw.random() < 0.7 for _ in range(new))]))
+        found += own[1:]
+    draw.shuffle(found)
+    width = max(len(ids) for ids, _ in found)
+    entries = {
+        "tokens": torch.tensor([[*ids, *[-12345] * (width - len(ids))] for ids, _ in found]),
+        "attention_mask": torch.tensor([[n < len(ids) for n in range(width)] for ids, _ in found]),
+        "response_mask": torch.tensor([[*m, *[False] * (width - len(m))] for _, m in found]),
+    }
+    return TensorDict(entries, batch_size=[len(found)])
+
+
+@pytest.mark.parametrize("tile", [128, 6, 1])
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_trees_have_the_log_probs_and_gradients_of_their_rows(architecture, tile):
+    model, batch = make_model(architecture), branched(seed=tile)
+    packed, own = policies(model)
+
+    with patch.object(packing, "_TILE", tile):
+        ours = packed.log_probs(batch)
+        read = len(packing.pack(batch)[0].ids)
+
+    check_same(ours, own.log_probs(batch), model.parameters())
+    # Of what the rows hold a third and more is not read.
+    assert read < 0.7 * int(batch["attention_mask"].sum())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -17,6 +17,8 @@ from components.advantage.leave_one_out import LeaveOneOut
 from components.advantage.length_weighted import LengthWeighted
 from components.advantage.noon import Noon
 from components.advantage.pass_at_k import PassAtK
+from components.attribution.hard import HardAttribution
+from components.branching.entropy import EntropyBranching
 from rlcomp.component import Component
 from rlcomp.functional.baseline import weighted_token_baseline
 from rlcomp.functional.group_accuracy import varied
@@ -282,6 +284,27 @@ def dynamic_sampling(case):
     yield kept, case.tensors["out/keep"][index], 0.0
 
 
+def arpo_branch(case):
+    rule = EntropyBranching(
+        probability=case.args["branch_probability"], entropy_weight=case.args["entropy_weight"]
+    )
+    yield rule(case.tensors["in/delta_entropy"]), case.tensors["out/p"], EXACT
+
+
+def arpo_hard(case):
+    held = case.tensors
+    mask = held["in/mask"].bool()
+    entries = {
+        "tokens": held["in/tokens"],
+        "response_mask": mask,
+        "advantage": torch.where(mask, held["in/advantages"][:, None], 0.0),
+        "reward_valid": torch.ones(len(mask), dtype=torch.bool),
+        "group_id": held["in/index"],
+    }
+    got = HardAttribution()(TensorDict(entries, batch_size=[len(mask)]))["advantage"]
+    yield inside(got, held["out/advantages"], mask, EXACT)
+
+
 def verl_whiten(case):
     values, mask = case.tensors["in/values"], case.tensors["in/mask"].bool()
     got = whiten(values, mask, shift_mean=case.args["shift_mean"])
@@ -308,6 +331,8 @@ COMPARE = {
     "spec__vapo_gae": vapo,
     "spec__noon_ppo": noon,
     "spec__dynamic_sampling": dynamic_sampling,
+    "spec__arpo_branch_probability": arpo_branch,
+    "spec__arpo_hard_advantage": arpo_hard,
 }
 
 

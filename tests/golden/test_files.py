@@ -9,7 +9,6 @@ import pytest
 
 HERE = Path(__file__).parent
 POLICY = HERE / "policy"
-CONF = HERE.parents[1] / "conf"
 MANIFEST = json.loads((POLICY / "manifest.json").read_text("utf-8"))
 LEFT_OUT = json.loads((POLICY / "left_out.json").read_text("utf-8"))
 ROWS = re.findall(r"^\| `(\w+)` \|", (POLICY / "README.md").read_text("utf-8"), re.MULTILINE)
@@ -29,7 +28,6 @@ COMPARED = [
     if "\nCOMPARE = " in file.read_text("utf-8")
     for name in compared_in(file)
 ]
-NO_PART = [row for row in LEFT_OUT if "no_yaml" in row]
 
 
 def test_manifest_files_and_rows_of_the_readme_are_the_same():
@@ -39,10 +37,10 @@ def test_manifest_files_and_rows_of_the_readme_are_the_same():
     assert sorted(row for row in ROWS if not row.endswith("__")) == files
 
 
-def test_every_file_is_compared_once_or_has_no_part():
+def test_every_file_is_compared_once():
     whole = [name for name in COMPARED if "/" not in name]
 
-    assert sorted([*whole, *(row["file"] for row in NO_PART)]) == sorted(MANIFEST)
+    assert sorted(whole) == sorted(MANIFEST)
     assert {name.split("/")[0] for name in COMPARED} <= set(MANIFEST)
 
 
@@ -53,17 +51,7 @@ def test_the_list_names_every_case_once():
     for row in LEFT_OUT:
         assert set(row["cases"]) <= set(range(len(MANIFEST[row["file"].split("/")[0]]["cases"])))
         # Where the module runs, it checks that such a case is not reproduced.
-        assert row["file"] in COMPARED or row in NO_PART
-
-
-@pytest.mark.parametrize("row", NO_PART, ids=lambda row: row["file"])
-def test_what_has_no_part_has_none(row):
-    yamls = [file.stem for file in CONF.rglob("*.yaml")]
-
-    found = [name for name in yamls if any(word in name for word in row["no_yaml"])]
-
-    assert found == [], f"compare {row['file']} with {found}, and take it off the list"
-    assert len(row["cases"]) == len(MANIFEST[row["file"]]["cases"])
+        assert row["file"] in COMPARED
 
 
 @pytest.mark.parametrize("kind", ["reproduced", "different"])

@@ -118,6 +118,10 @@ BESIDE = {
         "rollout/tokens": GROUP,
         "rollout/truncated": GROUP,
     },
+    "components/collector/branching.py": dict.fromkeys(
+        ["branching/delta_entropy", "branching/branches", "branching/trained_tokens"],
+        TESTS + "collector/test_branching_collector.py::test_a_tree_by_hand",
+    ),
     "components/collector/vine.py": dict.fromkeys(
         ["vine/tokens", "vine/value", "vine/invalid_fraction"],
         TESTS + "collector/test_vine_collector.py::test_values_by_hand",

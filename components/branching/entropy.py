@@ -1,0 +1,32 @@
+"""Entropy branching (ARPO): the less sure the policy is, the likelier a branch."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rlcomp.arguments import Checked, Probability
+from rlcomp.functional.branching import branch_probability
+
+
+class EntropyBranching(metaclass=Checked):
+    """Entropy branching (ARPO): ``P(branch) = clip(p0 + w dH, 0, 1)``.
+
+    ``dH = H_t - H_init`` with ``H`` the entropy of the model's next token over ``log V``: where an
+    observation has been read, and where the first turn of the tree began. ``dH`` is in [-1, 1], so
+    with the authors' numbers the probability is between .3 and .7.
+
+    Args:
+        probability: ``p0``; with ``entropy_weight`` 0 the same everywhere.
+        entropy_weight: ``w``.
+
+    Source:
+        Dong et al. 2025 (ARPO), arXiv:2507.19849, eq. 4; numbers of the authors' code.
+    """
+
+    def __init__(self, *, probability: Probability = 0.5, entropy_weight: float = 0.2) -> None:
+        self.probability = probability
+        self.entropy_weight = entropy_weight
+
+    def __call__(self, delta_entropy: Tensor) -> Tensor:
+        """Probabilities of a branch from changes of entropy, shape ``[N]`` each."""
+        return branch_probability(delta_entropy, self.probability, self.entropy_weight)

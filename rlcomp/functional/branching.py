@@ -1,0 +1,171 @@
+"""Branching rollouts (ARPO): where to branch, and what a row of a tree counts."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from rlcomp.functional.group_statistics import Groups
+
+
+def normalised_entropy(logits: Tensor) -> Tensor:
+    """Entropy over its maximum: ``H = -sum_v p_v log p_v / log V``.
+
+    Args:
+        logits: shape ``[N, V]``, ``V`` at least 2.
+
+    Returns:
+        Shape ``[N]``, in [0, 1], float32 at least.
+
+    Source:
+        Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.2; over the whole vocabulary.
+
+    Examples:
+        >>> normalised_entropy(torch.tensor([[0.0, 0.0], [0.0, -torch.inf]]))
+        tensor([1., 0.])
+    """
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    entropy: Tensor = torch.special.entr(logits.softmax(-1)).sum(-1)
+    return entropy / math.log(logits.shape[-1])
+
+
+def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight: float) -> Tensor:
+    """ARPO: probability of a branch, ``clip(p0 + w dH, 0, 1)``.
+
+    Args:
+        delta_entropy: ``dH``, normalised entropy less that of the first turn, any shape.
+        probability: ``p0``.
+        entropy_weight: ``w``.
+
+    Returns:
+        Of the same shape.
+
+    Source:
+        Dong et al. 2025 (ARPO), arXiv:2507.19849, eq. 4, as in the authors' code.
+
+    Examples:
+        >>> branch_probability(torch.tensor([-1.0, 0.0, 3.0]), 0.5, 0.2)
+        tensor([0.3000, 0.5000, 1.0000])
+    """
+    return (probability + entropy_weight * delta_entropy).clamp(0.0, 1.0)
+
+
+def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
+    """Which rows of a group are the same up to and including a token.
+
+    Args:
+        tokens: shape ``[B, T]``, int64.
+        group_id: shape ``[B]``, int64.
+
+    Returns:
+        Shape ``[B, T]``, int64: equal at ``t`` in rows of one group whose tokens ``0 .. t`` are
+        equal, and nowhere else.
+
+    Examples:
+        >>> shared_prefixes(torch.tensor([[5, 6, 7], [5, 8, 7]]), torch.tensor([0, 0]))
+        tensor([[0, 1, 3],
+                [0, 2, 4]])
+    """
+    node, found, nodes = group_id, list[Tensor](), 0
+    for column in tokens.T:
+        _, node = torch.unique(torch.stack([node, column], 1), dim=0, return_inverse=True)
+        found.append(node + nodes)
+        nodes += len(tokens) and int(node.max()) + 1
+    return torch.stack(found, 1) if found else torch.zeros_like(tokens)
+
+
+def hard_attribution(advantage: Tensor, mask: Tensor, tokens: Tensor, group_id: Tensor) -> Tensor:
+    """ARPO, hard attribution: a token that ``d`` rows share gets the mean of their advantages.
+
+    ``A_it = (1 / d) sum_{j in D} A_jt``, ``D`` the rows of the group with the same tokens up to
+    ``t``.
+
+    Args:
+        advantage: shape ``[B, T]``.
+        mask: tokens that count, bool, shape ``[B, T]``.
+        tokens: prompt and response, int64, shape ``[B, T]``.
+        group_id: shape ``[B]``, int64.
+
+    Returns:
+        Shape ``[B, T]``, 0 outside the mask.
+
+    Source:
+        Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.3 (hard advantage estimation).
+    """
+    node = shared_prefixes(tokens, group_id)[mask]
+    inside = advantage[mask]
+    total = inside.new_zeros(int(node.max()) + 1 if len(node) else 0)
+    count = torch.zeros_like(total).index_add_(0, node, torch.ones_like(inside))
+    mean = total.index_add_(0, node, inside) / count.clamp(min=1)
+    return torch.zeros_like(advantage).masked_scatter(mask, mean[node])
+
+
+def share_centred(
+    reward: Tensor,
+    share: Tensor,
+    root: Tensor,
+    group_id: Tensor,
+    valid: Tensor,
+    *,
+    others: bool,
+) -> Tensor:
+    """Group-centred reward, in which a row counts for its share of an independent episode.
+
+    ``A_i = R_i - sum_j s_j R_j / sum_j s_j`` over the valid rows of the group; with ``others`` over
+    those of other trees. Such a baseline does not depend on the row's own tree, so that the
+    expected gradient ``sum_i s_i A_i grad log pi(y_i)`` is that of ``sum_i s_i R_i grad log
+    pi(y_i)``.
+
+    Args:
+        reward: shape ``[B]``.
+        share: ``s_i``, product of 1 / continuations over the branchings of a row, shape ``[B]``.
+        root: which tree the row belongs to, int64, shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+        others: leave the row's own tree out of its baseline.
+
+    Returns:
+        Shape ``[B]``, in reward units; exactly 0 for invalid rows, groups of equal rewards, and
+        with ``others`` where there is no other tree.
+
+    Source:
+        The control variate of Kool et al. 2019, over trees in place of samples.
+    """
+    groups = Groups(reward, group_id, valid)
+    share = torch.where(groups.valid, share.cpu().to(groups.reward.dtype), 0.0)
+    weight, paid = groups.total(share), groups.total(share * groups.reward)
+    if others:
+        trees = Groups(reward, root, valid)
+        weight = weight - trees.total(share)
+        paid = paid - trees.total(share * groups.reward)
+    alone = weight <= 1e-6
+    baseline = paid / torch.where(alone, 1.0, weight)
+    centred = torch.where(alone, 0.0, groups.reward - baseline)
+    return groups.kept(centred).to(reward.device)
+
+
+def share_std(reward: Tensor, share: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """Standard deviation of a group's rewards, in which a row counts for its share.
+
+    ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)`` with ``S = sum_j s_j``, the number of trees:
+    without branches the unbiased one; 0 where ``S`` is not above 1.
+
+    Args:
+        reward: shape ``[B]``.
+        share: shape ``[B]``.
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+
+    Returns:
+        Shape ``[B]``, in reward units.
+    """
+    groups = Groups(reward, group_id, valid)
+    share = torch.where(groups.valid, share.cpu().to(groups.reward.dtype), 0.0)
+    weight = groups.total(share)
+    mean = groups.total(share * groups.reward) / weight.clamp(min=1e-6)
+    squares = groups.total(share * (groups.reward - mean) ** 2)
+    free = weight - 1
+    variance = torch.where(free > 1e-6, squares / free.clamp(min=1e-6), 0.0)
+    return groups.kept(variance.sqrt()).to(reward.device)
