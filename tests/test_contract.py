@@ -145,6 +145,10 @@ GIVEN = {
     ],
     "evaluator/reward_model": ["recipe=reward_model", "probe.num_pairs=4", "probe.figure=null"],
     "learner/reward_model": ["recipe=reward_model"],
+    "environment/lean": ["probe.backend.path=FOLDER/sessions.jsonl"],
+    "lean_backend/dojo": ["probe.url=https://example.org/repo", "probe.commit='0'"],
+    "lean_backend/replay": ["probe.path=FOLDER/sessions.jsonl"],
+    "lean_backend/wasm": ["probe.folder=FOLDER/lean"],
     "loss/plackett_luce": ["probe.group_size=2"],
     "loss/multi_label": ["recipe=text_classifier", *LABELS],
     "evaluator/labels": ["recipe=text_classifier", *LABELS],
@@ -542,6 +546,10 @@ def folder(tmp_path_factory):
     labels = [{"prompt": f"{n}", "a": n % 2, "b": None if n % 3 else 1} for n in range(80)]
     (where / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
     (where / "verdicts.jsonl").write_text(json.dumps(verdict) + "\n")
+    (where / "sessions.jsonl").write_text("")
+    (where / "lean" / "lib").mkdir(parents=True)
+    for name in ("lean.js", "lean.wasm"):
+        (where / "lean" / name).touch()
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     rules = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
     tests = {"test": "def check(f):\n    assert f(1) == 1\n", "entry_point": "f"}
