@@ -71,6 +71,8 @@ FEW = [
     for each in (f"{name}.num_prompts", f"{name}.samples_per_prompt")
 ]
 
+PROVER = ["+search=best_first", "+environment=tactics", "tokenizer=tactics"]
+
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
     "action/freeze": ["probe.parameters=embed"],
@@ -104,6 +106,11 @@ GIVEN = {
         "recipe=agent",
         "tokenizer.characters='0123456789+=<>|?'",
     ],
+    "collector/search": [*PROVER, "+prover=search"],
+    "prover/search": PROVER,
+    "task/tactic_steps": ["+task@theorems=tactics", "probe.theorems=${theorems}"],
+    "task/tactic_scripts": ["+task@theorems=tactics"],
+    "evaluator/proofs": [*PROVER, "+prover=search", "task=tactics", "probe.num_prompts=4"],
     "collector/mask_game": ["probe.group_size=2", "tokenizer=byte"],
     "collector/pretrain_zero": [
         "probe.group_size=2",

@@ -1,6 +1,7 @@
 import pytest
 
 from components.environment.tactics import TacticsEnvironment
+from components.task.tactic_steps import TacticSteps
 from components.task.tactics import Tactics, renamed
 from rlcomp.errors import ConfigError
 from rlcomp.verify.formula import is_tautology, parse
@@ -49,3 +50,16 @@ def test_no_goal_is_in_training_and_held_out():
 def test_what_it_cannot_be_is_refused(name, value):
     with pytest.raises(ConfigError, match=name):
         Tactics(**{name: value})
+
+
+def test_a_step_is_one_of_the_theorem_s_proof():
+    theorems = Tactics(longest=5)
+    task, states = TacticSteps(theorems=theorems), 0
+    for index in range(100):
+        step, theorem = task.example(index), theorems.example(index)
+        states += step.prompt != theorem.prompt
+        place = [theorem.prompt, *theorem.turns[1::2]].index(step.prompt)
+        assert theorem.answer.split("\n")[place] == step.demonstration
+        assert step.source == theorem.source
+    assert states > 40
+    assert (len(task), task.held_out) == (len(theorems), theorems.held_out)
