@@ -460,6 +460,7 @@ TEXTS = {
     **dict.fromkeys(
         ("experiment/coverage", "experiment/coverage_median", "experiment/coverage_sums"), THOUGHT
     ),
+    "collector/search": {"prompt": ["⊢p→p\n", "⊢q→q∨p\n"]},
     "reward/countdown": {
         "prompt": ["3 7 2:13=", "3 7 2:13=", "1 2:3="],
         "response": ["3*2+7", "3+7+2", ""],
