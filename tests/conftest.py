@@ -35,6 +35,8 @@ ALLOWED_SKIPS = {
     "no sandbox of tier": "a container may forbid namespaces, and other systems have none",
     "OpenEnv is not installed": "forty packages, a web server among them",
     "smolagents is not installed": "the endpoint is tried with it; programs need no more than HTTP",
+    "no Lean for WebAssembly": "a package of npm, and minutes and 3 GB for one file",
+    "no wheels of lean-dojo": "there are none for Python 3.13 and later",
     "no browser": "pages are looked at and worked where Chromium or Chrome is installed",
     "this torch has no oneDNN product": "a build without it takes another path, which is tested",
 }

@@ -71,6 +71,8 @@ FEW = [
     for each in (f"{name}.num_prompts", f"{name}.samples_per_prompt")
 ]
 
+PROVER = ["+search=best_first", "+environment=tactics", "tokenizer=tactics"]
+
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
     "action/freeze": ["probe.parameters=embed"],
@@ -118,6 +120,11 @@ GIVEN = {
     "evaluator/exploitability": ["recipe=self_play"],
     "evaluator/past_selves": ["recipe=self_play", "probe.num_prompts=2"],
     "player/seats": ["recipe=self_play"],
+    "collector/search": [*PROVER, "+prover=search"],
+    "prover/search": PROVER,
+    "task/tactic_steps": ["+task@theorems=tactics", "probe.theorems=${theorems}"],
+    "task/tactic_scripts": ["+task@theorems=tactics"],
+    "evaluator/proofs": [*PROVER, "+prover=search", "task=tactics", "probe.num_prompts=4"],
     "collector/mask_game": ["probe.group_size=2", "tokenizer=byte"],
     "collector/pretrain_zero": [
         "probe.group_size=2",
@@ -159,6 +166,10 @@ GIVEN = {
     ],
     "evaluator/reward_model": ["recipe=reward_model", "probe.num_pairs=4", "probe.figure=null"],
     "learner/reward_model": ["recipe=reward_model"],
+    "environment/lean": ["probe.backend.path=FOLDER/sessions.jsonl"],
+    "lean_backend/dojo": ["probe.url=https://example.org/repo", "probe.commit='0'"],
+    "lean_backend/replay": ["probe.path=FOLDER/sessions.jsonl"],
+    "lean_backend/wasm": ["probe.folder=FOLDER/lean"],
     "loss/plackett_luce": ["probe.group_size=2"],
     "loss/multi_label": ["recipe=text_classifier", *LABELS],
     "evaluator/labels": ["recipe=text_classifier", *LABELS],
@@ -467,6 +478,7 @@ TEXTS = {
     **dict.fromkeys(
         ("experiment/coverage", "experiment/coverage_median", "experiment/coverage_sums"), THOUGHT
     ),
+    "collector/search": {"prompt": ["⊢p→p\n", "⊢q→q∨p\n"]},
     "reward/countdown": {
         "prompt": ["3 7 2:13=", "3 7 2:13=", "1 2:3="],
         "response": ["3*2+7", "3+7+2", ""],
@@ -560,6 +572,10 @@ def folder(tmp_path_factory):
     labels = [{"prompt": f"{n}", "a": n % 2, "b": None if n % 3 else 1} for n in range(80)]
     (where / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
     (where / "verdicts.jsonl").write_text(json.dumps(verdict) + "\n")
+    (where / "sessions.jsonl").write_text("")
+    (where / "lean" / "lib").mkdir(parents=True)
+    for name in ("lean.js", "lean.wasm"):
+        (where / "lean" / name).touch()
     (where / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     rules = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
     tests = {"test": "def check(f):\n    assert f(1) == 1\n", "entry_point": "f"}

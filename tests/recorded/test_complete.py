@@ -60,11 +60,21 @@ REFILL = "tests/run/test_stages.py::test_refill_records_what_became_of_the_rows_
 GAP = "test_how_far_the_sampler_was_off_is_recorded"
 DISTANCE = "test_distance_is_recorded_over_response_tokens"
 
+SEARCHED = ("solved", "calls", "tokens", "proof_length")
+
 # By module: which test pins which of its metrics.
 BESIDE = {
     "components/store/collected.py": dict.fromkeys(
         ["*/kept_fraction", "*/rows"],
         TESTS + "store/test_collected.py::test_right_answers_that_were_judged_are_kept_once",
+    ),
+    "components/collector/search.py": dict.fromkeys(
+        [*(f"search/{name}" for name in SEARCHED), "search/states", "rollout/tokens"],
+        "tests/prover/test_searcher.py::test_a_search_by_hand",
+    ),
+    "components/evaluator/proofs.py": dict.fromkeys(
+        [*(f"*/{name}" for name in SEARCHED), "*/solved_low", "*/solved_high"],
+        "tests/prover/test_searcher.py::test_the_share_of_held_out_goals_by_hand",
     ),
     "components/collector/delayed.py": {
         "rollout/staleness": TESTS + "collector/test_delayed.py::test_the_staleness_is_recorded",

@@ -1,0 +1,152 @@
+"""Lean through lean-dojo: theorems of a traced repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError, DataError, in_one_line
+from rlcomp.interfaces.task import Example
+from rlcomp.prover.lean import LeanState
+
+_PROGRAMS = ("git", "lake", "lean")
+# Set, lean-dojo speaks to GitHub as soon as it is imported.
+_TOKEN = "GITHUB_ACCESS_TOKEN"
+
+
+def lean_dojo() -> Any:  # noqa: ANN401
+    """The package, imported here only: it takes seconds and resets loguru's logger.
+
+    Raises:
+        ConfigError: it, or what it runs, is missing; says what.
+    """
+    lacks = [name for name in _PROGRAMS if shutil.which(name) is None]
+    if lacks:
+        raise ConfigError(
+            f"lean_backend=dojo needs {' and '.join(lacks)} in PATH: install git and elan "
+            "(https://lean-lang.org/install), which brings lake and lean; without them "
+            "lean_backend=wasm checks files, lean_backend=replay plays recordings"
+        )
+    return _imported()
+
+
+def _imported() -> Any:  # noqa: ANN401
+    token = os.environ.pop(_TOKEN, None)
+    try:
+        import lean_dojo as package
+    except (ImportError, OSError, AssertionError) as error:
+        raise ConfigError(
+            f"lean_backend=dojo: lean-dojo cannot be imported ({in_one_line(error)}): pip install "
+            "lean-dojo, on Python below 3.13, with git 2.25 or later"
+        ) from error
+    finally:
+        if token is not None:
+            os.environ[_TOKEN] = token
+    return package
+
+
+class DojoLean(metaclass=Checked):
+    """Proves theorems of a repository by lean-dojo: columns ``file_path`` and ``full_name``.
+
+    The repository is traced at first, which takes hours for Mathlib. A tactic that takes too long
+    ends the process with it: lean-dojo would hand its reply to the next tactic. What lean-dojo
+    calls finished is believed when the whole file is accepted only (``check_proof``): its protocol
+    can be forged by a tactic that prints.
+
+    Args:
+        url: of the repository.
+        commit: its hash.
+        timeout: of a tactic, in seconds.
+
+    Source:
+        Yang et al. 2023 (LeanDojo), arXiv:2306.15626; lean-dojo 4.20.
+    """
+
+    def __init__(
+        self, *, url: NonEmptyText, commit: NonEmptyText, timeout: PositiveInt = 60
+    ) -> None:
+        self.package: Any = None
+        self.url = url
+        self.commit = commit
+        self.timeout = timeout
+        self.open_: AbstractContextManager[Any] | None = None
+        self.dojo: Any = None
+        self.theorem: Any = None
+
+    def start(self, example: Example) -> LeanState:
+        """Begin the theorem.
+
+        Raises:
+            ConfigError: lean-dojo, or what it runs, is missing; says what.
+            DataError: the columns are missing, or lean-dojo cannot begin it.
+        """
+        self.close()
+        self.package = self.package or lean_dojo()
+        names = [example.columns.get(name) for name in ("file_path", "full_name")]
+        if not all(isinstance(name, str) for name in names):
+            raise DataError(
+                f"example {example.prompt!r:.60} has no columns file_path and full_name, which "
+                "lean_backend=dojo needs"
+            )
+        repo = self.package.LeanGitRepo(self.url, self.commit)
+        self.theorem = self.package.Theorem(repo, *names)
+        self.open_ = self.package.Dojo(self.theorem, timeout=self.timeout)
+        try:
+            self.dojo, first = self.open_.__enter__()
+        except self.package.DojoInitError as error:
+            self.open_ = None
+            raise DataError(f"{names[1]}: lean-dojo cannot begin it: {error}") from error
+        return LeanState(str(names[1]), _goals(first.pp), handle=first)
+
+    def run(self, state: LeanState, tactic: str) -> LeanState | str:
+        """Run a tactic.
+
+        Raises:
+            TimeoutError: it took too long.
+            ChildProcessError: Lean has crashed.
+        """
+        if self.dojo is None:
+            raise ChildProcessError("this proof's Lean has been ended")
+        package = self.package
+        try:
+            found = self.dojo.run_tac(state.handle, tactic)
+        except package.DojoTacticTimeoutError as error:
+            self.close()
+            raise TimeoutError(
+                f"tactic {tactic!r:.60} took longer than {self.timeout} s"
+            ) from error
+        except package.DojoCrashError as error:
+            self.close()
+            raise ChildProcessError(f"Lean has crashed: {error}") from error
+        return self._read(found, state, tactic)
+
+    def _read(self, found: Any, state: LeanState, tactic: str) -> LeanState | str:  # noqa: ANN401
+        package, tactics = self.package, (*state.tactics, tactic)
+        if isinstance(found, package.LeanError):
+            return str(found.error)
+        if isinstance(found, package.ProofGivenUp):
+            return "the proof contains sorry"
+        if isinstance(found, package.ProofFinished):
+            return LeanState(state.statement, (), tactics, completed=True)
+        return LeanState(state.statement, _goals(found.pp), tactics, handle=found)
+
+    def rejection(self, state: LeanState) -> str:
+        """Check the whole file by lean-dojo's ``check_proof``, in a process of its own."""
+        lines = [line for tactic in state.tactics for line in tactic.split("\n")]
+        check: Callable[[Any, str], bool] = self.package.check_proof
+        accepted = check(self.theorem, "\n  ".join(["by", *lines]))
+        return "" if accepted else "Lean does not accept the file"
+
+    def close(self) -> None:
+        """End Lean's process."""
+        if self.open_ is not None:
+            self.open_.__exit__(None, None, None)
+        self.open_ = self.dojo = None
+
+
+def _goals(shown: str) -> tuple[str, ...]:
+    return tuple(part for part in shown.split("\n\n") if "⊢" in part)

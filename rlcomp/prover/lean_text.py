@@ -1,0 +1,115 @@
+"""Lean text: theorems with a proof by tactics, what is refused, and the game's proofs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rlcomp.verify.formula import FALSE, parse, write
+from rlcomp.verify.natural_deduction import Goal, State, apply_tactic, state_of
+
+# What could leave a proof open, believe something, run code or speak to the outside; and whatever
+# begins another command, so that a tactic stays one.
+_WORDS = """
+    sorry sorryAx admit stop axiom constant opaque native_decide native bv_decide ofReduceBool
+    reduceBool trustCompiler unsafe unsafeCast lcProof implemented_by extern export csimp macro
+    macro_rules elab elab_rules syntax declare_syntax_cat notation infix infixl infixr prefix
+    postfix set_option run_cmd run_tac run_elab run_meta by_elab eval IO Lean Elab Meta
+    dbg_trace initialize builtin_initialize import module open namespace section end universe
+    variable theorem lemma def abbrev example instance inductive structure class deriving mutual
+    attribute local scoped private protected public noncomputable partial nonrec include omit
+"""
+_REFUSED = frozenset(_WORDS.split())
+_WORD = re.compile(r"[^\W\d][\w'!?]*")
+_SIGNS = ("#", "@[", "--", "/-", "-/", "«", "»", '"', "`", "eval%", "\t", "\r")
+_LONGEST = 2000
+
+
+def refusal(tactic: str) -> str:
+    """Why a tactic is not handed to Lean; empty where it is.
+
+    Examples:
+        >>> refusal("exact sorry"), refusal("simp [h]"), refusal("trivial #print")
+        ("'sorry' is refused", '', "'#' is refused")
+    """
+    if not tactic.strip():
+        return "the tactic is empty"
+    if len(tactic) > _LONGEST:
+        return f"the tactic has more than {_LONGEST} characters"
+    # A name in parts, ``Lean.ofReduceBool``, is looked at part by part.
+    for word in _WORD.findall(tactic):
+        if word in _REFUSED:
+            return f"{word!r} is refused"
+    for sign in _SIGNS:
+        if sign in tactic:
+            return f"{sign!r} is refused"
+    if not all(letter.isprintable() or letter == "\n" for letter in tactic):
+        return "a character that cannot be seen is refused"
+    return ""
+
+
+def theorem_text(statement: str, tactics: Sequence[str]) -> str:
+    """A theorem with its proof, every line of a tactic indented.
+
+    Examples:
+        >>> print(theorem_text("theorem t (p : Prop) : p → p", ["intro h", "exact h"]))
+        theorem t (p : Prop) : p → p := by
+          intro h
+          exact h
+    """
+    lines = [line for tactic in tactics for line in tactic.split("\n")]
+    return "\n  ".join([f"{statement} := by", *lines])
+
+
+def game_theorem(name: str, statement: str, tactics: Sequence[str]) -> str:
+    """A script of the game (:mod:`rlcomp.verify.natural_deduction`) as a theorem of Lean.
+
+    Lean's verdict is the game's: hypotheses are named as the game names them, and from the first
+    tactic that fails on the script goes on as it is written.
+
+    Examples:
+        >>> print(game_theorem("t", "p∧q→p", ["intro", "cases h0", "exact h0"]))
+        theorem t (p q r s : Prop) : p∧q→p := by
+          intro h0
+          rcases h0 with ⟨h0, h1⟩
+          exact h0
+    """
+    state: State | str = state_of(statement)
+    lines = list[str]()
+    for tactic in tactics:
+        new = state if isinstance(state, str) else apply_tactic(state, tactic)
+        if isinstance(state, str) or isinstance(new, str) or not state:
+            lines.append(_as_written(tactic))
+        else:
+            lines.append(_named(state[0], tactic))
+        state = new
+    return theorem_text(f"theorem {name} (p q r s : Prop) : {statement}", lines)
+
+
+def _as_written(tactic: str) -> str:
+    verb, _, argument = tactic.partition(" ")
+    return {"split": "refine And.intro ?_ ?_", "have": f"refine have : {argument} := ?_; ?_"}.get(
+        verb, tactic
+    )
+
+
+def _named(goal: Goal, tactic: str) -> str:
+    """A tactic that is accepted, with the names that it gives."""
+    verb, _, argument = tactic.partition(" ")
+    if verb == "intro":
+        return f"intro {_next(goal)}"
+    if verb == "have":
+        return f"refine have {_next(goal)} : {write(parse(argument))} := ?_; ?_"
+    if verb == "cases":
+        formula, rest = dict(goal.hypotheses)[argument], goal.without(argument)
+        if formula == FALSE:
+            return tactic
+        if formula[0] == "∨":
+            return f"rcases {argument} with {_next(rest)} | {_next(rest)}"
+        return f"rcases {argument} with ⟨{_next(rest)}, {_next(rest, 2)}⟩"
+    return _as_written(tactic)
+
+
+def _next(goal: Goal, number: int = 1) -> str:
+    """The name that a goal gives its next hypothesis, or the one after."""
+    return goal.given(*[FALSE] * number).hypotheses[-1][0]

@@ -1,0 +1,125 @@
+"""Recorded sessions of a Lean REPL, read from a file and played again."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from rlcomp.arguments import Checked, NonEmptyText
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example
+from rlcomp.io.json_lines import read_lines
+from rlcomp.prover.lean import LeanState
+from rlcomp.prover.repl import ReplLean, Reply, replies
+
+_MOST_BYTES = 2**26
+
+
+class Session(NamedTuple):
+    """A session: what was asked, and what was replied.
+
+    Attributes:
+        name: of the session.
+        commands: in their order.
+        replies: one to each.
+    """
+
+    name: str
+    commands: tuple[dict[str, object], ...]
+    replies: tuple[Reply, ...]
+
+
+@lru_cache(maxsize=8)
+def sessions(path: Path) -> tuple[Session, ...]:
+    """The sessions of a JSON-lines file: ``name``, ``input`` and ``expected``, JSON behind JSON.
+
+    Raises:
+        ConfigError: there is no such file.
+        DataError: it is longer than 64 MiB, or a line is no session.
+    """
+    if not path.is_file():
+        raise ConfigError(f"lean_backend.path={path} is no file of recorded sessions")
+    if path.stat().st_size > _MOST_BYTES:
+        raise DataError(f"{path} is longer than 64 MiB")
+    return tuple(_session(path, number, row) for number, row in enumerate(read_lines(path), 1))
+
+
+def _session(path: Path, number: int, row: dict[str, object]) -> Session:
+    where = f"{path}, line {number}"
+    texts = [row.get(name) for name in ("name", "input", "expected")]
+    if not all(isinstance(text, str) for text in texts):
+        raise DataError(f"{where}: must hold texts name, input and expected")
+    name, asked, told = map(str, texts)
+    commands, answers = _objects(asked, where), _objects(told, where)
+    if len(commands) != len(answers):
+        raise DataError(f"{where}: {len(commands)} commands and {len(answers)} replies")
+    return Session(name, commands, answers)
+
+
+def _objects(text: str, where: str) -> tuple[dict[str, object], ...]:
+    """JSON objects that stand one behind the other."""
+    decoder, found, place = json.JSONDecoder(), [], 0
+    while text[place:].strip():
+        place += len(text[place:]) - len(text[place:].lstrip())
+        try:
+            each, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{where}: {error}") from error
+        if not isinstance(each, dict):
+            raise DataError(f"{where}: {each!r:.60} is no object")
+        found.append(each)
+    return tuple(found)
+
+
+class ReplayLean(metaclass=Checked):
+    """Says what a Lean REPL said to the same commands; knows nothing else.
+
+    Args:
+        path: a file of recorded sessions.
+        header: what they sent before a theorem, such as ``import Mathlib``; empty for none.
+
+    Raises:
+        ConfigError: there is no such file.
+        DataError: it holds no sessions.
+    """
+
+    def __init__(self, *, path: NonEmptyText, header: str = "") -> None:
+        self.sessions = sessions(Path(path))
+        self.header = header
+        self.repl: ReplLean
+
+    def start(self, example: Example) -> LeanState:
+        """The theorem of column ``statement``, in the first session that states it.
+
+        Raises:
+            DataError: none does.
+        """
+        told = DataError(f"{example.columns.get('statement')!r:.80} is in no recorded session")
+        for session in self.sessions:
+            self.repl = ReplLean(replies(session.commands, session.replies), self.header)
+            try:
+                return self.repl.start(example)
+            except DataError as error:
+                told = error if "never asked" not in str(error) else told
+        raise told
+
+    def run(self, state: LeanState, tactic: str) -> LeanState | str:
+        """What was replied to the tactic.
+
+        Raises:
+            DataError: it was never tried there.
+        """
+        return self.repl.run(state, tactic)
+
+    def rejection(self, state: LeanState) -> str:
+        """What was replied to the whole file.
+
+        Raises:
+            DataError: it was never sent.
+        """
+        return self.repl.rejection(state)
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,186 @@
+"""Proof search: a policy proposes tactics, a strategy says where, an environment applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Unbuilt
+from rlcomp.batch import cat, decode_texts
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.searchable import Searchable
+from rlcomp.interfaces.task import Example
+from rlcomp.prover.graph import Node, ProofGraph, Proposal
+from rlcomp.prover.strategy import Search
+from rlcomp.text.answers import answer_prompts
+from rlcomp.text.prompt import or_text
+from rlcomp.workers.call import load
+
+_METHODS = ("start", "apply", "solved", "text")
+
+
+class Found(NamedTuple):
+    """What the searches of a batch found.
+
+    Attributes:
+        graphs: of each example.
+        rows: every tactic that the policy sampled, as rows; a proposal's ``place`` is its row.
+    """
+
+    graphs: list[ProofGraph]
+    rows: TensorDict
+
+
+class Searcher(metaclass=Checked):
+    """Searches proofs of several examples side by side, each within its budgets.
+
+    Each has an environment of its own, which is closed at the end.
+
+    A search ends when its goal is proven, or its environment was called ``max_calls`` times, or the
+    policy has sampled ``max_tokens`` tokens for it.
+
+    Args:
+        policy: proposes tactics.
+        environment: a class of environments with immutable states
+            (:class:`rlcomp.interfaces.searchable.Searchable`), or its description.
+        strategy: says which state is expanded.
+        max_calls: tactics that the environment applies, of one example.
+        max_tokens: that the policy samples, of one example.
+        max_new_tokens: of a tactic, its end included; a longer one is not tried.
+        value: a critic: writes ``value`` of rows, that of a state at the first token of an answer.
+        wording: what the policy reads of a state, for ``{state}``.
+        prompt: how prompts become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the environment has no such states, or the wording no ``{state}``.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        *,
+        policy: Policy,
+        environment: Callable[..., Any] | Unbuilt,
+        strategy: Search,
+        max_calls: PositiveInt = 64,
+        max_tokens: PositiveInt = 1024,
+        max_new_tokens: PositiveInt,
+        value: Component | None = None,
+        wording: NonEmptyText = "{state}\n",
+        prompt: Prompt | None = None,
+    ) -> None:
+        self.environment = environment
+        made = self._made()
+        lacks = [name for name in _METHODS if not callable(getattr(made, name, None))]
+        if lacks:
+            raise ConfigError(
+                f"environment is a {type(made).__name__}, which cannot be searched: it has no "
+                f"method {' and no '.join(lacks)}; environment=tactics and environment=lean do"
+            )
+        if "{state}" not in wording:
+            raise ConfigError(f"prover.wording is {wording!r:.60}: must hold {{state}}")
+        self.policy = policy
+        self.strategy = strategy
+        self.max_calls = max_calls
+        self.max_tokens = max_tokens
+        self.max_new_tokens = max_new_tokens
+        self.value = value
+        self.wording = wording
+        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt.check_policy(policy)
+
+    def search(self, examples: Sequence[Example], generator: torch.Generator) -> Found:
+        """Search a proof of each example.
+
+        Args:
+            examples: ``P`` of them.
+            generator: of the policy's draws.
+        """
+        worlds = [self._made() for _ in examples]
+        try:
+            return self._searched(list(zip(worlds, examples, strict=True)), generator)
+        finally:
+            for world in worlds:
+                getattr(world, "close", lambda: None)()
+
+    def _made(self) -> Any:  # noqa: ANN401
+        described = self.environment
+        if isinstance(described, Unbuilt):
+            return load(described.target, described.arguments)
+        return described()
+
+    def _searched(
+        self, goals: Sequence[tuple[Searchable[Any], Example]], generator: torch.Generator
+    ) -> Found:
+        graphs = [ProofGraph(world, example, self._fits) for world, example in goals]
+        rows, count = list[TensorDict](), 0
+        while open_ := [graph for graph in graphs if self._goes_on(graph)]:
+            nodes = [self.strategy.select(graph) for graph in open_]
+            sampled = self._sampled(nodes, generator)
+            rows.append(sampled)
+            places = range(count, count + sampled.shape[0])
+            count += sampled.shape[0]
+            self._expand(open_, nodes, sampled, places)
+        return Found(graphs, cat(rows) if rows else TensorDict({}, batch_size=[0]))
+
+    def _goes_on(self, graph: ProofGraph) -> bool:
+        return (
+            not graph.root.solved
+            and graph.calls < self.max_calls
+            and graph.tokens < self.max_tokens
+        )
+
+    def asked(self, text: str) -> str:
+        """What the policy reads of a state."""
+        return self.wording.replace("{state}", text)
+
+    def _fits(self, text: str) -> bool:
+        room = self.policy.context_length
+        (ids,) = self.prompt.encode([self.asked(text)], [{}])
+        return room is None or len(ids) + self.max_new_tokens <= room
+
+    def _sampled(self, nodes: Sequence[Node], generator: torch.Generator) -> TensorDict:
+        asked = [self.asked(node.text) for node in nodes]
+        rows = answer_prompts(
+            self.policy,
+            asked,
+            prompt_ids=self.prompt.encode(asked, [{} for _ in asked]),
+            group_size=self.strategy.samples,
+            max_new_tokens=self.max_new_tokens,
+            generator=generator,
+        )
+        if self.value is not None:
+            self._judge(nodes, rows)
+        return rows
+
+    def _judge(self, nodes: Sequence[Node], rows: TensorDict) -> None:
+        """Take the critic's value of each state."""
+        assert self.value is not None
+        first = rows["response_mask"].int().argmax(1, keepdim=True)
+        value = self.value(rows.copy())["value"].gather(1, first)[:: self.strategy.samples, 0]
+        for node, number in zip(nodes, value.clamp(0, 1).tolist(), strict=True):
+            node.value = number
+
+    def _expand(
+        self,
+        graphs: Sequence[ProofGraph],
+        nodes: Sequence[Node],
+        rows: TensorDict,
+        places: range,
+    ) -> None:
+        tactics, cut = decode_texts(rows["response"]), rows["truncated"].tolist()
+        log_probs = rows["rollout_log_probs"].sum(1).tolist()
+        lengths = rows["response_mask"].sum(1).tolist()
+        for number, (graph, node) in enumerate(zip(graphs, nodes, strict=True)):
+            own = range(number * self.strategy.samples, (number + 1) * self.strategy.samples)
+            graph.tokens += sum(lengths[row] for row in own)
+            proposals = [
+                Proposal(tactics[row], log_probs[row], places[row]) for row in own if not cut[row]
+            ]
+            trials = graph.expand(node, proposals, self.max_calls - graph.calls)
+            self.strategy.update(graph, node, trials)

