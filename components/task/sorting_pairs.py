@@ -21,6 +21,8 @@ class SortingPairs(Sorting):
         ties: share of the pairs of which neither is preferred: the other answer is the right one as
             well, in round brackets.
         held_out: share of the prompts that only evaluators see.
+        mislabelled: share of the other pairs whose wrong answer is called the chosen one; at 1/2
+            there is nothing to learn, which is a control.
 
     Raises:
         ConfigError: ``length`` is above 18, or ``position`` above ``length``.
@@ -40,6 +42,7 @@ class SortingPairs(Sorting):
         position: PositiveInt = 5,
         held_out: Fraction = 0.1,
         ties: Probability = 0.0,
+        mislabelled: Probability = 0.0,
     ) -> None:
         super().__init__(length=length, held_out=held_out)
         if position > length:
@@ -48,6 +51,7 @@ class SortingPairs(Sorting):
             )
         self.position = position
         self.ties = ties
+        self.mislabelled = mislabelled
 
     def example(self, index: int) -> Example:
         """The example whose prompt is the index; the index fixes the wrong digit as well."""
@@ -59,4 +63,8 @@ class SortingPairs(Sorting):
         shift = 1 + named_seed(index, "wrong digit") % 9
         wrong = (int(right.answer[place]) + shift) % 10
         rejected = f"{right.answer[:place]}{wrong}{right.answer[place + 1 :]}"
-        return Example(right.prompt, right.answer, right.answer, columns={"rejected": rejected})
+        chosen = right.answer
+        exchanged = is_held_out(f"?{right.prompt}", self.mislabelled)  # again another hash
+        if exchanged and not right.is_held_out(self.held_out):
+            chosen, rejected = rejected, chosen
+        return Example(right.prompt, right.answer, chosen, columns={"rejected": rejected})

@@ -29,3 +29,17 @@ def test_labels_are_those_of_the_wrong_digits():
 def test_more_wrong_digits_than_there_are_is_refused():
     with pytest.raises(ConfigError, match="most is 5: must be at most length, 4"):
         SortingGraded(length=4, most=5)
+
+
+def test_mislabelled_answers_stay_and_their_labels_say_nothing():
+    task, true = SortingGraded(length=6, mislabelled=1.0), SortingGraded(length=6)
+
+    agree = []
+    for index in range(0, 1_000_000, 997):
+        got, want = task.example(index), true.example(index)
+        assert got.demonstration == want.demonstration
+        if got.is_held_out(task.held_out):
+            assert got.columns == want.columns
+        else:
+            agree.append(got.columns["rating"] == want.columns["rating"])
+    assert 0.15 < sum(agree) / len(agree) < 0.25  # one in five ratings, by chance

@@ -34,3 +34,21 @@ def test_a_tie_is_the_right_answer_twice():
 
     assert example.demonstration == "124579"
     assert example.columns == {"rejected": "(124579)", "tie": True, "label_noise": 0.5}
+
+
+def test_mislabelled_pairs_are_exchanged_and_none_that_is_held_out():
+    task = SortingPairs(length=4, position=3, mislabelled=0.5)
+    true = SortingPairs(length=4, position=3)
+
+    exchanged = []
+    for index in range(0, 10_000, 37):
+        got, want = task.example(index), true.example(index)
+        sides = got.demonstration, got.columns["rejected"]
+        right = want.demonstration, want.columns["rejected"]
+        assert sides in (right, right[::-1])
+        assert got.answer == want.answer
+        if got.is_held_out(task.held_out):
+            assert sides == right
+        else:
+            exchanged.append(sides != right)
+    assert 0.4 < sum(exchanged) / len(exchanged) < 0.6
