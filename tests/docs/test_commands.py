@@ -264,6 +264,14 @@ def place(jobs, tmp_path, monkeypatch):
     Path("essays.jsonl").write_text("".join(json.dumps(row) + "\n" for row in essays))
     labels = [{"prompt": f"Text {n}.", "H": n % 2, "V": None if n % 3 else 1} for n in range(60)]
     Path("moderation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+    dialogues = [
+        {
+            "chosen": f"\n\nHuman: {n}\n\nAssistant: Yes.",
+            "rejected": f"\n\nHuman: {n}\n\nAssistant: No",
+        }
+        for n in range(60)
+    ]
+    Path("hh.jsonl").write_text("".join(json.dumps(row) + "\n" for row in dialogues))
     tests = {"test_list": ["assert double(2) == 4"], "test_imports": []}
     code = [
         {"prompt": f"Double {n}.", "code": "def double(n): return n", **tests} for n in range(40)
