@@ -19,11 +19,13 @@ def roc_auc(score: Tensor, positive: Tensor) -> Tensor:
         Hanley and McNeil 1982, Radiology 143(1): the Wilcoxon statistic.
 
     Examples:
+        >>> import torch
         >>> roc_auc(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([True, False, True]))
         tensor(0.5000, dtype=torch.float64)
     """
-    gap = score[positive][:, None] - score[~positive][None, :]
-    return ((gap > 0).double() + (gap == 0).double() / 2).mean()
+    # Compared, not subtracted: the difference of two scores of -inf is NaN.
+    with_label, without = score[positive][:, None], score[~positive][None, :]
+    return ((with_label > without).double() + (with_label == without).double() / 2).mean()
 
 
 def average_precision(score: Tensor, positive: Tensor) -> Tensor:
@@ -43,6 +45,7 @@ def average_precision(score: Tensor, positive: Tensor) -> Tensor:
         Manning et al. 2008, Introduction to Information Retrieval, section 8.4.
 
     Examples:
+        >>> import torch
         >>> average_precision(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([True, False, True]))
         tensor(0.8333, dtype=torch.float64)
     """

@@ -59,6 +59,16 @@ def test_scores_that_know_nothing_give_one_half_and_the_share():
     assert float(average_precision(torch.zeros(4), positive)) == 0.25
 
 
+def test_infinite_scores_tie_with_one_another():
+    # Pairs of + (-inf, inf) and - (-inf, inf, 0): tie, lost, lost; won, tie, won: 3 of 6. Precision
+    # down to inf: 1/2; to -inf: 2/5.
+    score = torch.tensor([-torch.inf, torch.inf, -torch.inf, torch.inf, 0.0])
+    positive = torch.tensor([True, True, False, False, False])
+
+    assert float(roc_auc(score, positive)) == 0.5
+    assert float(average_precision(score, positive)) == pytest.approx((1 / 2 + 2 / 5) / 2)
+
+
 def test_without_both_kinds_there_is_no_area():
     assert roc_auc(torch.ones(2), torch.tensor([True, True])).isnan()
     assert average_precision(torch.ones(2), torch.tensor([False, False])).isnan()
