@@ -353,6 +353,8 @@ def experiment(words):
         sizes = {"--pairs": "32 64", "--steps": "1", "--examples": "200", "--prompts": "4"}
         arguments = [arguments[0], "0", "1", "--draws", "8"]
         arguments += [word for key, value in sizes.items() for word in (key, *value.split())]
+    elif name.endswith("ladder/data.py"):
+        arguments += ["--texts", "200"]
     elif name.endswith("stationarity.py"):
         arguments += ["--batches", "4", "--prompts", "2"]
     script([name, *(Path(word).name if word.endswith(".png") else word for word in arguments)])
