@@ -1,4 +1,4 @@
-"""The data of the ladder: ``data.py FOLDER SEED``.
+"""The data of the ladder: ``data.py FOLDER 0``, a folder for each seed.
 
 Texts for the base, labelled prompts, test prompts with and without examples in front.
 """
