@@ -25,8 +25,8 @@ def completion(body: bytes) -> Completion:
     """The one choice in the body of an answer of ``POST /chat/completions``.
 
     Raises:
-        ValueError: it is no such answer: no JSON, none or several choices, no text, or log-probs
-            that are no numbers up to 0.
+        ValueError: it is no such answer: no JSON, none or several choices, no text, half a
+            character, or log-probs that are no numbers up to 0.
 
     Source:
         OpenAI API reference, "The chat completion object".
@@ -46,6 +46,8 @@ def completion(body: bytes) -> Completion:
     text = _get(_get(choices[0], "message"), "content")
     if not isinstance(text, str):
         raise ValueError(f"the content of its message is {str(text)!r:.40}, no text")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("the content of its message holds half a character")
     tokens = _get(_get(told, "usage"), "total_tokens")
     counted = tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
     return Completion(text, _first(choices[0]), counted)
@@ -68,8 +70,8 @@ def _first(choice: object) -> dict[str, float] | None:
         token, log_prob = _get(entry, "token"), _get(entry, "logprob")
         if not isinstance(token, str) or type(log_prob) not in (int, float) or not log_prob <= 1e-3:
             raise ValueError(f"{str(entry)!r:.60} is no token with its log-prob")
-        # Several tokens may be shown as the same text.
-        found[token] = found.get(token, 0.0) + math.exp(min(log_prob, 0.0))
+        # Several tokens may be shown as the same text. A whole number may be longer than any float.
+        found[token] = found.get(token, 0.0) + math.exp(max(min(log_prob, 0.0), -1e3))
     if sum(found.values()) > 1.01:
         raise ValueError("the probabilities of its first token sum to more than 1")
     return found

@@ -1,0 +1,27 @@
+import json
+
+import pytest
+
+from rlcomp.verify.chat_completion import completion
+
+
+def body(content="yes", log_prob="0"):
+    first = f'{{"top_logprobs": [{{"token": "yes", "logprob": {log_prob}}}]}}'
+    choice = (
+        f'{{"message": {{"content": {json.dumps(content)}}}, "logprobs": {{"content": [{first}]}}}}'
+    )
+    return f'{{"choices": [{choice}]}}'.encode()
+
+
+def test_the_log_probs_of_the_first_token_are_read():
+    assert completion(body(log_prob="-Infinity")).first == {"yes": 0.0}
+    assert completion(body(log_prob="0")).first == {"yes": 1.0}
+
+
+def test_a_whole_number_longer_than_any_float_is_a_probability_of_zero():
+    assert completion(body(log_prob="-" + "9" * 400)).first == {"yes": 0.0}
+
+
+def test_half_a_character_is_no_text():
+    with pytest.raises(ValueError, match="half a character"):
+        completion(body(content="yes \ud800"))
