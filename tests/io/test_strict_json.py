@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from rlcomp.errors import CheckpointError, DataError
 from rlcomp.io.outcome import failure
 from rlcomp.io.saved_config import check_plain, saved_config
-from rlcomp.io.strict_json import bounded, strict_json
+from rlcomp.io.strict_json import bounded, parse_json, strict_json
 from rlcomp.text.folder import json_object
 
 
@@ -53,3 +54,13 @@ def test_the_longest_failure_there_can_be_is_read(tmp_path):
     (tmp_path / "failure.json").write_text(json.dumps(told))
 
     assert failure(tmp_path) == f"E: {rare * 8_000}"
+
+
+def test_a_name_that_comes_twice_is_found_among_many_at_once():
+    names = ",".join(f'"{number}": 0' for number in range(20_000))
+    started = time.perf_counter()
+
+    with pytest.raises(ValueError, match="it has '19999' twice"):
+        parse_json(f'{{{names}, "19999": 0}}'.encode())
+
+    assert time.perf_counter() - started < 2.0
