@@ -60,7 +60,7 @@ def rejections(file: File, printed: str) -> list[str]:
 
 def _messages(printed: str) -> Iterator[tuple[int, bool, str]]:
     """Of each message its line, whether it rejects, and its text."""
-    for line in printed.splitlines():
+    for line in printed.split("\n"):  # within a message other line ends may stand
         if not line.startswith("{"):
             continue
         try:

@@ -12,12 +12,13 @@ from rlcomp.verify.natural_deduction import Goal, State, apply_tactic, state_of
 # begins another command, so that a tactic stays one.
 _WORDS = """
     sorry sorryAx admit stop axiom constant opaque native_decide native bv_decide ofReduceBool
-    reduceBool trustCompiler unsafe unsafeCast lcProof implemented_by extern export csimp macro
-    macro_rules elab elab_rules syntax declare_syntax_cat notation infix infixl infixr prefix
-    postfix set_option run_cmd run_tac run_elab run_meta by_elab eval IO Lean Elab Meta
-    dbg_trace initialize builtin_initialize import module open namespace section end universe
-    variable theorem lemma def abbrev example instance inductive structure class deriving mutual
-    attribute local scoped private protected public noncomputable partial nonrec include omit
+    reduceBool ofReduceNat reduceNat trustCompiler unsafe unsafeCast lcProof implemented_by extern
+    export csimp macro macro_rules elab elab_rules syntax declare_syntax_cat notation infix infixl
+    infixr prefix postfix set_option run_cmd run_tac run_elab run_meta by_elab eval IO Lean Elab
+    Meta dbg_trace dbgTrace dbgTraceVal dbgTraceIfShared include_str polyrith simproc initialize
+    builtin_initialize import module open namespace section end universe variable theorem lemma def
+    abbrev example instance inductive structure class deriving mutual attribute local scoped private
+    protected public noncomputable partial nonrec include omit
 """
 _REFUSED = frozenset(_WORDS.split())
 _WORD = re.compile(r"[^\W\d][\w'!?]*")
@@ -38,7 +39,7 @@ def refusal(tactic: str) -> str:
         return f"the tactic has more than {_LONGEST} characters"
     # A name in parts, ``Lean.ofReduceBool``, is looked at part by part.
     for word in _WORD.findall(tactic):
-        if word in _REFUSED:
+        if word.rstrip("!?") in _REFUSED:  # ``bv_decide?`` does what ``bv_decide`` does
             return f"{word!r} is refused"
     for sign in _SIGNS:
         if sign in tactic:

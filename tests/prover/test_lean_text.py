@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from rlcomp.prover.lean_messages import file_of, rejections
@@ -14,6 +16,11 @@ from rlcomp.prover.lean_text import game_theorem, refusal, theorem_text
         "decide +native",
         "exact Lean.ofReduceBool _ _ rfl",
         "bv_decide",
+        "bv_decide?",
+        "exact ofReduceNat _ _ rfl",
+        "exact absurd (include_str p) h",
+        "polyrith",
+        "simp (config := dbgTraceVal {})",
         "trivial\n\naxiom f : False",
         "trivial\ntheorem t : True := trivial",
         "trivial #eval 1",
@@ -101,3 +108,10 @@ def test_a_proof_with_sorry_is_rejected():
 def test_a_file_that_lean_has_not_read_to_its_end_has_no_verdict(printed):
     with pytest.raises(ChildProcessError):
         rejections(FILE, printed)
+
+
+def test_a_line_end_of_unicode_in_a_message_ends_no_message():
+    file = file_of(["theorem t : True := trivial"])
+    told = {"severity": "information", "pos": {"line": file.spans[0][1]}, "data": '"N0"\u2028{}'}
+
+    assert rejections(file, json.dumps(told, ensure_ascii=False)) == [""]
