@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
@@ -14,7 +13,7 @@ from rlcomp.interfaces.turns import episodes_of
 class EpisodeReturn(Component):
     """Return of an episode: ``R = sum_k r_k``, the environment's rewards of its turns.
 
-    Over all rows of the episode (``trajectory_id``).
+    Over all rows of the episode (``trajectory_id``). A sum beyond float32 is not valid.
 
     Reads ``turn_reward``, ``response_mask`` ``[B, T]``. Writes ``reward``, ``rewards``,
     ``correct`` and ``reward_valid`` ``[B]``.
@@ -37,5 +36,5 @@ class EpisodeReturn(Component):
         paid = masked(batch["turn_reward"].detach(), batch["response_mask"]).sum(1)
         episode, first = (each.to(paid.device) for each in episodes_of(batch))
         reward = paid.new_zeros(len(first)).index_add(0, episode, paid)[episode]
-        right, valid = reward >= self.correct_from, torch.ones_like(reward, dtype=torch.bool)
+        right, valid = reward >= self.correct_from, reward.isfinite()
         return write_reward(batch, reward, {"episode_return": reward}, right, valid)

@@ -48,3 +48,16 @@ def test_episodes_whose_environment_failed_are_no_part_of_the_mean(reward):
     assert means["reward/mean"] == pytest.approx(2 / 3)
     assert means["reward/correct"] == pytest.approx(2 / 3)
     assert means["reward/invalid_fraction"] == 0.25
+
+
+def test_a_return_that_is_beyond_float32_is_not_valid():
+    turns = torch.tensor([[3e38, 3e38], [1.0, 0.0]])
+    batch = TensorDict(
+        {"response_mask": torch.ones(2, 2).bool(), "turn_reward": turns}, batch_size=[2]
+    )
+
+    found = EpisodeReturn()(batch)
+
+    assert found["reward_valid"].tolist() == [False, True]
+    assert found["reward"].tolist() == [0.0, 1.0]
+    assert found["correct"].tolist() == [False, True]
