@@ -14,6 +14,7 @@ from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.episodes.seated_player import SeatedPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
+from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.model.copied import CopiedWeights
@@ -23,8 +24,9 @@ class PastSelves(Component):
     """Win rate of a self-playing policy against frozen earlier selves.
 
     A match is won by who is paid more in it; equal pay is half a win. The policy takes each seat in
-    turn, an earlier self the other one. A copy of the weights is taken at each evaluation, after
-    the matches; the latest ``keep`` of them are played against.
+    turn, an earlier self the other one. A match whose environment failed is none. A copy of the
+    weights is taken at each evaluation, after the matches; the latest ``keep`` of them are played
+    against.
 
     Records ``<name>/win_rate`` over all earlier selves, ``<name>/win_rate_oldest`` and
     ``<name>/win_rate_newest`` against the oldest and the newest of them; nothing at the first
@@ -74,15 +76,15 @@ class PastSelves(Component):
         count, keep = int(self.taken), len(self.copies)
         rates = [self._win_rate(n % keep) for n in range(max(0, count - keep), count)]
         if rates:
-            record(f"{self.name}/win_rate", torch.tensor(rates))
-            record(f"{self.name}/win_rate_oldest", rates[0])
-            record(f"{self.name}/win_rate_newest", rates[-1])
+            found = torch.stack(rates)
+            for end, some in (("", found), ("_oldest", found[0]), ("_newest", found[-1])):
+                record(f"{self.name}/win_rate{end}", some, where=some.isfinite())
         self.copies[count % keep].take()  # type: ignore[operator]
         self.taken += 1
         return batch
 
-    def _win_rate(self, number: int) -> float:
-        """Of the policy against one of the copies, over both seats."""
+    def _win_rate(self, number: int) -> Tensor:
+        """Of the policy against one of the copies, over both seats; NaN: every match failed."""
         copy = self.copies[number]
         assert isinstance(copy, CopiedWeights)
         wins = []
@@ -97,12 +99,18 @@ class PastSelves(Component):
                 weights=weights,
             )
             wins.append(_wins(rows, seat))
-        return float(torch.cat(wins).mean())
+        return torch.cat(wins).mean()
 
 
 def _wins(rows: TensorDict, seat: int) -> Tensor:
-    """Of each match whether the seat is paid more than the other one; half for equal pay."""
+    """Of each match whether the seat is paid more than the other one; half for equal pay.
+
+    Matches whose environment failed are none.
+    """
     paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
     of_seat = paid.new_zeros(int(rows["match_id"].max()) + 1)
     gap = of_seat.index_add(0, rows["match_id"], torch.where(rows["seat"] == seat, paid, -paid))
-    return (gap > 0).double() + (gap == 0).double() / 2
+    failed = ~without_failed(rows, torch.ones_like(rows["seat"], dtype=torch.bool))
+    played = torch.ones_like(gap, dtype=torch.bool)
+    played[rows["match_id"][failed]] = False
+    return ((gap > 0).double() + (gap == 0).double() / 2)[played]

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -5,6 +7,7 @@ from tensordict import TensorDict
 from components.environment.matrix_game import MatrixGame
 from components.evaluator.past_selves import PastSelves, _wins
 from components.task.moves import Moves
+from rlcomp.batch import encode_texts
 from rlcomp.episodes.seated_player import SeatedPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
@@ -60,6 +63,46 @@ def test_a_win_is_being_paid_more_and_equal_pay_is_half_of_one():
     # 1 against 1; 2 against .5; nothing was said in the last match, which nobody won.
     assert _wins(rows, 0).tolist() == [0.5, 1.0, 0.5]
     assert _wins(rows, 1).tolist() == [0.5, 0.0, 0.5]
+
+
+def test_a_match_whose_environment_failed_is_no_match():
+    class Fails(Rigged):
+        def reset(self, example, seed):
+            self.fails = seed % 2 == 0
+            return super().reset(example, seed)
+
+        def _paid(self, first, second):
+            return math.nan if self.fails else super()._paid(first, second)
+
+    _, part = evaluator(game=Fails)
+    measured(part)
+
+    # Of the matches that were played, as without the others.
+    assert measured(part)["past_selves/win_rate"] == 0.5
+    assert _wins(
+        TensorDict(
+            {
+                "turn_reward": torch.tensor([[0.0], [1.0], [0.0], [-1.0]]),
+                "response_mask": torch.ones(4, 1).bool(),
+                "seat": torch.tensor([0, 0, 1, 1]),
+                "match_id": torch.tensor([0, 1, 0, 1]),
+                "episode_error": encode_texts(["it broke", "", "it broke", ""]),
+            },
+            batch_size=[4],
+        ),
+        0,
+    ).tolist() == [1.0]
+
+
+def test_nothing_is_said_of_an_earlier_self_where_every_match_failed():
+    class Fails(Rigged):
+        def _paid(self, first, second):
+            return math.nan
+
+    _, part = evaluator(game=Fails)
+    measured(part)
+
+    assert measured(part) == {}
 
 
 def test_the_first_evaluation_has_nobody_to_play_against():
