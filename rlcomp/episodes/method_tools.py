@@ -35,6 +35,11 @@ def bind(tool: Callable[..., Any], call: Call) -> inspect.BoundArguments:
         ToolError: they do not fit its signature.
     """
     try:
+        if inspect.ismethod(
+            tool
+        ):  # with ``**kwargs``, ``self`` fits the signature and not the call
+            whole = inspect.signature(tool.__func__)
+            whole.bind(tool.__self__, *call.positional, **call.arguments)
         return inspect.signature(tool).bind(*call.positional, **call.arguments)
     except TypeError as error:
         raise ToolError(f"{call.name}: {error}") from error

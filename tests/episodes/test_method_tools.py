@@ -76,3 +76,16 @@ def test_a_schema_a_line():
     function = json.loads(line)["function"]
     assert (function["name"], function["description"]) == ("buy", "Buy.")
     assert function["parameters"]["required"] == ["what"]
+
+
+def test_an_argument_called_self_is_an_error_that_is_told():
+    class Peer:
+        def note(self, **entries):
+            return str(entries)
+
+    methods = public_methods(Peer())
+
+    assert call_method(methods, Call("note", {"a": 1})) == ("{'a': 1}", False)
+    told, failed = call_method(methods, Call("note", {"self": 1}))
+    assert failed
+    assert told.startswith("Error: note: multiple values for argument 'self'")
