@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from rlcomp.interfaces.environment import Turn
@@ -24,7 +25,13 @@ class Attempts:
         self.best = 0.0
 
     def judged(self, score: float) -> Turn:
-        """What an attempt with a score is told and paid."""
+        """What an attempt with a score is told and paid.
+
+        Raises:
+            ValueError: the score is not finite: no verdict.
+        """
+        if not math.isfinite(score):
+            raise ValueError(f"the score is {score}: must be a finite number")
         self.used += 1
         before, self.best = self.best, max(self.best, score)
         over = score >= 1 or self.used == self.most

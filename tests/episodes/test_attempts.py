@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,3 +32,12 @@ def test_an_episode_is_paid_its_best_score(scores):
     turns = [attempts.judged(score) for score in scores]
     assert sum(turn.reward for turn in turns) == pytest.approx(max(scores))
     assert [turn.done for turn in turns] == [False] * (len(scores) - 1) + [True]
+
+
+def test_a_score_that_is_no_number_is_not_taken_for_a_wrong_answer():
+    attempts = Attempts(2, "Again.")
+
+    with pytest.raises(ValueError, match="score is nan: must be a finite number"):
+        attempts.judged(math.nan)
+
+    assert attempts.facts() == {"attempts": 0.0, "solved": 0.0}
