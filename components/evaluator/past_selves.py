@@ -14,6 +14,7 @@ from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.episodes.seated_player import SeatedPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
+from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.model.copied import CopiedWeights
@@ -22,9 +23,10 @@ from rlcomp.model.copied import CopiedWeights
 class PastSelves(Component):
     """Win rate of a self-playing policy against frozen earlier selves.
 
-    A match is won by who is paid more in it; equal pay is half a win. The policy takes each seat in
-    turn, an earlier self the other one. A copy of the weights is taken at each evaluation, after
-    the matches; the latest ``keep`` of them are played against.
+    A match is won by who is paid more in it; equal pay is half a win. One whose environment failed
+    (``episode_error``) does not count. The policy takes each seat in turn, an earlier self the
+    other one. A copy of the weights is taken at each evaluation, after the matches; the latest
+    ``keep`` of them are played against.
 
     Records ``<name>/win_rate`` over all earlier selves, ``<name>/win_rate_oldest`` and
     ``<name>/win_rate_newest`` against the oldest and the newest of them; nothing at the first
@@ -74,15 +76,17 @@ class PastSelves(Component):
         count, keep = int(self.taken), len(self.copies)
         rates = [self._win_rate(n % keep) for n in range(max(0, count - keep), count)]
         if rates:
-            record(f"{self.name}/win_rate", torch.tensor(rates))
-            record(f"{self.name}/win_rate_oldest", rates[0])
-            record(f"{self.name}/win_rate_newest", rates[-1])
+            rate = torch.tensor(rates)
+            told = ~rate.isnan()
+            record(f"{self.name}/win_rate", rate, where=told)
+            record(f"{self.name}/win_rate_oldest", rate[:1], where=told[:1])
+            record(f"{self.name}/win_rate_newest", rate[-1:], where=told[-1:])
         self.copies[count % keep].take()  # type: ignore[operator]
         self.taken += 1
         return batch
 
     def _win_rate(self, number: int) -> float:
-        """Of the policy against one of the copies, over both seats."""
+        """Of the policy against one of the copies, over both seats; NaN if all matches failed."""
         copy = self.copies[number]
         assert isinstance(copy, CopiedWeights)
         wins = []
@@ -101,8 +105,12 @@ class PastSelves(Component):
 
 
 def _wins(rows: TensorDict, seat: int) -> Tensor:
-    """Of each match whether the seat is paid more than the other one; half for equal pay."""
+    """Of each whole match whether the seat is paid more than the other; half for equal pay."""
     paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
     of_seat = paid.new_zeros(int(rows["match_id"].max()) + 1)
     gap = of_seat.index_add(0, rows["match_id"], torch.where(rows["seat"] == seat, paid, -paid))
+    failed = ~without_failed(rows, torch.ones_like(rows["match_id"], dtype=torch.bool))
+    whole = torch.ones_like(gap, dtype=torch.bool)
+    whole[rows["match_id"][failed]] = False
+    gap = gap[whole]
     return (gap > 0).double() + (gap == 0).double() / 2

@@ -5,6 +5,7 @@ from tensordict import TensorDict
 from components.environment.matrix_game import MatrixGame
 from components.evaluator.past_selves import PastSelves, _wins
 from components.task.moves import Moves
+from rlcomp.batch import encode_texts
 from rlcomp.episodes.seated_player import SeatedPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
@@ -60,6 +61,34 @@ def test_a_win_is_being_paid_more_and_equal_pay_is_half_of_one():
     # 1 against 1; 2 against .5; nothing was said in the last match, which nobody won.
     assert _wins(rows, 0).tolist() == [0.5, 1.0, 0.5]
     assert _wins(rows, 1).tolist() == [0.5, 0.0, 0.5]
+
+
+def test_a_match_whose_environment_failed_is_nobodys():
+    rows = TensorDict(
+        {
+            "turn_reward": torch.tensor([[1.0], [0.0], [0.0], [0.0]]),
+            "response_mask": torch.ones(4, 1, dtype=torch.bool),
+            "seat": torch.tensor([0, 0, 1, 1]),
+            "match_id": torch.tensor([0, 1, 0, 1]),
+            "episode_error": encode_texts(["", "out of order", "", "out of order"]),
+        },
+        batch_size=[4],
+    )
+
+    # The second match is neither won, lost, nor half a win.
+    assert _wins(rows, 0).tolist() == [1.0]
+    assert _wins(rows, 1).tolist() == [0.0]
+
+
+def test_nothing_is_recorded_where_all_matches_failed():
+    class Broken(Rigged):
+        def step(self, action):
+            raise RuntimeError("out of order")
+
+    _, part = evaluator(game=Broken)
+    measured(part)
+
+    assert measured(part) == {}
 
 
 def test_the_first_evaluation_has_nobody_to_play_against():
