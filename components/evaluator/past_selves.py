@@ -23,10 +23,10 @@ from rlcomp.model.copied import CopiedWeights
 class PastSelves(Component):
     """Win rate of a self-playing policy against frozen earlier selves.
 
-    A match is won by who is paid more in it; equal pay is half a win. The policy takes each seat in
-    turn, an earlier self the other one. A match whose environment failed is none. A copy of the
-    weights is taken at each evaluation, after the matches; the latest ``keep`` of them are played
-    against.
+    A match is won by who is paid more in it; equal pay is half a win. One whose environment failed
+    (``episode_error``) does not count. The policy takes each seat in turn, an earlier self the
+    other one. A copy of the weights is taken at each evaluation, after the matches; the latest
+    ``keep`` of them are played against.
 
     Records ``<name>/win_rate`` over all earlier selves, ``<name>/win_rate_oldest`` and
     ``<name>/win_rate_newest`` against the oldest and the newest of them; nothing at the first
@@ -76,15 +76,17 @@ class PastSelves(Component):
         count, keep = int(self.taken), len(self.copies)
         rates = [self._win_rate(n % keep) for n in range(max(0, count - keep), count)]
         if rates:
-            found = torch.stack(rates)
-            for end, some in (("", found), ("_oldest", found[0]), ("_newest", found[-1])):
-                record(f"{self.name}/win_rate{end}", some, where=some.isfinite())
+            rate = torch.tensor(rates)
+            told = ~rate.isnan()
+            record(f"{self.name}/win_rate", rate, where=told)
+            record(f"{self.name}/win_rate_oldest", rate[:1], where=told[:1])
+            record(f"{self.name}/win_rate_newest", rate[-1:], where=told[-1:])
         self.copies[count % keep].take()  # type: ignore[operator]
         self.taken += 1
         return batch
 
-    def _win_rate(self, number: int) -> Tensor:
-        """Of the policy against one of the copies, over both seats; NaN: every match failed."""
+    def _win_rate(self, number: int) -> float:
+        """Of the policy against one of the copies, over both seats; NaN if all matches failed."""
         copy = self.copies[number]
         assert isinstance(copy, CopiedWeights)
         wins = []
@@ -99,18 +101,16 @@ class PastSelves(Component):
                 weights=weights,
             )
             wins.append(_wins(rows, seat))
-        return torch.cat(wins).mean()
+        return float(torch.cat(wins).mean())
 
 
 def _wins(rows: TensorDict, seat: int) -> Tensor:
-    """Of each match whether the seat is paid more than the other one; half for equal pay.
-
-    Matches whose environment failed are none.
-    """
+    """Of each whole match whether the seat is paid more than the other; half for equal pay."""
     paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
     of_seat = paid.new_zeros(int(rows["match_id"].max()) + 1)
     gap = of_seat.index_add(0, rows["match_id"], torch.where(rows["seat"] == seat, paid, -paid))
-    failed = ~without_failed(rows, torch.ones_like(rows["seat"], dtype=torch.bool))
-    played = torch.ones_like(gap, dtype=torch.bool)
-    played[rows["match_id"][failed]] = False
-    return ((gap > 0).double() + (gap == 0).double() / 2)[played]
+    failed = ~without_failed(rows, torch.ones_like(rows["match_id"], dtype=torch.bool))
+    whole = torch.ones_like(gap, dtype=torch.bool)
+    whole[rows["match_id"][failed]] = False
+    gap = gap[whole]
+    return (gap > 0).double() + (gap == 0).double() / 2

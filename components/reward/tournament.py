@@ -14,7 +14,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.functional.tournament import ranks, win_rates
 from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
-from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.reward import without_failed, write_reward
 from rlcomp.metrics import record
 
 
@@ -28,7 +28,7 @@ class Tournament(Component):
 
     Equal responses draw and are shown once. A pair that the judge did not tell in one of the orders
     is left out; a response without a pair that was told is invalid, as is the one of a group of
-    one.
+    one. One whose environment failed (``episode_error``) meets nobody.
 
     Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and where it is there
     ``answer``, for simulated judges. Writes ``reward``, float32 ``[B]``, ``rewards``
@@ -66,8 +66,9 @@ class Tournament(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Compare the responses of every group, and write the reward entries."""
         groups: dict[int, list[int]] = {}
-        for row, group in enumerate(batch["group_id"].tolist()):
-            groups.setdefault(group, []).append(row)
+        whole = without_failed(batch, torch.ones_like(batch["group_id"], dtype=torch.bool))
+        for row in whole.nonzero()[:, 0].tolist():
+            groups.setdefault(int(batch["group_id"][row]), []).append(row)
         beats = self._beats(batch, list(groups.values()))
         reward, valid = torch.zeros(len(batch)), torch.zeros(len(batch), dtype=torch.bool)
         for rows, wins in zip(groups.values(), beats, strict=True):

@@ -10,7 +10,7 @@ from rlcomp.prover.graph import Edge, Node, ProofGraph, Trial
 
 
 class MonteCarlo(metaclass=Checked):
-    """MCTS with PUCT: ``argmax_a Q(s, a) + c P(s, a) sqrt(N(s)) / (1 + N(s, a))``.
+    """MCTS with PUCT: ``argmax_a Q(s, a) + c P(s, a) sqrt(1 + N(s)) / (1 + N(s, a))``.
 
     ``P`` is the policy's probability of the tactic over those known in the state, ``Q`` the mean of
     the values of the leaves behind it: a critic's, or 0. A way never comes back to a state it has

@@ -20,7 +20,8 @@ class Potential(Component):
 
     The sum over an answer is ``-c Phi`` of its prompt, whatever it says: the best policy stays the
     best, the order of a group too, and only credit moves to the tokens that raise the potential.
-    With ``gamma`` other than the return's that is lost.
+    With ``gamma`` other than the return's that is lost, and so it is where a critic's value stands
+    behind a truncated answer (``advantage.bootstrap_truncated``): Phi is 0 there, too.
 
     Runs the potential. Reads ``response_mask`` ``[B, T]``, and ``token_reward`` where it is there.
     Writes ``token_reward`` ``[B, T]``. Records ``reward/potential_step``, the mean absolute ``F``

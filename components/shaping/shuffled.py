@@ -13,8 +13,10 @@ class Shuffled(Component):
     """Shuffled rewards (control): what a reward has written, permuted over the valid rows.
 
     ``reward``, ``rewards`` and ``correct`` are permuted together, so that none of them carries a
-    signal. ``reward=shuffled`` does the same with a reward inside; this one stands behind a reward
-    whose settings a recipe has given. Evaluators, which run the reward itself, see the true one.
+    signal; rewards of tokens and turns and scores of steps stay what they are, and where an
+    advantage reads them this is no control. ``reward=shuffled`` does the same with a reward inside;
+    this one stands behind a reward whose settings a recipe has given. Evaluators, which run the
+    reward itself, see the true one.
 
     Reads and writes ``reward``, ``rewards``, ``correct`` ``[B]``; reads ``reward_valid`` ``[B]``.
     """

@@ -108,9 +108,22 @@ class Matches:
                 self._break(match, why)
             elif isinstance(turn, Turn):
                 self._pay(match, turn, movers)
-                if not turn.done and self.seats[turn.seat].hears(match, turn, last=last):
+                if turn.done:
+                    continue
+                if self.seats[turn.seat].hears(match, turn, last=last):
                     going[match] = turn.seat
+                else:
+                    self._cut(match, turn.seat)
         return going
+
+    def _cut(self, match: int, seat: int) -> None:
+        """What ends the transcript of one seat, a limit or a failure, ends the match of all."""
+        ended = self.seats[seat].episodes[match]
+        if ended.broken:
+            self._break(match, ended.broken)
+            return
+        for each in self.seats:
+            each.episodes[match].truncated = True
 
     def _fault(self, match: int, turn: Turn | Broken, movers: Mapping[int, int]) -> str:
         if isinstance(turn, Broken):

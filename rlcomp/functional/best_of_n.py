@@ -26,7 +26,7 @@ def best_of_n(proxy: Tensor, values: Tensor, n: int) -> Tensor:
         Shape ``[P]``, float64, in the unit of the values.
 
     Raises:
-        ShapeError: the shapes differ.
+        ShapeError: the shapes differ, or ``n`` is not from 1 to N.
 
     Source:
         Gao et al. 2022, arXiv:2210.10760, appendix B; Nakano et al. 2021, arXiv:2112.09332,
@@ -40,6 +40,8 @@ def best_of_n(proxy: Tensor, values: Tensor, n: int) -> Tensor:
     if proxy.shape != values.shape or proxy.ndim != 2:
         shapes = f"{[*proxy.shape]} and {[*values.shape]}"
         raise ShapeError(f"'proxy' and 'values' have the shapes {shapes}: must be one [P, N]")
+    if not 1 <= n <= proxy.shape[1]:
+        raise ShapeError(f"best of {n} of {proxy.shape[1]} answers: n must be from 1 to that")
     ordered, order = proxy.sort(dim=1)
     ranked = values.double().gather(1, order)
     total = proxy.shape[1]

@@ -164,7 +164,34 @@ def test_turns_of_all_seats_count():
     rows = played(Told(**{"b=a": "x"}), Told(**{"b=x|": "y"}), max_turns=2)
 
     assert shown(rows) == ["b=aX", "b=x|Y"]
-    assert rows["truncated"].tolist() == [True, False]
+    # The match had not ended for seat 1 either.
+    assert rows["truncated"].tolist() == [True, True]
+
+
+def test_a_context_that_is_full_cuts_the_match_for_all_seats():
+    first, second = Told(**{"b=a": "x", "b=axy|": "x"}), Told(**{"b=x|": "y"})
+    # Room for "b=x|" and a move, not for "b=axy|" and one.
+    for policy in (first, second):
+        policy.context_length = 6
+
+    rows = played(first, second)
+
+    assert shown(rows) == ["b=aX", "b=x|Y"]
+    assert rows["truncated"].tolist() == [True, True]
+
+
+def test_an_observation_that_cannot_be_written_costs_the_whole_match():
+    class Odd(Bids):
+        def step(self, action):
+            said = super().step(action)
+            return said if len(self.said) < 2 else Turn(observation="%", seat=0)
+
+    rows = played(Told(**{"b=a": "x"}), Told(**{"b=x|": "y"}), environment=Odd)
+
+    told = decode_texts(rows["episode_error"])
+    assert rows["seat"].tolist() == [0, 1]
+    assert told[0].startswith("observation: ")
+    assert told[1] == told[0]
 
 
 def test_a_game_needs_a_policy_for_each_seat():

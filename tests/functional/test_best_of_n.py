@@ -89,3 +89,9 @@ def test_ties_only_take_away(case):
 def test_shapes_that_differ_are_refused():
     with pytest.raises(ShapeError, match=r"\[1, 2\] and \[1, 3\]"):
         best_of_n(torch.zeros(1, 2), torch.zeros(1, 3), 1)
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_more_answers_than_there_are_cannot_be_selected_from(n):
+    with pytest.raises(ShapeError, match=f"best of {n} of 2 answers"):
+        best_of_n(torch.zeros(1, 2), torch.zeros(1, 2), n)

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 from tensordict import TensorDict
@@ -65,41 +63,29 @@ def test_a_win_is_being_paid_more_and_equal_pay_is_half_of_one():
     assert _wins(rows, 1).tolist() == [0.5, 0.0, 0.5]
 
 
-def test_a_match_whose_environment_failed_is_no_match():
-    class Fails(Rigged):
-        def reset(self, example, seed):
-            self.fails = seed % 2 == 0
-            return super().reset(example, seed)
+def test_a_match_whose_environment_failed_is_nobodys():
+    rows = TensorDict(
+        {
+            "turn_reward": torch.tensor([[1.0], [0.0], [0.0], [0.0]]),
+            "response_mask": torch.ones(4, 1, dtype=torch.bool),
+            "seat": torch.tensor([0, 0, 1, 1]),
+            "match_id": torch.tensor([0, 1, 0, 1]),
+            "episode_error": encode_texts(["", "out of order", "", "out of order"]),
+        },
+        batch_size=[4],
+    )
 
-        def _paid(self, first, second):
-            return math.nan if self.fails else super()._paid(first, second)
-
-    _, part = evaluator(game=Fails)
-    measured(part)
-
-    # Of the matches that were played, as without the others.
-    assert measured(part)["past_selves/win_rate"] == 0.5
-    assert _wins(
-        TensorDict(
-            {
-                "turn_reward": torch.tensor([[0.0], [1.0], [0.0], [-1.0]]),
-                "response_mask": torch.ones(4, 1).bool(),
-                "seat": torch.tensor([0, 0, 1, 1]),
-                "match_id": torch.tensor([0, 1, 0, 1]),
-                "episode_error": encode_texts(["it broke", "", "it broke", ""]),
-            },
-            batch_size=[4],
-        ),
-        0,
-    ).tolist() == [1.0]
+    # The second match is neither won, lost, nor half a win.
+    assert _wins(rows, 0).tolist() == [1.0]
+    assert _wins(rows, 1).tolist() == [0.0]
 
 
-def test_nothing_is_said_of_an_earlier_self_where_every_match_failed():
-    class Fails(Rigged):
-        def _paid(self, first, second):
-            return math.nan
+def test_nothing_is_recorded_where_all_matches_failed():
+    class Broken(Rigged):
+        def step(self, action):
+            raise RuntimeError("out of order")
 
-    _, part = evaluator(game=Fails)
+    _, part = evaluator(game=Broken)
     measured(part)
 
     assert measured(part) == {}

@@ -97,3 +97,15 @@ def test_it_keeps_the_contract():
         return [0.75] * len(pairs)
 
     check_component(Tournament(judge=first_is_better))
+
+
+def test_a_response_whose_environment_failed_meets_nobody():
+    judge, batch = ByTable(**TABLE), batch_of("a", "b", "c")
+    batch["episode_error"] = encode_texts(["", "", "out of order"])
+
+    scored = Tournament(judge=judge)(batch)
+
+    # a against b alone: (.9 + 1 - .3) / 2.
+    assert scored["reward"].tolist() == pytest.approx([0.8, 0.2, 0.0])
+    assert scored["reward_valid"].tolist() == [True, True, False]
+    assert sorted(judge.asked) == ["ab", "ba"]
