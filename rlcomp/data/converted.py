@@ -83,6 +83,13 @@ def with_names(place: str, names: dict[str, str]) -> str:
     return _each_row(place, f"{{{popped}, **row}}")
 
 
+def with_input(place: str) -> str:
+    """How the input of an instruction is asked with it, as the end of a message."""
+    both = "'\\n\\n'.join(filter(None, [row['instruction'], row['input']]))"
+    told = _each_row(place, f"{{**row, 'instruction': {both}}}")
+    return f"{told} and the same fields" if told else ", join it to the instruction of each row"
+
+
 def _each_row(place: str, row: str) -> str:
     """The command that writes JSON Lines anew, each row as an expression says."""
     path = place.rpartition(":")[0]

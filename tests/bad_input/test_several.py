@@ -53,13 +53,21 @@ WHOLE = "the whole line: rlcomp "
             ],
         ),
         (
+            ["reward=[exact_match,brevity]"],
+            ["the whole line: ", "'reward.parts.brevity.longest=${max_new_tokens}'\n"],
+        ),
+        (
+            ["reward=[exact_match,regex]"],
+            ["the line, with your REGEX_PATTERN: ", "reward.parts.regex.pattern=REGEX_PATTERN\n"],
+        ),
+        (
             [
                 "reward=weighted_sum",
                 "reward.rewards=[boxed,brevity]",
                 "reward.weights=[1.0,-2e-1]",
                 "reward.correct_by=brevity",
             ],
-            ["'reward.weights={boxed: 1.0, brevity: -2e-1}' reward.correct_by=brevity\n"],
+            ["'reward.weights={boxed: 1.0, brevity: -2e-1}' reward.correct_by=brevity "],
         ),
         (
             ["reward=weighted_sum", "reward.parts={one: boxed, two: brevity}"],
