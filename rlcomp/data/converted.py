@@ -28,7 +28,8 @@ def converted(path: str, rows: tuple[str, ...]) -> str:
         tabs = ", delimiter='\\t'" if suffix == ".tsv" else ""
         opened = f"open({path!r}, newline='', encoding='utf-8-sig')"
         loop = f"[print(json.dumps(row)) for row in csv.DictReader({opened}{tabs})]"
-        return f": {_line('csv, json', loop, path)}"
+        made = _in_shell(str(file.with_suffix(".jsonl")))
+        return f": {_line('csv, json', loop, path)}, then task.path={made}"
     if suffix == ".json" and (told := json_as_lines(path)):
         return f": {told}"
     return ""

@@ -31,9 +31,15 @@ WHOLE = "the whole line: rlcomp "
         ),
         (
             ["prompt=chat", "prompt.system=You think: first, then answer."],
-            ["answer.: a text has quotes, 'prompt.system=\"You think: first, then answer.\"'; sev"],
+            [
+                "a text has quotes, 'prompt.system=\"You think: first, then answer.\"'\nthe whole "
+                "line: rlcomp prompt=chat 'prompt.system=\"You think: first, then answer.\"' dir"
+            ],
         ),
-        (["learner.optimizer.lr=1e-4,"], ["comma; write learner.optimizer.lr=1e-4, or a sweep"]),
+        (
+            ["learner.optimizer.lr=1e-4,"],
+            ["leave that out: learner.optimizer.lr=1e-4\n", f"{WHOLE}learner.optimizer.lr=1e-4 "],
+        ),
         (
             ["loss/weight=tis,overlong"],
             ["rlcomp -m loss", "brackets, 'loss/weight=[tis,overlong]'\n"],
