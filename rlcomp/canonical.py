@@ -217,6 +217,18 @@ def lacking(reader: str, missing: Sequence[str], there: Iterable[str]) -> str:
     return "; ".join([f"{reader} reads {' and '.join(told)}, the batch has {known}", *meant])
 
 
+def written_by_hand(missing: Sequence[str]) -> str:
+    """The calls that write missing keys in a loop of one's own, as the end of a message.
+
+    Examples:
+        >>> written_by_hand(["advantage", "my_key"])
+        "; call parts['advantage'](rows) before"
+    """
+    stages = dict.fromkeys(_WRITERS[key] for key in missing if key in _WRITERS)
+    calls = " and ".join(f"parts[{stage!r}](rows)" for stage in stages)
+    return f"; call {calls} before" if calls else ""
+
+
 def _described(key: str) -> str:
     spec = lookup(key)
     if spec is None:

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
-from rlcomp.canonical import lacking
+from rlcomp.canonical import lacking, written_by_hand
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
@@ -68,7 +68,7 @@ def check_rows(name: str, batch: TensorDict, losses: Iterable[Loss], written: se
     inner |= {key for part in parts if isinstance(part, Part) for key in part.step_keys}
     missing = [key for key in needed if key not in {*batch.keys(), *inner, *written}]
     if missing:
-        raise ConfigError(lacking(name, missing, batch.keys()))
+        raise ConfigError(f"{lacking(name, missing, batch.keys())}{written_by_hand(missing)}")
 
 
 def check_micro_batches(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import warnings
@@ -45,9 +46,10 @@ def _app() -> None:
         first, *others = sorted([str(given.checkpoint), *given.prompts], key=_is_prompt)
         line = shlex.join(["rlcomp-sample", first, *others])
         raise UserError(f"{given.checkpoint}: the run stands in front of the prompts: {line}")
+    answered = sample(**vars(given))  # what the run cannot read is no prompt in quotes either
     if told := _in_pieces(given.checkpoint, given.prompts):
         warnings.warn(told, RlcompWarning, stacklevel=2)
-    for prompt, answers in zip(given.prompts, sample(**vars(given)), strict=True):
+    for prompt, answers in zip(given.prompts, answered, strict=True):
         for answer in answers:
             print(printable(f"{prompt}{answer}"))
 
@@ -107,7 +109,7 @@ def sample(
     answered = answer_prompts(
         policy,
         prompts,
-        prompt_ids=_encoded(asked, prompts, policy.tokenizer),
+        prompt_ids=_encoded(asked, prompts, policy.tokenizer, saved.parent.parent),
         group_size=n,
         max_new_tokens=max_new_tokens or _limit(checkpoint, config.get("max_new_tokens")),
         decoding=decoding,
@@ -117,7 +119,12 @@ def sample(
     return [texts[start : start + n] for start in range(0, len(texts), n)]
 
 
-def _encoded(asked: Any, prompts: list[str], tokenizer: Any) -> list[list[int]]:  # noqa: ANN401
+def _encoded(
+    asked: Any,  # noqa: ANN401
+    prompts: list[str],
+    tokenizer: Any,  # noqa: ANN401
+    run: Path,
+) -> list[list[int]]:
     """The token ids of prompts.
 
     Raises:
@@ -130,8 +137,20 @@ def _encoded(asked: Any, prompts: list[str], tokenizer: Any) -> list[list[int]]:
         if not remedy:
             raise  # no tokenizer could write it
         known = "".join(sorted(token for token in tokenizer.get_vocab() if len(token) == 1))
-        raise DataError(f"{told}; it knows {known!r}: ask as it was trained") from error
+        raise DataError(
+            f"{told}; it knows {known!r}: ask as it was trained{_example(run)}"
+        ) from error
     return found
+
+
+def _example(run: Path) -> str:
+    """A prompt of the samples of a run, as it is typed; empty where it has none."""
+    try:
+        with (run / "samples.jsonl").open(encoding="utf-8") as samples:
+            prompt = json.loads(samples.readline(10_000))["prompt"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f", rlcomp-sample {shlex.quote(str(run))} {shlex.quote(str(prompt))}"
 
 
 def _limit(checkpoint: Path, found: Any) -> int:  # noqa: ANN401

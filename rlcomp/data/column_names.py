@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 
+from rlcomp.data.converted import with_input
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
@@ -63,8 +64,18 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
             f"{row.place}: the row has no column {' and no column '.join(map(repr, names))}"
             f"{_known(names[0], row, meant)}; {_remedy(found)}"
             + ("" if any(found.values()) else ", or mend the row")
+            + _left_out(found, row)
             + (_PAIRS if {"chosen", "rejected"} <= {*row.columns} else "")
         )
+
+
+def _left_out(found: Mapping[str, str | None], row: Row) -> str:
+    """What to say of rows of Alpaca, whose instructions have an input beside them."""
+    if found.get("prompt_field") != "instruction" or "input" in {None, *found.values()}:
+        return ""
+    if not isinstance(row.columns.get("input"), str):
+        return ""
+    return f"; that leaves the column 'input' out; to ask it as well{with_input(row.place)}"
 
 
 def value_at(columns: Mapping[str, object], name: str) -> object:

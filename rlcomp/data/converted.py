@@ -28,7 +28,8 @@ def converted(path: str, rows: tuple[str, ...]) -> str:
         tabs = ", delimiter='\\t'" if suffix == ".tsv" else ""
         opened = f"open({path!r}, newline='', encoding='utf-8-sig')"
         loop = f"[print(json.dumps(row)) for row in csv.DictReader({opened}{tabs})]"
-        return f": {_line('csv, json', loop, path)}"
+        made = _in_shell(str(file.with_suffix(".jsonl")))
+        return f": {_line('csv, json', loop, path)}, then task.path={made}"
     if suffix == ".json" and (told := json_as_lines(path)):
         return f": {told}"
     return ""
@@ -81,6 +82,13 @@ def with_names(place: str, names: dict[str, str]) -> str:
     """
     popped = ", ".join(f"{new!r}: row.pop({old!r})" for new, old in names.items())
     return _each_row(place, f"{{{popped}, **row}}")
+
+
+def with_input(place: str) -> str:
+    """How the input of an instruction is asked with it, as the end of a message."""
+    both = "'\\n\\n'.join(filter(None, [row['instruction'], row['input']]))"
+    told = _each_row(place, f"{{**row, 'instruction': {both}}}")
+    return f"{told} and the same fields" if told else ", join it to the instruction of each row"
 
 
 def _each_row(place: str, row: str) -> str:

@@ -133,7 +133,7 @@ def _number_in(score: object) -> str:
     if isinstance(score, (tuple, list)) and len(score) and _number(score[0]) is not None:
         return "; return its first entry alone, which is one"
     if isinstance(score, str) and re.fullmatch(r"\s*-?\d*\.?\d+\s*", score[:30]):
-        return "; a text is none: return float(...) of it"
+        return "; a text is none: return float(...) of it (of each, where a list is returned)"
     return ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -107,7 +109,8 @@ def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]
     for part in reward.modules():
         names = sorted(part.needed_columns - known) if isinstance(part, NeedsColumns) else []
         if names and isinstance(part, TriedFirst):
-            yield _parameters(f"{path}: {part.called}", names, known)
+            told = _parameters(f"{path}: {part.called}", names, known)
+            yield f"{told}{_new_line(getattr(part, 'function', None), names)}"
             continue
         for name in names:
             yield (
@@ -122,9 +125,31 @@ def _parameters(function: str, names: Sequence[str], known: set[str]) -> str:
     given = known | {*TextReward.reads}
     renamed = [f"{name} is {_HERE[name]} here" for name in names if name in _HERE]
     others = [name for name in names if name not in _HERE]
+    if renamed:
+        renamed[0] = f"rename the arguments: {renamed[0]}"
     told = [*renamed, *([f"give {', '.join(others)} a default, or drop it"] if others else [])]
     likely = nearest(others[0], given) if others else f" (known: {', '.join(sorted(given))})"
     return (
         f"{function} needs {', '.join(map(repr, names))}, of which none of the first examples of "
         f"the task has a column{likely}; {'; '.join(told)}"
     )
+
+
+def _new_line(function: object, names: Sequence[str]) -> str:
+    """The first line of a plain function with the arguments that it can have here."""
+    module, _, name = str(function).rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    if not inspect.isfunction(found) or not any(name in _HERE for name in names):
+        return ""
+    parameters = [*inspect.signature(found).parameters.values()]
+    if any(one.kind is not one.POSITIONAL_OR_KEYWORD for one in parameters):
+        return ""
+    given = [one for one in parameters if one.name in _HERE or one.name not in names]
+    needed = [
+        _HERE[one.name] if one.name in names else one.name
+        for one in given
+        if one.default is one.empty
+    ]
+    dropped = [f"{one.name}=None" for one in parameters if one not in given]
+    kept = [f"{one.name}={one.default!r}" for one in given if one.default is not one.empty]
+    return f": def {name}({', '.join([*needed, *dropped, *kept])}):"

@@ -116,7 +116,10 @@ def device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise ConfigError(f"device is {name!r}: must be auto, cpu or cuda; set device=auto")
+        raise ConfigError(
+            f"device is {name!r}: must be auto, cpu or cuda; set device=cuda (a GPU), or "
+            "device=auto (a GPU where there is one)"
+        )
     chosen = torch.device(name)
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device is {name!r}, but torch sees no GPU: set device=cpu")

@@ -60,6 +60,8 @@ def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
         named = elsewhere(Path(resume), directory, home, anew)
         if directory.resolve() not in named.path.resolve().parents:
             _check_left(named, config, resume)
+        else:
+            _tell_end(named, config)
         return named
     if anew and resume == "must":
         raise ConfigError("overwrite is true, but resume is must: leave one of them out")
@@ -69,6 +71,7 @@ def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
     if not there:
         return None
     saved = _own(there, directory, config)
+    _tell_end(saved, config)
     if checkpoint is not None:  # what was passed over is not to be deleted
         passed = there[: there.index(saved.path)]
         checkpoint.readable |= dict.fromkeys(passed, False)
@@ -77,14 +80,30 @@ def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
 
 def _check_left(saved: Saved, config: DictConfig, resume: str) -> None:
     """Refuse to continue, in another directory, a run that is at its end."""
+    if end := _at_end(saved, config):
+        done, more = end
+        raise CheckpointError(
+            f"resume is {resume}: it is at its end ({done}), and nothing would be "
+            f"run; {more} goes on with it, base={resume} (without resume) "
+            "begins a new run from its weights"
+        )
+
+
+def _at_end(saved: Saved, config: DictConfig) -> tuple[str, str] | None:
+    """The steps of the last phase if all are done, and twice as many; None: some are left."""
     place, phases = saved.place(), [*config.phases.items()]
     name, last = phases[-1]
-    if place["phase"] >= len(phases) - 1 and place["step"] >= last.steps:
-        steps = f"phases.{name}.steps"
-        raise CheckpointError(
-            f"resume is {resume}: it is at its end ({steps}={last.steps}), and nothing would be "
-            f"run; {steps}={2 * last.steps} goes on with it, base={resume} (without resume) "
-            "begins a new run from its weights"
+    if place["phase"] < len(phases) - 1 or place["step"] < last.steps:
+        return None
+    return f"phases.{name}.steps={last.steps}", f"phases.{name}.steps={2 * last.steps}"
+
+
+def _tell_end(saved: Saved, config: DictConfig) -> None:
+    if end := _at_end(saved, config):
+        print(
+            f"{saved.path}: all steps are done ({end[0]}), and nothing is run; to go on, set "
+            f"{end[1]} resume={saved.path}",
+            flush=True,
         )
 
 
@@ -218,10 +237,12 @@ def same_config(saved: Saved, config: DictConfig) -> None:
     """
     paths = _changes(saved.path, config)
     if paths:
+        end = _at_end(saved, config)
+        raised = f"; all its steps are done ({end[0]}): raise them as well, {end[1]}" if end else ""
         told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())
         raise CheckpointError(
             f"{saved.path} is of another config ({told}): {_ANEW}, or continue it on purpose with "
-            f"resume={saved.path}, which takes the same shapes"
+            f"resume={saved.path}, which takes the same shapes{raised}"
         )
 
 

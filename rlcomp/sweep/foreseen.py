@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -33,15 +33,19 @@ def tell_refused(
         varied: the keys that are swept, for the names of jobs.
     """
     first: dict[str, int] = {}
+    sound, faulty = set[str](), set[str]()
     for number in _first_with_each_value(jobs):
-        for fault in _faults(loader, master, jobs[number]):
+        faults = _faults(loader, master, jobs[number])
+        (faulty if faults else sound).update(jobs[number])
+        for fault in faults:
             first.setdefault(fault, number)
     if told := [
         f"job {number} ({_named(jobs[number], varied)}) will be refused: {fault}"
         for fault, number in first.items()
     ]:
         more = [f"... and {len(told) - _SHOWN} more"] if len(told) > _SHOWN else []
-        lines = [*told[:_SHOWN], *more, "the other jobs are run; Ctrl-C stops the sweep"]
+        left = _without(faulty - sound, jobs, varied)
+        lines = [*told[:_SHOWN], *more, *left, "the other jobs are run; Ctrl-C stops the sweep"]
         warnings.warn("\n".join(lines), RlcompWarning, stacklevel=2)
 
 
@@ -57,6 +61,21 @@ def _first_with_each_value(jobs: Sequence[Sequence[str]]) -> Iterator[int]:
         if {*job} - seen and len(seen) < _MOST:
             seen |= {*job}
             yield number
+
+
+def _without(
+    bad: Collection[str], jobs: Sequence[Sequence[str]], varied: Sequence[str]
+) -> list[str]:
+    """What is swept without the values that every job that was looked at is refused for."""
+    told = []
+    for key in varied:
+        words = dict.fromkeys(
+            word for job in jobs for word in job if word.lstrip("+").partition("=")[0] == key
+        )
+        sound = [word.partition("=")[2] for word in words if word not in bad]
+        if sound and len(sound) < len(words):
+            told.append(f"without them: {key}={','.join(sound)}")
+    return told
 
 
 def _named(job: Sequence[str], varied: Sequence[str]) -> str:

@@ -59,9 +59,8 @@ class ChatTemplate:
         self.source = tokenizer.chat_template if file is None else _read(file)
         if not self.source:
             raise ConfigError(
-                "prompt is chat, but the tokenizer has no chat template, as of a base model: give "
-                "one by prompt.template=FILE (Jinja), take an instruction-tuned model's tokenizer, "
-                "or use prompt=text"
+                "prompt is chat, but the tokenizer has no chat template, as of a base model: take "
+                f"an instruction-tuned model, or write one, {_written(tokenizer)}"
             )
         self.special = special_tokens(tokenizer)
         self._special_ids = special_ids(tokenizer)
@@ -234,6 +233,20 @@ class Chat:
     def _hold(self, found: re.Match[str]) -> str:
         self._held.append(found[0])
         return f"{self._mark}{len(self._held) - 1}{self._mark}"
+
+
+def _written(tokenizer: PreTrainedTokenizerBase) -> str:
+    """A command that writes a small template whose words a tokenizer has, and what to set."""
+    start, end, told = "{{ m.role }}: ", '{{ "\\n" }}', ""
+    due = "{% if add_generation_prompt %}assistant: {% endif %}"
+    try:
+        encode_all(tokenizer, ["system: user: assistant: \n"])
+    except DataError:
+        start = end = due = ""
+        told = "; it names no roles, since the tokenizer has no tokens for such words"
+    stop = '{% if m.role == "assistant" %}{{ eos_token }}{% endif %}'
+    template = f"{{% for m in messages %}}{start}{{{{ m.content }}}}{stop}{end}{{% endfor %}}{due}"
+    return f"echo '{template}' > chat.jinja, and set prompt.template=chat.jinja{told}"
 
 
 def _read(file: str) -> str:

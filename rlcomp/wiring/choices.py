@@ -68,7 +68,7 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
 
 def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iterator[str]:
     places = [config_directory(), *map(Path, directories)]
-    if weighed := weighed_line(word, words, options_of("reward", places)):
+    if weighed := weighed_line(word, words, options_of("reward", places), places):
         yield f"{word}: {weighed}"
     elif below := _below_path(word, words):
         yield f"{word}: {below}"

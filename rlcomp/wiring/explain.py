@@ -29,7 +29,7 @@ from rlcomp.wiring.translated import (
     whole_line,
 )
 from rlcomp.wiring.unknown_key import keys_below, unknown_key, unmatched_group
-from rlcomp.wiring.unswept import several, unswept
+from rlcomp.wiring.unswept import as_text, is_sentence, several, unswept
 
 
 def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
@@ -80,6 +80,9 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
     all_of = all_refused(error, words, config_dirs)
     refused = {word: told(one) for word, one in all_of}
     lines = [*dict.fromkeys(refused.values())] if refused else [told(error)]
+    if len(refused) == 1 and (word := next(iter(refused))) and is_sentence(lines[0]):
+        line_of_text = [as_text(one) if one == word else one for one in as_typed(words)]
+        return "\n".join([*lines, f"the whole line: {whole_line(line_of_text)}"])
     # Where one word may be a list or a text as well, no line is the right one.
     sure = len(refused) > 1 or (refused and "; " not in lines[0])
     if sure and all(unswept(str(one)) for _, one in all_of):
@@ -156,10 +159,13 @@ def _unread(
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
     if word.endswith(","):
-        joined, one = _joined(word, words), in_shell(word.rstrip(","))
-        if joined.endswith("..."):
-            return f"{word}: it ends in a comma; write {one}, or a sweep, rlcomp -m {one},..."
-        return f"{word}: it ends in a comma; a sweep has no spaces: rlcomp -m {joined}"
+        before, joined, behind = _joined(word, as_typed(words))
+        if joined.endswith(","):
+            one = joined.rstrip(",")
+            told, line = f"leave that out: {in_shell(one)}", [*before, one, *behind]
+        else:
+            told, line = "a sweep has no spaces", ["-m", *before, joined, *behind]
+        return f"{word}: it ends in a comma; {told}\nthe whole line: {whole_line(line)}"
     if word.endswith((".yaml", ".yml")):
         return (
             f"{word}: a file is no setting; put it into FOLDER/experiment/, with the first line "
@@ -172,12 +178,13 @@ def _unread(
     return f"{word}: cannot be read; a quote or a bracket is not closed, or stands where none may"
 
 
-def _joined(word: str, words: Sequence[str]) -> str:
-    """The values of a sweep that the shell took apart."""
-    rest = [*words[words.index(word) + 1 :]] if word in words else []
+def _joined(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """The values of a sweep that the shell took apart, with the words before and behind them."""
+    place = words.index(word) if word in words else len(words)
+    rest = [*words[place + 1 :]]
     while rest and word.endswith(",") and "=" not in rest[0] and not rest[0].startswith("-"):
         word += rest.pop(0)
-    return f"{word}..." if word.endswith(",") else word
+    return [*words[:place]], word, rest
 
 
 def _quoted(word: str) -> str | None:

@@ -208,16 +208,25 @@ def _remedy(
     for other in later:
         if key in other.flow.writes:
             return f"; {other.path} writes that, but later: move {other.path} before {stage.path}"
-    written = f"(written so far: {', '.join(sorted(before.writes)) or 'nothing'})"
     start = ", which no earlier stage writes: "
     for path, flow in others.items():
         if key in flow.writes:
-            return f"{start}add {path} to the list before {stage.path} {written}"
-    options = sorted(options_writing(key), key=lambda option: _is_other(option, key))
+            return f"{start}add {path} to the list before {stage.path}"
+    found = options_writing(key, before.writes) or options_writing(key)
+    options = sorted(found, key=lambda option: _is_other(option, key))
     more = " or another of them" if len(options) > _SHOWN else ""
-    choose = f"choose {' or '.join(options[:_SHOWN])}{more}"
-    choose = choose if options else "add a stage that writes it"
-    return f"{start}{choose}, or take another {stage.path} {written}"
+    first = f"{options[0]} (the usual one)" if _is_usual(options) else "".join(options[:1])
+    choose = f"choose {' or '.join([first, *options[1:_SHOWN]])}{more}"
+    if not options:
+        written = f"(written so far: {', '.join(sorted(before.writes)) or 'nothing'})"
+        return f"{start}add a stage that writes it, or take another {stage.path} {written}"
+    return f"{start}{choose}, or take another {stage.path}"
+
+
+def _is_usual(options: Sequence[str]) -> bool:
+    """Whether more recipes have the first of several options than the second."""
+    counts = [chosen_by(*option.split("=", 1)) for option in options[:2]]
+    return len(counts) == 2 and counts[0] > counts[1]
 
 
 def _is_other(option: str, key: str) -> tuple[bool, bool, int]:

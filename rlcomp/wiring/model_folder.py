@@ -89,12 +89,16 @@ def _json(path: str, name: str) -> dict[str, object] | None:
 
 def _merged(path: str, adapter: dict[str, object]) -> str:
     """How an adapter becomes a model: by what wrote it."""
+    merged = f"{path.rstrip('/')}_merged"
     card = os.path.join(path, "README.md")
     if os.path.isfile(card):
         with open(card, encoding="utf-8", errors="replace") as file:
             if "trained with rlcomp" in file.read(4000):
-                return "rlcomp-export RUN NEW_FOLDER --merge writes it whole, or name its run"
-    base, merged = adapter.get("base_model_name_or_path"), f"{path.rstrip('/')}_merged"
+                return (
+                    f"its run can be read, base=RUN; or rlcomp-export RUN {merged} --merge writes "
+                    f"the whole model, then base={merged}"
+                )
+    base = adapter.get("base_model_name_or_path")
     own = os.path.isfile(os.path.join(path, "tokenizer_config.json"))
     tokens = path if own or not isinstance(base, str) else base
     code = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -51,11 +51,19 @@ def having(setting: str) -> list[str]:
     return [*dict.fromkeys(found)]
 
 
-def options_writing(key: str) -> list[str]:
-    """The choices (``group=option``) whose part writes a key."""
-    return _options(
-        lambda part: key in part.writes and not (part.fresh and key in part.optional), "**"
-    )
+def options_writing(key: str, given: Collection[str] | None = None) -> list[str]:
+    """The choices (``group=option``) whose part writes a key.
+
+    Args:
+        key: of the batch.
+        given: the keys that are there: a part that lacks another is no choice; None: any part is.
+    """
+
+    def suits(part: Declaration) -> bool:
+        written = key in part.writes and not (part.fresh and key in part.optional)
+        return written and (given is None or {*part.reads} <= {*given})
+
+    return _options(suits, "**")
 
 
 def options_reading(key: str, group: str) -> list[str]:

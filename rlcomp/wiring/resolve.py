@@ -127,6 +127,9 @@ def as_written(told: str, words: Iterable[str]) -> str:
         "a.lr is 'x': no number"
     """
     given = dict(word.lstrip("+").partition("=")[::2] for word in words)
+    lacks = re.search(r", which no earlier stage writes: choose ([\w@./]+)=", told)
+    if lacks and given.get(lacks[1]) == "none":  # the user's own word
+        return told.replace("no earlier stage writes", f"{lacks[1]}=none leaves out", 1)
     found = re.match(r"([\w.]+) is (-?\d[\w.+-]*): ", told)
     if found is None or not re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", given.get(found[1], ""), re.I):
         return told

@@ -31,7 +31,7 @@ def several(word: str, line: Line | None) -> str:
     """
     key, _, values = word.partition("=")
     group = key.lstrip("+").partition("@")[0]
-    listed, text = in_shell(f"{key}=[{values}]"), in_shell(f'{key}="{values}"')
+    listed, text = in_shell(f"{key}=[{values}]"), in_shell(as_text(word))
     ways = {
         "sweep": f"several values are a sweep, rlcomp -m {in_shell(word)}",
         "list": f"a list has brackets, {listed}",
@@ -46,8 +46,19 @@ def several(word: str, line: Line | None) -> str:
         return f"{word}: a decimal has a point, {key}={decimal}; {ways['sweep']}"
     kinds = ["sweep", *_kinds(group, value)]
     if "text" in kinds and re.search(r"\w \w", values):  # a sentence
-        kinds = ["text", "sweep"]
+        kinds = ["text"]
     return f"{word}: {'; '.join(ways[kind] for kind in kinds)}"
+
+
+def as_text(word: str) -> str:
+    """An override with its value in quotes, so that it is one text."""
+    key, _, values = word.partition("=")
+    return f'{key}="{values}"'
+
+
+def is_sentence(told: str) -> bool:
+    """Whether a message of :func:`several` knows that one text is meant."""
+    return ": a text has quotes, " in told
 
 
 def _kinds(group: str, value: object) -> list[str]:

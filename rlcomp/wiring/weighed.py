@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from rlcomp.wiring.translated import whole_line
 
@@ -16,13 +17,20 @@ _WEIGHTS = re.compile(r"(?:reward\.)?(?:weights|reward_weights)=[\[{](.*)[\]}]")
 _OF_REWARDS = re.compile(r"\+?(\w+\.)*(reward(\.\w+)*|rewards|reward_funcs|reward_weights)=")
 
 
-def weighed_line(word: str, words: Sequence[str], options: Container[str]) -> str | None:
+# Settings without a default that are lengths: as many as a response may have tokens will do.
+_LENGTHS = ("longest", "target")
+
+
+def weighed_line(
+    word: str, words: Sequence[str], options: Container[str], places: Sequence[Path] = ()
+) -> str | None:
     """What to write for several rewards, with the whole line; None: the word names none.
 
     Args:
         word: of the command line.
         words: all of them.
         options: of the group ``reward``.
+        places: directories of configs, whose options may have settings without a default.
 
     Examples:
         >>> word = "reward=[boxed,format]"
@@ -45,11 +53,34 @@ reward.correct_by=boxed
         f"reward.weights={{{', '.join(map(': '.join, zip(names, weights, strict=True)))}}}",
         f"reward.correct_by={_correct_by(names, words)}",
     ]
+    needed = _needed(names, places)
+    own += [f"{path}={value}" for path, value in needed.items()]
+    open_ = [value for value in needed.values() if "$" not in value]
+    called = f"the line, with your {' and '.join(open_)}" if open_ else "the whole line"
     others = [one for one in words if not _OF_REWARDS.match(one)]
     return (
         "several rewards are weighed, each a part with a name; correct_by names the part that "
-        f"decides what is right\nthe whole line: {whole_line([*others, *own])}"
+        f"decides what is right\n{called}: {whole_line([*others, *own])}"
     )
+
+
+def _needed(names: Mapping[str, str], places: Sequence[Path]) -> dict[str, str]:
+    """A value, or a name for one, of every setting of the parts that has no default."""
+    return {
+        f"reward.parts.{name}.{key}": (
+            "${max_new_tokens}" if key in _LENGTHS else f"{name}_{key}".upper()
+        )
+        for name, option in names.items()
+        for key in _without_default(option, places)
+    }
+
+
+def _without_default(option: str, places: Sequence[Path]) -> Iterator[str]:
+    for place in places:
+        file = place / "reward" / f"{option}.yaml"
+        if file.is_file():
+            yield from re.findall(r"^(\w+): \?\?\?", file.read_text(encoding="utf-8"), re.M)
+            return
 
 
 def _names(word: str) -> dict[str, str]:

@@ -379,7 +379,7 @@ TABLE = {
     ),
     "seed": Bad(["seed=-1"], "seed", "-1", "must be at least 0; set seed=..."),
     "directory": Bad(["directory="], "directory", "''", "must not be empty; set directory=..."),
-    "device": Bad(["device=gpu"], "device", "'gpu'", "must be auto, cpu or cuda"),
+    "device": Bad(["device=gpu"], "device", "'gpu'", "set device=cuda (a GPU)"),
     "learning rate": Bad(
         ["learner.optimizer.lr=-1"],
         "learner.optimizer (torch.optim.AdamW)",

@@ -115,5 +115,5 @@ def test_of_many_options_that_write_a_key_three_are_named(told):
     assert code == 2
     assert ", which no earlier stage writes: add advantage to the list before learner" in message
     _, message, _ = told("value=critic")
-    assert "reads 'returns', which no earlier stage writes: choose advantage=gae or adv" in message
-    assert "or another of them, or take another value_learner (written so far: adv" in message
+    assert "reads 'returns', which no earlier stage writes: choose advantage=gae" in message
+    assert "or another of them, or take another value_learner" in message

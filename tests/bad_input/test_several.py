@@ -31,9 +31,15 @@ WHOLE = "the whole line: rlcomp "
         ),
         (
             ["prompt=chat", "prompt.system=You think: first, then answer."],
-            ["answer.: a text has quotes, 'prompt.system=\"You think: first, then answer.\"'; sev"],
+            [
+                "a text has quotes, 'prompt.system=\"You think: first, then answer.\"'\nthe whole "
+                "line: rlcomp prompt=chat 'prompt.system=\"You think: first, then answer.\"' dir"
+            ],
         ),
-        (["learner.optimizer.lr=1e-4,"], ["comma; write learner.optimizer.lr=1e-4, or a sweep"]),
+        (
+            ["learner.optimizer.lr=1e-4,"],
+            ["leave that out: learner.optimizer.lr=1e-4\n", f"{WHOLE}learner.optimizer.lr=1e-4 "],
+        ),
         (
             ["loss/weight=tis,overlong"],
             ["rlcomp -m loss", "brackets, 'loss/weight=[tis,overlong]'\n"],
@@ -53,13 +59,21 @@ WHOLE = "the whole line: rlcomp "
             ],
         ),
         (
+            ["reward=[exact_match,brevity]"],
+            ["the whole line: ", "'reward.parts.brevity.longest=${max_new_tokens}'\n"],
+        ),
+        (
+            ["reward=[exact_match,regex]"],
+            ["the line, with your REGEX_PATTERN: ", "reward.parts.regex.pattern=REGEX_PATTERN\n"],
+        ),
+        (
             [
                 "reward=weighted_sum",
                 "reward.rewards=[boxed,brevity]",
                 "reward.weights=[1.0,-2e-1]",
                 "reward.correct_by=brevity",
             ],
-            ["'reward.weights={boxed: 1.0, brevity: -2e-1}' reward.correct_by=brevity\n"],
+            ["'reward.weights={boxed: 1.0, brevity: -2e-1}' reward.correct_by=brevity "],
         ),
         (
             ["reward=weighted_sum", "reward.parts={one: boxed, two: brevity}"],

@@ -340,7 +340,7 @@ def test_a_device_that_is_none_is_told_before_a_model_is_read(evaluate, place, t
     _, err, code = evaluate("no_model", *sums(place), "device=gpu")
 
     assert code == 2
-    assert "device is 'gpu': must be auto, cpu or cuda" in err
+    assert "device is 'gpu': must be auto, cpu or cuda; set device=cuda (a GPU)" in err
 
 
 def test_a_folder_that_cannot_be_written_is_named(evaluate, place, tmp_path):

@@ -155,7 +155,8 @@ def test_a_run_without_a_language_model_cannot_be_asked(ask, tmp_path):
 
 
 @pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
-def test_words_that_a_shell_has_split_are_told(ask, run_directory):
+def test_words_that_a_shell_has_split_are_told(ask, run_directory, monkeypatch):
+    monkeypatch.setattr("rlcomp.cli.sample.sample", lambda **_: [["4"]] * 3)
     _, told, _ = ask(run_directory, "What", "is", "1")
 
     assert told.startswith("rlcomp: 3 prompts, 'What', 'is', '1'; one of several words has quotes:")
@@ -163,10 +164,14 @@ def test_words_that_a_shell_has_split_are_told(ask, run_directory):
 
 
 def test_a_character_that_the_run_does_not_know_is_told_with_those_it_does(ask, run_directory):
+    (run_directory / "samples.jsonl").write_text('{"prompt": "3*4="}\n')
+    example = "'3*4='"
     _, told, code = ask(run_directory, "1+2=", "Why?")
 
-    assert told == (
+    assert told.endswith(
         "rlcomp: the tokenizer has no token for 'W' in 'Why?'; it knows ' ()*+,-/0123456789:=>?': "
-        "ask as it was trained\n"
+        f"ask as it was trained, rlcomp-sample {run_directory} {example}\n"
     )
     assert code == 2
+    _, told, _ = ask(run_directory, "Why", "is")
+    assert "one of several words has quotes" not in told

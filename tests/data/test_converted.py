@@ -45,6 +45,8 @@ def test_the_line_that_is_told_makes_what_is_read(place, name, content, what, ma
     message = told(name)
     assert what in message
     line = message[message.index("python -c") :].removesuffix(")" * name.endswith(".jsonl"))
+    line, _, last = line.partition(", then task.path=")
+    assert last == (made if name.endswith(("csv", "tsv")) else "")
     subprocess.run(line.replace("python", sys.executable, 1), shell=True, check=True)
 
     (row,) = read_rows(made)

@@ -329,6 +329,28 @@ def test_columns_that_are_not_there_are_told_with_what_to_set(columns, changes, 
         fields(**changes).examples([Row("f:1", dict.fromkeys(columns, "2"))])
 
 
+def test_the_input_of_an_instruction_is_said_to_be_left_out_with_a_line_that_joins_it(tmp_path):
+    import json
+    import shlex
+    import subprocess
+    import sys
+
+    columns = [
+        {"instruction": "Add them.", "input": "1 2", "output": "3"},
+        {"instruction": "Name a colour.", "input": "", "output": "red"},
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, columns)))
+    with pytest.raises(DataError, match="leaves the column 'input' out; to ask it as") as error:
+        fields().examples([Row("a.jsonl:1", columns[0])])
+    command = str(error.value).partition("with python")[2].partition(", then task.path=a.new")[0]
+    python = shlex.quote(sys.executable)
+    subprocess.run(["bash", "-c", f"{python}{command}"], cwd=tmp_path, check=True)
+
+    rows = map(json.loads, (tmp_path / "a.new.jsonl").read_text().splitlines())
+
+    assert [row["instruction"] for row in rows] == ["Add them.\n\n1 2", "Name a colour."]
+
+
 def test_pairs_of_preferences_are_told_as_such():
     columns = {"prompt": "?", "chosen": "a", "rejected": "b"}
 

@@ -61,11 +61,13 @@ def test_parameters_of_other_houses_are_told_in_one_message(checked):
         "reward: my_scores.compute_score needs 'data_source', 'ground_truth', 'solution_str', of "
     )
     assert message.endswith(
-        "; ground_truth is answer here; solution_str is response here; give data_source a default, "
-        "or drop it"
+        "; rename the arguments: ground_truth is answer here; solution_str is response here; give "
+        "data_source a default, or drop it: def compute_score(response, answer, data_source=None, "
+        "extra_info=None):"
     )
     assert renamed.value.messages[0].endswith(
-        "a column (known: answer, prompt, response); label is answer here"
+        "a column (known: answer, prompt, response); rename the arguments: label is answer here: "
+        "def renamed(answer):"
     )
 
 

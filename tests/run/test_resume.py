@@ -89,12 +89,17 @@ def test_a_run_begins_anew_only_where_it_is_told_to(tmp_path):
     assert saved_run(OmegaConf.merge(config, {"overwrite": True}), checkpoint) is None
 
 
-def test_a_run_resumes_by_itself_and_a_finished_one_adds_nothing(play, tmp_path, whole):
+def test_a_run_resumes_by_itself_and_a_finished_one_adds_nothing(play, tmp_path, whole, capsys):
     shutil.copytree(whole, tmp_path / "run")
 
     again = play(tmp_path / "run", *TINY)
 
     assert (again / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    newest = tmp_path / "run" / "checkpoints" / "step-00000007"
+    assert (
+        f"{newest}: all steps are done (phases.rl.steps=4), and nothing is run; to go on, set "
+        f"phases.rl.steps=8 resume={newest}\n"
+    ) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -105,6 +110,7 @@ def test_a_run_resumes_by_itself_and_a_finished_one_adds_nothing(play, tmp_path,
             r"resume is never, but .*step-00000007 is there: choose another directory",
         ),
         (["seed=1"], r"is of another config \(seed was 0, is 1\): choose another directory, or"),
+        (["seed=1"], r"all its steps are done \(phases.rl.steps=4\): .*, phases.rl.steps=8$"),
     ],
 )
 def test_a_directory_with_another_run_in_it_is_refused(play, whole, overrides, told):

@@ -31,6 +31,7 @@ def test_bad_value_of_a_later_job_is_told_first_and_the_others_run(told):
     assert [config.rollout.group_size for config in ran] == [8, 4]
     assert "job 2 (rollout.group_size=1) will be refused: rollout.group_size is 1" in before
     assert "the other jobs are run" in before
+    assert "without them: rollout.group_size=8,4\n" in before
 
 
 def test_each_fault_is_told_once_with_the_first_job_that_has_it(told):

@@ -188,8 +188,30 @@ def test_arguments_reach_the_template(chat_tokenizer):
 def test_a_tokenizer_without_a_template_is_refused_with_the_remedy(chat_tokenizer):
     from rlcomp.text.tokenizer import byte_tokenizer
 
-    with pytest.raises(ConfigError, match=r"no chat template.*prompt\.template=FILE.*prompt=text"):
+    with pytest.raises(ConfigError, match=r"no chat template.* set prompt\.template=chat\.jinja$"):
         ChatTemplate(byte_tokenizer(), None, {})
+
+
+@pytest.mark.parametrize(
+    ("letters", "asked"), [(None, "user: 1+1\nassistant: "), ("0123456789+", "1+1")]
+)
+def test_the_template_that_is_offered_works_when_it_is_typed(tmp_path, letters, asked):
+    import subprocess
+
+    from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
+
+    known = None if letters is None else character_tokenizer(characters=letters)
+    tokenizer = known or byte_tokenizer()
+    with pytest.raises(ConfigError) as error:
+        ChatTemplate(tokenizer, None, {})
+    command, _, told = str(error.value).partition("write one, ")[2].partition(", and set ")
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+
+    template = ChatTemplate(tokenizer, str(tmp_path / "chat.jinja"), {})
+
+    assert template.chat([{"role": "user", "content": "1+1"}]).text(1, due=True) == asked
+    assert template.stop == tokenizer.eos_token
+    assert ("names no roles" in told) == (letters is not None)
 
 
 @pytest.mark.parametrize(
