@@ -20,8 +20,9 @@ class TacticsEnvironment(ProofTurns[State]):
         >>> _ = proof.reset(Example("⊢p→p\n", "", ""), seed=0)
         >>> proof.step("left\n").observation, proof.step("intro\n").observation
         ('no disjunction', 'h0:p\n⊢p')
-        >>> proof.step("exact h0\n")
-        Turn(observation='', closing='', reward=1.0, done=True, anchor=None, seat=0)
+        >>> ended = proof.step("exact h0\n")
+        >>> ended.reward, ended.done
+        (1.0, True)
     """
 
     def start(self, example: Example) -> State:

@@ -11,6 +11,7 @@ PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 METHODS = [
     "agent",
     "areal_decoupled",
+    "arpo",
     "auto_refine",
     "bapo",
     "cispo",
@@ -62,7 +63,9 @@ METHODS = [
     "rpt",
     "search_r1",
     "self_correction",
+    "self_play",
     "tool_star",
+    "traces",
     "upgrad",
     "vapo",
     "vespo",

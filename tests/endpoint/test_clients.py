@@ -10,6 +10,12 @@ from rlcomp.testing import tiny_policy
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.tokenizer import byte_tokenizer
 
+# Agents leave their connections to the garbage collector, as people's do.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 HERMES = (
     "{% if tools %}{{ '<t>' + (tools | tojson) + '<eos>' }}{% endif %}"
     "{% for m in messages %}{{ '<' + m.role + '>' + m.content }}"
