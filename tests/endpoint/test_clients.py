@@ -10,11 +10,7 @@ from rlcomp.testing import tiny_policy
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.tokenizer import byte_tokenizer
 
-# Agents leave their connections to the garbage collector, as people's do.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+OPENED = []
 
 HERMES = (
     "{% if tools %}{{ '<t>' + (tools | tojson) + '<eos>' }}{% endif %}"
@@ -42,7 +38,15 @@ def chat_policy():
 
 def clients(url):
     openai = pytest.importorskip("openai")
-    return openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+    OPENED.append(openai.OpenAI(base_url=url, api_key="none", max_retries=0))
+    return OPENED[-1]
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 def test_the_openai_client_trains_without_change(play, policy):
