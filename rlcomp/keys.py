@@ -60,7 +60,8 @@ class Spec:
             no two batches share one; negative values name nothing and stay.
         per_prompt: it belongs to the prompt, and passes from the prompt to each answer.
         absent: of a nested entry, what stands in the rows of a batch that lacks a part which
-            another batch has: a text, or NaN of numbers; by default all have the same parts.
+            another batch has: a text, or NaN of numbers; by default all have the same parts. Of a
+            float entry, NaN: it stands where a number is unknown.
         example: what :mod:`rlcomp.testing` fills it with, where its shape and dtype do not say:
             ``log_prob``, ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group``,
             ``same_in_all_rows`` (of rows).
@@ -183,7 +184,9 @@ SCHEMA: dict[Key, Spec] = {
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "model_score": Spec("B", _F, "r(x, y): score of the answer by a reward model, with gradient"),
     "label_logits": Spec("B K", _F, "log-odds of each label of the text, with gradient"),
-    "labels": Spec("B K", _F, "probability of each label of the text; NaN where unknown"),
+    "labels": Spec(
+        "B K", _F, "probability of each label of the text; NaN where unknown", absent=math.nan
+    ),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),

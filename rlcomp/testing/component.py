@@ -163,13 +163,14 @@ def _written(subject: Subject) -> None:
     result = subject.run(subject.batch)
     for key in (*subject.writes, *sorted(subject.may_write & set(result.keys()))):
         _check_shape(subject, key, result)
-        entry = result[key]
+        entry, spec = result[key], subject.spec(key)
         for name, part in (
             leaves(entry).items() if isinstance(entry, TensorDict) else [(key, entry)]
         ):
             where = _where(subject, key, part)
-            # A part that a row lacks is NaN by the schema.
-            where = where & ~part.isnan() if subject.spec(key).dtype == "nested" else where
+            # A part that a row lacks is NaN by the schema, and so is a number that is unknown.
+            lacking = spec.dtype == "nested" or isinstance(spec.absent, float)
+            where = where & ~part.isnan() if lacking else where
             if part.is_floating_point() and not bool((part.isfinite() | ~where).all()):
                 subject.refuse("what is written is finite", f"'{name}' is not")
 

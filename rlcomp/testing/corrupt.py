@@ -92,7 +92,8 @@ def with_hole(
         The batch, and which columns are new, shape ``[T + columns]``.
     """
     width = given[subject.name("response_mask")].shape[1]
-    origin = torch.tensor([*range(place), *[place] * columns, *range(place, width)])
+    beside = min(place, width - 1)
+    origin = torch.tensor([*range(place), *[beside] * columns, *range(place, width)])
     hole = torch.zeros(len(origin), dtype=torch.bool)
     hole[place : place + columns] = True
     batch = given.copy()

@@ -297,6 +297,10 @@ BESIDE = {
         "reward/steps": TESTS + "reward/test_process_scored.py::"
         "test_steps_end_with_the_separator_and_the_last_with_the_text",
     },
+    "components/shaping/normalised.py": dict.fromkeys(
+        ["reward/running_mean", "reward/running_std"],
+        TESTS + "shaping/test_normalised.py::test_all_rewards_so_far_are_counted",
+    ),
     "components/shaping/step_rewards.py": {
         "reward/step": TESTS + "shaping/test_potential.py::"
         "test_each_step_is_paid_its_score_at_its_end",

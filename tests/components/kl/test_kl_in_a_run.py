@@ -48,10 +48,11 @@ def test_every_place_of_the_kl_runs_and_measures_it(rl_rows, place, metric):
 def test_an_adaptive_price_moves_once_there_is_a_kl(rl_rows, place):
     adaptive = ["kl_controller=adaptive", "kl_controller.horizon=8", "kl_controller.kl_coef=0.1"]
 
-    rows = rl_rows(f"kl={place}", *adaptive, "kl_controller.target=1")
+    rows = rl_rows(f"kl={place}", *adaptive, "kl_controller.target=0.01")
 
-    # In the first batch the policy is the reference. The KL of the second is far below the target:
-    # 20 % less, by all 8 responses.
+    # In the first batch the policy is the reference. The KL of the second, about 1e-5 nats, is far
+    # below the target, but above the 1e-4 of it that rounding may make: 20 % less, by all 8
+    # responses.
     assert [row["kl/coef"] for row in rows] == pytest.approx([0.1, 0.1, 0.08])
 
 

@@ -16,7 +16,16 @@ CONF = Path(__file__).resolve().parents[3] / "conf"
 # control_ppo is torchrl's own, which holds its networks and knows neither masks nor groups.
 LOSSES = sorted({file.stem for file in (CONF / "loss").glob("*.yaml")} - {"control_ppo"})
 # Of the model: what a gradient may be asked of.
-OUTPUTS = ("log_probs", "entropy", "value", "log_distribution", "objective_values", "model_score")
+OUTPUTS = (
+    "log_probs",
+    "entropy",
+    "value",
+    "log_distribution",
+    "objective_values",
+    "model_score",
+    "token_score",
+    "label_logits",
+)
 
 
 def equal_rewards(rows):
@@ -58,8 +67,17 @@ def one_token(rows):
 BATCHES = [equal_rewards, unjudged_group, nothing_judged, all_masked, all_truncated, one_token]
 # Nothing can be learnt from these, whatever the loss.
 EMPTY = [nothing_judged, all_masked]
-# Of reward models: they read a score a row, and no tokens.
-SCORED = ["bradley_terry", "plackett_luce", "score_regression"]
+# The labels of steps are of the data: no reward has to judge the row.
+LABELLED = [("step_labels", nothing_judged)]
+# Of reward models and classifiers: they read scores a row, and no tokens.
+SCORED = [
+    "bradley_terry",
+    "davidson",
+    "multi_label",
+    "ordinal_regression",
+    "plackett_luce",
+    "score_regression",
+]
 OF_TOKENS = [all_masked, all_truncated, one_token]
 
 
@@ -94,6 +112,8 @@ def test_loss_and_gradient_are_finite(name, make):
     rows = make(subject.batch.clone())
     if name == "plackett_luce":  # the answers of a ranking stand side by side
         rows["group_id"] = torch.arange(len(rows)) // 2
+    if name == "ordinal_regression":  # ratings are levels
+        rows["reward"] = torch.arange(len(rows)) % 5 + 1.0
     given = {key: rows[key].detach().clone().requires_grad_() for key in OUTPUTS if key in rows}
 
     rows.update(given)
@@ -105,7 +125,7 @@ def test_loss_and_gradient_are_finite(name, make):
     assert bool(total.isfinite())
     gradients = [leaf.grad for leaf in given.values() if leaf.grad is not None]
     assert all(bool(gradient.isfinite().all()) for gradient in gradients)
-    if make in EMPTY:
+    if make in EMPTY and (name, make) not in LABELLED:
         assert total.item() == 0.0
         assert all(not gradient.any() for gradient in gradients)
     subject.restore()
