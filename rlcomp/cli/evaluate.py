@@ -165,13 +165,13 @@ def evaluate(
         UserError: the folder cannot be written.
     """
     from rlcomp.report.evaluation import as_table, compare, summary
-    from rlcomp.run.suites import check_at_hand_all, open_suites
+    from rlcomp.run.suites import open_suites
 
     labels = column_names(list(dict.fromkeys(models)))
-    check_at_hand_all(labels)
     found: dict[str, dict[str, Scores]] = {suite: {} for suite in asked.suites}
-    for model, label in labels.items():
-        for opened in open_suites(model, asked.suites, asked.overrides, config_dirs, trust):
+    for number, (model, label) in enumerate(labels.items()):
+        later = [*labels][number + 1 :]
+        for opened in open_suites(model, asked.suites, asked.overrides, config_dirs, trust, later):
             found[opened.name][label] = _scores(opened, label, asked.sampled, out)
     lines = compare(found)
     # No markup: a path may well hold "[/]".

@@ -91,8 +91,10 @@ def _check_left(saved: Saved, config: DictConfig, resume: str) -> None:
 
 def _at_end(saved: Saved, config: DictConfig) -> tuple[str, str] | None:
     """The steps of the last phase if all are done, and twice as many; None: some are left."""
-    place, phases = saved.place(), [*config.phases.items()]
-    name, last = phases[-1]
+    phases = [*(config.get("phases") or {}).items()]
+    if not phases:  # a program of one's own: its phases are not settings
+        return None
+    place, (name, last) = saved.place(), phases[-1]
     if place["phase"] < len(phases) - 1 or place["step"] < last.steps:
         return None
     return f"phases.{name}.steps={last.steps}", f"phases.{name}.steps={2 * last.steps}"

@@ -48,6 +48,7 @@ def open_suites(
     overrides: Sequence[str],
     config_dirs: Sequence[str],
     trust: bool,
+    later: Sequence[str] = (),
 ) -> list[Opened]:
     """Build suites around a model.
 
@@ -60,9 +61,11 @@ def open_suites(
         overrides: as for ``rlcomp``, ``+suite=[...]`` among them.
         config_dirs: directories of the user's own configs.
         trust: as for :func:`rlcomp.model.trained.trained_policy`.
+        later: models that are asked after it: each is looked at before this one is read.
 
     Raises:
-        ConfigError: what ``rlcomp`` would refuse; or a suite is no evaluator of answers.
+        ConfigError: what ``rlcomp`` would refuse; a model is not there; or a suite is no evaluator
+            of answers.
         CheckpointError: as :func:`rlcomp.model.trained.trained_policy`.
         DataError: there is no model, or no file of problems.
     """
@@ -76,6 +79,9 @@ def open_suites(
         task = plan.nodes[name].arguments.get("task")
         if isinstance(task, Node) and not below(task):
             builder.build(task)
+    check_at_hand_all([model, *later])
+    if errors := check_base(plan):
+        raise ConfigErrors(errors)
     asked = config.prompt
     if not base:
         asked = _take_run(builder, config, Path(model), overrides, trust)
@@ -105,7 +111,8 @@ def check_at_hand_all(models: Iterable[str]) -> None:
 def _as_words(fault: str) -> str:
     """A fault of a setting as that of a word, which stands alone."""
     told = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
-    return re.sub(r"set MODEL .*?=", "write ", told)
+    told = re.sub(r"set MODEL .*?=", "write ", told)
+    return re.sub(r"(?<=, )(then )?base=", r"\1write ", told)
 
 
 def _quoted(path: str) -> str:
@@ -124,7 +131,7 @@ def _checked(config: DictConfig, suites: Sequence[str]) -> Plan:
         raise ConfigErrors(errors)
     nodes = [node for name in suites for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if errors := check_settings(small) + check_base(small) + check_arguments(small):
+    if errors := check_settings(small) + check_arguments(small):
         raise ConfigErrors(errors)
     return small
 

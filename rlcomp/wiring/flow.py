@@ -212,10 +212,11 @@ def _remedy(
     for path, flow in others.items():
         if key in flow.writes:
             return f"{start}add {path} to the list before {stage.path}"
-    found = options_writing(key, before.writes) or options_writing(key)
-    options = sorted(found, key=lambda option: _is_other(option, key))
+    every = sorted(options_writing(key), key=lambda option: _is_other(option, key))
+    suiting = {*options_writing(key, before.writes)}
+    options = [option for option in every if option in suiting] or every
     more = " or another of them" if len(options) > _SHOWN else ""
-    first = f"{options[0]} (the usual one)" if _is_usual(options) else "".join(options[:1])
+    first = f"{options[0]} (the usual one)" if _is_usual(options, every) else "".join(options[:1])
     choose = f"choose {' or '.join([first, *options[1:_SHOWN]])}{more}"
     if not options:
         written = f"(written so far: {', '.join(sorted(before.writes)) or 'nothing'})"
@@ -223,10 +224,13 @@ def _remedy(
     return f"{start}{choose}, or take another {stage.path}"
 
 
-def _is_usual(options: Sequence[str]) -> bool:
-    """Whether more recipes have the first of several options than the second."""
+def _is_usual(options: Sequence[str], every: Sequence[str]) -> bool:
+    """Whether the first of several options is that of all, and more recipes have it than the next.
+
+    Of those that suit, the first may be one that is seldom chosen: nothing is usual then.
+    """
     counts = [chosen_by(*option.split("=", 1)) for option in options[:2]]
-    return len(counts) == 2 and counts[0] > counts[1]
+    return len(counts) == 2 and counts[0] > counts[1] and options[0] == every[0]
 
 
 def _is_other(option: str, key: str) -> tuple[bool, bool, int]:

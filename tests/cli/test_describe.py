@@ -139,7 +139,7 @@ def test_a_recipe_with_a_mistake_is_drawn_and_the_mistake_told(describe):
     text, error, code = describe("kl=in_loss", "reference=none")
 
     assert "phase rl" in text
-    assert "choose reference=frozen or reference=frozen_full or reference=self_teacher" in error
+    assert "choose reference=frozen (the usual one) or reference=frozen_full or " in error
     assert code == 2
 
 

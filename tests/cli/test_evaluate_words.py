@@ -73,7 +73,9 @@ def test_every_model_is_looked_at_before_one_is_asked(tmp_path, monkeypatch):
     with pytest.raises(ConfigErrors, match=r"^nothere: the hub cannot .* or write FOLDER$"):
         check_at_hand_all(["model", "nothere"])
     (tmp_path / "adapter" / "README.md").write_text("# A model trained with rlcomp\n")
-    with pytest.raises(ConfigErrors, match=r"rlcomp-export RUN NEW_FOLDER --merge writes it"):
+    with pytest.raises(
+        ConfigErrors, match=r"write RUN; or .* --merge writes .* then write adapter_merged$"
+    ):
         check_at_hand_all(["adapter"])
 
 

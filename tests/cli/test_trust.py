@@ -316,6 +316,7 @@ def test_a_config_cannot_vouch_for_another(forged, files, tmp_path):
     ],
 )
 def test_policies_of_what_is_shipped_need_no_trust(words, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
     plan = plan_of(compose_config([word.replace("FOLDER", str(tmp_path)) for word in words]))
     policy = plan.nodes["policy"]
 

@@ -159,4 +159,4 @@ def test_a_tokenizer_without_a_template_ends_with_the_remedy(rlcomp, words, tmp_
     code = rlcomp(*changed, "prompt=chat", "tokenizer=byte", f"directory={tmp_path / 'run'}")
 
     assert code != 0
-    assert "prompt.template=FILE" in capsys.readouterr().err.replace("\n", " ")
+    assert "prompt.template=chat.jinja" in capsys.readouterr().err.replace("\n", " ")
