@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 # Those on text start from a model of text: tests/recipe/test_text_recipes.py.
 # Those with a task of their own: test_tasks_of_their_own.py, test_agent.py,
-# test_tools.py, test_maze.py, test_r1.py, test_reward_model_recipes.py.
+# test_tools.py, test_maze.py, test_r1.py, test_reward_model_recipes.py, test_traces.py.
 OWN_TASK = [
     "agent",
     "auto_refine",
@@ -49,6 +49,7 @@ OWN_TASK = [
     "self_play",
     "several_domains",
     "tool_star",
+    "traces",
 ]
 RECIPES = [name for name, row in ROWS.items() if "position=" not in row and name not in OWN_TASK]
 
