@@ -28,6 +28,7 @@ OBJECTIVES = ["conditioned", "linear_mo", "pama", "pama_critic", "upgrad"]
 # test_tools.py, test_maze.py, test_r1.py, test_reward_model_recipes.py, test_traces.py.
 OWN_TASK = [
     "agent",
+    "arpo",
     "auto_refine",
     "constitutional",
     "curriculum_rlaif",
