@@ -17,6 +17,7 @@ WITHOUT = {"sft", "pretrain", "control_ppo", "dpo", "step_dpo"} | {
     "reward_model",
     "self_distillation",
     "self_rewarding",
+    "text_classifier",
 }
 RECIPES = sorted({file.stem for file in CONF.glob("recipe/*.yaml")} - WITHOUT)
 OBJECTIVES = sorted(file.stem for file in CONF.glob("objective/*.yaml"))

@@ -11,8 +11,9 @@ from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.resolve import plan_of
 
-# gsm8k is grpo on a data set that is not shipped.
-RECIPES = sorted({file.stem for file in (config_directory() / "recipe").glob("*.yaml")} - {"gsm8k"})
+# Data sets that are not shipped.
+GIVEN = {"gsm8k", "text_classifier"}
+RECIPES = sorted({file.stem for file in (config_directory() / "recipe").glob("*.yaml")} - GIVEN)
 SMALL = {
     "prompts.batch_size": 4,
     "rollout.group_size": 4,
@@ -27,7 +28,9 @@ SMALL = {
 # A model that has learnt nothing is hardly ever right: groups that vary are not found.
 HALF_RIGHT = ("reward=regex", "reward.pattern='^[0-4]'")
 WORDS = {
+    "arpo": ("rollout.initial_rollouts=2",),
     "dapo": HALF_RIGHT,
+    "deepseek_v32_specialists": ("store.choose=all",),
     "llama3": HALF_RIGHT,
     "r1": ("store.choose=all",),
     "rpt": ("dynamic_sampling=none",),

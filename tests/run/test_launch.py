@@ -70,6 +70,7 @@ def test_what_the_optimiser_is_set_to_comes_from_the_config(rlcomp, tmp_path, wa
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:job 0")
 def test_a_failing_job_of_a_parallel_sweep_fails_the_sweep(rlcomp, tmp_path, capfd):
     sweep = ["-m", "rollout.group_size=1,4", f"directory={tmp_path}", *SMALL]
     sizes = [word for word in sweep if word != "rollout.group_size=4"]

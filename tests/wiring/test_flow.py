@@ -396,6 +396,8 @@ def rows(tmp_path_factory):
     file.write_text("\n".join(lines))
     text = "".join(f"Line {n} of a text that is long enough.\n" for n in range(300))
     (file.parent / "text.txt").write_text(text)
+    labels = [json.dumps({"prompt": f"text {n}", "a": n % 2}) for n in range(80)]
+    (file.parent / "labels.jsonl").write_text("\n".join(labels))
     tokenizer = byte_tokenizer()
     model = tiny_model(tokenizer, intermediate_size=16, context_length=2048)
     model.save_pretrained(file.parent)
@@ -408,7 +410,8 @@ ON_TEXT = {"next_segment", "pretrain_zero", "quiet_star", "rlp", "rpt"}
 
 def overrides(recipe, rows):
     text = ["task@corpus=text", f"corpus.path={rows.parent}/text.txt", "context_length=2048"]
-    given = {"gsm8k": [f"task.path={rows}"]}
+    labels = [f"task.path={rows.parent}/labels.jsonl", "task.labels=[a]"]
+    given = {"gsm8k": [f"task.path={rows}"], "text_classifier": labels}
     given |= dict.fromkeys(ON_TEXT, (f"base={rows.parent}", *text))
     return [f"recipe={recipe}", *given.get(recipe, [])]
 
