@@ -43,7 +43,8 @@ class BranchingCollector(EpisodeCollector):
         player: plays the episodes.
         group_size: episodes per prompt; ``M`` of the paper.
         branching: from changes of entropy to probabilities of a branch.
-        initial_rollouts: episodes that begin by themselves at first; ``N`` of the paper.
+        initial_rollouts: episodes that begin by themselves at first, ``N`` of the paper; half of
+            ``group_size`` (8 of 16 there) if None, and at least one.
         fill: whether what is left of ``group_size`` begins by itself. Then the number of trees
             depends on what was drawn, and a mean over trees is a ratio of two random numbers;
             without it groups differ in size, and their number of trees is ``initial_rollouts``.
@@ -69,11 +70,13 @@ class BranchingCollector(EpisodeCollector):
         player: Player,
         group_size: PositiveInt,
         branching: Callable[[Tensor], Tensor],
-        initial_rollouts: PositiveInt = 8,
+        initial_rollouts: PositiveInt | None = None,
         fill: bool = True,
     ) -> None:
         super().__init__(player=player, group_size=group_size)
         self.player: Player = player
+        if initial_rollouts is None:
+            initial_rollouts = max(group_size // 2, 1)
         if initial_rollouts > group_size:
             raise ConfigError(
                 f"rollout.initial_rollouts is {initial_rollouts}, and group_size {group_size}: "

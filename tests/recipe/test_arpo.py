@@ -33,7 +33,7 @@ def test_who_is_never_told_branches_nowhere_and_learns_nothing(tmp_path):
 
 TINY = ["phases.warm_start.steps=2", "phases.warm_start.every.evaluation=2", "phases.rl.steps=3"]
 TINY += ["phases.rl.every={checkpoint: 2, evaluation: 9}", "group_size=4", "prompts.batch_size=4"]
-TINY += ["rollout.initial_rollouts=2", "evaluation.num_prompts=4"]
+TINY += ["evaluation.num_prompts=4"]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ SMALL = {
 # A model that has learnt nothing is hardly ever right: groups that vary are not found.
 HALF_RIGHT = ("reward=regex", "reward.pattern='^[0-4]'")
 WORDS = {
-    "arpo": ("rollout.initial_rollouts=2",),
     "dapo": HALF_RIGHT,
     "deepseek_v32_specialists": ("store.choose=all",),
     "llama3": HALF_RIGHT,

@@ -377,4 +377,11 @@ def test_without_branches_the_episodes_are_those_of_the_plain_collector(forward)
 
 def test_more_initial_rollouts_than_episodes_are_refused():
     with pytest.raises(ConfigError, match=r"initial_rollouts is 8, and group_size 4"):
-        collector(Told([]), group_size=4, branching=ALWAYS)
+        collector(Told([]), group_size=4, initial_rollouts=8, branching=ALWAYS)
+
+
+@pytest.mark.parametrize(("episodes", "roots"), [(16, 8), (5, 2), (1, 1)])
+def test_half_of_the_episodes_begin_by_themselves(episodes, roots):
+    made = collector(Told([]), group_size=episodes, branching=ALWAYS)
+
+    assert made.initial_rollouts == roots
