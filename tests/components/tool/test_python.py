@@ -54,7 +54,7 @@ HOSTILE = {
     "import os\nwhile True: os.fork()": "PermissionError",
     "open('/etc/passwd').read()": "FileNotFoundError",
     "open('/proc/self/environ').read()": "FileNotFoundError",
-    "open('/work/x', 'w')": "Error",
+    "open('/x', 'w')": "Error",
     "print('ab' * 500_000)": "ababab",
     "while True: print('ab' * 500_000)": "more than 1048576 bytes",
     "'a' * 10**10": "more than 134217728 bytes",
