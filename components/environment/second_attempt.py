@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, Unbuilt
-from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.answer_verifier import AnswerVerifier
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.task import Example
-from rlcomp.workers.call import load
 
 
 class SecondAttempt(metaclass=Checked):
@@ -59,15 +57,7 @@ class SecondAttempt(metaclass=Checked):
         closing: str = "\n",
         stop: NonEmptyText | None = None,
     ) -> None:
-        made: Any = (
-            load(verifier.target, verifier.arguments) if isinstance(verifier, Unbuilt) else verifier
-        )
-        if not isinstance(made, TextReward) or type(made).forward is not TextReward.forward:
-            raise ConfigError(
-                f"environment.verifier is a {type(made).__name__}: must be a reward that scores "
-                "single texts by itself, such as /reward@environment.verifier: exact_match"
-            )
-        self.verifier = made
+        self.verifier = AnswerVerifier(verifier, "environment.verifier")
         self.improvement = improvement
         self.tells = tells
         self.messages = {True: right, False: wrong}
@@ -88,7 +78,7 @@ class SecondAttempt(metaclass=Checked):
         """Judge an attempt: the first one is answered, the second one ends the episode."""
         if self.stop and not self.attempts:
             action = action.removesuffix(self.stop)
-        right = self._judged(action)
+        right = self.verifier.is_right(self.example, action)
         self.attempts.append(action)
         self.verdicts.append(right)
         if len(self.verdicts) == 1:
@@ -96,17 +86,6 @@ class SecondAttempt(metaclass=Checked):
             return Turn(observation=message, closing=self.closing, reward=float(right))
         first, second = self.verdicts
         return Turn(reward=self.improvement * (second - first), done=True)
-
-    def _judged(self, response: str) -> bool:
-        """Whether an attempt is right."""
-        row = {"prompt": self.example.prompt, "response": response, "answer": self.example.answer}
-        score = self.verifier.score_row({**self.example.columns, **row})
-        if not isinstance(score, (int, float)) or math.isnan(score):
-            raise DataError(
-                f"environment.verifier gave {score!r:.60} for {response!r:.60}: must be a number; "
-                "a verifier of named parts or without a verdict cannot tell right from wrong"
-            )
-        return self.verifier.is_correct(float(score))
 
     def facts(self) -> Mapping[str, float]:
         """What became of the first attempt, once there are two."""

@@ -13,6 +13,7 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 # There is no reward of an answer in these.
 WITHOUT = {"sft", "pretrain", "control_ppo", "dpo", "step_dpo"} | {
     "distillation",
+    "expert_iteration",
     "on_policy_distillation",
     "reward_model",
     "self_distillation",

@@ -101,6 +101,10 @@ BESIDE = {
         TESTS
         + "evaluator/test_exploitability.py::test_shares_of_the_moves_and_their_means_are_measured",
     ),
+    "components/evaluator/verifier_quality.py": dict.fromkeys(
+        ["*/right", "*/verdict_right", "*/judged", "*/accuracy", "*/accepted_wrong", "*/auc"],
+        TESTS + "evaluator/test_verifier_quality.py::test_matches_and_verdicts_by_hand",
+    ),
     "components/evaluator/past_selves.py": dict.fromkeys(
         ["*/win_rate", "*/win_rate_oldest", "*/win_rate_newest"],
         TESTS

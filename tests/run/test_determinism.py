@@ -30,6 +30,7 @@ HALF_RIGHT = ("reward=regex", "reward.pattern='^[0-4]'")
 WORDS = {
     "dapo": HALF_RIGHT,
     "deepseek_v32_specialists": ("store.choose=all",),
+    "expert_iteration": ("store.choose=all",),
     "llama3": HALF_RIGHT,
     "r1": ("store.choose=all",),
     "rpt": ("dynamic_sampling=none",),

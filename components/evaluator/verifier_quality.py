@@ -1,0 +1,133 @@
+"""Verifier quality: how well a seat that judges answers tells right from wrong ones."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.data.examples import held_out_examples, prompt_batch
+from rlcomp.engine.decoding import Decoding
+from rlcomp.episodes.seated_player import SeatedPlayer
+from rlcomp.functional.label_ranking import roc_auc
+from rlcomp.interfaces.reward import without_failed
+from rlcomp.interfaces.task import Task
+from rlcomp.interfaces.verdict import said_verdict, verdict_options
+from rlcomp.metrics import record
+from rlcomp.text.rows import rows_from_ids
+from rlcomp.text.tokenizer import encode_all
+
+
+class VerifierQuality(Component):
+    """A solver and its verifier (``environment=solver_verifier``) on held-out prompts.
+
+    Of sampled matches, less those whose environment failed, it records ``<name>/right``, the share
+    of right answers, and ``<name>/verdict_right``, that of right verdicts. A solver that is nearly
+    always right leaves nothing to reject; so the verifier also judges given answers, the same at
+    every evaluation: ``<name>/given/judged``, the share that gets a verdict;
+    ``<name>/given/accuracy`` and ``<name>/given/accepted_wrong``, of all; and of those judged
+    ``<name>/given/auc``, the area under the ROC curve of ``log p(accept) - log p(reject)`` behind
+    the sampled reasoning, at temperature 1 (absent where none is right or none is wrong).
+
+    Args:
+        player: plays the matches; seat 1 is the verifier.
+        task: its held-out part is answered.
+        verdicts: its held-out part is judged (``task=answer_verdicts``).
+        accept: text of the verdict that the answer is right.
+        reject: that it is wrong.
+        num_prompts: how many prompts of either task; fewer when a task has fewer.
+        samples_per_prompt: matches, and verdicts, of each.
+        name: what its metrics are called; another beside it needs another.
+
+    Raises:
+        ConfigError: one option ends with the other.
+    """
+
+    def __init__(
+        self,
+        *,
+        player: SeatedPlayer,
+        task: Task,
+        verdicts: Task,
+        accept: NonEmptyText = "y",
+        reject: NonEmptyText = "n",
+        num_prompts: PositiveInt = 128,
+        samples_per_prompt: PositiveInt = 4,
+        name: NonEmptyText = "evaluation",
+    ) -> None:
+        super().__init__()
+        self.player = player
+        self.verifier = player.policies[1]
+        options = verdict_options(name, accept, reject)
+        self.options = encode_all(self.verifier.tokenizer, options)
+        self.samples_per_prompt = samples_per_prompt
+        self.name = name
+        # The same prompts and the same draws at every evaluation: differences are the policies'.
+        self.seed = torch.initial_seed()
+        self.examples = held_out_examples(task, num_prompts, self.seed)
+        self.given = held_out_examples(verdicts, num_prompts, self.seed)
+        self.given_right = torch.tensor([each.answer == accept for each in self.given])
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Play, judge and record; ignores the training batch."""
+        self._play()
+        self._judge()
+        return batch
+
+    def _play(self) -> None:
+        rows = self.player.play(
+            prompt_batch(self.examples),
+            group_size=self.samples_per_prompt,
+            decoding=None,
+            generator=torch.Generator().manual_seed(self.seed),
+            seed=self.seed,
+        )
+        whole = without_failed(rows, torch.ones_like(rows["seat"], dtype=torch.bool))
+        facts = rows["facts"][whole & (rows["seat"] == 1)]
+        record(f"{self.name}/right", facts["right"].double())
+        record(f"{self.name}/verdict_right", facts["verdict_right"].double())
+
+    def _judge(self) -> None:
+        texts, columns = zip(*((each.prompt, each.columns) for each in self.given), strict=True)
+        asked = self.player.prompt.encode(texts, columns)
+        rows = self.verifier.generate(
+            asked,
+            group_size=self.samples_per_prompt,
+            max_new_tokens=self.player.limits.turn_tokens,
+            generator=torch.Generator().manual_seed(self.seed),
+        )
+        said = [self._said(row) for row in rows.unbind(0)]
+        found = [said_verdict(ids, self.options) for ids in said]
+        right = self.given_right.repeat_interleave(self.samples_per_prompt)
+        judged = torch.tensor([verdict is not None for verdict in found])
+        accepted = torch.tensor([verdict == 0 for verdict in found])
+        name = f"{self.name}/given"
+        record(f"{name}/judged", judged.double())
+        record(f"{name}/accuracy", (judged & (accepted == right)).double())
+        record(f"{name}/accepted_wrong", accepted.double(), where=~right)
+        right = right[judged]
+        if right.any() and not right.all():
+            heads = [
+                [*asked[n // self.samples_per_prompt], *ids[: -len(self.options[verdict])]]
+                for n, (ids, verdict) in enumerate(zip(said, found, strict=True))
+                if verdict is not None
+            ]
+            record(f"{name}/auc", roc_auc(self._log_odds(heads), right))
+
+    def _said(self, row: TensorDict) -> list[int]:
+        """The sampled ids, less EOS."""
+        ids: list[int] = row["tokens"][row["response_mask"]].tolist()
+        return ids[:-1] if ids and ids[-1] == self.verifier.tokenizer.eos_token_id else ids
+
+    def _log_odds(self, heads: list[list[int]]) -> Tensor:
+        """Of accepting behind each of them, float64."""
+        tails = [*self.options] * len(heads)
+        rows = rows_from_ids(
+            self.verifier.tokenizer, [head for head in heads for _ in self.options], tails
+        )
+        with torch.no_grad():
+            log_probs = self.verifier.log_probs(rows.to(self.verifier.device), decoding=Decoding())
+        accept, reject = log_probs.sum(1).double().cpu().view(-1, 2).unbind(1)
+        return accept - reject

@@ -1,0 +1,91 @@
+"""Verdicts on answers: whether what another task demonstrates is right."""
+
+from __future__ import annotations
+
+import random
+
+from rlcomp.arguments import Checked, NonEmptyText, Probability, Unbuilt
+from rlcomp.errors import DataError
+from rlcomp.interfaces.answer_verifier import AnswerVerifier
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.task import Example, Task
+from rlcomp.interfaces.verdict import verdict_options
+from rlcomp.seed import named_seed
+
+
+class AnswerVerdicts(metaclass=Checked):
+    """``"12>1123=3?"`` asks for ``"y"``: whether what another task demonstrates is right.
+
+    A verifier can only be taught on a task whose demonstrations are flawed. An example is held out
+    where its prompt is.
+
+    Args:
+        answers: the task.
+        verifier: a reward that scores single texts: what is true.
+        accept: text of the verdict that the answer is right.
+        reject: that it is wrong.
+        asks: stands between the answer and the verdict.
+        reasons: column of the answers' examples that a demonstration writes before its verdict;
+            null: none.
+        mislabelled: share of the demonstrations that give the other verdict.
+
+    Raises:
+        ConfigError: the verifier is no text reward that scores by itself, or one option ends with
+            the other.
+        DataError: an example has no column ``reasons`` of text.
+
+    Examples:
+        >>> from components.reward.exact_match import ExactMatch
+        >>> from components.task.addition import Addition
+        >>> task = AnswerVerdicts(answers=Addition(digits=1), verifier=ExactMatch())
+        >>> task.example(12).prompt, task.example(12).demonstration
+        ('1+2=3?', 'y')
+    """
+
+    def __init__(
+        self,
+        *,
+        answers: Task,
+        verifier: TextReward | Unbuilt,
+        accept: NonEmptyText = "y",
+        reject: NonEmptyText = "n",
+        asks: NonEmptyText = "?",
+        reasons: NonEmptyText | None = None,
+        mislabelled: Probability = 0.0,
+    ) -> None:
+        self.answers = answers
+        self.verifier = AnswerVerifier(verifier, "verdicts.verifier")
+        self.options = verdict_options("AnswerVerdicts", accept, reject)
+        self.asks = asks
+        self.reasons = reasons
+        self.mislabelled = mislabelled
+        self.held_out = answers.held_out
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return len(self.answers)
+
+    def example(self, index: int) -> Example:
+        """The verdict on the demonstration at the same index."""
+        shown = self.answers.example(index)
+        right = self.verifier.is_right(shown, shown.demonstration)
+        flawed = random.Random(named_seed(index, "verdict")).random() < self.mislabelled
+        accept, reject = self.options
+        said = accept if right != flawed else reject
+        return Example(
+            f"{shown.prompt}{shown.demonstration}{self.asks}",
+            accept if right else reject,
+            f"{self._reasoning(shown)}{said}",
+            source=shown.held_out_by,
+        )
+
+    def _reasoning(self, shown: Example) -> str:
+        if self.reasons is None:
+            return ""
+        text = shown.columns.get(self.reasons)
+        if not isinstance(text, str):
+            raise DataError(
+                f"verdicts.reasons is {self.reasons!r}: the example {shown.prompt!r:.60} has no "
+                f"such column of text; it has {sorted(shown.columns)}; null writes no reasoning"
+            )
+        return text

@@ -1,0 +1,59 @@
+"""A prover that is told why its proof failed learns to repair it, and not by chance."""
+
+import pytest
+
+from rlcomp.io.json_lines import read_lines
+from rlcomp.run.launch import launch
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
+
+
+def run(directory, *words):
+    config = compose_config(["recipe=prover_grpo", f"directory={directory}", *words])
+    launch(config, plan_of(config))
+    return read_lines(directory / "metrics.jsonl")
+
+
+SHORT = ["phases.rl.steps=15", "phases.rl.every.evaluation=15", "evaluation.num_prompts=64"]
+
+
+def test_first_attempts_and_repairs_are_learnt(tmp_path, at_work):
+    at_work("prover_grpo", run(tmp_path, *SHORT))
+
+
+def test_nothing_is_learnt_from_shuffled_rewards(tmp_path):
+    rows = run(tmp_path, *SHORT, "experiment=shuffled_own_rewards")
+
+    found = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
+    assert found[-1] < found[0] + 0.05
+
+
+TINY = ["phases.warm_start.steps=2", "phases.warm_start.every.evaluation=2", "phases.rl.steps=3"]
+TINY += ["phases.rl.every={checkpoint: 2, evaluation: 9}", "group_size=4", "prompts.batch_size=4"]
+TINY += ["evaluation.num_prompts=4", "demonstrations.batch_size=8"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["environment.attempts=3", "player.max_turns=3", "environment.tells=nothing"],
+        ["advantage=turn_return", "kl=in_reward", "environment_pool=processes"],
+    ],
+    ids=" ".join,
+)
+def test_other_parts(words, tmp_path):
+    rows = run(tmp_path, *TINY, *words)
+
+    assert [row["phase"] for row in rows].count("rl") == 3
+
+
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
+    whole = run(tmp_path / "whole", *TINY)
+    place = tmp_path / "whole" / "checkpoints" / "step-00000004"
+    again = run(tmp_path / "again", *TINY, f"resume={place}")
+
+    assert [row["total"] for row in again] == [5]
+    kept = [name for name in whole[-1] if not name.startswith("time/")]
+    assert {name: whole[-1][name] for name in kept} == {name: again[-1][name] for name in kept}

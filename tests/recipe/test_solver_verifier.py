@@ -1,0 +1,60 @@
+"""Solver and verifier: both learn by the truth, as one model and as two, and not by chance."""
+
+import pytest
+
+from rlcomp.io.json_lines import read_lines
+from rlcomp.run.launch import launch
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
+
+pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
+
+
+def run(directory, *words):
+    config = compose_config(["recipe=solver_verifier", f"directory={directory}", *words])
+    launch(config, plan_of(config))
+    return read_lines(directory / "metrics.jsonl")
+
+
+SHORT = ["phases.rl.steps=20", "phases.rl.every.evaluation=20"]
+
+
+def test_solver_and_verifier_are_learnt(tmp_path, at_work):
+    at_work("solver_verifier", run(tmp_path, *SHORT))
+
+
+def test_nothing_is_learnt_from_shuffled_rewards(tmp_path):
+    words = ["experiment=shuffled_own_rewards", "phases.warm_start.steps=300"]
+    rows = run(tmp_path, *SHORT, *words, "phases.warm_start.every={evaluation: 300}")
+
+    for name in ("evaluation/right", "evaluation/verdict_right"):
+        found = [row[name] for row in rows if name in row]
+        assert found[-1] < found[0] + 0.05
+
+
+TINY = ["phases.warm_start.steps=2", "phases.warm_start.every.evaluation=2", "phases.rl.steps=3"]
+TINY += ["phases.rl.every={checkpoint: 2, evaluation: 9}", "group_size=4", "prompts.batch_size=4"]
+TINY += ["evaluation.num_prompts=4", "demonstrations.batch_size=8"]
+
+
+def test_two_models_learn_each_from_its_own_rows(tmp_path):
+    words = [*TINY, "experiment=separate_policies"]
+    whole = run(tmp_path / "whole", *words)
+    last = whole[-1]
+
+    assert 0 < last["learner/tokens"] < last["rollout/tokens"]
+    assert last["learner/tokens"] + last["verifier_learner/tokens"] == last["rollout/tokens"]
+    place = tmp_path / "whole" / "checkpoints" / "step-00000004"
+    again = run(tmp_path / "again", *words, f"resume={place}")
+    kept = [name for name in last if not name.startswith("time/")]
+    assert {name: last[name] for name in kept} == {name: again[-1][name] for name in kept}
+
+
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
+    whole = run(tmp_path / "whole", *TINY)
+    place = tmp_path / "whole" / "checkpoints" / "step-00000004"
+    again = run(tmp_path / "again", *TINY, f"resume={place}")
+
+    assert [row["total"] for row in again] == [5]
+    kept = [name for name in whole[-1] if not name.startswith("time/")]
+    assert {name: whole[-1][name] for name in kept} == {name: again[-1][name] for name in kept}
