@@ -25,13 +25,14 @@ class Lookup(metaclass=Checked):
 
     Args:
         letters: how many there are, at most 26.
-        hops: the most times that the map is applied; all numbers up to it take turns.
+        hops: the most times that the map is applied.
+        fewest: the fewest; all numbers from it to ``hops`` take turns, and column ``hops`` names it.
         asked: how likely a demonstration asks once more.
         examples: how many.
         held_out: share of the examples that only evaluators see.
 
     Raises:
-        ConfigError: there are more than 26 letters, or hops above 9.
+        ConfigError: there are more than 26 letters, or hops above 9 or below ``fewest``.
 
     Examples:
         >>> example = Lookup(asked=1.0).example(2)
@@ -44,6 +45,7 @@ class Lookup(metaclass=Checked):
         *,
         letters: PositiveInt = 16,
         hops: PositiveInt = 4,
+        fewest: PositiveInt = 1,
         asked: Probability = 0.4,
         examples: PositiveInt = 100_000,
         held_out: Fraction = 0.1,
@@ -51,9 +53,12 @@ class Lookup(metaclass=Checked):
         for name, value, most in (("letters", letters, 26), ("hops", hops, 9)):
             if value > most:
                 raise ConfigError(f"Lookup: {name} is {value}: must be at most {most}")
+        if fewest > hops:
+            raise ConfigError(f"Lookup: fewest is {fewest}: must be at most hops, {hops}")
         if examples > sys.maxsize:
             raise ConfigError(f"Lookup: examples is {examples}: must be at most {sys.maxsize}")
         self.letters = ascii_lowercase[:letters]
+        self.fewest = fewest
         self.hops = hops
         self.asked = asked
         self.examples = examples
@@ -68,7 +73,8 @@ class Lookup(metaclass=Checked):
         draw = random.Random(named_seed(index, "lookup"))
         image = "".join(draw.sample(self.letters, len(self.letters)))
         number, first = divmod(index, len(self.letters))
-        hops, letter = 1 + number % self.hops, self.letters[first]
+        hops = self.fewest + number % (self.hops - self.fewest + 1)
+        letter = self.letters[first]
         turns, answer = list[str](), letter
         shown = True
         for _ in range(hops):
@@ -83,6 +89,6 @@ class Lookup(metaclass=Checked):
             answer,
             "".join(turns),
             source=f"{prompt}{image}",
-            columns={"map": image},
+            columns={"map": image, "hops": hops},
             turns=tuple(turns),
         )

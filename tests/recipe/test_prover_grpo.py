@@ -16,7 +16,7 @@ def run(directory, *words):
     return read_lines(directory / "metrics.jsonl")
 
 
-SHORT = ["phases.rl.steps=15", "phases.rl.every.evaluation=15", "evaluation.num_prompts=64"]
+SHORT = ["phases.rl.steps=20", "phases.rl.every.evaluation=20", "evaluation.num_prompts=128"]
 
 
 def test_first_attempts_and_repairs_are_learnt(tmp_path, at_work):
@@ -39,7 +39,7 @@ TINY += ["evaluation.num_prompts=4", "demonstrations.batch_size=8"]
     "words",
     [
         ["environment.attempts=3", "player.max_turns=3", "environment.tells=nothing"],
-        ["advantage=turn_return", "kl=in_reward", "environment_pool=processes"],
+        ["advantage=turn_return", "advantage.outcome=false", "environment_pool=processes"],
     ],
     ids=" ".join,
 )

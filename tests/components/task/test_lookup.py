@@ -50,8 +50,18 @@ def test_letters_and_hops_take_turns():
     ]  # fmt: skip
 
 
+def test_hops_begin_where_they_are_told_to():
+    task = Lookup(letters=2, fewest=2, hops=3)
+    examples = [task.example(n) for n in range(5)]
+
+    assert [each.prompt for each in examples] == ["a2=", "b2=", "a3=", "b3=", "a2="]
+    assert [each.columns["hops"] for each in examples] == [2, 2, 3, 3, 2]
+    one = Lookup(fewest=4, hops=4)
+    assert {one.example(n).columns["hops"] for n in range(64)} == {4}
+
+
 @pytest.mark.parametrize(
-    ("name", "value"), [("letters", 27), ("hops", 10), ("examples", 2**63), ("asked", 1.5)]
+    ("name", "value"), [("fewest", 5), ("letters", 27), ("hops", 10), ("examples", 2**63), ("asked", 1.5)]
 )
 def test_what_it_cannot_be_is_refused(name, value):
     with pytest.raises(ConfigError, match=name):
