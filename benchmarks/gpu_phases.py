@@ -201,15 +201,16 @@ def syncs_a_step(policy, workload, tokenizer):
     """Times a decode step waits for the device, as torch's debug mode counts them."""
     if DEVICE.type != "cuda":
         return "-"
-    counts = []
-    for new in (16, 48):
+    counts, most = [], workload.max_new_tokens
+    few, many = min(16, most // 2), min(48, most)
+    for new in (few, many):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             sampled(policy, workload, tokenizer, max_new_tokens=new)
             torch.cuda.set_sync_debug_mode("default")
         counts.append(sum("synchronizing" in str(one.message) for one in caught))
-    return f"{(counts[1] - counts[0]) / 32:.2f}"
+    return f"{(counts[1] - counts[0]) / (many - few):.2f}"
 
 
 def updates(sizes, peaks):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -41,18 +42,63 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Paths:
+    """The same tokens as sequences, for kernels that take many of different lengths at once.
+
+    A sequence asks with its own stretch of the list, and sees all that its row has read: what it
+    shares with others, and behind it that stretch. So each of its last tokens sees one more.
+
+    Attributes:
+        keys: places in the list of what the sequences see, one behind the other, ``[K]``, int64.
+        asks: where the stretches begin, and the end of the last, shape ``[S + 1]``, int32.
+        sees: where the sequences begin in ``keys``, and its length, shape ``[S + 1]``, int32.
+        longest: the most tokens that one asks with, and that one sees.
+    """
+
+    keys: Tensor
+    asks: Tensor
+    sees: Tensor
+    longest: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Packed:
     """Packed sequences: ``N`` tokens without padding.
 
     Attributes:
         ids: shape ``[N]``, int64.
         positions: shape ``[N]``, int64: columns of the rows they come from.
-        tiles: cover the tokens in order.
+        ends: of each row, in the order of their tokens, how many it has.
+        shared: how many of them it has in common with the one before it.
     """
 
     ids: Tensor
     positions: Tensor
-    tiles: list[Tile]
+    ends: Indices
+    shared: Indices
+
+    @cached_property
+    def tiles(self) -> list[Tile]:
+        """They cover the tokens in order."""
+        return _Tiles(self.ends, self.shared, self.ids.device).found
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Of the rows with a stretch of their own."""
+        keys, path = list[Indices](), np.zeros(0, dtype=np.int64)
+        begin = 0
+        for end, shared in zip(self.ends.tolist(), self.shared.tolist(), strict=True):
+            path = np.concatenate([path[:shared], np.arange(begin, begin + end - shared)])
+            begin += end - shared
+            if end > shared:
+                keys.append(path)
+        asked = (self.ends - self.shared)[self.ends > self.shared]
+        seen = np.array([len(each) for each in keys])
+        device = self.ids.device
+        starts = (np.concatenate([[0], counts.cumsum()]) for counts in (asked, seen))
+        asks, sees = (torch.from_numpy(each).int().to(device) for each in starts)
+        longest = int(asked.max()), int(seen.max())
+        return Paths(torch.from_numpy(np.concatenate(keys)).to(device), asks, sees, longest)
 
 
 @dataclass(frozen=True)
@@ -93,8 +139,8 @@ def pack(batch: TensorDict) -> tuple[Packed, Listed]:
     states = torch.from_numpy(trie.states).to(ids.device)[rows, columns - 1]
     listed = Listed(states=states, places=places, targets=ids.flatten()[places])
     taken = torch.from_numpy(trie.taken).to(ids.device)
-    tiles = _Tiles(trie.ends, trie.shared, ids.device).found
-    return Packed(ids.flatten()[taken], taken % ids.shape[1], tiles), listed
+    packed = Packed(ids.flatten()[taken], taken % ids.shape[1], trie.ends, trie.shared)
+    return packed, listed
 
 
 def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
@@ -108,7 +154,8 @@ def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
     return Packed(
         torch.tensor([token for prompt in prompts for token in prompt], device=device),
         torch.cat([torch.arange(length, device=device) for length in lengths.tolist()]),
-        _Tiles(lengths, np.zeros_like(lengths), device).found,
+        lengths,
+        np.zeros_like(lengths),
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
-from rlcomp.engine.attention import attend
+from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.checkpointing import checkpointed
 from rlcomp.engine.linear import Kernel, linear
 from rlcomp.engine.norm import rms_norm
@@ -106,6 +106,9 @@ class Transformer(nn.Module):
         kernel: how linear layers are multiplied.
         checkpointing: compute layers again in the backward pass, instead of keeping what they
             computed.
+        compute: dtype of what is computed between the embedding and the last states: the stream,
+            attention, and the factors of linear layers, whose gradients and weights stay what they
+            are; None for that of the weights.
     """
 
     def __init__(
@@ -114,9 +117,11 @@ class Transformer(nn.Module):
         read: Callable[[nn.Module], Layers],
         kernel: Kernel,
         checkpointing: bool = False,
+        compute: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.checkpointing = checkpointing
+        self.compute = compute
         self.model = model
         self.read = read
         self.kernel: Kernel = kernel
@@ -152,7 +157,7 @@ class Transformer(nn.Module):
 
         def layer(x: Tensor) -> Tensor:
             q, k, v = block.project(x, rotation, self.kernel)
-            attended = attend(q, k, v, packed.tiles, block.scale)
+            attended = attend_packed(q, k, v, packed, block.scale)
             if wanted is not None:
                 x, attended = x.index_select(0, wanted), attended.index_select(0, wanted)
             return block.finish(x, attended, self.kernel)
@@ -174,6 +179,7 @@ class Transformer(nn.Module):
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
             x = x + layers.position_embedding(positions)
+        x = x if self.compute is None else x.to(self.compute)
         if layers.rotary is None:
             return x, None
         cos, sin = layers.rotary(x[None], positions[None])
@@ -191,21 +197,27 @@ class Transformer(nn.Module):
 
 def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
     """A linear layer by our kernel; one with adapters or forward hooks runs as it is."""
-    if has_hooks(module):
-        return module(x)  # type: ignore[no-any-return]
-    if type(module) is nn.Linear:
-        return linear(x, module.weight, module.bias, kernel)
-    if isinstance(module, Conv1D):
-        weight, bias = cast("Tensor", module.weight), cast("Tensor", module.bias)
-        return linear(x, weight.t(), bias, kernel)
-    result: Tensor = module(x)
-    return result
+    if not has_hooks(module):
+        if type(module) is nn.Linear:
+            bias = None if module.bias is None else module.bias.to(x.dtype)
+            return linear(x, module.weight.to(x.dtype), bias, kernel)
+        if isinstance(module, Conv1D):
+            weight, bias = cast("Tensor", module.weight), cast("Tensor", module.bias)
+            return linear(x, weight.to(x.dtype).t(), bias.to(x.dtype), kernel)
+    return _as_it_is(module, x)
+
+
+def _as_it_is(module: nn.Module, x: Tensor) -> Tensor:
+    """A module in the dtype of its own weights, and back in that of its input."""
+    own = next((p.dtype for p in module.parameters() if p.is_floating_point()), x.dtype)
+    result: Tensor = module(x.to(own))
+    return result.to(x.dtype)
 
 
 def normed(module: nn.Module, x: Tensor) -> Tensor:
     """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
-        return module(x)  # type: ignore[no-any-return]
+        return _as_it_is(module, x)
     return rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
 
 

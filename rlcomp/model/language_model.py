@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import Component, asked
 from rlcomp.engine import decode_packed
+from rlcomp.engine.decode_graph import GraphLoop
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Draw, Sampled, Uniforms, draw_tokens
@@ -401,7 +402,8 @@ class LanguageModel(Component):
         """Our own loop where it can be used; it copies the weights, and runs no hooks."""
         if self._transformer is None or self._hooked():
             return partial(decode, self.model, self._traits)
-        return partial(decode_packed.decode, self._transformer)
+        loop = GraphLoop if self.device.type == "cuda" else decode_packed.Loop
+        return partial(decode_packed.decode, self._transformer, loop=loop)
 
     def _hooked(self) -> bool:
         return any(has_hooks(part) for part in self.model.modules())
