@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,8 @@ from torch.nn.attention.varlen import varlen_attn
 from rlcomp.engine.packing import Packed, Paths, Tile
 
 # Later releases of torch want to be told that heads share keys.
-_GROUPED = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
+_TOLD = "enable_gqa" in signature(varlen_attn).parameters
+_GROUPED: dict[str, Any] = {"enable_gqa": True} if _TOLD else {}
 _HALF = (torch.bfloat16, torch.float16)
 # The kernel takes heads whose size is a multiple of it.
 _FEATURES = 8
@@ -40,7 +42,7 @@ def attend_paths(q: Tensor, k: Tensor, v: Tensor, paths: Paths, scale: float) ->
         Dao 2023, "FlashAttention-2", arXiv:2307.08691, section 3.
     """
     seen, read = (each.float().index_select(0, paths.keys).to(q.dtype) for each in (k, v))
-    attended: Tensor = varlen_attn(
+    attended = varlen_attn(
         q,
         seen,
         read,
@@ -51,6 +53,7 @@ def attend_paths(q: Tensor, k: Tensor, v: Tensor, paths: Paths, scale: float) ->
         window_size=(-1, 0),
         **_GROUPED,
     )
+    assert isinstance(attended, Tensor)
     return attended.flatten(1)
 
 
