@@ -38,8 +38,9 @@ class Engine:
             Only the packed forward pass heeds it. Whatever it is, sampling keeps large matrices in
             oneDNN's layout on a CPU, where products with few rows are faster so.
         compute: ``bfloat16`` computes in half precision what lies between the embedding and the
-            log-probs, attention included, and keeps weights, gradients and moments as they are;
-            products and norms are summed in float32. ``weights`` has the dtype of the
+            log-probs, attention included, but for the residual stream into which layers add, and
+            keeps weights, gradients and moments as they are; products and norms are summed in
+            float32. ``weights`` has the dtype of the
             weights. Only the packed forward pass heeds it.
         checkpointing: gradient checkpointing: of each layer only the input is kept for the backward
             pass, which computes the rest again. Memory falls by the number of numbers a layer

@@ -17,7 +17,7 @@ from rlcomp.engine.transformer import Block, Transformer
 
 # Numbers of a matrix from which oneDNN's own layout is faster than the plain one for few rows.
 _LARGE = 2**18
-_HALF = (torch.bfloat16, torch.float16)
+_HALF = frozenset((torch.bfloat16, torch.float16))
 # Rows up to which the plain product is as fast as any for a matrix that is not large.
 _FEW = 128
 
@@ -82,29 +82,30 @@ class Norm:
     Args:
         module: a LayerNorm or a root-mean-square norm.
         order: in which its weight is to be taken.
-        half: whether what it is given has half precision.
+        dtype: of the result; None for that of what it is given.
     """
 
     def __init__(
         self,
         module: Any,  # noqa: ANN401
         order: Tensor | None = None,
-        half: bool = False,
+        dtype: torch.dtype | None = None,
     ) -> None:
         self.module = module
+        self.dtype = dtype
         self.plain = isinstance(module, nn.LayerNorm)
         if not self.plain:
             self.weight = module.weight if order is None else module.weight[order]
             self.eps = self.weight.new_full((1,), module.variance_epsilon)
-        self.half = half
 
     def __call__(self, x: Tensor) -> Tensor:
         """``x`` normed over its last dimension."""
         if self.plain:
             own: Tensor = self.module(x.to(self.module.weight.dtype))
-            return own.to(x.dtype)
-        if self.half or x.is_cuda:
-            return rms_norm(x, self.weight, self.module.variance_epsilon)
+            return own.to(self.dtype or x.dtype)
+        if x.is_cuda or _HALF.intersection((x.dtype, self.dtype)):
+            own = rms_norm(x, self.weight, self.module.variance_epsilon)
+            return own.to(self.dtype or x.dtype)
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         scale = torch.addcmul(self.eps, length, length, value=1 / x.shape[-1]).rsqrt_()
         return (x * scale).mul_(self.weight)
@@ -120,7 +121,7 @@ class FusedBlock:
         block: the layer.
         rotates: whether its positions rotate.
         kernel: how linear layers are multiplied.
-        dtype: of their weights, and of what they are given.
+        dtype: of their factors; the residual stream may be wider.
     """
 
     def __init__(self, block: Block, rotates: bool, kernel: Kernel, dtype: torch.dtype) -> None:
@@ -138,9 +139,8 @@ class FusedBlock:
         self.out = Matrix(*_stacked([block.out], dtype), kernel)
         self.expand = Matrix(*_stacked(block.expand, dtype), kernel)
         self.contract = Matrix(*_stacked([block.contract], dtype), kernel)
-        half = dtype in _HALF
-        self.norms = [Norm(norm, half=half) for norm in block.norms]
-        self.head_norms = [Norm(norm, order, half) for norm in block.head_norms or ()]
+        self.norms = [Norm(norm, dtype=dtype) for norm in block.norms]
+        self.head_norms = [Norm(norm, order, dtype) for norm in block.head_norms or ()]
 
     def project(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``.
@@ -168,7 +168,8 @@ class FusedBlock:
             inner = self.block.activation(gate).mul_(up)
         else:
             inner = self.block.activation(inner)
-        return self.contract(inner).add_(x)
+        new = self.contract(inner)
+        return new.add_(x) if new.dtype == x.dtype else new + x
 
     def _paired(self, joined: Tensor, order: Tensor) -> Tensor:
         """Rows of queries and keys in another order, head by head."""
@@ -192,7 +193,7 @@ class Fused:
         dtype = transformer.compute or head.weight.dtype
         rotates = layers.rotary is not None
         self.blocks = [FusedBlock(block, rotates, kernel, dtype) for block in layers.blocks]
-        self.norm = Norm(layers.norm, half=dtype in _HALF)
+        self.norm = Norm(layers.norm, dtype=dtype)
         bias = None if head.bias is None else head.bias.to(dtype)
         self.head = Matrix(head.weight.to(dtype), bias, kernel)
         # Not the head's own matrix, which may have another layout.
@@ -213,7 +214,6 @@ class Fused:
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
             x = x + layers.position_embedding(positions)
-        x = x.to(self.like.dtype)
         return x, None if self.rotations is None else self.rotations[positions]
 
     def memory(self, prompts: int, longest: int) -> list[Memory]:

@@ -10,6 +10,9 @@ from rlcomp.wiring.resolve import plan_of
 SMALL = ["model.hidden_size=16", "model.intermediate_size=16", "demonstrations.batch_size=8"]
 SAMPLED = [*SMALL, "prompts.batch_size=4", "rollout.group_size=4", "evaluation.num_prompts=8"]
 
+# Flash attention takes heads of 8 features.
+WIDE = ["model.num_attention_heads=2", "model.num_key_value_heads=2"]
+
 
 # Rollouts with a KL; given pairs, which no model has sampled; evaluators with sums of their own;
 # half precision.
@@ -18,7 +21,7 @@ SAMPLED = [*SMALL, "prompts.batch_size=4", "rollout.group_size=4", "evaluation.n
     "words",
     [
         ["recipe=grpo", *SAMPLED],
-        ["recipe=grpo", *SAMPLED, "engine=half", "model.num_attention_heads=2"],
+        ["recipe=grpo", *SAMPLED, "engine=half", *WIDE],
         ["recipe=dpo", *SMALL],
         ["recipe=self_play"],
         ["recipe=nlrl"],
