@@ -27,19 +27,19 @@ SCRIPT = Path(__file__).with_name("gpu_phases.py")
 def run(phase, sizes, peaks, deadline):
     """The rows of a phase, as they come, and one more if it does not end well."""
     command = [sys.executable, str(SCRIPT), phase, json.dumps(peaks), *sizes]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     late = threading.Event()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 
-    def stop():
-        late.set()
-        process.kill()
+        def stop():
+            late.set()
+            process.kill()
 
-    timer = threading.Timer(deadline, stop)
-    timer.start()
-    for line in process.stdout:
-        yield json.loads(line)
-    code = process.wait()
-    timer.cancel()
+        timer = threading.Timer(deadline, stop)
+        timer.start()
+        for line in process.stdout:
+            yield json.loads(line)
+        code = process.wait()
+        timer.cancel()
     if late.is_set():
         yield {"row": phase, "met": False, "note": f"stopped at its deadline of {deadline} s"}
     elif code:

@@ -102,6 +102,6 @@ def train(name, model_of, workload, tokenizer, steps):
     rows = workload.prompts * workload.group_size
     tokens = statistics.mean(mean for _, mean in ends[1:]) * rows
     taken = statistics.median(spent)
-    figures = {"s": f"{taken:.2f}", "answer tokens/s": f"{tokens / taken:.0f}"}
+    figures = {"s": f"{taken:.2f}"}
     figures["peak GiB"] = "-" if peak_gib() is None else f"{peak_gib():.1f}"
     return row(name, tokens / taken, goal=None, unit="tokens/s", figures=figures)

@@ -1,17 +1,25 @@
 """The decode loop of a GPU: the tokens of the other loop, whatever it computes in vain."""
 
+import ast
+import inspect
+import textwrap
 from functools import partial
 
 import pytest
 import torch
 
 from rlcomp import causal_lm, character_tokenizer
-from rlcomp.engine import decode_graph, decode_packed
-from rlcomp.engine.decode_graph import GraphLoop
+from rlcomp.engine import decode_graph, decode_packed, draw
+from rlcomp.engine.cache import Cache
+from rlcomp.engine.decode_graph import GraphLoop, StaticCache, StepGraph
 from rlcomp.engine.decode_packed import Loop, decode
-from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.decoding import Decoding, filtered, kept, sample
 from rlcomp.engine.draw import Uniforms, draw_tokens
 from rlcomp.engine.families import layers
+from rlcomp.engine.fused import Fused, FusedBlock, Matrix, Norm
+from rlcomp.engine.linear import linear, wide_product
+from rlcomp.engine.norm import rms_norm
+from rlcomp.engine.sampling_mask import pack
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 
@@ -138,3 +146,39 @@ def test_a_step_never_waits_for_the_device(monkeypatch):
 
     monkeypatch.setattr(decode_graph.StepGraph, "run", watched)
     sampled(model, GraphLoop)
+
+
+# What makes the host wait for the device, or copy to it.
+WAITS = {
+    "item",
+    "tolist",
+    "cpu",
+    "numpy",
+    "nonzero",
+    "bool",
+    "int",
+    "float",
+    "tensor",
+    "any",
+    "all",
+}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [StepGraph._one, StepGraph._note],
+        [StaticCache.open_column, StaticCache._write, Cache.attend, Cache._read],
+        [Fused.embed, Fused.logits, FusedBlock.project, FusedBlock.finish, Norm.__call__],
+        [Matrix.__call__, Matrix.wide, Matrix._product, linear, wide_product, rms_norm],
+        [draw_tokens, draw._draw_some, filtered, kept, sample, pack],
+    ],
+    ids=["step", "cache", "layers", "products", "draw"],
+)
+def test_the_source_of_a_step_names_nothing_that_waits(parts):
+    for part in parts:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(part)))
+        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        names = {getattr(call, "attr", getattr(call, "id", "")) for call in calls}
+
+        assert not names & WAITS, part
