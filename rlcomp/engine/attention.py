@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
-from rlcomp.engine.packing import Packed, Paths, Tile
+from rlcomp.engine.packing import Packed, Tile
+from rlcomp.engine.paths import Paths
 
 # Later releases of torch want to be told that heads share keys.
 _TOLD = "enable_gqa" in signature(varlen_attn).parameters

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from rlcomp.engine.cache import Memory
-from rlcomp.engine.linear import Kernel, has_onednn, linear, wide_product
+from rlcomp.engine.linear import Kernel, has_onednn, linear
 from rlcomp.engine.norm import rms_norm
+from rlcomp.engine.precision import wide_product
 from rlcomp.engine.transformer import Block, Transformer
 
 # Numbers of a matrix from which oneDNN's own layout is faster than the plain one for few rows.

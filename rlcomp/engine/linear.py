@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from rlcomp.engine.precision import tf32
 
 Kernel = Literal["torch", "onednn", "tf32", "bfloat16"]
 
@@ -92,7 +94,7 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
     if kernel == "onednn" and not pays:
         kernel = "torch"
     if kernel in ("torch", "tf32") and out.dtype == x.dtype:
-        with rounding(kernel):
+        with tf32() if kernel == "tf32" else nullcontext():
             out.addmm_(g.t(), x)
         return
     factor = _factor(x, kernel).t()
@@ -100,45 +102,6 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
     for start in range(0, len(out), block):
         rows = slice(start, start + block)
         out[rows].add_(_product(_factor(g[:, rows], kernel).t(), factor, kernel))
-
-
-@contextmanager
-def rounding(kernel: Kernel) -> Iterator[None]:
-    """Let float32 products round their factors as a kernel says; a setting of the process."""
-    if kernel != "tf32":
-        yield
-        return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-def wide_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``x @ weight.T + bias`` of half-precision factors, summed and returned in float32.
-
-    A CPU rounds the sums to the factors' dtype first.
-
-    Args:
-        x: shape ``[N, I]``.
-        weight: shape ``[O, I]``.
-        bias: shape ``[O]``; None for none.
-
-    Source:
-        Kalamkar et al. 2019, arXiv:1905.12322, section 3.
-
-    Examples:
-        >>> x, weight = torch.tensor([[1.0, 2.0]]).half(), torch.tensor([[3.0, 4.0]]).half()
-        >>> wide_product(x, weight, None)
-        tensor([[11.]])
-    """
-    if x.is_cuda:
-        product = torch.mm(x, weight.t(), out_dtype=torch.float32)
-    else:
-        product = F.linear(x, weight).float()
-    return product if bias is None else product.add_(bias)
 
 
 @cache
@@ -217,7 +180,7 @@ def _factor(tensor: Tensor, kernel: Kernel) -> Tensor:
 def _product(x: Tensor, weight: Tensor, kernel: Kernel, bias: Tensor | None = None) -> Tensor:
     """``x @ weight.T + bias`` of factors, ``[N, I]`` and ``[O, I]``."""
     if kernel == "tf32":
-        with rounding(kernel):
+        with tf32():
             return F.linear(x, weight, bias)
     if kernel != "onednn":
         return F.linear(x, weight, bias)

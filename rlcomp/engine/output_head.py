@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.linear import Kernel, accumulate, linear, wide_product
+from rlcomp.engine.linear import Kernel, accumulate, linear
 from rlcomp.engine.logprob import token_log_probs, token_log_probs_slope
+from rlcomp.engine.precision import wide_product
 
 # Logits of a tile: 16 million, 64 MB in float32. A tile of few tokens is slow, because each tile
 # reads the whole head: a large vocabulary takes more logits instead.

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.engine.paths import Indices, Paths, paths_of
 from rlcomp.functional.masked import masked
 
 # Tokens whose attention is worked out together. Smaller tiles mean fewer pairs that the mask throws
@@ -19,8 +19,6 @@ from rlcomp.functional.masked import masked
 _TILE = 128
 # Numbers of a mask from which doing without is better, whatever it costs: 16 MB.
 _LARGE_MASK = 2**22
-
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -39,26 +37,6 @@ class Tile:
     rows: slice
     prefix: tuple[int, ...]
     mask: Tensor | None
-
-
-@dataclass(frozen=True)
-class Paths:
-    """The same tokens as sequences, for kernels that take many of different lengths at once.
-
-    A sequence asks with its own stretch of the list, and sees all that its row has read: what it
-    shares with others, and behind it that stretch. So each of its last tokens sees one more.
-
-    Attributes:
-        keys: places in the list of what the sequences see, one behind the other, ``[K]``, int64.
-        asks: where the stretches begin, and the end of the last, shape ``[S + 1]``, int32.
-        sees: where the sequences begin in ``keys``, and its length, shape ``[S + 1]``, int32.
-        longest: the most tokens that one asks with, and that one sees.
-    """
-
-    keys: Tensor
-    asks: Tensor
-    sees: Tensor
-    longest: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -85,20 +63,7 @@ class Packed:
     @cached_property
     def paths(self) -> Paths:
         """Of the rows with a stretch of their own."""
-        keys, path = list[Indices](), np.zeros(0, dtype=np.int64)
-        begin = 0
-        for end, shared in zip(self.ends.tolist(), self.shared.tolist(), strict=True):
-            path = np.concatenate([path[:shared], np.arange(begin, begin + end - shared)])
-            begin += end - shared
-            if end > shared:
-                keys.append(path)
-        asked = (self.ends - self.shared)[self.ends > self.shared]
-        seen = np.array([len(each) for each in keys])
-        device = self.ids.device
-        starts = (np.concatenate([[0], counts.cumsum()]) for counts in (asked, seen))
-        asks, sees = (torch.from_numpy(each).int().to(device) for each in starts)
-        longest = int(asked.max()), int(seen.max())
-        return Paths(torch.from_numpy(np.concatenate(keys)).to(device), asks, sees, longest)
+        return paths_of(self.ends, self.shared, self.ids.device)
 
 
 @dataclass(frozen=True)

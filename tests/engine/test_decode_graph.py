@@ -17,8 +17,9 @@ from rlcomp.engine.decoding import Decoding, filtered, kept, sample
 from rlcomp.engine.draw import Uniforms, draw_tokens
 from rlcomp.engine.families import layers
 from rlcomp.engine.fused import Fused, FusedBlock, Matrix, Norm
-from rlcomp.engine.linear import linear, wide_product
+from rlcomp.engine.linear import linear
 from rlcomp.engine.norm import rms_norm
+from rlcomp.engine.precision import wide_product
 from rlcomp.engine.sampling_mask import pack
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer

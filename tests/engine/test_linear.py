@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rlcomp.engine import linear as module
 from rlcomp.engine.linear import accumulate, fastest_kernel, has_onednn, linear
+from rlcomp.engine.precision import wide_product
 
 KERNELS = ["torch", "onednn", "bfloat16"]
 DEVICES = [
@@ -96,7 +97,7 @@ def test_a_wide_product_is_that_of_its_factors(device):
         for seed, shape in enumerate([(7, 64), (33, 64), (33,)])
     )
 
-    found = module.wide_product(x, weight, bias)
+    found = wide_product(x, weight, bias)
 
     wide = x.double() @ weight.double().t()
     # A CPU rounds the sum to bfloat16, a GPU to float32.
