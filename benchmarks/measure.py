@@ -172,32 +172,32 @@ def table(rows):
 
 def _cells(entry):
     if "note" in entry:
-        return [entry["row"], entry["note"], "", "", "", "", "", _goal(entry), "no"]
+        return [entry["row"], entry["note"], "", "", "", "", "", goal_cell(entry), "no"]
     peer = f"{entry['peer']} {entry['peer_seconds']:.3g} s" if "peer" in entry else "-"
     flag = " **noisy**" if entry["flag"] else ""
     return [
         entry["row"],
         f"{entry['ours']:.3g} s" if "ours" in entry else "-",
         peer,
-        _value(entry["value"], entry["unit"]),
+        value_cell(entry["value"], entry["unit"]),
         "-".join(f"{end:.2f}" for end in entry["range"]) if "range" in entry else "-",
         f"{entry['spread']:.2f}{flag}",
-        "; ".join(_parity(entry) for entry in entry["parity"]) or "-",
-        _goal(entry),
+        "; ".join(parity_cell(entry) for entry in entry["parity"]) or "-",
+        goal_cell(entry),
         verdict(entry),
     ]
 
 
-def _value(value, unit):
+def value_cell(value, unit):
     return f"{100 * value:.3g} %" if unit == "%" else f"{value:.2f} {unit}"
 
 
-def _goal(entry):
+def goal_cell(entry):
     if entry["goal"] is None:
         return "-"
-    return ("≤ " if entry["most"] else "≥ ") + _value(entry["goal"], entry["unit"])
+    return ("≤ " if entry["most"] else "≥ ") + value_cell(entry["goal"], entry["unit"])
 
 
-def _parity(entry):
+def parity_cell(entry):
     mark = "" if entry["ok"] else " **FAILED**"
     return f"{entry['what']} {entry['value']:.1e} (≤ {entry['gate']:.0e}){mark}"

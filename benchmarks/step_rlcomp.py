@@ -64,7 +64,7 @@ def adamw(parameters):
     return AdamW(parameters, lr=1e-9, weight_decay=0.0)
 
 
-def stages_of(workload, tokenizer, policy, texts):
+def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):
     """GRPO as ``rlcomp recipe=grpo`` composes it, with one optimiser step."""
     room = {
         "context_length": workload.longest + workload.max_new_tokens,
@@ -80,7 +80,13 @@ def stages_of(workload, tokenizer, policy, texts):
         losses["kl"] = KLLoss(
             controller=FixedKL(kl_coef=workload.kl), estimator="k3", reduction=SequenceMean()
         )
-    learner = Learner(model=policy, losses=losses, optimizer=adamw, max_grad_norm=1.0)
+    learner = Learner(
+        model=policy,
+        losses=losses,
+        optimizer=adamw,
+        max_grad_norm=1.0,
+        micro_batch_tokens=micro_batch_tokens,
+    )
     rest = [Function(function=brevity), FromRollout(), *reference, GroupMeanStd(), learner]
     return [sampler, collector, *rest], collector.generator
 

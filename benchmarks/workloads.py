@@ -18,7 +18,7 @@ from rlcomp import Decoding, LanguageModel, causal_lm, character_tokenizer
 from rlcomp.engine.engine import Engine
 from rlcomp.text.answers import answer_prompts
 
-# Each of S and M has 62 characters, <pad> and <eos>; L has words.
+# Each of S and M has 62 characters, <pad> and <eos>; the others have words.
 SIZES = {
     "S": {
         "hidden_size": 128,
@@ -41,6 +41,21 @@ SIZES = {
         "num_key_value_heads": 8,
         "intermediate_size": 1216,
     },
+    # As Qwen2.5 has them, but for the head, which is not the embedding: it says when answers end.
+    "0.5B": {
+        "hidden_size": 896,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "intermediate_size": 4864,
+    },
+    "1.5B": {
+        "hidden_size": 1536,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "intermediate_size": 8960,
+    },
     # Only to see that a script runs.
     "tiny": {
         "hidden_size": 16,
@@ -50,7 +65,7 @@ SIZES = {
         "intermediate_size": 32,
     },
 }
-WORDS = 32_000
+WORDS = {"L": 32_000, "0.5B": 151_936, "1.5B": 151_936}
 # How far the common direction stands out, in standard deviations of the embedding.
 LEVEL = 8.0
 
@@ -84,10 +99,10 @@ STEPS = ROLLOUTS | {"L": Workload("L", 2, 8, 96, 128, 48, 24, kl=0.04)}
 
 
 def tokenizer_of(size):
-    """62 characters, or 31,998 words with spaces between them."""
-    if size != "L":
+    """62 characters, or words with spaces between them."""
+    if size not in WORDS:
         return character_tokenizer(characters=string.ascii_letters + string.digits)
-    names = ["<pad>", "<eos>", *(f"w{index}" for index in range(2, WORDS))]
+    names = ["<pad>", "<eos>", *(f"w{index}" for index in range(2, WORDS[size]))]
     backend = Tokenizer(models.WordLevel({name: index for index, name in enumerate(names)}))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
@@ -100,7 +115,7 @@ def texts_of(workload, tokenizer, seed=0):
     draw = random.Random(seed)
     names = tokenizer.convert_ids_to_tokens(list(range(2, len(tokenizer))))
     lengths = [draw.randint(workload.shortest, workload.longest) for _ in range(workload.prompts)]
-    between = " " if workload.size == "L" else ""
+    between = " " if workload.size in WORDS else ""
     return [between.join(draw.choices(names, k=length)) for length in lengths]
 
 

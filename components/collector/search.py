@@ -69,17 +69,18 @@ class SearchCollector(Collector):
         graphs: list[ProofGraph],
     ) -> TensorDict:
         places = torch.tensor([trial.proposal.place for _, trial in tried])
-        kept = rows[places.to(rows.device)]
+        device = rows["tokens"].device
+        kept = rows[places.to(device)]
         asked = kept["prompt"]
-        owner = torch.tensor([number for number, _ in tried], device=rows.device)
+        owner = torch.tensor([number for number, _ in tried], device=device)
         kept = keep_prompt(kept, batch, owner)
         kept["prompt"] = asked
         nodes: dict[int, int] = {}
         group = [nodes.setdefault(id(trial.node), len(nodes)) for _, trial in tried]
-        kept["group_id"] = torch.tensor(group, device=rows.device)
+        kept["group_id"] = torch.tensor(group, device=device)
         edges = {id(edge) for graph in graphs for edge in graph.proof()}
         proves = [id(trial.edge) in edges for _, trial in tried]
-        kept["on_proof"] = torch.tensor(proves, device=rows.device)
+        kept["on_proof"] = torch.tensor(proves, device=device)
         return trim(kept)
 
 

@@ -43,5 +43,5 @@ class ShuffledAnchors(Component):
             known[place] = anchor[here]
             order = torch.randperm(len(known), generator=self.generator)
             anchor[here] = known[order][place]
-        rows["anchor_id"] = anchor.to(rows.device)
+        rows["anchor_id"] = anchor.to(rows["group_id"].device)
         return rows

@@ -94,7 +94,7 @@ class ValueQuality(Component):
         rows = self._responses(generator)
         lengths = rows["response_mask"].sum(1).cpu()
         cuts = (torch.rand(len(lengths), generator=generator) * lengths).long()
-        place = rows["response_mask"].int().argmax(1) + cuts.to(rows.device)
+        place = rows["response_mask"].int().argmax(1) + cuts.to(rows["tokens"].device)
         value = self.critic.values(rows).detach().gather(1, place[:, None])
         outcome, valid = self._outcomes(rows, cuts, generator)
         self._record(value, outcome, valid)

@@ -77,8 +77,9 @@ class Constructed(Component):
         source = batch[index.to(batch["group_id"].device)]
         rows = with_responses(source, texts, prompt=self.prompt, tokenizer=self.tokenizer)
         different = torch.tensor([better != worse for better, worse in pairs])
-        rows["chosen"] = (torch.arange(len(texts)) % 2 == 0).to(rows.device)
-        rows["reward_valid"] = different.repeat_interleave(2).to(rows.device)
+        device = rows["tokens"].device
+        rows["chosen"] = (torch.arange(len(texts)) % 2 == 0).to(device)
+        rows["reward_valid"] = different.repeat_interleave(2).to(device)
         record("pairing/pairs", different.double())
         return rows
 

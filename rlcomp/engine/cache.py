@@ -61,10 +61,14 @@ class Cache:
         """Make room for rows of a length."""
         capacity = self._seen.shape[-1]
         if length > capacity:
-            more = min(max(_STEP, capacity, length - capacity), self._limit - capacity)
+            more = min(self._growth(capacity, length), self._limit - capacity)
             for layer, (keys, values) in enumerate(self._own):  # no second cache beside the first
                 self._own[layer] = F.pad(keys, (0, 0, 0, more)), F.pad(values, (0, 0, 0, more))
             self._seen = F.pad(self._seen, (0, more), value=-torch.inf)
+
+    def _growth(self, capacity: int, length: int) -> int:
+        """Columns to add to a capacity for rows of a length, where the limit allows it."""
+        return max(_STEP, capacity, length - capacity)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep some rows, in this order, and their prompts."""

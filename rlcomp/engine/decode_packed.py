@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.engine.attention import attend
+from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.cache import Cache, Memory
 from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
 from rlcomp.engine.fused import Fused
@@ -17,8 +17,10 @@ from rlcomp.engine.transformer import Transformer
 
 # Prompt tokens read in one go: what the layers make of them on the way is not kept.
 _READ_TOKENS = 2**14
-# Bytes of keys and values at a time. More prompts than fit are answered in several passes.
+# Bytes of keys and values at a time; on a GPU a share of what is free. More prompts than fit are
+# answered in several passes.
 _CACHE_BYTES = 2**31
+_CACHE_SHARE = 0.5
 
 
 @torch.no_grad()
@@ -30,6 +32,7 @@ def decode(
     stop: StopRule,
     draw: Draw,
     uniforms: Uniforms,
+    loop: type[Loop] | None = None,
 ) -> Sampled:
     """Sample ``group_size`` responses per prompt.
 
@@ -38,11 +41,12 @@ def decode(
 
     Takes memory for one more copy of the model's layers, and of its head where the kernel wants
     another layout; for the keys and values of each distinct prompt once and of each answer; no more
-    than 2 GiB of these at a time, except for a single prompt.
+    than 2 GiB of these at a time, on a GPU half of the free memory, except for a single prompt.
 
-    Arguments and result are those of that function, but for ``transformer``: the model. Equal
-    prompts are read once.
+    Arguments and result are those of that function, but for ``transformer``: the model, and
+    ``loop``: what takes the steps, :class:`Loop` if not given. Equal prompts are read once.
     """
+    loop = loop or Loop
     groups: dict[tuple[int, ...], list[int]] = {}
     for place, prompt in enumerate(prompts):
         answers = range(place * group_size, (place + 1) * group_size)
@@ -50,32 +54,50 @@ def decode(
     longest, most = max(len(prompt) for prompt in groups), max(stop.limits)
     fused = Fused(transformer, longest + most)
     transcript = Transcript(uniforms.rows)
-    for some in _passes(groups, most, fused.token_bytes):
-        loop = _Loop(fused, some, most)
-        for rows, start, steps in loop.segments(draw, uniforms, stop):
+    budget = _budget(fused.device)
+    for some in _passes(groups, most, fused.token_bytes, budget):
+        for rows, start, steps in loop(fused, some, most).segments(draw, uniforms, stop):
             transcript.write(rows, start, steps)
+    uniforms.rewind(max(stop.lengths))
     return transcript.sampled(stop)
 
 
 Groups = dict[tuple[int, ...], list[int]]
 
 
-def _passes(groups: Groups, new: int, token_bytes: int) -> Iterator[Groups]:
+def _budget(device: torch.device) -> int:
+    """Bytes of keys and values at a time."""
+    if device.type != "cuda":
+        return _CACHE_BYTES
+    free, _ = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(_CACHE_SHARE * (free + kept))
+
+
+def _passes(groups: Groups, new: int, token_bytes: int, budget: int) -> Iterator[Groups]:
     """Chunks of prompts with their rows that fit in memory."""
     some: Groups = {}
     longest = answers = 0
     for prompt, rows in groups.items():
         longest, answers = max(longest, len(prompt)), answers + len(rows)
         size = ((len(some) + 1) * longest + answers * new) * token_bytes
-        if some and size > _CACHE_BYTES:
+        if some and size > budget:
             yield some
             some, longest, answers = {}, len(prompt), len(rows)
         some[prompt] = rows
     yield some
 
 
-class _Loop:
-    """Decode loop over prompts and their rows, one step at a time."""
+class Loop:
+    """Decode loop over prompts and their rows, one step at a time.
+
+    Args:
+        fused: the model.
+        groups: prompts, and the rows that answer them.
+        limit: the most tokens of a row.
+    """
+
+    cache_type = Cache
 
     def __init__(self, fused: Fused, groups: Groups, limit: int) -> None:
         prompts = list(groups)
@@ -86,7 +108,8 @@ class _Loop:
         self.real = len(self.rows)
         lengths = [len(prompt) for prompt in prompts]
         memory, logits = read_prompts(fused, prompts)
-        self.cache = Cache(memory, lengths, owners, limit)
+        self.limit = limit
+        self.cache = self.cache_type(memory, lengths, owners, limit)
         self.logits = logits[torch.tensor(owners, device=fused.device)]
         self.positions = torch.tensor([lengths[owner] for owner in owners], device=fused.device)
 
@@ -112,7 +135,10 @@ class _Loop:
         yield self.rows[: self.real], start, steps
 
     def _compact(self, left: list[int], size: int, tokens: Tensor) -> Tensor:
-        """Keep the unfinished rows, padded with repeated ones to an efficient size."""
+        """Keep the unfinished rows, padded with repeated ones to an efficient size.
+
+        Gives what it is given of each row (``tokens``, or more) of those rows.
+        """
         kept = (left + left)[:size]
         self.rows = [self.rows[row] for row in kept]
         self.real = len(left)
@@ -165,7 +191,7 @@ def _read_some(
         q, k, v = block.project(x, rotation)
         keys[places, :, columns] = k
         values[places, :, columns] = v
-        attended = attend(q, k, v, packed.tiles, block.block.scale)
+        attended = attend_packed(q, k, v, packed, block.block.scale)
         if number + 1 == len(fused.blocks):
             # Nobody reads the other tokens' last states.
             x, attended = x[ends], attended[ends]

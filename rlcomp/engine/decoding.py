@@ -131,6 +131,8 @@ def sampling_log_probs(
 def _without(logits: Tensor, suppressed: Tensor | None) -> Tensor:
     if suppressed is None:
         return logits
+    if logits.is_cuda:  # to count them the host would have to wait for the device
+        return logits.masked_fill(suppressed, -torch.inf)
     # Far fewer than the vocabulary: a mask over all of it takes twenty times as long.
     return logits.index_fill(-1, suppressed.nonzero().flatten(), -torch.inf)
 

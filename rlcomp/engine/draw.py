@@ -74,6 +74,8 @@ class Uniforms:
         self.rows = rows
         self.generator = generator
         self._drawn: list[Tensor] = []
+        # Of the generator, before a step was drawn that may turn out not to be needed.
+        self._states: dict[int, Tensor] = {}
 
     def at(self, step: int) -> Tensor:
         """Numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
@@ -82,6 +84,19 @@ class Uniforms:
                 torch.rand(self.rows, 1, dtype=torch.float64, generator=self.generator)
             )
         return self._drawn[step]
+
+    def some(self, start: int, count: int) -> Tensor:
+        """Numbers of some steps, shape ``[count, B, 1]``, for which there may be no need."""
+        for step in range(len(self._drawn), start + count):
+            self._states[step] = self.generator.get_state()
+            self.at(step)
+        return torch.stack(self._drawn[start : start + count])
+
+    def rewind(self, steps: int) -> None:
+        """Leave the generator as it is after so many steps, whatever was drawn in advance."""
+        if steps < len(self._drawn):
+            self.generator.set_state(self._states[steps])
+            del self._drawn[steps:]
 
 
 class SeededUniforms(Uniforms):
@@ -186,7 +201,7 @@ class Transcript:
         Args:
             stop: what ended them.
         """
-        length = max(start + drawn.tokens.shape[1] for _, start, drawn in self._pieces)
+        length = max(stop.lengths)  # steps beyond it were taken in vain
         tokens = self._whole([drawn.tokens for _, _, drawn in self._pieces], length)
         kept = [drawn.kept for _, _, drawn in self._pieces if drawn.kept is not None]
         lengths, truncated = stop.ends(tokens.device)
@@ -201,7 +216,8 @@ class Transcript:
     def _whole(self, parts: Sequence[Tensor], length: int) -> Tensor:
         whole = parts[0].new_zeros(self.rows, length, *parts[0].shape[2:])
         for (rows, start, _), part in zip(self._pieces, parts, strict=True):
-            whole[rows, start : start + part.shape[1]] = part
+            stop = min(start + part.shape[1], length)
+            whole[rows, start:stop] = part[:, : max(0, stop - start)]
         return whole
 
 
@@ -216,7 +232,7 @@ def draw_tokens(
         decoding: the distribution to draw from; whether the sets drawn from are recorded.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
     """
-    rows = max(1, _DRAWN // logits.shape[1])
+    rows = max(1, _DRAWN // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
     if len(logits) <= rows:
         return _draw_some(logits, uniform, decoding, suppressed)
     starts = range(0, len(logits), rows)

@@ -34,23 +34,35 @@ class Engine:
         linear: how linear layers multiply. ``torch`` and ``onednn`` are both float32; ``auto``
             takes what a start-up probe finds faster on this machine. ``bfloat16`` rounds the
             factors of every product, three decimal digits, and keeps weights and sums in float32.
+            ``tf32`` rounds them to TF32, four digits, on a GPU, and is ``torch`` elsewhere.
             Only the packed forward pass heeds it. Whatever it is, sampling keeps large matrices in
             oneDNN's layout on a CPU, where products with few rows are faster so.
+        compute: ``bfloat16`` computes in half precision what lies between the embedding and the
+            log-probs, attention included, but for the residual stream into which layers add, and
+            keeps weights, gradients and moments as they are; products and norms are summed in
+            float32. ``weights`` has the dtype of the
+            weights. Only the packed forward pass heeds it.
         checkpointing: gradient checkpointing: of each layer only the input is kept for the backward
             pass, which computes the rest again. Memory falls by the number of numbers a layer
             keeps, an update takes a third longer, its numbers are the same.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
-    linear: Literal["auto", "torch", "onednn", "bfloat16"] = "auto"
+    linear: Literal["auto", "torch", "onednn", "tf32", "bfloat16"] = "auto"
+    compute: Literal["weights", "bfloat16"] = "weights"
     checkpointing: bool = False
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
-        if self.forward == "transformers" and self.linear in ("onednn", "bfloat16"):
+        if self.forward == "transformers" and self.linear in ("onednn", "tf32", "bfloat16"):
             raise ConfigError(
                 f"engine.linear is {self.linear}, which the forward pass of transformers does not "
                 "heed: use engine.forward=auto, or engine.linear=torch"
+            )
+        if self.forward == "transformers" and self.compute != "weights":
+            raise ConfigError(
+                f"engine.compute is {self.compute}, which the forward pass of transformers does "
+                "not heed: use engine.forward=auto, or engine.compute=weights"
             )
 
     def transformer(self, model: PreTrainedModel) -> Transformer | None:
@@ -96,7 +108,8 @@ class Engine:
             if _agree(Transformer(owner, read, "torch"), theirs, model.device):
                 kernel = self.kernel()
                 _LOG.info("%s: packed forward pass, linear layers by %s", name, kernel)
-                return Transformer(owner, read, kernel, self.checkpointing)
+                compute = None if self.compute == "weights" else torch.bfloat16
+                return Transformer(owner, read, kernel, self.checkpointing, compute)
             why = "it gives other numbers than the model's own"
         if self.forward == "packed":
             raise ConfigError(
@@ -104,6 +117,7 @@ class Engine:
                 f"({name}): {why}; use engine=auto"
             )
         note = "" if self.linear in ("auto", "torch") else f"; engine.linear={self.linear} is lost"
+        note += "" if self.compute == "weights" else f"; engine.compute={self.compute} is lost"
         _LOG.warning(
             "%s: the forward pass of transformers, slower than ours: %s%s", name, why, note
         )

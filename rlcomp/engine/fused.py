@@ -13,10 +13,12 @@ from transformers.pytorch_utils import Conv1D
 from rlcomp.engine.cache import Memory
 from rlcomp.engine.linear import Kernel, has_onednn, linear
 from rlcomp.engine.norm import rms_norm
+from rlcomp.engine.precision import wide_product
 from rlcomp.engine.transformer import Block, Transformer
 
 # Numbers of a matrix from which oneDNN's own layout is faster than the plain one for few rows.
 _LARGE = 2**18
+_HALF = frozenset((torch.bfloat16, torch.float16))
 # Rows up to which the plain product is as fast as any for a matrix that is not large.
 _FEW = 128
 
@@ -55,10 +57,16 @@ class Matrix:
         if self.packed:
             y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, bias, "none", [], "")
             return y
-        if len(x) <= _FEW:
+        if len(x) <= _FEW and self.kernel != "tf32":
             # What F.linear does, without its way there.
             return torch.mm(x, self.turned) if bias is None else torch.addmm(bias, x, self.turned)
         return linear(x, self.weight, bias, "torch" if self.kernel == "bfloat16" else self.kernel)
+
+    def wide(self, x: Tensor) -> Tensor:
+        """The layer's output in float32 at least."""
+        if x.dtype in _HALF and not self.packed:
+            return wide_product(x, self.weight, self.bias)
+        return self(x)
 
 
 def _can_pack(weight: Tensor) -> bool:
@@ -75,22 +83,30 @@ class Norm:
     Args:
         module: a LayerNorm or a root-mean-square norm.
         order: in which its weight is to be taken.
+        dtype: of the result; None for that of what it is given.
     """
 
-    def __init__(self, module: Any, order: Tensor | None = None) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        module: Any,  # noqa: ANN401
+        order: Tensor | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         self.module = module
+        self.dtype = dtype
         self.plain = isinstance(module, nn.LayerNorm)
         if not self.plain:
             self.weight = module.weight if order is None else module.weight[order]
             self.eps = self.weight.new_full((1,), module.variance_epsilon)
-        self.half = module.weight.dtype in (torch.bfloat16, torch.float16)
 
     def __call__(self, x: Tensor) -> Tensor:
         """``x`` normed over its last dimension."""
         if self.plain:
-            return self.module(x)  # type: ignore[no-any-return]
-        if self.half:
-            return rms_norm(x, self.weight, self.module.variance_epsilon)
+            own: Tensor = self.module(x.to(self.module.weight.dtype))
+            return own.to(self.dtype or x.dtype)
+        if x.is_cuda or _HALF.intersection((x.dtype, self.dtype)):
+            own = rms_norm(x, self.weight, self.module.variance_epsilon)
+            return own.to(self.dtype or x.dtype)
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         scale = torch.addcmul(self.eps, length, length, value=1 / x.shape[-1]).rsqrt_()
         return (x * scale).mul_(self.weight)
@@ -106,10 +122,11 @@ class FusedBlock:
         block: the layer.
         rotates: whether its positions rotate.
         kernel: how linear layers are multiplied.
+        dtype: of their factors; the residual stream may be wider.
     """
 
-    def __init__(self, block: Block, rotates: bool, kernel: Kernel) -> None:
-        weight, bias = _stacked(block.qkv)
+    def __init__(self, block: Block, rotates: bool, kernel: Kernel, dtype: torch.dtype) -> None:
+        weight, bias = _stacked(block.qkv, dtype)
         self.block = block
         self.heads, self.kv_heads = block.heads, block.kv_heads
         self.size = weight.shape[0] // (block.heads + 2 * block.kv_heads)
@@ -120,11 +137,11 @@ class FusedBlock:
             weight = self._paired(weight, order)
             bias = None if bias is None else self._paired(bias, order)
         self.qkv = Matrix(weight, bias, kernel)
-        self.out = Matrix(*_stacked([block.out]), kernel)
-        self.expand = Matrix(*_stacked(block.expand), kernel)
-        self.contract = Matrix(*_stacked([block.contract]), kernel)
-        self.norms = [Norm(norm) for norm in block.norms]
-        self.head_norms = [Norm(norm, order) for norm in block.head_norms or ()]
+        self.out = Matrix(*_stacked([block.out], dtype), kernel)
+        self.expand = Matrix(*_stacked(block.expand, dtype), kernel)
+        self.contract = Matrix(*_stacked([block.contract], dtype), kernel)
+        self.norms = [Norm(norm, dtype=dtype) for norm in block.norms]
+        self.head_norms = [Norm(norm, order, dtype) for norm in block.head_norms or ()]
 
     def project(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``.
@@ -152,7 +169,8 @@ class FusedBlock:
             inner = self.block.activation(gate).mul_(up)
         else:
             inner = self.block.activation(inner)
-        return self.contract(inner).add_(x)
+        new = self.contract(inner)
+        return new.add_(x) if new.dtype == x.dtype else new + x
 
     def _paired(self, joined: Tensor, order: Tensor) -> Tensor:
         """Rows of queries and keys in another order, head by head."""
@@ -171,15 +189,16 @@ class Fused:
     def __init__(self, transformer: Transformer, positions: int) -> None:
         layers, kernel = transformer.layers, transformer.kernel
         self.layers = layers
-        self.blocks = [
-            FusedBlock(block, layers.rotary is not None, kernel) for block in layers.blocks
-        ]
         head = transformer.head()
         assert head is not None
-        self.norm = Norm(layers.norm)
-        self.head = Matrix(head.weight, head.bias, kernel)
-        # Not the head's own matrix, which may have another dtype and layout.
-        self.like: Tensor = head.weight
+        dtype = transformer.compute or head.weight.dtype
+        rotates = layers.rotary is not None
+        self.blocks = [FusedBlock(block, rotates, kernel, dtype) for block in layers.blocks]
+        self.norm = Norm(layers.norm, dtype=dtype)
+        bias = None if head.bias is None else head.bias.to(dtype)
+        self.head = Matrix(head.weight.to(dtype), bias, kernel)
+        # Not the head's own matrix, which may have another layout.
+        self.like = head.weight[:, :1].to(dtype)
         self.device = self.like.device
         self.rotations: Tensor | None = None
         if layers.rotary is not None:
@@ -211,7 +230,7 @@ class Fused:
 
     def logits(self, x: Tensor) -> Tensor:
         """Logits of the next token, ``[N, V]``, from the residual stream after the last layer."""
-        return self.head(self.norm(x))
+        return self.head.wide(self.norm(x))
 
 
 def _rotated(x: Tensor, rotation: Tensor) -> Tensor:
@@ -220,9 +239,10 @@ def _rotated(x: Tensor, rotation: Tensor) -> Tensor:
     return turned.view(x.shape).to(x.dtype)
 
 
-def _stacked(modules: Sequence[nn.Module]) -> tuple[Tensor, Tensor | None]:
+def _stacked(modules: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
     """Linear layers on the same input as one: weight ``[out, in]`` and bias."""
-    parts = [_weights(module) for module in modules]
+    each = [_weights(module) for module in modules]
+    parts = [(w.to(dtype), None if b is None else b.to(dtype)) for w, b in each]
     if len(parts) == 1:
         return parts[0]
     weights = torch.cat([weight for weight, _ in parts])

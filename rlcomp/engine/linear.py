@@ -1,10 +1,11 @@
-"""Linear layers with a selectable matmul kernel (torch, oneDNN, bfloat16)."""
+"""Linear layers with a selectable matmul kernel (torch, oneDNN, TF32, bfloat16)."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, Literal
 
@@ -12,7 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Kernel = Literal["torch", "onednn", "bfloat16"]
+from rlcomp.engine.precision import tf32
+
+Kernel = Literal["torch", "onednn", "tf32", "bfloat16"]
 
 # Below these oneDNN loses: a call costs some 15 microseconds before it multiplies, and with a few
 # rows the time goes into reading the weight, which the default product does as fast.
@@ -42,8 +45,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
         kernel: ``torch`` is torch's default. ``onednn`` is float32 as well, by oneDNN where that
             can win: on a CPU, in float32, with enough rows and work; else it is ``torch``. Like
             ``torch`` it obeys ``torch.set_float32_matmul_precision``, and changes no setting.
-            ``bfloat16`` rounds the factors and the product to bfloat16 and sums in float32; the
-            bias is added unrounded.
+            ``tf32`` rounds float32 factors to 10 binary digits on a GPU that can, and sums in
+            float32; elsewhere it is ``torch``. ``bfloat16`` rounds the factors and the product to
+            bfloat16 and sums in float32; the bias is added unrounded.
 
     Returns:
         Shape ``[..., O]``, the dtype of ``x``.
@@ -56,7 +60,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
         >>> linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), None, "bfloat16")
         tensor([[11.]])
     """
-    if kernel == "torch" or (kernel == "onednn" and not _pays(x, weight)):
+    plain = kernel == "torch" or (kernel == "tf32" and not x.is_cuda)
+    if plain or (kernel == "onednn" and not _pays(x, weight)):
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
     # Entering the graph costs as much as a small product.
@@ -88,12 +93,14 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
     pays = len(x) >= _LEAST_ADDED and _pays(x, out)
     if kernel == "onednn" and not pays:
         kernel = "torch"
-    if kernel == "torch" and out.dtype == x.dtype:
-        out.addmm_(g.t(), x)
+    if kernel in ("torch", "tf32") and out.dtype == x.dtype:
+        with tf32() if kernel == "tf32" else nullcontext():
+            out.addmm_(g.t(), x)
         return
     factor = _factor(x, kernel).t()
-    for start in range(0, len(out), _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    block = _BLOCK if out.device.type == "cpu" else len(out)
+    for start in range(0, len(out), block):
+        rows = slice(start, start + block)
         out[rows].add_(_product(_factor(g[:, rows], kernel).t(), factor, kernel))
 
 
@@ -172,6 +179,9 @@ def _factor(tensor: Tensor, kernel: Kernel) -> Tensor:
 
 def _product(x: Tensor, weight: Tensor, kernel: Kernel, bias: Tensor | None = None) -> Tensor:
     """``x @ weight.T + bias`` of factors, ``[N, I]`` and ``[O, I]``."""
+    if kernel == "tf32":
+        with tf32():
+            return F.linear(x, weight, bias)
     if kernel != "onednn":
         return F.linear(x, weight, bias)
     # With gaps between the rows oneDNN falls back to a loop, a thousand times slower.

@@ -12,6 +12,7 @@ from torch import Tensor
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.linear import Kernel, accumulate, linear
 from rlcomp.engine.logprob import token_log_probs, token_log_probs_slope
+from rlcomp.engine.precision import wide_product
 
 # Logits of a tile: 16 million, 64 MB in float32. A tile of few tokens is slow, because each tile
 # reads the whole head: a large vocabulary takes more logits instead.
@@ -21,6 +22,10 @@ _LEAST_TOKENS = 128
 _PART = 2**20
 # Tokens of the vocabulary per product: BLAS copies that much of the head to where it works.
 _COLUMNS = 1024
+# On a GPU, where what counts is how few and how large the products are: logits of a tile, 2 GB in
+# float32, all of which the measures see, and all of whose columns are one product.
+_GPU_TILE = 2**29
+_HALF = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,17 @@ class Head:
     weight: Tensor
     bias: Tensor | None
     kernel: Kernel
+
+    def of(self, states: Tensor) -> Head:
+        """The head whose factors have the dtype of the states."""
+        bias = None if self.bias is None else self.bias.to(states.dtype)
+        return Head(self.weight.to(states.dtype), bias, self.kernel)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Shape ``[N, V]``, of states ``[N, H]``, float32 at least."""
+        if states.dtype in _HALF:  # without a gradient
+            return wide_product(states, self.weight, self.bias)
+        return linear(states, self.weight, self.bias, self.kernel)
 
 
 @dataclass(frozen=True)
@@ -119,7 +135,9 @@ def by_rows(
         >>> by_rows([total], torch.eye(2), torch.tensor([1, 1, 0]), head)
         [tensor([1., 1., 1.])]
     """
-    if len(rows) * _width(states, head) <= _TILE:
+    # What half precision does to logits only tiles avoid: they add up in float32.
+    whole = head is None or states.dtype not in _HALF
+    if whole and len(rows) * _width(states, head) <= _tile(states):
         return _at_once(measures, states, rows, head)
     parts = (None, None, "torch") if head is None else (head.weight, head.bias, head.kernel)
     return list(_ByTiles.apply(tuple(measures), rows, states, *parts))  # type: ignore[no-untyped-call]
@@ -154,7 +172,7 @@ class _ByTiles(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(rows, states, weight, bias)
         ctx.measures, ctx.kernel = measures, kernel
-        head = None if weight is None else Head(weight, bias, kernel)
+        head = None if weight is None else Head(weight, bias, kernel).of(states)
         values = _measured(measures, states, rows, head)
         paired = zip(values, measures, strict=True)
         ctx.mark_non_differentiable(*(v for v, measure in paired if not measure.differentiable))
@@ -164,7 +182,7 @@ class _ByTiles(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         rows, states, weight, bias = ctx.saved_tensors
-        head = None if weight is None else Head(weight, bias, ctx.kernel)
+        head = None if weight is None else Head(weight, bias, ctx.kernel).of(states)
         wanted = [(m, g) for m, g in zip(ctx.measures, gradients, strict=True) if g is not None]
         if not wanted:
             return (None,) * 6
@@ -216,6 +234,7 @@ def _collect(
 ) -> None:
     """Accumulate a tile's gradient into those of the states, the weight and the bias."""
     states, weight, bias = found
+    gradient = gradient.to(taken.dtype)
     if states is not None:
         back = gradient if head is None else linear(gradient, head.weight.t(), None, head.kernel)
         states.index_add_(0, rows, back.to(states.dtype))
@@ -230,17 +249,21 @@ def _tiles(
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Places of some listed tokens, their states, and their logits, in memory used again."""
     width = _width(states, head)
-    step = max(_LEAST_TOKENS, _TILE // width)
-    memory = states.new_empty(min(step, len(rows)), width)
+    step = max(_LEAST_TOKENS, _tile(states) // width)
+    gpu = states.device.type != "cpu"
+    memory = states.new_empty(0 if gpu and head is not None else min(step, len(rows)), width)
     for start in range(0, len(rows), step):
         some = slice(start, min(start + step, len(rows)))
         logits = memory[: some.stop - start]
         if head is None:
             yield some, logits, torch.index_select(states, 0, rows[some], out=logits)
+            continue
+        taken = states.index_select(0, rows[some])
+        if gpu:
+            logits = head.logits(taken)
         else:
-            taken = states.index_select(0, rows[some])
             _product(taken, head, logits)
-            yield some, taken, logits
+        yield some, taken, logits
 
 
 def _product(states: Tensor, head: Head, logits: Tensor) -> None:
@@ -252,10 +275,15 @@ def _product(states: Tensor, head: Head, logits: Tensor) -> None:
 
 def _parts(logits: Tensor, some: slice) -> Iterator[tuple[Tensor, slice]]:
     """Some of a tile's logits at a time, and where they stand in the whole list."""
-    step = max(1, _PART // logits.shape[1])
+    step = max(1, _PART // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
     for start in range(0, len(logits), step):
         part = logits[start : start + step]
         yield part, slice(some.start + start, some.start + start + len(part))
+
+
+def _tile(states: Tensor) -> int:
+    """Logits in memory at a time."""
+    return _TILE if states.device.type == "cpu" else _GPU_TILE
 
 
 def _width(states: Tensor, head: Head | None) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.engine.paths import Indices, Paths, paths_of
 from rlcomp.functional.masked import masked
 
 # Tokens whose attention is worked out together. Smaller tiles mean fewer pairs that the mask throws
@@ -18,8 +19,6 @@ from rlcomp.functional.masked import masked
 _TILE = 128
 # Numbers of a mask from which doing without is better, whatever it costs: 16 MB.
 _LARGE_MASK = 2**22
-
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,24 @@ class Packed:
     Attributes:
         ids: shape ``[N]``, int64.
         positions: shape ``[N]``, int64: columns of the rows they come from.
-        tiles: cover the tokens in order.
+        ends: of each row, in the order of their tokens, how many it has.
+        shared: how many of them it has in common with the one before it.
     """
 
     ids: Tensor
     positions: Tensor
-    tiles: list[Tile]
+    ends: Indices
+    shared: Indices
+
+    @cached_property
+    def tiles(self) -> list[Tile]:
+        """They cover the tokens in order."""
+        return _Tiles(self.ends, self.shared, self.ids.device).found
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Of the rows with a stretch of their own."""
+        return paths_of(self.ends, self.shared, self.ids.device)
 
 
 @dataclass(frozen=True)
@@ -93,8 +104,8 @@ def pack(batch: TensorDict) -> tuple[Packed, Listed]:
     states = torch.from_numpy(trie.states).to(ids.device)[rows, columns - 1]
     listed = Listed(states=states, places=places, targets=ids.flatten()[places])
     taken = torch.from_numpy(trie.taken).to(ids.device)
-    tiles = _Tiles(trie.ends, trie.shared, ids.device).found
-    return Packed(ids.flatten()[taken], taken % ids.shape[1], tiles), listed
+    packed = Packed(ids.flatten()[taken], taken % ids.shape[1], trie.ends, trie.shared)
+    return packed, listed
 
 
 def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
@@ -108,7 +119,8 @@ def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
     return Packed(
         torch.tensor([token for prompt in prompts for token in prompt], device=device),
         torch.cat([torch.arange(length, device=device) for length in lengths.tolist()]),
-        _Tiles(lengths, np.zeros_like(lengths), device).found,
+        lengths,
+        np.zeros_like(lengths),
     )
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 # numpy's order: the first token of a byte is its highest bit.
-_WEIGHTS = (128, 64, 32, 16, 8, 4, 2, 1)
+_HIGHEST = 128
 
 
 def pack(kept: Tensor) -> Tensor:
@@ -24,7 +24,7 @@ def pack(kept: Tensor) -> Tensor:
         tensor([129, 128], dtype=torch.uint8)
     """
     bits = F.pad(kept, (0, -kept.shape[-1] % 8)).view(*kept.shape[:-1], -1, 8)
-    weights = torch.tensor(_WEIGHTS, dtype=torch.uint8, device=kept.device)
+    weights = _weights(kept.device)
     return (bits * weights).sum(-1, dtype=torch.uint8)
 
 
@@ -42,7 +42,7 @@ def unpack(packed: Tensor, vocabulary: int) -> Tensor:
         >>> unpack(torch.tensor([128], dtype=torch.uint8), 3)
         tensor([ True, False, False])
     """
-    weights = torch.tensor(_WEIGHTS, dtype=torch.uint8, device=packed.device)
+    weights = _weights(packed.device)
     return ((packed[..., None] & weights) != 0).flatten(-2)[..., :vocabulary]
 
 
@@ -62,3 +62,9 @@ def contains(packed: Tensor, tokens: Tensor) -> Tensor:
     """
     byte = packed.gather(-1, tokens[:, None] // 8).squeeze(-1)
     return (byte >> (7 - tokens % 8)) & 1 == 1
+
+
+def _weights(device: torch.device) -> Tensor:
+    """Of the tokens of a byte, made where they are needed: a copy would wait for the device."""
+    highest = torch.full((8,), _HIGHEST, dtype=torch.uint8, device=device)
+    return highest >> torch.arange(8, dtype=torch.uint8, device=device)

@@ -170,7 +170,8 @@ def read_on(
         Logits behind each row, shape ``[R, V]``; 0 where nothing is read.
     """
     device, counts = fused.device, [len(row) for row in new]
-    logits = fused.like.new_zeros(len(new), len(fused.like))
+    dtype = torch.promote_types(fused.like.dtype, torch.float32)
+    logits = fused.like.new_zeros(len(new), len(fused.like), dtype=dtype)
     if not any(counts):
         return logits
     ids = torch.tensor([token for row in new for token in row], device=device)

@@ -63,6 +63,35 @@ class StopRule:
                 self._take(row, token)
         return [self._over[row] for row in rows]
 
+    def take_steps(self, rows: Sequence[int], tokens: Tensor) -> list[bool]:
+        """Take the tokens of several steps; which rows are over. What is over takes nothing.
+
+        Args:
+            rows: numbers of rows.
+            tokens: shape ``[steps, len(rows)]``, int64, on the CPU.
+
+        Examples:
+            >>> rule = StopRule([1], limits=[3, 3])
+            >>> rule.take_steps([0, 1], torch.tensor([[1, 5], [1, 5]])), rule.lengths
+            ([True, False], [1, 2])
+        """
+        if self.texts:
+            for step in tokens:
+                self.take(rows, step)
+            return [self._over[row] for row in rows]
+        ids = torch.tensor(sorted(self.ids), dtype=tokens.dtype)
+        ends = torch.isin(tokens, ids)
+        first = torch.where(ends.any(0), ends.int().argmax(0), len(tokens)).tolist()
+        for row, place in zip(rows, first, strict=True):
+            if self._over[row]:
+                continue
+            left = self.limits[row] - self.lengths[row]
+            ended = place < min(left, len(tokens))
+            self.lengths[row] += min(place + 1 if ended else len(tokens), left)
+            self.truncated[row] = not ended and self.lengths[row] == self.limits[row]
+            self._over[row] = ended or self.truncated[row]
+        return [self._over[row] for row in rows]
+
     def _take(self, row: int, token: int) -> None:
         self.lengths[row] += 1
         ended = token in self.ids or (bool(self.texts) and self._completes(row, token))

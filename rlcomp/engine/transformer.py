@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
-from rlcomp.engine.attention import attend
+from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.checkpointing import checkpointed
 from rlcomp.engine.linear import Kernel, linear
 from rlcomp.engine.norm import rms_norm
@@ -48,9 +48,15 @@ class Block:
     kv_heads: int
     scale: float
 
-    def project(self, x: Tensor, rotation: Tensor | None, kernel: Kernel) -> list[Tensor]:
+    def project(
+        self,
+        x: Tensor,
+        rotation: Tensor | None,
+        kernel: Kernel,
+        compute: torch.dtype | None = None,
+    ) -> list[Tensor]:
         """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``."""
-        y = normed(self.norms[0], x)
+        y = normed(self.norms[0], x, compute)
         joined = [apply(module, y, kernel) for module in self.qkv]
         if len(joined) == 1:
             joined = list(joined[0].chunk(3, -1))
@@ -62,10 +68,12 @@ class Block:
             q, k = rotated(q, rotation), rotated(k, rotation)
         return [q, k, v]
 
-    def finish(self, x: Tensor, attended: Tensor, kernel: Kernel) -> Tensor:
+    def finish(
+        self, x: Tensor, attended: Tensor, kernel: Kernel, compute: torch.dtype | None = None
+    ) -> Tensor:
         """The residual stream after the layer, ``[N, H]``, from the attention output ``[N, A]``."""
         x = x + apply(self.out, attended, kernel)
-        y = normed(self.norms[1], x)
+        y = normed(self.norms[1], x, compute)
         inner = self.activation(apply(self.expand[0], y, kernel))
         if len(self.expand) == 2:
             inner = inner * apply(self.expand[1], y, kernel)
@@ -106,6 +114,9 @@ class Transformer(nn.Module):
         kernel: how linear layers are multiplied.
         checkpointing: compute layers again in the backward pass, instead of keeping what they
             computed.
+        compute: dtype of attention, of the factors of linear layers and of the last states; the
+            residual stream, into which all layers add, has that of the weights, and so have their
+            gradients. None for that of the weights everywhere.
     """
 
     def __init__(
@@ -114,9 +125,11 @@ class Transformer(nn.Module):
         read: Callable[[nn.Module], Layers],
         kernel: Kernel,
         checkpointing: bool = False,
+        compute: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.checkpointing = checkpointing
+        self.compute = compute
         self.model = model
         self.read = read
         self.kernel: Kernel = kernel
@@ -151,11 +164,11 @@ class Transformer(nn.Module):
         """The residual stream behind a layer, of the wanted tokens."""
 
         def layer(x: Tensor) -> Tensor:
-            q, k, v = block.project(x, rotation, self.kernel)
-            attended = attend(q, k, v, packed.tiles, block.scale)
+            q, k, v = block.project(x, rotation, self.kernel, self.compute)
+            attended = attend_packed(q, k, v, packed, block.scale)
             if wanted is not None:
                 x, attended = x.index_select(0, wanted), attended.index_select(0, wanted)
-            return block.finish(x, attended, self.kernel)
+            return block.finish(x, attended, self.kernel, self.compute)
 
         return checkpointed(layer, x) if self.checkpointing else layer(x)
 
@@ -177,11 +190,12 @@ class Transformer(nn.Module):
         if layers.rotary is None:
             return x, None
         cos, sin = layers.rotary(x[None], positions[None])
-        return x, torch.stack([cos[0], sin[0]])[:, :, None]
+        rotation = torch.stack([cos[0], sin[0]])[:, :, None]
+        return x, rotation if self.compute is None else rotation.to(self.compute)
 
     def final(self, x: Tensor) -> Tensor:
         """The residual stream after the last layer, normed."""
-        return normed(self.layers.norm, x)
+        return normed(self.layers.norm, x, self.compute)
 
     def head(self) -> Head | None:
         """The output head, with its current weights."""
@@ -191,22 +205,30 @@ class Transformer(nn.Module):
 
 def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
     """A linear layer by our kernel; one with adapters or forward hooks runs as it is."""
-    if has_hooks(module):
-        return module(x)  # type: ignore[no-any-return]
-    if type(module) is nn.Linear:
-        return linear(x, module.weight, module.bias, kernel)
-    if isinstance(module, Conv1D):
-        weight, bias = cast("Tensor", module.weight), cast("Tensor", module.bias)
-        return linear(x, weight.t(), bias, kernel)
-    result: Tensor = module(x)
-    return result
+    if not has_hooks(module):
+        if type(module) is nn.Linear:
+            bias = None if module.bias is None else module.bias.to(x.dtype)
+            return linear(x, module.weight.to(x.dtype), bias, kernel)
+        if isinstance(module, Conv1D):
+            weight, bias = cast("Tensor", module.weight), cast("Tensor", module.bias)
+            return linear(x, weight.to(x.dtype).t(), bias.to(x.dtype), kernel)
+    return _as_it_is(module, x)
 
 
-def normed(module: nn.Module, x: Tensor) -> Tensor:
-    """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel."""
+def _as_it_is(module: nn.Module, x: Tensor) -> Tensor:
+    """A module in the dtype of its own weights, and back in that of its input."""
+    own = next((p.dtype for p in module.parameters() if p.is_floating_point()), x.dtype)
+    result: Tensor = module(x.to(own))
+    return result.to(x.dtype)
+
+
+def normed(module: nn.Module, x: Tensor, compute: torch.dtype | None = None) -> Tensor:
+    """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel; in a dtype of its own."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
-        return module(x)  # type: ignore[no-any-return]
-    return rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
+        y = _as_it_is(module, x)
+    else:
+        y = rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
+    return y if compute is None else y.to(compute)
 
 
 def has_hooks(module: nn.Module) -> bool:

@@ -204,7 +204,7 @@ class Player(metaclass=Checked):
         owner = [rollout.places[n].prompt for n in order]
         rows = self._rows([rollout.episodes[n] for n in order], batch, owner, budget.rows)
         columns = rollout.columns(order, rows["tokens"].shape[1])
-        rows.update({key: column.to(rows.device) for key, column in columns.items()})
+        rows.update({key: column.to(rows["tokens"].device) for key, column in columns.items()})
         return rows, rollout.delta_entropy()
 
     def _rollout(

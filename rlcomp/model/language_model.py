@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import Component, asked
 from rlcomp.engine import decode_packed
+from rlcomp.engine.decode_graph import GraphLoop
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Draw, Sampled, Uniforms, draw_tokens
@@ -150,7 +151,7 @@ class LanguageModel(Component):
         wanted = [asked(key) for key in readings]
         found = self._read(scored, list(readings.values()), wanted, self.decoding)
         for key, entry in zip(readings, found, strict=True):
-            batch[key] = entry
+            batch[key] = entry.to(batch["tokens"].device)
 
     def log_probs(
         self,
@@ -220,10 +221,10 @@ class LanguageModel(Component):
         weights: Mapping[str, Tensor] | None,
         decoding: Decoding,
     ) -> Tensor:
-        columns = self._columns(batch, decoding)
+        columns, where = self._columns(batch, decoding), batch["tokens"].device
 
         def at_once(some: TensorDict) -> Tensor:
-            return self._read(self._scored(some, weights), [reading], [True], decoding)[0]
+            return self._read(self._scored(some, weights), [reading], [True], decoding)[0].to(where)
 
         budget = _NO_GRAD_TOKENS
         if not self.packs:
@@ -259,7 +260,9 @@ class LanguageModel(Component):
 
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:
         kept = ("sampling_mask",) if decoding.replays else ()
-        return batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
+        found = batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
+        # Rows that no model has sampled are on the CPU.
+        return found if found["tokens"].device == self.device else found.to(self.device)
 
     def _suppressed_on(
         self, device: torch.device, suppressed_tokens: Sequence[int] = ()
@@ -399,7 +402,8 @@ class LanguageModel(Component):
         """Our own loop where it can be used; it copies the weights, and runs no hooks."""
         if self._transformer is None or self._hooked():
             return partial(decode, self.model, self._traits)
-        return partial(decode_packed.decode, self._transformer)
+        loop = GraphLoop if self.device.type == "cuda" else decode_packed.Loop
+        return partial(decode_packed.decode, self._transformer, loop=loop)
 
     def _hooked(self) -> bool:
         return any(has_hooks(part) for part in self.model.modules())

@@ -73,6 +73,7 @@ SMALLEST = {
     "turns.py": "tiny 2 1",
     "endpoint.py": "4 2",
     "trees.py": "tiny 2 1",
+    "gpu.py": "--quick",
 }
 OWN_PROCESS = ("plumbing.py", "overhead.py", "head.py")
 WITH_PEER = ("run_all.py", "scoring.py")
@@ -86,6 +87,10 @@ IMPORTED = {
     "endpoint_agent",
     "step_rlcomp",
     "step_trl",
+    "gpu_models",
+    "gpu_peers",
+    "gpu_phases",
+    "gpu_steps",
 }
 # What stands for a folder, by the key that is given one.
 FOLDERS = {
@@ -469,6 +474,7 @@ def test_every_benchmark_runs(name, capfd, monkeypatch):
         del sys.modules[added]
     printed = capfd.readouterr().out
     rows = json.loads(printed.splitlines()[-1]) if name != "run_all.py" else []
+    assert not [x for x in rows if isinstance(x, dict) and "stopped" in x.get("note", "")]
     failed = [
         x for x in rows if isinstance(x, dict) and not all(p["ok"] for p in x.get("parity", []))
     ]

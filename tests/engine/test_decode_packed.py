@@ -355,9 +355,9 @@ def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
     # 3 answers of 40 tokens and a prompt of 7; 2 layers of 2 * 2 heads of 8 numbers of 8 bytes.
     monkeypatch.setattr(native, "_CACHE_BYTES", prompts * (6 * 40 + 7) * 512)
     loops = []
-    start = native._Loop.__init__
+    start = native.Loop.__init__
     monkeypatch.setattr(
-        native._Loop,
+        native.Loop,
         "__init__",
         lambda self, *given: loops.append(1) or start(self, *given),
     )
@@ -371,7 +371,9 @@ def test_a_pass_holds_2_gib_of_keys_and_values(token_bytes, passes):
     # Two prompts up to the longest, of 4 tokens, and three answers of 8: 32 tokens.
     groups = {(1, 2, 3, 4): [0], (5,): [1, 2]}
 
-    assert [len(some) for some in native._passes(groups, 8, token_bytes)] == passes
+    assert [
+        len(some) for some in native._passes(groups, 8, token_bytes, native._CACHE_BYTES)
+    ] == passes
 
 
 def test_a_model_in_half_precision_keeps_its_dtype():

@@ -85,3 +85,14 @@ def test_rows_with_seeds_draw_the_same_whatever_is_beside_them():
     again = torch.cat([among.at(step) for step in steps], 1)
     assert torch.equal(again[:3], others)
     assert not torch.equal(again[3], others[2])
+
+
+def test_numbers_drawn_in_advance_are_given_back():
+    ahead, plain = (Uniforms(2, torch.Generator().manual_seed(4)) for _ in range(2))
+
+    found = [ahead.some(0, 3), ahead.some(3, 3)]
+    ahead.rewind(4)
+
+    assert torch.equal(torch.cat(found)[:4], torch.stack([plain.at(n) for n in range(4)]))
+    assert torch.equal(ahead.generator.get_state(), plain.generator.get_state())
+    assert torch.equal(ahead.at(5), plain.at(5))

@@ -166,7 +166,7 @@ def test_choosing_draws_nothing():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("linear", ["torch", "onednn", "bfloat16"])
+@pytest.mark.parametrize("linear", ["torch", "onednn", "tf32", "bfloat16"])
 def test_the_product_is_the_one_that_was_chosen(linear):
     transformer = Engine(linear=linear).transformer(make_model())
 
@@ -178,7 +178,7 @@ def test_auto_takes_a_float32_product():
     assert AUTO.kernel() in ("torch", "onednn")
 
 
-@pytest.mark.parametrize("argument", ["forward", "linear"])
+@pytest.mark.parametrize("argument", ["forward", "linear", "compute"])
 def test_other_words_are_refused(argument):
     with pytest.raises(ConfigError, match=f"{argument}.*fast"):
         Engine(**{argument: "fast"})
@@ -190,6 +190,8 @@ def test_other_words_are_refused(argument):
         ("auto", Engine()),
         ("portable", Engine(linear="torch")),
         ("bfloat16", Engine(linear="bfloat16")),
+        ("tf32", Engine(linear="tf32")),
+        ("half", Engine(linear="torch", compute="bfloat16")),
         ("transformers", Engine(forward="transformers", linear="torch")),
     ],
 )
@@ -231,7 +233,20 @@ def test_adapters_put_on_later_are_heard():
     torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("linear", ["onednn", "bfloat16"])
+@pytest.mark.parametrize("linear", ["onednn", "tf32", "bfloat16"])
 def test_a_product_that_would_not_be_heeded_is_refused(linear):
     with pytest.raises(ConfigError, match=f"engine.linear is {linear}.*engine.forward=auto"):
         Engine(forward="transformers", linear=linear)
+
+
+def test_half_precision_that_would_not_be_heeded_is_refused():
+    with pytest.raises(ConfigError, match=r"engine.compute is bfloat16.*engine.forward=auto"):
+        Engine(forward="transformers", compute="bfloat16")
+
+
+def test_half_precision_that_is_lost_is_named(caplog):
+    caplog.set_level(logging.WARNING)
+
+    policy(make_model("gpt_neox"), Engine(compute="bfloat16"))
+
+    assert caplog.messages[0].endswith("engine.compute=bfloat16 is lost")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rlcomp.engine import linear as module
 from rlcomp.engine.linear import accumulate, fastest_kernel, has_onednn, linear
+from rlcomp.engine.precision import wide_product
 
 KERNELS = ["torch", "onednn", "bfloat16"]
 DEVICES = [
@@ -66,6 +67,44 @@ def assert_near(found, wanted):
     for one, (value, error) in zip(found, wanted, strict=True):
         assert one.shape == value.shape
         assert ((one - value).abs() <= error).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tf32_rounds_the_factors_of_a_gpu_and_nothing_elsewhere(device):
+    x, weight, g = (
+        values(*shape, seed=seed, device=device)
+        for seed, shape in enumerate([(64, 128), (512, 128), (64, 512)])
+    )
+    before = torch.get_float32_matmul_precision()
+
+    found = run(x, weight, None, g, "tf32")
+
+    assert torch.get_float32_matmul_precision() == before
+    wanted = expected(x, weight, None, g, "torch")
+    if device == "cpu":
+        plain = run(x, weight, None, g, "torch")
+        assert all(torch.equal(a, b) for a, b in zip(found, plain, strict=True))
+        return
+    for one, (value, _) in zip(found, wanted, strict=True):
+        # Ten binary digits of each factor.
+        assert 1e-6 < (one - value).norm() / value.norm() < 2.0**-10
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_wide_product_is_that_of_its_factors(device):
+    x, weight, bias = (
+        values(*shape, seed=seed, device=device).bfloat16()
+        for seed, shape in enumerate([(7, 64), (33, 64), (33,)])
+    )
+
+    found = wide_product(x, weight, bias)
+
+    wide = x.double() @ weight.double().t()
+    # A CPU rounds the sum to bfloat16, a GPU to float32.
+    rounding = ROUNDING * wide.abs() if device == "cpu" else 0.0
+    assert found.dtype == torch.float32
+    error = rounding + 1e-6 * (x.double().abs() @ weight.double().abs().t() + 1)
+    assert ((found - wide - bias.double()).abs() <= error).all()
 
 
 @pytest.fixture

@@ -66,16 +66,17 @@ def test_what_branches_share_is_read_once():
 
     with tile_size(3):
         packed, listed = pack(batch)
+        tiles = packed.tiles
 
     assert packed.ids.tolist() == [2, 3, 4, 5, 6, 7, 8, 6]
     # Before 3, 5, 6, 9 of row 0; of row 1; before 3, 8, 6, 9 of row 2; before 3, 5 of row 3.
     assert listed.states.tolist() == [0, 2, 3, 4, 0, 2, 3, 5, 0, 2, 6, 7, 0, 2]
-    assert [(tile.rows, tile.prefix) for tile in packed.tiles] == [
+    assert [(tile.rows, tile.prefix) for tile in tiles] == [
         (slice(0, 3), ()),
         (slice(3, 6), (0,)),
         (slice(6, 8), (0,)),
     ]
-    assert (packed.tiles[1].mask == 0).int().tolist() == [
+    assert (tiles[1].mask == 0).int().tolist() == [
         [1, 1, 1, 1, 0, 0],
         [1, 1, 1, 1, 1, 0],
         [1, 1, 1, 1, 0, 1],
@@ -89,9 +90,10 @@ def test_a_branch_that_is_too_large_for_a_tile_is_cut_again():
 
     with tile_size(2):
         packed, _ = pack(batch)
+        tiles = packed.tiles
 
     assert packed.ids.tolist() == [2, 3, 4, 5, 6, 7, 6, 8, 4, 5, 6]
-    assert [(tile.rows, tile.prefix) for tile in packed.tiles] == [
+    assert [(tile.rows, tile.prefix) for tile in tiles] == [
         (slice(0, 1), ()),
         (slice(1, 3), (0,)),
         (slice(3, 5), (0, 1)),
@@ -373,3 +375,28 @@ def test_long_answers_hold_no_mask():
         ((0,), None),
         ((0,), None),
     ]
+
+
+def test_paths_are_what_every_token_sees_in_its_row():
+    # Rows of one prompt, one that begins another, a branch, and equal ones.
+    rows = [[5, 6, 7, 8, 1], [5, 6, 7, 9, 1], [5, 6, 7, 9, 1], [5, 6, 2, 2, 2], [3, 5, 6, 7, 1]]
+    batch = make_batch(rows, [[0, 0, 1, 1, 1]] * 5)
+
+    packed, _ = pack(batch)
+    paths = packed.paths
+
+    seen = {}
+    for number in range(len(paths.asks) - 1):
+        asks = range(int(paths.asks[number]), int(paths.asks[number + 1]))
+        keys = paths.keys[int(paths.sees[number]) : int(paths.sees[number + 1])].tolist()
+        assert len(asks) <= paths.longest[0]
+        assert len(keys) <= paths.longest[1]
+        for place, token in enumerate(asks):
+            seen[token] = keys[: len(keys) - len(asks) + place + 1]
+            assert seen[token][-1] == token
+    assert sorted(seen) == list(range(len(packed.ids)))
+    found = {tuple(packed.ids[keys].tolist()) for keys in seen.values()}
+    # The last token of a row is not read.
+    assert found == {tuple(row[:end]) for row in rows for end in range(1, 5)}
+    assert all(packed.positions[keys].tolist() == [*range(len(keys))] for keys in seen.values())
+    assert paths.longest == (4, 4)

@@ -58,3 +58,25 @@ def test_a_row_ends_where_its_bytes_first_hold_the_text(tokens):
     whole = [b"".join(TABLE[token] for token in tokens[: n + 1]) for n in range(len(tokens))]
     held = [n for n, told in enumerate(whole) if b"</s>" in told or b"a>" in told]
     assert found == (held[0] if held else None)
+
+
+@given(
+    tokens=st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=1, max_size=12),
+    look=st.integers(1, 5),
+    limits=st.lists(st.integers(1, 12), min_size=3, max_size=3),
+    texts=st.sampled_from([(), (b"bc",)]),
+)
+def test_several_steps_at_once_are_the_steps_one_by_one(tokens, look, limits, texts):
+    table = [b"a", b"b", b"c", b"d", b"e"]
+    one, many = (StopRule([3, 4], limits, texts, table) for _ in range(2))
+    rows = [0, 1, 2]
+
+    for start in range(0, len(tokens), look):
+        some = torch.tensor(tokens[start : start + look])
+        over = many.take_steps(rows, some)
+        for step in some:
+            expected = one.take(rows, step)
+
+        assert over == expected
+        assert many.lengths == one.lengths
+        assert many.truncated == one.truncated

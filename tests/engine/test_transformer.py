@@ -1,5 +1,6 @@
 """Our own forward pass says what the models of transformers say, and so do its gradients."""
 
+import copy
 import random
 from unittest.mock import patch
 
@@ -31,6 +32,8 @@ from rlcomp.text.tokenizer import character_tokenizer
 TOKENIZER = character_tokenizer(characters="abcdef")
 PACKED, OWN = Engine(forward="packed", linear="torch"), Engine(forward="transformers")
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 # Settings that change what is computed, beside the families' defaults.
 ROTATIONS = {
     "linear": {"factor": 2.0},
@@ -67,7 +70,9 @@ def norms_in_full_precision(monkeypatch):
         monkeypatch.setattr(kind, "forward", forward)
 
 
-def make_model(architecture="llama", *, dtype=torch.float64, tie=False, overrides=None, rank=0):
+def make_model(
+    architecture="llama", *, dtype=torch.float64, tie=False, overrides=None, rank=0, width=16
+):
     """Far from its initialisation in every parameter, biases and norms included."""
     model = tiny_model(
         TOKENIZER,
@@ -75,6 +80,7 @@ def make_model(architecture="llama", *, dtype=torch.float64, tie=False, override
         rank=rank,
         architecture=architecture,
         num_hidden_layers=2,
+        hidden_size=width,
         num_attention_heads=4,
         num_key_value_heads=4 if architecture == "gpt2" else 2,
         context_length=32,
@@ -437,7 +443,7 @@ def test_weights_in_bfloat16_are_read_and_trained(architecture):
         assert (left.float() - right).norm() <= 0.1 * max(right.norm(), 1.0)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@needs_gpu
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_gpu_gives_the_same(architecture, tile):
@@ -450,7 +456,108 @@ def test_a_gpu_gives_the_same(architecture, tile):
         check_same(ours, own.log_probs(batch.to(device)), model.parameters())
         found.append(ours.detach().cpu())
 
-    torch.testing.assert_close(*found, atol=1e-10, rtol=0)
+    # Rotations are float32 in every model, and a GPU rounds cosines otherwise than a CPU.
+    torch.testing.assert_close(*found, atol=1e-6, rtol=0)
+
+
+@needs_gpu
+@pytest.mark.parametrize("tile", [128, 4])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_gpu_gives_the_same_in_float32(architecture, tile):
+    model, batch = make_model(architecture, dtype=torch.float32).cuda(), rows().to("cuda")
+    packed, own = policies(model)
+
+    with patch.object(packing, "_TILE", tile):
+        ours = packed.log_probs(batch)
+
+    check_same(ours, own.log_probs(batch), model.parameters(), close=1e-5, relative=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("trees", [False, True])
+def test_computed_in_bfloat16_it_is_near_and_weights_stay_float32(architecture, trees, device):
+    # Heads of 8 features: the least that flash kernels take.
+    model = make_model(architecture, dtype=torch.float32, width=32).to(device)
+    batch = (branched(1) if trees else rows()).to(device)
+    half = LanguageModel(
+        model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=Engine(compute="bfloat16")
+    )
+    coarse = copy.deepcopy(model).bfloat16()
+    own, theirs = policies(model)[1], policies(coarse)[1]
+
+    found = [(policy.log_probs(batch), policy.model.parameters()) for policy in (half, own, theirs)]
+
+    ours, expected, rounded = (log_probs[batch["response_mask"]] for log_probs, _ in found)
+    assert ours.dtype == torch.float32
+    # Two layers round about as often as those of a model of bfloat16: at most half as far again.
+    assert 1e-5 < (ours - expected).norm() < 1.5 * (rounded - expected).norm()
+    mine, exact, others = (gradients(*each) for each in found)
+    assert {one.dtype for one in mine} == {torch.float32}
+    left, middle, right = (
+        torch.cat([one.float().flatten() for one in each]) for each in (mine, exact, others)
+    )
+    assert (left - middle).norm() < 1.5 * (right - middle).norm()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_many_layers_add_into_a_stream_that_is_not_rounded(architecture, device):
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
+    model = tiny_model(
+        TOKENIZER,
+        architecture=architecture,
+        scale=4.0,
+        num_hidden_layers=24,
+        hidden_size=64,
+        context_length=32,
+        **heads,
+    )
+    with torch.no_grad():
+        model.get_input_embeddings().weight.normal_()
+    model, batch = model.to(device), rows().to(device)
+    half = LanguageModel(
+        model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=Engine(compute="bfloat16")
+    )
+    own, theirs = policies(model)[1], policies(copy.deepcopy(model).bfloat16())[1]
+
+    ours, expected, rounded = (policy.log_probs(batch) for policy in (half, own, theirs))
+
+    # Of a stream of bfloat16 every layer rounds all that those before it have added.
+    assert (ours - expected).norm() < 0.5 * (rounded - expected).norm()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_sampler_in_bfloat16_says_what_the_scorer_says(architecture, device):
+    model = make_model(architecture, dtype=torch.float32, width=32).to(device)
+    half = LanguageModel(
+        model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=Engine(compute="bfloat16")
+    )
+    generator = torch.Generator().manual_seed(0)
+
+    batch = half.generate([[2, 3], [4]], group_size=8, max_new_tokens=8, generator=generator)
+
+    apart = (half.score(batch) - batch["rollout_log_probs"])[batch["response_mask"]].abs()
+    assert batch["rollout_log_probs"].dtype == torch.float32
+    # Both round, at different places.
+    assert apart.mean() < 2e-2
+
+
+def test_adapters_speak_in_bfloat16_and_get_their_gradient_in_float32():
+    model, batch = make_model(dtype=torch.float32, rank=2), rows()
+    half = LanguageModel(
+        model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=Engine(compute="bfloat16")
+    )
+    _, own = policies(model)
+
+    ours, expected = half.log_probs(batch), own.log_probs(batch)
+
+    assert (ours - expected)[batch["response_mask"]].abs().mean() < 2e-2
+    trained = [p for p in model.parameters() if p.requires_grad]
+    for left, right in zip(gradients(ours, trained), gradients(expected, trained), strict=True):
+        assert left.dtype == torch.float32
+        assert (left - right).norm() <= 0.1 * max(right.norm(), 1.0)
 
 
 @pytest.mark.parametrize("tokens", [2, 3])

@@ -1,0 +1,181 @@
+"""Decode loop of a GPU: a step is one CUDA graph, and the host looks every few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.cache import Cache, Memory
+from rlcomp.engine.decode_packed import Loop, size_of
+from rlcomp.engine.draw import Draw, Drawn, Uniforms
+from rlcomp.engine.fused import Fused
+from rlcomp.engine.stopping import StopRule
+
+# Steps between two looks at what was drawn: rows that end in between are computed in vain.
+LOOK = 16
+# Columns by which the rows' own memory grows, since every size is a graph of its own.
+_COLUMNS = 128
+# Rows that are over are computed in vain until so few are left.
+_WORTH = 0.8
+
+
+class StaticCache(Cache):
+    """KV cache whose newest column is a number on the device, so that a graph can write there.
+
+    Arguments are those of :class:`rlcomp.engine.cache.Cache`.
+    """
+
+    def __init__(
+        self, prompts: list[Memory], lengths: Sequence[int], owners: Sequence[int], limit: int
+    ) -> None:
+        super().__init__(prompts, lengths, owners, limit)
+        self.column = torch.tensor([self.length], device=self._seen.device)
+
+    @property
+    def capacity(self) -> int:
+        """Columns of the rows' own memory."""
+        return self._seen.shape[-1]
+
+    def _growth(self, capacity: int, length: int) -> int:
+        return -(-(length - capacity) // _COLUMNS) * _COLUMNS
+
+    def open_column(self) -> None:
+        """Let the rows see the column that is written next."""
+        self._seen.index_fill_(-1, self.column, 0.0)
+
+    @property
+    def _width(self) -> int:
+        return self.capacity
+
+    def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        for memory, new in zip(self._own[layer], (k, v), strict=True):
+            memory.index_copy_(2, self.column, new[:, :, None])
+
+
+class StepGraph:
+    """One decode step over static buffers: a draw, then the forward of what was drawn.
+
+    The first step after rows or memory have changed runs as it is, and the next ones as the graph
+    that is captured behind it. On a CPU every step runs as it is.
+
+    Args:
+        fused: the model.
+        cache: of the rows.
+        logits: behind each row, shape ``[R, V]``.
+        positions: of each row's next token, shape ``[R]``.
+        draw: from logits and uniform numbers to tokens; must not wait for the device.
+    """
+
+    def __init__(
+        self, fused: Fused, cache: StaticCache, logits: Tensor, positions: Tensor, draw: Draw
+    ) -> None:
+        self.fused, self.cache, self.draw = fused, cache, draw
+        self.logits, self.positions = logits, positions
+        self.slot = torch.zeros(1, dtype=torch.int64, device=fused.device)
+        self.numbers = torch.zeros(LOOK, len(logits), 1, dtype=torch.float64, device=fused.device)
+        self.drawn: Drawn | None = None
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def run(self, numbers: Tensor) -> list[Drawn]:
+        """Take some steps.
+
+        Args:
+            numbers: uniform, shape ``[steps, R, 1]``, float64; at most ``LOOK`` steps.
+        """
+        count = len(numbers)
+        self.numbers[:count].copy_(numbers, non_blocking=True)
+        self.slot.zero_()
+        for number in range(count):
+            if self.graph is not None:
+                self.graph.replay()
+                continue
+            self._one()
+            if self.fused.device.type == "cuda" and number + 1 < count:
+                self._capture()
+        assert self.drawn is not None
+        kept = self.drawn.kept
+        tokens, log_probs = (
+            each[:count].clone() for each in (self.drawn.tokens, self.drawn.log_probs)
+        )
+        sets = [None] * count if kept is None else [*kept[:count].clone()]
+        return [Drawn(*step) for step in zip(tokens, log_probs, sets, strict=True)]
+
+    def _capture(self) -> None:
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self._one()
+
+    def _one(self) -> None:
+        numbers = self.numbers.index_select(0, self.slot)[0]
+        drawn = self.draw(self.logits, numbers)
+        self._note(drawn)
+        self.cache.open_column()
+        x, rotation = self.fused.embed(drawn.tokens, self.positions)
+        for layer, block in enumerate(self.fused.blocks):
+            q, k, v = block.project(x, rotation)
+            x = block.finish(x, self.cache.attend(layer, q, k, v, block.block.scale))
+        self.logits.copy_(self.fused.logits(x))
+        for counter in (self.positions, self.cache.column, self.slot):
+            counter.add_(1)
+
+    def _note(self, drawn: Drawn) -> None:
+        """Keep what was drawn in this step."""
+        if self.drawn is None:
+            kept = None if drawn.kept is None else _room(drawn.kept)
+            self.drawn = Drawn(_room(drawn.tokens), _room(drawn.log_probs), kept)
+        into = self.drawn
+        into.tokens.index_copy_(0, self.slot, drawn.tokens[None])
+        into.log_probs.index_copy_(0, self.slot, drawn.log_probs[None])
+        if into.kept is not None and drawn.kept is not None:
+            into.kept.index_copy_(0, self.slot, drawn.kept[None])
+
+
+def _room(one: Tensor) -> Tensor:
+    return one.new_zeros(LOOK, *one.shape)
+
+
+class GraphLoop(Loop):
+    """Decode loop over prompts and their rows, some steps at a time; tokens are those of the other.
+
+    Arguments are those of :class:`rlcomp.engine.decode_packed.Loop`.
+    """
+
+    cache: StaticCache
+    cache_type = StaticCache
+
+    def segments(
+        self, draw: Draw, uniforms: Uniforms, stop: StopRule
+    ) -> Iterator[tuple[list[int], int, list[Drawn]]]:
+        """Runs of steps with the same rows: the rows, the first step, the draws."""
+        start, limit, graph = 0, self.limit, None
+        while True:
+            count = min(LOOK, limit - start)
+            graph = self._graph(draw, count, graph)
+            numbers = uniforms.some(start, count)[:, self.rows]
+            steps = graph.run(numbers)
+            self.cache.length += count
+            rows = self.rows[: self.real]
+            tokens = torch.stack([step.tokens[: self.real] for step in steps]).cpu()
+            over = stop.take_steps(rows, tokens)
+            yield rows, start, steps
+            start += count
+            left = [row for row, ended in enumerate(over) if not ended]
+            if not left:
+                return
+            if (size := size_of(len(left))) <= _WORTH * len(self.rows):
+                self.positions = graph.positions
+                self.logits = self._compact(left, size, graph.logits)
+                graph = None
+
+    def _graph(self, draw: Draw, count: int, graph: StepGraph | None) -> StepGraph:
+        """The graph of the rows and the memory as they are; room for some more steps."""
+        capacity = self.cache.capacity
+        self.cache.reserve(self.cache.length + count)
+        if graph is not None and self.cache.capacity == capacity:
+            return graph
+        if graph is not None:
+            self.logits, self.positions = graph.logits, graph.positions
+        self.cache.column.fill_(self.cache.length)
+        return StepGraph(self.fused, self.cache, self.logits, self.positions, draw)
