@@ -10,12 +10,13 @@ export OMP_NUM_THREADS ?= 1
 demo: $(VENV)/.run
 	$(BIN)/rlcomp
 
+# Three processes on two cores: some wait for a clock, or for what they have started.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not pages"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not pages"
 
 # The quick ones with branch coverage, and then the slow ones, whole runs, which tracing would slow down.
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not pages" --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not pages" --cov --cov-report=term:skip-covered --cov-fail-under=95
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not pages"
 
 # Every command that a page names, and every benchmark, in its smallest form.
