@@ -60,6 +60,13 @@ def test_hops_begin_where_they_are_told_to():
     assert {one.example(n).columns["hops"] for n in range(64)} == {4}
 
 
+def test_the_largest_that_it_can_be():
+    task = Lookup(letters=26, hops=9, fewest=9, examples=2**63 - 1)
+
+    assert task.example(25).prompt == "z9="
+    assert len(task.example(25).columns["map"]) == 26
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("fewest", 5), ("letters", 27), ("hops", 10), ("examples", 2**63), ("asked", 1.5)]
 )
