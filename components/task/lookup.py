@@ -26,7 +26,7 @@ class Lookup(metaclass=Checked):
     Args:
         letters: how many there are, at most 26.
         hops: the most times that the map is applied.
-        fewest: the fewest; all numbers from it to ``hops`` take turns, and column ``hops`` names it.
+        fewest: the fewest; all numbers from it to ``hops`` take turns; column ``hops`` says which.
         asked: how likely a demonstration asks once more.
         examples: how many.
         held_out: share of the examples that only evaluators see.

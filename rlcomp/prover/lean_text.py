@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.verify.formula import FALSE, parse, write
 from rlcomp.verify.natural_deduction import Goal, State, apply_tactic, state_of
 
@@ -24,6 +26,7 @@ _REFUSED = frozenset(_WORDS.split())
 _WORD = re.compile(r"[^\W\d][\w'!?]*")
 _SIGNS = ("#", "@[", "--", "/-", "-/", "«", "»", '"', "`", "eval%", "\t", "\r")
 _LONGEST = 2000
+_STATED = re.compile(r"\s*(?:theorem|lemma|example)\b")
 
 
 def refusal(tactic: str) -> str:
@@ -34,9 +37,9 @@ def refusal(tactic: str) -> str:
         ("'sorry' is refused", '', "'#' is refused")
     """
     if not tactic.strip():
-        return "the tactic is empty"
+        return "it is empty"
     if len(tactic) > _LONGEST:
-        return f"the tactic has more than {_LONGEST} characters"
+        return f"it has more than {_LONGEST} characters"
     # A name in parts, ``Lean.ofReduceBool``, is looked at part by part.
     for word in _WORD.findall(tactic):
         if word.rstrip("!?") in _REFUSED:  # ``bv_decide?`` does what ``bv_decide`` does
@@ -47,6 +50,34 @@ def refusal(tactic: str) -> str:
     if not all(letter.isprintable() or letter == "\n" for letter in tactic):
         return "a character that cannot be seen is refused"
     return ""
+
+
+def statement_of(example: Example) -> str:
+    """The theorem of column ``statement``: one, up to its ``:=``, and nothing beside it.
+
+    A data file is a stranger's: what could believe an axiom or run code is not handed to Lean.
+
+    Raises:
+        DataError: there is no such column, it is more or less than one theorem, or it holds what a
+            tactic may not hold either.
+
+    Examples:
+        >>> from rlcomp.interfaces.task import Example
+        >>> statement_of(Example("", "", "", columns={"statement": "theorem t : 0 < 1"}))
+        'theorem t : 0 < 1'
+    """
+    statement = example.columns.get("statement")
+    if not isinstance(statement, str):
+        raise DataError(f"example {example.prompt!r:.60} has no column 'statement' for Lean")
+    stated = _STATED.match(statement)
+    if not stated or ":=" in statement:
+        raise DataError(
+            f"column 'statement' is {statement!r:.80}: must be one theorem, lemma or example, "
+            "up to its := and without it"
+        )
+    if why := refusal(statement[stated.end() :]):
+        raise DataError(f"column 'statement' is {statement!r:.80}: {why}")
+    return statement
 
 
 def theorem_text(statement: str, tactics: Sequence[str]) -> str:

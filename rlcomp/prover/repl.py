@@ -8,7 +8,7 @@ from typing import Any
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean import LeanState
-from rlcomp.prover.lean_text import theorem_text
+from rlcomp.prover.lean_text import statement_of, theorem_text
 
 Reply = Mapping[str, Any]
 # One command in, one reply out.
@@ -71,11 +71,9 @@ class ReplLean:
         """The theorem of column ``statement``.
 
         Raises:
-            DataError: there is none, or Lean says that it is wrong.
+            DataError: there is none, it is refused unread, or Lean says that it is wrong.
         """
-        statement = example.columns.get("statement")
-        if not isinstance(statement, str):
-            raise DataError(f"example {example.prompt!r:.60} has no column 'statement' for Lean")
+        statement = statement_of(example)
         reply = self._file(theorem_text(statement, ["sorry"]).replace("\n  ", " "))
         holes = reply.get("sorries", [])
         if len(holes) != 1 or "goal" not in holes[0]:

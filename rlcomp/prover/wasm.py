@@ -10,11 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat
-from rlcomp.errors import ConfigError, DataError, in_one_line, require
+from rlcomp.errors import ConfigError, in_one_line, require
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean import LeanState
 from rlcomp.prover.lean_messages import file_of, rejections
-from rlcomp.prover.lean_text import theorem_text
+from rlcomp.prover.lean_text import statement_of, theorem_text
 
 _OPEN = "unsolved goals\n"
 _ABSENT = (
@@ -55,11 +55,9 @@ class WasmLean(metaclass=Checked):
         """The theorem of column ``statement``.
 
         Raises:
-            DataError: there is none.
+            DataError: there is none, or it is refused unread.
         """
-        statement = example.columns.get("statement")
-        if not isinstance(statement, str):
-            raise DataError(f"example {example.prompt!r:.60} has no column 'statement' for Lean")
+        statement = statement_of(example)
         return LeanState(statement, (f"⊢ {statement}",))
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:

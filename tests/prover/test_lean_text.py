@@ -2,8 +2,10 @@ import json
 
 import pytest
 
+from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean_messages import file_of, rejections
-from rlcomp.prover.lean_text import game_theorem, refusal, theorem_text
+from rlcomp.prover.lean_text import game_theorem, refusal, statement_of, theorem_text
 
 
 @pytest.mark.parametrize(
@@ -115,3 +117,45 @@ def test_a_line_end_of_unicode_in_a_message_ends_no_message():
     told = {"severity": "information", "pos": {"line": file.spans[0][1]}, "data": '"N0"\u2028{}'}
 
     assert rejections(file, json.dumps(told, ensure_ascii=False)) == [""]
+
+
+def stated(statement):
+    return statement_of(Example("p", "", "", columns={"statement": statement}))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "theorem t (p : Prop) : p → p",
+        "lemma t : 0 < 1",
+        "example : 1 = 0",
+        "  theorem mathd_1 (x : Nat)\n    (h : x ^ 2 = 4) : |x| = 2",
+    ],
+)
+def test_one_theorem_is_a_statement(statement):
+    assert stated(statement) == statement
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        (None, "has no column 'statement'"),
+        (3, "has no column 'statement'"),
+        ("", "must be one theorem"),
+        ("axiom f : False", "must be one theorem"),
+        ("theorems : True", "must be one theorem"),
+        ("theorem t : True := trivial", "must be one theorem"),
+        ("theorem t (h : x := 1) : True", "must be one theorem"),
+        ("theorem t : True\naxiom f : False\ntheorem u : False", "'axiom' is refused"),
+        ("theorem u : True\ntheorem t : False", "'theorem' is refused"),
+        ("theorem t : True #print t", "'#' is refused"),
+        ("theorem t : (by run_tac pure (); exact True)", "'run_tac' is refused"),
+        ("theorem t : True -- ", "'--' is refused"),
+        ("theorem t : sorry", "'sorry' is refused"),
+        ("theorem", "is empty"),
+        ("theorem t : " + "p ∧ " * 600 + "p", "more than 2000"),
+    ],
+)
+def test_a_statement_that_is_more_or_less_is_refused_unread(statement, why):
+    with pytest.raises(DataError, match=why):
+        stated(statement)

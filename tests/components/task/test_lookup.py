@@ -68,7 +68,8 @@ def test_the_largest_that_it_can_be():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("fewest", 5), ("letters", 27), ("hops", 10), ("examples", 2**63), ("asked", 1.5)]
+    ("name", "value"),
+    [("fewest", 5), ("letters", 27), ("hops", 10), ("examples", 2**63), ("asked", 1.5)],
 )
 def test_what_it_cannot_be_is_refused(name, value):
     with pytest.raises(ConfigError, match=name):
