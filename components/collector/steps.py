@@ -61,8 +61,6 @@ class StepCollector(Component):
         self.seed = torch.initial_seed()
         self.frames = 0
         self.seen: TensorDict | None = None
-        told = environment.fake_tensordict().keys(include_nested=True, leaves_only=True)
-        self.out_keys = list(dict.fromkeys([*told, *policy.out_keys, *exploration.out_keys]))
 
     @torch.no_grad()
     def forward(self, batch: TensorDict) -> TensorDict:

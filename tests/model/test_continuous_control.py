@@ -10,6 +10,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.model.action_value import action_values, q_value
 from rlcomp.model.continuous_control import deterministic_actor, gaussian_actor, uniform_actor
 
+
 @pytest.fixture(autouse=True)
 def without_gradients():
     torch.manual_seed(0)

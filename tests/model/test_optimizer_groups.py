@@ -12,7 +12,10 @@ ADAM = partial(torch.optim.Adam, betas=(0.9, 0.999))
 def named():
     return [
         ("losses.control.objective.actor_network_params.weight", torch.nn.Parameter(torch.ones(2))),
-        ("losses.control.objective.qvalue_network_params.weight", torch.nn.Parameter(torch.ones(3))),
+        (
+            "losses.control.objective.qvalue_network_params.weight",
+            torch.nn.Parameter(torch.ones(3)),
+        ),
         ("losses.control.objective.log_alpha", torch.nn.Parameter(torch.zeros(()))),
     ]
 
@@ -30,7 +33,7 @@ def test_it_steps_as_one_optimizer_for_each_network():
     one, other = named(), named()
     lr = {"actor_network": 0.1, "qvalue_network": 0.2, "log_alpha": 0.3}
     together = optimizer_groups(one, optimizer=ADAM, lr=lr)
-    apart = [ADAM([parameter], lr=rate) for (_, parameter), rate in zip(other, lr.values())]
+    apart = [ADAM([other[place][1]], lr=rate) for place, rate in enumerate(lr.values())]
 
     for step in range(3):
         for parameters in (one, other):

@@ -141,6 +141,22 @@ BESIDE = {
         "episode/length": ENDED,
         "episode/return": ENDED,
     },
+    "components/collector/steps.py": dict.fromkeys(
+        ["collector/frames", "episode/length", "episode/return"],
+        TESTS + "collector/test_steps.py::test_only_ended_episodes_are_recorded",
+    ),
+    "components/exploration/epsilon_greedy.py": {
+        "exploration/epsilon": TESTS
+        + "exploration/test_exploration.py::test_epsilon_falls_over_a_part_of_the_phase",
+    },
+    "components/loss/transitions.py": {
+        "loss/*": TESTS
+        + "loss/test_torchrl_losses.py::test_soft_actor_critic_is_the_formula_of_the_paper",
+    },
+    "components/replay/extend.py": {
+        "replay/size": TESTS
+        + "replay/test_uniform.py::test_copies_are_laid_out_flat_and_stay_in_the_batch",
+    },
     "components/collector/mask_game.py": {
         "mask_game/*": PROPOSALS,
         "mask_game/valid_fraction": PROPOSALS,

@@ -10,6 +10,7 @@ from components.environment.cartpole import CartPole
 from components.environment.pendulum import Pendulum
 from components.loss.transitions import TransitionLoss
 from rlcomp.errors import ConfigError
+from rlcomp.metrics import recording
 from rlcomp.model.action_value import action_values, q_value
 from rlcomp.model.continuous_control import (
     bounded_actions,
@@ -87,7 +88,8 @@ def test_soft_actor_critic_is_the_formula_of_the_paper():
     loss = sac()
     batch = steps(torch.rand(ROWS, 1) * 4 - 2)
     torch.manual_seed(11)
-    values = loss(batch)
+    with recording() as ledger:
+        values = loss(batch)
 
     torch.manual_seed(11)
     first, second = torch.randn(ROWS, 1), torch.randn(ROWS, 1)  # a' of the target, then a~
@@ -109,6 +111,8 @@ def test_soft_actor_critic_is_the_formula_of_the_paper():
     }
     for key, number in expected.items():
         torch.testing.assert_close(values[key].squeeze(), number.squeeze(), atol=1e-5, rtol=1e-5)
+        told = ledger.means()[key.replace("loss_", "loss/")]
+        assert told == pytest.approx(float(number.detach()), rel=1e-4)
 
 
 def test_the_policys_loss_leaves_nothing_on_the_critics():
@@ -223,7 +227,7 @@ def test_an_entry_with_a_period_is_used_on_every_so_many_calls():
 
 
 def test_a_period_of_no_entry_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match="'loss_actr', no entry of the loss.*'loss_actor'"):
+    with pytest.raises(ConfigError, match=r"'loss_actr', no entry of the loss.*'loss_actor'"):
         TransitionLoss(
             objective=SACLoss, networks=sac_networks(), gamma=GAMMA, period={"loss_actr": 2}
         )

@@ -7,7 +7,6 @@ from components.loss.transitions import TransitionLoss
 from components.target.updater import TargetUpdate
 from rlcomp.model.action_value import action_values
 
-
 # The updates are what is tested; torchrl looks at the targets before there is one.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
 
