@@ -53,7 +53,8 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
 
     def __init__(self, *, num_envs: PositiveInt, max_steps: PositiveInt) -> None:
         super().__init__(device=torch.device("cpu"), batch_size=torch.Size([num_envs]))
-        check_arguments(type(self), (), {"num_envs": num_envs, "max_steps": max_steps})
+        given: dict[str, object] = {"num_envs": num_envs, "max_steps": max_steps}
+        check_arguments(BatchedEnvironment, (), given)
         self.num_envs, self.max_steps = num_envs, max_steps
         self.generator = new_generator()
         self.register_buffer("state", torch.zeros(num_envs, self.size))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from tensordict.nn import TensorDictModule, TensorDictModuleBase
 from torch import Tensor, nn
@@ -98,7 +100,7 @@ def gaussian_actor(
         ConfigError: the actions are not bounded vectors, or an input is no vector.
     """
     spec = bounded_actions(environment)
-    network = GaussianHead(_relu_network(environment, inputs, 2 * spec.shape[-1], num_cells))
+    network = GaussianHead(_network(environment, inputs, 2 * spec.shape[-1], num_cells))
     return ProbabilisticActor(
         TensorDictModule(network, in_keys=inputs, out_keys=["loc", "scale"]),
         in_keys=["loc", "scale"],
@@ -109,7 +111,11 @@ def gaussian_actor(
 
 
 def deterministic_actor(
-    *, environment: EnvBase, num_cells: list[PositiveInt], inputs: list[NonEmptyText]
+    *,
+    environment: EnvBase,
+    num_cells: list[PositiveInt],
+    inputs: list[NonEmptyText],
+    activation: Literal["relu", "tanh"],
 ) -> TensorDictModule:
     """Deterministic policy (TD3): ``a = low + (high - low) (tanh f(s) + 1) / 2``.
 
@@ -119,12 +125,13 @@ def deterministic_actor(
         environment: says what is observed, and the bounds of its actions.
         num_cells: width of each hidden layer.
         inputs: what it looks at: vectors of the environment.
+        activation: of the hidden layers.
 
     Raises:
         ConfigError: the actions are not bounded vectors, or an input is no vector.
     """
     spec = bounded_actions(environment)
-    network = _relu_network(environment, inputs, spec.shape[-1], num_cells)
+    network = _network(environment, inputs, spec.shape[-1], num_cells, activation)
     head = BoundedHead(network, spec.space.low, spec.space.high)
     return TensorDictModule(head, in_keys=inputs, out_keys=["action"])
 
@@ -157,11 +164,17 @@ def bounded_actions(environment: EnvBase) -> Bounded:
     return spec
 
 
-def _relu_network(
-    environment: EnvBase, inputs: list[str], outputs: int, num_cells: list[int]
+def _network(
+    environment: EnvBase,
+    inputs: list[str],
+    outputs: int,
+    num_cells: list[int],
+    activation: str = "relu",
 ) -> MLP:
-    """ReLU layers over the inputs side by side, with torch's own initial weights."""
-    width = sum(observed_size(environment, key) for key in inputs)
+    """Layers over the inputs side by side, with torch's own initial weights."""
     return MLP(
-        in_features=width, out_features=outputs, num_cells=num_cells, activation_class=nn.ReLU
+        in_features=sum(observed_size(environment, key) for key in inputs),
+        out_features=outputs,
+        num_cells=num_cells,
+        activation_class={"relu": nn.ReLU, "tanh": nn.Tanh}[activation],
     )

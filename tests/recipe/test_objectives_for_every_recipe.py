@@ -12,7 +12,9 @@ from rlcomp.wiring.resolve import plan_of
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # There is no reward of an answer in these.
 WITHOUT = {"sft", "pretrain", "dpo", "step_dpo"} | {
+    "bc",
     "control_ppo",
+    "dagger",
     "dqn",
     "sac",
     "td3",

@@ -149,6 +149,18 @@ BESIDE = {
         "exploration/epsilon": TESTS
         + "exploration/test_exploration.py::test_epsilon_falls_over_a_part_of_the_phase",
     },
+    "components/exploration/expert_mixture.py": {
+        "exploration/beta": TESTS
+        + "exploration/test_exploration.py::"
+        + "test_the_expert_acts_less_in_each_round_of_the_phase",
+    },
+    "components/evaluator/horizon.py": {
+        "evaluation/cost@*": TESTS
+        + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
+    },
+    "components/replay/extend_labelled.py": {
+        "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
+    },
     "components/loss/transitions.py": {
         "loss/*": TESTS
         + "loss/test_torchrl_losses.py::test_soft_actor_critic_is_the_formula_of_the_paper",

@@ -5,7 +5,9 @@ from tensordict import TensorDict
 from components.environment.cartpole import CartPole
 from components.environment.pendulum import Pendulum
 from components.exploration.epsilon_greedy import EpsilonGreedy
+from components.exploration.expert_mixture import ExpertMixture
 from components.exploration.gaussian import GaussianExploration
+from rlcomp.component import Component
 from rlcomp.metrics import recording
 
 
@@ -63,3 +65,44 @@ def test_without_epsilon_nothing_changes():
         moved = part(actions(torch.ones(100, dtype=torch.int64)))["action"]
 
     assert moved.tolist() == [1] * 100
+
+
+class Always(Component):
+    """Always the action 1."""
+
+    reads = ("observation",)
+    writes = ("action",)
+
+    def forward(self, batch):
+        batch["action"] = torch.ones(batch.shape[0], 1)
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("round_", "beta"),
+    # decay .5: 1, .5, .25
+    [(3, 1.0), (4, 0.5), (5, 0.25)],
+)
+def test_the_expert_acts_less_in_each_round_of_the_phase(round_, beta):
+    part = ExpertMixture(expert=Always(), decay=0.5)
+    seen = {"observation": torch.zeros(20_000, 1), "action": torch.zeros(20_000, 1)}
+    with recording(step=3):
+        part.begin_phase()
+
+    with recording(step=round_) as ledger:
+        mixed = part(TensorDict(seen, batch_size=[20_000]))["action"]
+
+    assert ledger.means()["exploration/beta"] == beta
+    # Standard error at most .0035.
+    assert float(mixed.mean()) == pytest.approx(beta, abs=0.018)
+
+
+def test_without_decay_only_the_first_round_is_the_experts():
+    part = ExpertMixture(expert=Always(), decay=0.0)
+    means = []
+    for round_ in range(3):
+        with recording(step=round_):
+            seen = {"observation": torch.zeros(9, 1), "action": torch.zeros(9, 1)}
+            means.append(float(part(TensorDict(seen, batch_size=[9]))["action"].mean()))
+
+    assert means == [1.0, 0.0, 0.0]

@@ -144,7 +144,9 @@ def test_a_cut_episode_still_has_a_future_a_terminated_one_has_none():
 
 def test_twin_delayed_policy_gradient_is_the_formula_of_the_paper():
     environment = Pendulum(num_envs=1)
-    actor = deterministic_actor(environment=environment, num_cells=[8, 8], inputs=["observation"])
+    actor = deterministic_actor(
+        environment=environment, num_cells=[8, 8], inputs=["observation"], activation="relu"
+    )
     loss = TransitionLoss(
         objective=lambda **nets: TD3Loss(
             **nets,
