@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from rlcomp.keys import SCHEMA, spec
+from rlcomp.keys import CONTROL, SCHEMA, Spec, spec
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.options import config_directory
 
@@ -26,6 +27,12 @@ longest text, `K` objectives. A nested entry is a TensorDict of named parts of `
 
 OWN = """
 Keys of single methods, which their parts declare:
+
+"""
+
+STEPS = """
+Keys of control, under torchrl's names; a nested name is written with a dot. `N` copies of an
+environment, or rows drawn from a replay; a batch `[N T]` has every entry once a step.
 
 """
 
@@ -52,7 +59,7 @@ Rules:
 - What a task adds to its examples is in `columns`, as JSON texts: `rlcomp.batch.decode_columns`.
 - An instance can use other names: `_keys_: {reward: shaped}` in yaml, `.set_keys(reward="shaped")`
   by hand.
-- Control recipes use torchrl's own keys. Those are not in the table.
+- A batch of control holds what its environment and its policy write beside these.
 """
 
 
@@ -72,14 +79,18 @@ def own_rows() -> list[str]:
 
 def keys_page() -> str:
     """The whole page."""
+    prompt = ", ".join(f"`{key}`" for key, spec in SCHEMA.items() if spec.per_prompt)
+    own = "\n".join(own_rows()) + "\n"
+    tables = INTRODUCTION + _table(SCHEMA) + OWN + own + STEPS + _table(CONTROL)
+    return tables + RULES.replace("PROMPT", prompt)
+
+
+def _table(keys: Mapping[str, Spec]) -> str:
     rows = [
         f"| `{key}` | [{spec.shape}] | {spec.dtype} | {spec.meaning} |"
-        for key, spec in SCHEMA.items()
+        for key, spec in keys.items()
     ]
-    head = ["| key | shape | dtype | meaning |", "|---|---|---|---|"]
-    prompt = ", ".join(f"`{key}`" for key, spec in SCHEMA.items() if spec.per_prompt)
-    table, own = "\n".join([*head, *rows]), "\n".join(own_rows())
-    return INTRODUCTION + table + "\n" + OWN + own + "\n" + RULES.replace("PROMPT", prompt)
+    return "\n".join(["| key | shape | dtype | meaning |", "|---|---|---|---|", *rows]) + "\n"
 
 
 if __name__ == "__main__":

@@ -23,7 +23,9 @@ from rlcomp.keys import (
     check_declared,
     check_key,
     declare_keys,
+    dotted,
     lookup,
+    nested,
     prompt_keys,
 )
 
@@ -59,7 +61,8 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
     Class attributes (plain literals, so that they can be read without importing the module;
     ``(*Base.writes, "more")`` may quote another class):
-        reads, writes: keys of :data:`rlcomp.keys.SCHEMA`, or of ``keys``.
+        reads, writes: keys of :data:`rlcomp.keys.SCHEMA` or :data:`rlcomp.keys.CONTROL`, or of
+            ``keys``; nested ones with a dot (``next.reward``).
         optional: keys read where an earlier stage writes them, and done without elsewhere.
         may_write: keys written under some settings only; no later stage can count on them.
         keys: own keys beside the schema, ``{"span_id": ("B T", "int64", "which turn wrote it")}``,
@@ -127,8 +130,8 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.renames: dict[Key, str] = {}
-        self.in_keys = list(self.reads)
-        self.out_keys = list(self.writes)
+        self.in_keys = [nested(key) for key in self.reads]
+        self.out_keys = [nested(key) for key in self.writes]
 
     def set_keys(self, **renames: str) -> Component:
         """Read and write other keys than the schema's: ``set_keys(reward="shaped")``.
@@ -141,8 +144,8 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             if key not in own:
                 raise ConfigError(f"{type(self).__name__} has no key '{key}'{nearest(key, own)}")
         self.renames.update(renames)
-        self.in_keys = [self.renames.get(key, key) for key in self.reads]
-        self.out_keys = [self.renames.get(key, key) for key in self.writes]
+        self.in_keys = [nested(self.renames.get(key, key)) for key in self.reads]
+        self.out_keys = [nested(self.renames.get(key, key)) for key in self.writes]
         return self
 
     def begin_phase(self) -> None:
@@ -159,7 +162,8 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             ContractError: ``forward`` returned something else than a batch.
         """
         batch = TensorDict({}, batch_size=[]) if batch is None else batch
-        missing = [key for key in self.in_keys if key not in batch.keys()]
+        there = batch.keys(include_nested=True)
+        missing = [dotted(key) for key in self.in_keys if key not in there]
         if missing:
             raise KeyError(lacking(type(self).__name__, missing, batch.keys()))
         view = self.view(batch)
@@ -208,14 +212,15 @@ def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
     read, renames = component._inputs(), component.renames
     # A name that stands for another key here may be read under its own as well.
     names = set(renames.values()) - (read - set(renames))
-    view = batch.exclude(*renames, *names)
+    hidden, there = [nested(key) for key in (*renames, *names)], batch.keys(include_nested=True)
+    view = batch.exclude(*hidden)
     for key, name in renames.items():
         # What the model has yet to write is not there when a loss prepares.
-        if key in read and name in batch.keys():
-            view[key] = batch[name]
+        if key in read and nested(name) in there:
+            view[nested(key)] = batch[nested(name)]
     if component.drops_rows:
         # Hidden from it, but its rows are dropped with the others.
-        view[_ASIDE] = batch.select(*renames, *names, strict=False)
+        view[_ASIDE] = batch.select(*hidden, strict=False)
     return view
 
 
@@ -230,7 +235,8 @@ def _handed_back(
     Entries of the view that it, or a part it runs, left alone stay in the batch as they came.
     """
     written = component._outputs()
-    target = result.exclude(*component.renames, _ASIDE) if batch is None else batch
+    renamed = [nested(key) for key in component.renames]
+    target = result.exclude(*renamed, _ASIDE) if batch is None else batch
     if batch is None and _ASIDE in result.keys():
         target.update(result[_ASIDE])
     for key in result.keys():
@@ -238,6 +244,10 @@ def _handed_back(
             continue
         if batch is None or given.get(key) is not result[key]:
             target[component.renames.get(key, key)] = result[key]
+    there = result.keys(include_nested=True)
+    for key in component.renames.keys() & written:
+        if "." in key and nested(key) in there:  # written into a part of the view
+            target[nested(component.renames[key])] = result[nested(key)]
     return target
 
 

@@ -1,5 +1,7 @@
 """The batch: every key with its shape, dtype and meaning (docs: the key schema).
 
+:data:`SCHEMA` is for rows of tokens, :data:`CONTROL` for steps in environments of control.
+
 ``B`` rows (= prompts x group_size), ``T`` tokens of prompt and response, ``W`` bytes of the longest
 text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``. What one
 method alone writes and reads is declared by its parts (:func:`declare_keys`). No torch here: the
@@ -230,6 +232,27 @@ SCHEMA: dict[Key, Spec] = {
     ),
     "sampling_mask": Spec("B T V/8", _U, "tokens truncated sampling kept, one bit each"),
 }
+# Of control, under torchrl's names; a nested name is written with a dot. ``N`` copies of an
+# environment, or rows drawn from a replay; a batch ``[N, T]`` has every entry once a step.
+CONTROL: dict[Key, Spec] = {
+    "observation": Spec("N D", _F, "what the policy sees"),
+    "action": Spec("N A", _F, "what was done; of numbered actions int64 [N]"),
+    "action_log_prob": Spec("N", _F, "log-prob of the action, by the policy that drew it"),
+    "achieved_goal": Spec("N G", _F, "the goal that the state before the action would be"),
+    "desired_goal": Spec("N G", _F, "the goal that is asked for"),
+    "expert_action": Spec("N A", _F, "what the expert would have done here"),
+    "intervened": Spec("N 1", _M, "the action is that of an intervener, not the policy's"),
+    "trajectory": Spec("N 1", _I, "which episode the step belongs to"),
+    "step_count": Spec("N 1", _I, "steps of the episode before this one"),
+    "next.observation": Spec("N D", _F, "what the policy sees after the step"),
+    "next.reward": Spec("N 1", _F, "reward of the step"),
+    "next.done": Spec("N 1", _M, "the episode is over: terminated or truncated"),
+    "next.terminated": Spec("N 1", _M, "it ended in a state without a future"),
+    "next.truncated": Spec("N 1", _M, "it was cut; its last state has a future"),
+    "next.step_count": Spec("N 1", _I, "steps of the episode, this one included"),
+    "next.episode_reward": Spec("N 1", _F, "sum of the episode's rewards so far"),
+    "next.achieved_goal": Spec("N G", _F, "the goal that the state after the action would be"),
+}
 # What components declare beside the schema: by key, then by the class that declares it.
 _OWN: dict[Key, dict[str, Spec]] = {}
 
@@ -365,6 +388,26 @@ def lookup(key: Key) -> Spec | None:
     return SCHEMA.get(key) or next(iter(_OWN.get(key, {}).values()), None)
 
 
+def nested(key: Key) -> str | tuple[str, ...]:
+    """A key as TensorDict has it: a dot stands between the levels of a nested one.
+
+    Examples:
+        >>> nested("next.reward"), nested("reward")
+        (('next', 'reward'), 'reward')
+    """
+    return tuple(key.split(".")) if "." in key else key
+
+
+def dotted(key: str | tuple[str, ...]) -> Key:
+    """A TensorDict's key as a component declares it.
+
+    Examples:
+        >>> dotted(("next", "reward"))
+        'next.reward'
+    """
+    return key if isinstance(key, str) else ".".join(key)
+
+
 def spec(key: Key) -> Spec:
     """The specification of a key, of the schema or of a component's own.
 
@@ -393,9 +436,9 @@ def check_key(owner: str, key: Key, own: Collection[Key] = ()) -> None:
     Raises:
         ConfigError: the key is unknown; the message suggests the nearest, or says who declares it.
     """
-    if key in SCHEMA or key in own:
+    if key in SCHEMA or key in CONTROL or key in own:
         return
-    told = nearest(key, {*SCHEMA, *own})
+    told = nearest(key, {*SCHEMA, *CONTROL, *own})
     if key in _OWN:
         other, found = next(iter(_OWN[key].items()))
         told = f": declare it in keys as {other} does, {_shown(found)}"

@@ -211,3 +211,46 @@ def test_what_is_no_batch_is_refused_by_the_class_that_returned_it(returned, tol
     with pytest.raises(ContractError) as refused:
         Returns()()
     assert str(refused.value).startswith(told)
+
+
+class Halve(Component):
+    """Halves the reward of a step."""
+
+    reads = ("next.reward",)
+    writes = ("next.reward",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        batch["next", "reward"] = batch["next", "reward"] / 2
+        return batch
+
+
+def control(**entries: float) -> TensorDict:
+    after = {key: torch.full((2, 1), value) for key, value in entries.items()}
+    return TensorDict({"next": TensorDict(after, batch_size=[2])}, batch_size=[2])
+
+
+def test_a_dotted_key_is_a_nested_one():
+    halve = Halve()
+
+    assert (halve.in_keys, halve.out_keys) == ([("next", "reward")], [("next", "reward")])
+    assert halve(control(reward=4.0))["next", "reward"].tolist() == [[2.0], [2.0]]
+
+
+def test_a_missing_nested_key_is_named_with_its_dot():
+    with pytest.raises(KeyError, match=r"Halve reads 'next\.reward'"):
+        Halve()(control(done=0.0))
+
+
+def test_a_nested_key_can_be_renamed():
+    halve = Halve().set_keys(**{"next.reward": "next.shaped"})
+    batch = control(reward=4.0, shaped=6.0)
+
+    result = halve(batch)
+
+    assert result["next", "shaped"].tolist() == [[3.0], [3.0]]
+    assert result["next", "reward"].tolist() == [[4.0], [4.0]]
+
+
+def test_an_unknown_nested_key_suggests_the_nearest():
+    with pytest.raises(ConfigError, match=r"'next\.rewrad' .* did you mean 'next\.reward'"):
+        type("Wrong", (Component,), {"reads": ("next.rewrad",)})

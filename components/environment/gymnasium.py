@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import torch
-from torchrl.envs import Compose, EnvBase, GymWrapper, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs import (
+    Compose,
+    DoubleToFloat,
+    EnvBase,
+    GymWrapper,
+    RewardSum,
+    StepCounter,
+    TransformedEnv,
+)
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, require
@@ -36,6 +44,10 @@ def gymnasium_environment(*, name: NonEmptyText, num_envs: PositiveInt) -> EnvBa
     except gymnasium.error.Error as error:
         raise ConfigError(f"name is {name!r}: {error}; set environment.name=...") from error
     wrapped = GymWrapper(copies, categorical_action_encoding=True)
-    environment = TransformedEnv(wrapped, Compose(RewardSum(), StepCounter()))
+    told = wrapped.observation_spec.items(include_nested=True, leaves_only=True)
+    wide = [key for key, spec in told if spec.dtype == torch.float64]
+    # MuJoCo's tasks show float64, networks have float32.
+    narrowed = [DoubleToFloat(in_keys=wide)] if wide else []
+    environment = TransformedEnv(wrapped, Compose(*narrowed, RewardSum(), StepCounter()))
     environment.set_seed(torch.initial_seed() % 2**31, static_seed=True)
     return environment

@@ -14,6 +14,7 @@ from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import Loss, Part
+from rlcomp.keys import dotted
 from rlcomp.wiring.foreign import refusal
 
 
@@ -63,8 +64,10 @@ def check_rows(name: str, batch: TensorDict, losses: Iterable[Loss], written: se
         ConfigError: names all such keys, and the stages that write them.
     """
     parts = [part for loss in losses for part in loss.modules() if isinstance(part, Component)]
-    needed = dict.fromkeys(key for part in parts for key in part.in_keys)
-    inner = {key for part in parts for key in (*part.out_keys, *part.supplies, *part.may_write)}
+    needed = dict.fromkeys(dotted(key) for part in parts for key in part.in_keys)
+    inner = {
+        dotted(key) for part in parts for key in (*part.out_keys, *part.supplies, *part.may_write)
+    }
     inner |= {key for part in parts if isinstance(part, Part) for key in part.step_keys}
     missing = [key for key in needed if key not in {*batch.keys(), *inner, *written}]
     if missing:

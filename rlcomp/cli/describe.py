@@ -13,7 +13,7 @@ from rich.table import Table
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
-from rlcomp.keys import lookup
+from rlcomp.keys import CONTROL, lookup
 from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.declare import declare
@@ -120,14 +120,14 @@ def _rows(table: Table, node: Node, depth: int) -> None:
 
 def _keys(keys: frozenset[str], conditional: Sequence[str] = ()) -> str:
     """Keys with their shapes; those that are not always there in brackets."""
-    shown = [f"{key}{_shape(key)}" for key in sorted(keys) if lookup(key)]
+    shown = [f"{key}{_shape(key)}" for key in sorted(keys) if _shape(key)]
     shown += [f"({key}{_shape(key)})" for key in sorted(set(conditional) - keys)]
-    shown += sorted(key for key in keys if not lookup(key))
+    shown += sorted(key for key in keys if not _shape(key))
     return ", ".join(shown) or "-"
 
 
 def _shape(key: str) -> str:
-    found = lookup(key)
+    found = lookup(key) or CONTROL.get(key)
     return f"[{','.join(found.shape.split())}]" if found else ""
 
 

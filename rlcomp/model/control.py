@@ -35,7 +35,7 @@ def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> Probabilisti
             "numbered ones: choose an environment with discrete actions, or write an actor for it"
         )
     network = TensorDictModule(
-        _perceptron(_observed(environment), actions.n, num_cells, gain=0.01),
+        _perceptron(observed_size(environment), actions.n, num_cells, gain=0.01),
         in_keys=["observation"],
         out_keys=["logits"],
     )
@@ -60,18 +60,23 @@ def critic(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ValueOperat
     Raises:
         ConfigError: what is observed is no vector.
     """
-    return ValueOperator(_perceptron(_observed(environment), 1, num_cells, gain=1.0))
+    return ValueOperator(_perceptron(observed_size(environment), 1, num_cells, gain=1.0))
 
 
-def _observed(environment: EnvBase) -> int:
+def observed_size(environment: EnvBase, key: str = "observation") -> int:
+    """Size of a vector that an environment shows.
+
+    Raises:
+        ConfigError: it shows no such vector.
+    """
     seen = environment.observation_spec_unbatched
-    if "observation" not in seen or len(seen["observation"].shape) != 1:
-        shapes = {str(key): list(seen[key].shape) for key in seen}
+    if key not in seen or len(seen[key].shape) != 1:
+        shapes = {str(name): list(seen[name].shape) for name in seen}
         raise ConfigError(
-            f"the environment observes {shapes}, not one vector 'observation': choose another "
+            f"the environment observes {shapes}, not one vector '{key}': choose another "
             "environment, or write an actor and a critic for it"
         )
-    return int(seen["observation"].shape[0])
+    return int(seen[key].shape[0])
 
 
 def _perceptron(width: int, outputs: int, num_cells: list[int], gain: float) -> MLP:

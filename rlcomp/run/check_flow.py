@@ -10,7 +10,7 @@ from torch import nn
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors
-from rlcomp.keys import prompt_keys
+from rlcomp.keys import dotted, prompt_keys
 from rlcomp.run.phase import Phase
 from rlcomp.wiring.flow import Flow, Stage, check_stages, counted_by, fold, renamed
 
@@ -26,8 +26,8 @@ def built_flow(stage: object) -> Flow:
     passed = prompt_keys() if stage.keeps_prompt else frozenset()
     carried = handed | frozenset(stage.renames.get(key, key) for key in passed)
     return Flow(
-        reads=frozenset(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
-        writes=(frozenset(stage.out_keys) - handed) | left,
+        reads=_names(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
+        writes=(_names(stage.out_keys) - handed) | left,
         fresh=stage.fresh or (inner.fresh and not stage.contained),
         opaque=inner.opaque and not stage.contained,
         lacks=inner.lacks,
@@ -54,7 +54,7 @@ def _foreign(stage: object) -> Flow:
 
 
 def _names(keys: list[Any]) -> frozenset[str]:
-    return frozenset(key if isinstance(key, str) else ".".join(key) for key in keys)
+    return frozenset(dotted(key) for key in keys)
 
 
 def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> None:

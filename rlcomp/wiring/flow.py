@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rlcomp.keys import SCHEMA
+from rlcomp.keys import CONTROL, SCHEMA
 from rlcomp.wiring.options import chosen_by, options_reading, options_writing, usual_option
 
 # Options in a message.
@@ -192,7 +192,7 @@ def _nearly(
     stage: Stage, key: str, earlier: Sequence[Stage], later: Sequence[Stage], before: Flow
 ) -> str | None:
     """What to say of a key where another of nearly the same name stands; None: none does."""
-    if key not in SCHEMA:
+    if key not in SCHEMA and key not in CONTROL:
         near = difflib.get_close_matches(key, sorted(before.writes), n=1, cutoff=0.8)
         return f", which no stage writes: did you mean '{near[0]}'?" if near else None
     for other in earlier:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.keys import SCHEMA
+from rlcomp.keys import CONTROL, SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("experiments/**/*.md")])
@@ -24,7 +24,7 @@ def test_the_page_of_keys_is_that_of_the_schema():
 def test_the_page_of_keys_has_a_row_for_every_key():
     page = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
 
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(SCHEMA)
+    assert re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE) == [*SCHEMA, *CONTROL]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -11,7 +11,13 @@ from rlcomp.wiring.resolve import plan_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # There is no reward of an answer in these.
-WITHOUT = {"sft", "pretrain", "control_ppo", "dpo", "step_dpo"} | {
+WITHOUT = {"sft", "pretrain", "dpo", "step_dpo"} | {
+    "bc",
+    "control_ppo",
+    "dagger",
+    "dqn",
+    "sac",
+    "td3",
     "distillation",
     "expert_iteration",
     "on_policy_distillation",

@@ -145,6 +145,34 @@ BESIDE = {
         "episode/length": ENDED,
         "episode/return": ENDED,
     },
+    "components/collector/steps.py": dict.fromkeys(
+        ["collector/frames", "episode/length", "episode/return"],
+        TESTS + "collector/test_steps.py::test_only_ended_episodes_are_recorded",
+    ),
+    "components/exploration/epsilon_greedy.py": {
+        "exploration/epsilon": TESTS
+        + "exploration/test_exploration.py::test_epsilon_falls_over_a_part_of_the_phase",
+    },
+    "components/exploration/expert_mixture.py": {
+        "exploration/beta": TESTS
+        + "exploration/test_exploration.py::"
+        + "test_the_expert_acts_less_in_each_round_of_the_phase",
+    },
+    "components/evaluator/horizon.py": {
+        "evaluation/cost@*": TESTS
+        + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
+    },
+    "components/replay/extend_labelled.py": {
+        "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
+    },
+    "components/loss/transitions.py": {
+        "loss/*": TESTS
+        + "loss/test_torchrl_losses.py::test_soft_actor_critic_is_the_formula_of_the_paper",
+    },
+    "components/replay/extend.py": {
+        "replay/size": TESTS
+        + "replay/test_uniform.py::test_copies_are_laid_out_flat_and_stay_in_the_batch",
+    },
     "components/collector/mask_game.py": {
         "mask_game/*": PROPOSALS,
         "mask_game/valid_fraction": PROPOSALS,

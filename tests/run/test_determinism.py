@@ -24,6 +24,9 @@ SMALL = {
     "learner.num_minibatches": 2,
     "note_rows.batch_size": 4,
     "proposal_rows.batch_size": 4,
+    "sample.batch_size": 4,
+    "updates.times": 2,
+    "evaluation_environment.num_envs": 4,
 }
 # A model that has learnt nothing is hardly ever right: groups that vary are not found.
 HALF_RIGHT = ("reward=regex", "reward.pattern='^[0-4]'")

@@ -13,8 +13,9 @@ from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import read
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
-# control_ppo is torchrl's own, which holds its networks and knows neither masks nor groups.
-LOSSES = sorted({file.stem for file in (CONF / "loss").glob("*.yaml")} - {"control_ppo"})
+# Those around torchrl's hold their networks and know neither masks nor groups.
+FILES = [file for file in (CONF / "loss").glob("*.yaml") if "torchrl" not in file.read_text()]
+LOSSES = sorted(file.stem for file in FILES)
 # Of the model: what a gradient may be asked of.
 OUTPUTS = (
     "log_probs",

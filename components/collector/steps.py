@@ -1,0 +1,106 @@
+"""Steps in environments of control, continued exactly after a resume where the environment can."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
+
+from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.component import Component
+from rlcomp.interfaces.batched_environment import Rewinds
+from rlcomp.io.fields import field
+from rlcomp.metrics import record, record_total
+from rlcomp.seed import named_seed, new_generator
+
+
+class StepCollector(Component):
+    """Collects ``num_steps`` steps per environment copy; episodes continue across batches.
+
+    Starts a new batch ``[N, num_steps]`` of ``N`` copies, with every entry of the environment and
+    of the policy. Records ``episode/return`` and ``episode/length`` over the episodes that ended,
+    and ``collector/frames``, steps of all copies together.
+
+    An environment whose state is tensors (:class:`rlcomp.interfaces.batched_environment.Rewinds`)
+    goes on where a checkpoint left it, to the bit. Any other one cannot be rewound: a resumed run
+    has its weights, optimiser and replay back, but starts new episodes.
+
+    Args:
+        environment: writes ``episode_reward`` and ``step_count``. Collectors may share one; each
+            starts with new episodes.
+        policy: draws actions.
+        exploration: changes the actions; ``Nothing`` leaves them.
+        num_steps: steps of each copy per batch.
+    """
+
+    writes = (
+        *("observation", "action", "step_count", "next.observation", "next.reward", "next.done"),
+        *("next.terminated", "next.truncated", "next.step_count", "next.episode_reward"),
+    )
+    may_write = (
+        *("action_log_prob", "trajectory", "achieved_goal", "desired_goal", "next.achieved_goal"),
+        *("expert_action", "intervened"),
+    )
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        environment: EnvBase,
+        policy: TensorDictModuleBase,
+        exploration: TensorDictModuleBase,
+        num_steps: PositiveInt,
+    ) -> None:
+        super().__init__()
+        self.environment = environment
+        self.policy = policy
+        self.exploration = exploration
+        self.num_steps = num_steps
+        self.generator = new_generator()
+        self.seed = torch.initial_seed()
+        self.frames = 0
+        self.seen: TensorDict | None = None
+
+    @torch.no_grad()
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The next ``num_steps`` steps of every copy; ignores the incoming batch."""
+        # The policy draws from the global generator, which is this node's own while it does.
+        with torch.random.fork_rng(devices=[]), set_exploration_type(ExplorationType.RANDOM):
+            torch.set_rng_state(self.generator.get_state())
+            rollout = self._steps()
+            self.generator.set_state(torch.get_rng_state())
+        self.frames += rollout.numel()
+        after = rollout["next"]
+        record("episode/return", after["episode_reward"], where=after["done"])
+        record("episode/length", after["step_count"], where=after["done"])
+        record_total("collector/frames", rollout.numel())
+        return rollout
+
+    def _steps(self) -> TensorDict:
+        seen, steps = self._seen(), []
+        for _ in range(self.num_steps):
+            acted = self.exploration(self.policy(seen))
+            stepped, seen = self.environment.step_and_maybe_reset(acted)
+            steps.append(stepped)
+        self.seen = seen
+        rollout: TensorDict = torch.stack(steps, dim=1)
+        return rollout
+
+    def _seen(self) -> TensorDict:
+        if self.frames and isinstance(self.environment, Rewinds):
+            return self.environment.present()
+        return self.environment.reset() if self.seen is None else self.seen
+
+    def run_state(self) -> dict[str, object]:
+        """The number of frames collected."""
+        return {"frames": self.frames}
+
+    def load_run_state(self, state: dict[str, int]) -> None:
+        """Go on; with new episodes, under new seeds, where the environment cannot be rewound."""
+        self.frames, self.seen = field(state, "frames", NonNegativeInt), None
+        if not isinstance(self.environment, Rewinds):
+            start = named_seed(self.seed, f"after {self.frames} frames")
+            self.environment.set_seed(
+                start % 2**31, static_seed=True
+            )  # gymnasium takes no more bits

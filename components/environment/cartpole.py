@@ -1,0 +1,65 @@
+"""CartPole: balance a pole on a cart."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.interfaces.batched_environment import BatchedEnvironment
+
+
+class CartPole(BatchedEnvironment):
+    """A pole on a cart that is pushed left or right: gymnasium's CartPole-v1, batched in torch.
+
+    State and observation: position (m), speed, angle (rad), angular speed. One point a step; an
+    episode ends where ``|x| > 2.4`` or the pole leans by more than 12 degrees. Steps of 0.02 s.
+
+    Args:
+        num_envs: how many copies.
+        max_steps: an episode is cut after so many steps.
+
+    Source:
+        gymnasium 1.2, classic_control/cartpole.py; Barto, Sutton and Anderson 1983.
+    """
+
+    size = 4
+    observed = 4
+    action = 2
+    gravity, cart, pole, half_length = 9.8, 1.0, 0.1, 0.5
+    force, seconds = 10.0, 0.02
+    widest, steepest = 2.4, 12 * 2 * math.pi / 360
+
+    def __init__(self, *, num_envs: PositiveInt, max_steps: PositiveInt = 500) -> None:
+        super().__init__(num_envs=num_envs, max_steps=max_steps)
+
+    def begin(self) -> Tensor:
+        """Everything in [-0.05, 0.05]."""
+        return self.uniform(4, -0.05, 0.05)
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One Euler step."""
+        place, speed, angle, turning = state.unbind(1)
+        force = torch.where(action.view(-1) == 1, self.force, -self.force)
+        mass = self.cart + self.pole
+        swing = (force + self.pole * self.half_length * turning**2 * angle.sin()) / mass
+        inertia = self.half_length * (4 / 3 - self.pole * angle.cos() ** 2 / mass)
+        turned = (self.gravity * angle.sin() - angle.cos() * swing) / inertia
+        pushed = swing - self.pole * self.half_length * turned * angle.cos() / mass
+        after = torch.stack(
+            [
+                place + self.seconds * speed,
+                speed + self.seconds * pushed,
+                angle + self.seconds * turning,
+                turning + self.seconds * turned,
+            ],
+            dim=1,
+        )
+        fallen = (after[:, 0].abs() > self.widest) | (after[:, 2].abs() > self.steepest)
+        return after, torch.ones_like(place), fallen
+
+    def observe(self, state: Tensor) -> Tensor:
+        """The state."""
+        return state.clone()

@@ -1,0 +1,57 @@
+"""Pendulum: swing it up and keep it up."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.interfaces.batched_environment import BatchedEnvironment
+
+
+class Pendulum(BatchedEnvironment):
+    """A pendulum with a weak motor: gymnasium's Pendulum-v1, batched in torch.
+
+    ``th'' = 3 g / (2 l) sin th + 3 u / (m l^2)``, ``u`` in [-2, 2] N m, ``th = 0`` upright; reward
+    ``-(th^2 + 0.1 th'^2 + 0.001 u^2)`` of the state before the step, ``th`` in [-pi, pi). Steps of
+    0.05 s; ``|th'| <= 8``. Observed are ``cos th``, ``sin th``, ``th'``.
+
+    Args:
+        num_envs: how many copies.
+        max_steps: an episode is cut after so many steps.
+
+    Source:
+        gymnasium 1.2, classic_control/pendulum.py.
+    """
+
+    size = 2
+    observed = 3
+    action = (-2.0, 2.0)
+    gravity, mass, length, seconds, fastest = 10.0, 1.0, 1.0, 0.05, 8.0
+
+    def __init__(self, *, num_envs: PositiveInt, max_steps: PositiveInt = 200) -> None:
+        super().__init__(num_envs=num_envs, max_steps=max_steps)
+
+    def begin(self) -> Tensor:
+        """Any angle, ``th'`` in [-1, 1]."""
+        angle = self.uniform(1, -math.pi, math.pi)
+        return torch.cat([angle, self.uniform(1, -1.0, 1.0)], dim=1)
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One Euler step; an episode never terminates."""
+        angle, speed = state.unbind(1)
+        torque = action[:, 0].clamp(*self.action)
+        upright = (angle + math.pi) % (2 * math.pi) - math.pi
+        reward = -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
+        pull = 3 * self.gravity / (2 * self.length) * angle.sin()
+        push = 3 / (self.mass * self.length**2) * torque
+        speed = (speed + (pull + push) * self.seconds).clamp(-self.fastest, self.fastest)
+        angle = angle + speed * self.seconds
+        return torch.stack([angle, speed], 1), reward, torch.zeros_like(angle, dtype=torch.bool)
+
+    def observe(self, state: Tensor) -> Tensor:
+        """``[cos th, sin th, th']``."""
+        angle, speed = state.unbind(1)
+        return torch.stack([angle.cos(), angle.sin(), speed], dim=1)

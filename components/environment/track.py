@@ -1,0 +1,72 @@
+"""A winding road: keep a car in its lane."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveInt
+from rlcomp.interfaces.batched_environment import BatchedEnvironment
+
+
+class Track(BatchedEnvironment):
+    """A car of constant speed on a winding road, steered by its curvature.
+
+    State: offset from the middle ``y`` in half widths of the road, heading ``h`` against the road
+    (rad), place ``s`` along it. ``y' = v sin h``, ``h' = v (u + noise n - k(s))``, ``n ~ N(0, 1)``,
+    with ``v = 2``, steps of 0.1 s, curvature ``k(s) = 0.4 sin(0.35 s) + 0.2 sin(0.9 s + 1)`` and
+    the action ``u`` in [-2, 2]. Off the road (``|y| > 1``) the car drives on: it may come back.
+    ``y`` stays in [-3, 3], ``h`` in [-1.2, 1.2]. Reward ``1 - |y|``.
+
+    Observed are ``y``, ``h``, ``k(s)``; beside the observation stands ``off_road`` ``[N, 1]``.
+
+    Args:
+        num_envs: how many copies.
+        max_steps: an episode is cut after so many steps.
+        noise: standard deviation of what is added to the steering.
+    """
+
+    size = 3
+    action = (-2.0, 2.0)
+    speed, seconds = 2.0, 0.1
+
+    def __init__(
+        self, *, num_envs: PositiveInt, max_steps: PositiveInt, noise: NonNegativeFloat
+    ) -> None:
+        super().__init__(num_envs=num_envs, max_steps=max_steps)
+        self.noise = noise
+
+    def begin(self) -> Tensor:
+        """In the middle, along the road, anywhere on it."""
+        return torch.cat([torch.zeros(self.num_envs, 2), self.uniform(1, 0.0, 50.0)], dim=1)
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One Euler step; an episode never terminates."""
+        offset, heading, place = state.unbind(1)
+        slip = self.noise * torch.randn(len(state), generator=self.generator)
+        step = self.speed * self.seconds
+        turned = action[:, 0].clamp(*self.action) + slip - curvature(place)
+        heading = (heading + step * turned).clamp(-1.2, 1.2)
+        offset = (offset + step * heading.sin()).clamp(-3.0, 3.0)
+        after = torch.stack([offset, heading, place + step], dim=1)
+        return after, 1 - offset.abs(), torch.zeros_like(offset, dtype=torch.bool)
+
+    def observe(self, state: Tensor) -> Tensor:
+        """``[y, h, k(s)]``."""
+        offset, heading, place = state.unbind(1)
+        return torch.stack([offset, heading, curvature(place)], dim=1)
+
+    def seen(self, state: Tensor) -> dict[str, Tensor]:
+        """The observation, and whether the car is off the road (as 0 or 1)."""
+        off = (state[:, :1].abs() > 1).float()
+        return {"observation": self.observe(state), "off_road": off}
+
+
+def curvature(place: Tensor) -> Tensor:
+    """Curvature of the road, radians per unit of length.
+
+    Examples:
+        >>> curvature(torch.tensor([0.0]))  # 0.2 sin 1
+        tensor([0.1683])
+    """
+    return 0.4 * (0.35 * place).sin() + 0.2 * (0.9 * place + 1.0).sin()

@@ -1,0 +1,1 @@
+"""Experts: what would have been right to do."""

@@ -1,0 +1,36 @@
+"""Labels states with what an expert would do there."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torchrl.envs import ExplorationType, set_exploration_type
+
+from rlcomp.component import Component
+
+
+class ExpertLabel(Component):
+    """Writes the action of an expert for every state of the batch, beside what was done.
+
+    Reads ``observation``. Writes ``expert_action``.
+
+    Args:
+        policy: the expert: a scripted one, or a trained actor, which acts by its likeliest action.
+
+    Source:
+        Ross, Gordon and Bagnell 2011, arXiv:1011.0686, algorithm 3.1.
+    """
+
+    reads = ("observation",)
+    writes = ("expert_action",)
+
+    def __init__(self, *, policy: TensorDictModuleBase) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Ask the expert."""
+        with set_exploration_type(ExplorationType.DETERMINISTIC):
+            acted = self.policy(batch.select("observation"))
+        batch["expert_action"] = acted["action"]
+        return batch

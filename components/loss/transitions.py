@@ -1,0 +1,87 @@
+"""torchrl's losses of steps, complete once they are built."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torchrl.objectives.common import LossModule
+
+from rlcomp.arguments import PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.metrics import record
+
+
+class TransitionLoss(Component):
+    """A loss of torchrl's on steps ``(s, a, r, s', terminated)``, unchanged, with its discount.
+
+    torchrl makes the value estimator and the entropy target in the first forward pass; here they
+    are there from the start, so that a checkpoint of a fresh run and of an old one have the same
+    tensors. The discount can only be given to the estimator.
+
+    Reads ``observation``, ``action`` and, under ``next``, ``observation``, ``reward``, ``done``,
+    ``terminated``. Writes the scalars of the loss.
+
+    Args:
+        objective: called with the networks, e.g. a partial of ``torchrl.objectives.SACLoss``.
+        networks: its networks by argument. One that is a partial (no node of its own) is made here:
+            torchrl draws new parameters for a stack of critics, so a node would never be trained.
+        gamma: discount of a step, in [0, 1].
+        period: entries of the loss that are used on every so many calls only: ``loss_actor: 2`` is
+            TD3's delayed policy, a large one the update-to-data ratio of REDQ and RLPD.
+
+    Raises:
+        ConfigError: an entry of ``period`` is none of the loss.
+    """
+
+    reads = (
+        *("observation", "action", "next.observation", "next.reward", "next.done"),
+        "next.terminated",
+    )
+    equation = "y = r + {gamma} (1 - terminated) V'(s')"
+
+    calls: torch.Tensor
+
+    def __init__(
+        self,
+        *,
+        objective: Callable[..., LossModule],
+        networks: Mapping[str, TensorDictModuleBase | Callable[[], TensorDictModuleBase]],
+        gamma: Probability,
+        period: Mapping[str, PositiveInt],
+    ) -> None:
+        super().__init__()
+        made = {
+            name: network() if isinstance(network, functools.partial) else network
+            for name, network in networks.items()
+        }
+        self.objective = objective(**made)
+        self.objective.make_value_estimator(gamma=gamma)
+        _ = getattr(self.objective, "target_entropy", None)  # a property that makes the buffer
+        self.gamma = gamma
+        self.period = dict(period)
+        self.in_keys = list(self.objective.in_keys)
+        self.out_keys = list(self.objective.out_keys)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        entries = [str(key) for key in self.out_keys]
+        for name in self.period:
+            if name not in entries:
+                raise ConfigError(
+                    f"period names '{name}', no entry of the loss{nearest(name, entries)}"
+                )
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalars that are due, in a new TensorDict."""
+        values = self.objective(batch)
+        if torch.is_grad_enabled():
+            self.calls += 1
+        at = int(self.calls)
+        due = [key for key in values.keys() if at % self.period.get(key, 1) == 0]
+        for key in due:
+            if key.startswith("loss"):
+                record(f"loss/{key.removeprefix('loss_')}", values[key].detach())
+        return values.select(*due)

@@ -1,0 +1,41 @@
+"""Writes steps into a replay."""
+
+from __future__ import annotations
+
+from tensordict import TensorDict
+
+from components.replay.uniform import UniformReplay
+from rlcomp.component import Component
+from rlcomp.keys import nested
+from rlcomp.metrics import record
+
+
+class Extend(Component):
+    """Stores the steps of a batch, whatever its shape; hands the batch on.
+
+    Of what is there it stores what it declares; the rest (a policy's ``loc`` and ``scale``) is
+    left out. Records ``replay/size``.
+
+    Args:
+        replay: takes them.
+    """
+
+    reads = (
+        *("observation", "action", "next.observation", "next.reward", "next.done"),
+        "next.terminated",
+    )
+    optional = (
+        *("trajectory", "step_count", "achieved_goal", "desired_goal", "next.achieved_goal"),
+        *("expert_action", "intervened"),
+    )
+
+    def __init__(self, *, replay: UniformReplay) -> None:
+        super().__init__()
+        self.replay = replay
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Store the steps."""
+        keys = [nested(key) for key in (*self.reads, *self.optional)]
+        self.replay.extend(batch.select(*keys, strict=False).reshape(-1))
+        record("replay/size", len(self.replay))
+        return batch

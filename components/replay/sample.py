@@ -1,0 +1,45 @@
+"""Draws steps from a replay."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensordict import TensorDict
+
+from components.replay.extend import Extend
+from components.replay.uniform import UniformReplay
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.errors import FlowError
+
+
+class Sample(Component):
+    """A new batch of steps from a replay.
+
+    Reads nothing. Writes what :class:`~components.replay.extend.Extend` stored.
+
+    Args:
+        replay: what is drawn from.
+        batch_size: rows per batch (``N``).
+
+    Raises:
+        FlowError: the replay holds fewer rows.
+    """
+
+    writes: ClassVar[tuple[str, ...]] = (*Extend.reads,)
+    may_write: ClassVar[tuple[str, ...]] = (*Extend.optional,)
+    fresh = True
+
+    def __init__(self, *, replay: UniformReplay, batch_size: PositiveInt) -> None:
+        super().__init__()
+        self.replay = replay
+        self.batch_size = batch_size
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Draw the rows."""
+        if len(self.replay) < self.batch_size:
+            raise FlowError(
+                f"the replay holds {len(self.replay)} steps, batch_size is {self.batch_size}: "
+                "let it fill first (phases.warm_up.steps), or lower batch_size"
+            )
+        return self.replay.sample(self.batch_size)

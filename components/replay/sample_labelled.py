@@ -1,0 +1,25 @@
+"""Draws labelled states."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from components.replay.extend_labelled import ExtendLabelled
+from components.replay.sample import Sample
+
+
+class SampleLabelled(Sample):
+    """A new batch of states with the actions of an expert.
+
+    Reads nothing. Writes ``observation`` and ``expert_action``.
+
+    Args:
+        replay: what is drawn from.
+        batch_size: rows per batch (``N``).
+
+    Raises:
+        FlowError: the replay holds fewer rows.
+    """
+
+    writes: ClassVar[tuple[str, ...]] = (*ExtendLabelled.reads,)
+    may_write: ClassVar[tuple[str, ...]] = ()

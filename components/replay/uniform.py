@@ -1,0 +1,112 @@
+"""Replay buffer with uniform draws."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from tensordict import TensorDict
+from torch import Tensor, nn
+from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
+from torchrl.data.replay_buffers import RandomSampler
+
+from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.component import check_arguments
+from rlcomp.errors import CheckpointError
+from rlcomp.io.fields import field
+from rlcomp.keys import nested
+from rlcomp.seed import new_generator
+
+
+class UniformReplay(nn.Module):
+    """The last ``capacity`` steps, drawn uniformly with replacement: torchrl's buffer.
+
+    Its rows, its place and its generator are saved, so that a resumed run draws the same rows.
+    (The state that torchrl's own ``state_dict`` gives loses the storage's batch size on the way
+    through a file.)
+
+    Args:
+        capacity: rows it holds; the oldest are overwritten.
+
+    Source:
+        Lin 1992; Mnih et al. 2015, doi:10.1038/nature14236.
+    """
+
+    def __init__(self, *, capacity: PositiveInt) -> None:
+        super().__init__()
+        check_arguments(type(self), (), {"capacity": capacity})
+        self.capacity = capacity
+        self.generator = new_generator()
+        self.buffer = TensorDictReplayBuffer(
+            storage=LazyTensorStorage(capacity), sampler=RandomSampler()
+        )
+        self.buffer.set_rng(self.generator)
+
+    def __len__(self) -> int:
+        """How many rows it holds."""
+        return len(self.buffer)
+
+    def extend(self, rows: TensorDict) -> None:
+        """Store rows ``[R]``, over the oldest where it is full."""
+        with _without_notes():
+            self.buffer.extend(rows)
+
+    def sample(self, rows: int) -> TensorDict:
+        """Draw so many rows."""
+        drawn: TensorDict = self.buffer.sample(rows)
+        return drawn
+
+    @property
+    def cursor(self) -> int:
+        """Where the next row is written."""
+        place: int = self.buffer._writer._cursor
+        return place
+
+    def stored(self) -> TensorDict | None:
+        """Its rows by place; None while there are none."""
+        return self.buffer[: len(self)] if len(self) else None
+
+    def run_state(self) -> dict[str, object]:
+        """The rows, as flat tensors, and the place of the next one."""
+        rows = self.stored()
+        flat = {} if rows is None else rows.flatten_keys(".").to_dict()
+        return {"rows": flat, "cursor": self.cursor}
+
+    def load_run_state(self, state: dict[str, object]) -> None:
+        """Restore rows and place.
+
+        Raises:
+            CheckpointError: they are no rows of such a replay.
+        """
+        entries: dict[str, Tensor] = field(state, "rows", dict)
+        cursor = field(state, "cursor", NonNegativeInt)
+        sizes = {entry.shape[:1] for entry in entries.values()}
+        size = next(iter(sizes))[0] if sizes else 0
+        partly = size < self.capacity
+        if (
+            len(sizes) > 1
+            or size > self.capacity
+            or cursor >= self.capacity
+            or (partly and cursor != size)
+        ):
+            raise CheckpointError(
+                f"{size} rows, the next at {cursor}, are no replay of capacity={self.capacity}"
+            )
+        self.buffer.empty()
+        if entries:
+            rows = {nested(key): entry for key, entry in entries.items()}
+            self.extend(TensorDict(rows, batch_size=[size]))
+        self.buffer._writer._cursor = cursor
+
+
+@contextlib.contextmanager
+def _without_notes() -> Iterator[None]:
+    """Context in which torchrl does not tell that it makes room for the rows."""
+    logger = logging.getLogger("torchrl")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,50 @@
+"""Target networks, moved by torchrl's updaters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDict
+from torchrl.objectives.utils import TargetNetUpdater
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.interfaces.holds_objective import HoldsObjective
+
+
+class TargetUpdate(Component):
+    """Moves the target networks of a loss: ``theta' <- (1 - tau) theta' + tau theta`` (soft).
+
+    Reads and writes no key.
+
+    Args:
+        loss: holds networks and targets.
+        updater: called with torchrl's loss: ``torchrl.objectives.SoftUpdate`` or ``HardUpdate``.
+        every: moves on every so many calls.
+
+    Source:
+        Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1 (soft); Mnih et al. 2015 (hard).
+    """
+
+    calls: torch.Tensor
+
+    def __init__(
+        self,
+        *,
+        loss: HoldsObjective,
+        updater: Callable[..., TargetNetUpdater],
+        every: PositiveInt,
+    ) -> None:
+        super().__init__()
+        # Past nn.Module: the loss is a node of its own, which owns the networks.
+        object.__setattr__(self, "updater", updater(loss.objective))
+        self.every = every
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Count the call; move the targets when it is due."""
+        self.calls += 1
+        if int(self.calls) % self.every == 0:
+            self.updater.step()
+        return batch

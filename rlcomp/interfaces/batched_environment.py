@@ -1,0 +1,139 @@
+"""Batched environments in torch, whose whole state is tensors that a checkpoint holds."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Protocol, runtime_checkable
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
+from torchrl.envs import EnvBase
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import check_arguments
+from rlcomp.seed import new_generator
+
+
+@runtime_checkable
+class Rewinds(Protocol):
+    """An environment that a checkpoint holds, and that goes on exactly where it was."""
+
+    def present(self) -> TensorDict:
+        """What is seen now: the input of the next step."""
+        ...
+
+
+class BatchedEnvironment(EnvBase):  # type: ignore[misc]
+    """``N`` copies of a dynamical system, stepped as one batch.
+
+    A subclass has ``observed`` and ``action``, and defines :meth:`begin`, :meth:`advance` and
+    :meth:`observe`. The state is a buffer ``[N, S]``, so checkpoints hold it; starts are drawn from
+    the environment's own generator.
+
+    Writes ``observation``, ``step_count`` and, under ``next``, ``observation``, ``reward``,
+    ``done``, ``terminated``, ``truncated``, ``step_count`` and ``episode_reward`` (the rewards
+    since the episode's start, summed).
+
+    Args:
+        num_envs: how many copies.
+        max_steps: an episode is cut (truncated) after so many steps.
+    """
+
+    state: Tensor
+    steps: Tensor
+    rewards: Tensor
+    trajectory: Tensor
+    # Size of the state and of what is observed; the action: its number of choices, or its bounds.
+    size: int
+    observed: int
+    action: int | tuple[float, float]
+    action_size: int = 1
+
+    def __init__(self, *, num_envs: PositiveInt, max_steps: PositiveInt) -> None:
+        super().__init__(device=torch.device("cpu"), batch_size=torch.Size([num_envs]))
+        given: dict[str, object] = {"num_envs": num_envs, "max_steps": max_steps}
+        check_arguments(BatchedEnvironment, (), given)
+        self.num_envs, self.max_steps = num_envs, max_steps
+        self.generator = new_generator()
+        self.register_buffer("state", torch.zeros(num_envs, self.size))
+        for name, kind in (("steps", torch.int64), ("rewards", torch.float32)):
+            self.register_buffer(name, torch.zeros(num_envs, 1, dtype=kind))
+        self.register_buffer("trajectory", torch.arange(num_envs).view(-1, 1) - num_envs)
+        self._specify()
+
+    @abstractmethod
+    def begin(self) -> Tensor:
+        """States ``[N, S]`` of new episodes, drawn from ``self.generator``."""
+
+    @abstractmethod
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The dynamics: states ``[N, S]`` after an action, rewards ``[N]``, whether they end."""
+
+    @abstractmethod
+    def observe(self, state: Tensor) -> Tensor:
+        """What is seen of states, ``[N, D]``."""
+
+    def seen(self, state: Tensor) -> dict[str, Tensor]:
+        """Every entry that is seen of states: here the observation alone."""
+        return {"observation": self.observe(state)}
+
+    def present(self) -> TensorDict:
+        """What is seen now."""
+        return self._told(torch.zeros(self.num_envs, 1, dtype=torch.bool))
+
+    def _told(self, ended: Tensor) -> TensorDict:
+        counts = {
+            "step_count": self.steps.clone(),
+            "trajectory": self.trajectory.clone(),
+            "episode_reward": self.rewards.clone(),
+        }
+        flags = dict.fromkeys(("done", "terminated", "truncated"), ended)
+        return TensorDict({**self.seen(self.state), **counts, **flags}, batch_size=self.batch_size)
+
+    def _reset(self, tensordict: TensorDict | None = None, **_: object) -> TensorDict:
+        asked = None if tensordict is None else tensordict.get("_reset", None)
+        whole = torch.ones(self.num_envs, 1, dtype=torch.bool)
+        over = whole if asked is None else asked.view(-1, 1)
+        self.state = torch.where(over, self.begin(), self.state)
+        self.steps = torch.where(over, 0, self.steps)
+        self.rewards = torch.where(over, 0.0, self.rewards)
+        self.trajectory = torch.where(over, self.trajectory + self.num_envs, self.trajectory)
+        return self._told(~whole)
+
+    def _step(self, tensordict: TensorDict) -> TensorDict:
+        self.state, reward, terminated = self.advance(self.state, tensordict["action"])
+        self.steps = self.steps + 1
+        self.rewards = self.rewards + reward.view(-1, 1)
+        ended = terminated.view(-1, 1)
+        cut = self.steps >= self.max_steps
+        told = self._told(ended | cut)
+        told["reward"] = reward.view(-1, 1)
+        told["terminated"], told["truncated"] = ended, cut & ~ended
+        return told
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.generator.manual_seed(0 if seed is None else seed)
+
+    def uniform(self, size: int, low: float, high: float) -> Tensor:
+        """Draws ``[N, size]`` from the environment's own generator."""
+        return torch.empty(self.num_envs, size).uniform_(low, high, generator=self.generator)
+
+    def _specify(self) -> None:
+        copies = self.num_envs
+        seen = {key: Unbounded(entry.shape) for key, entry in self.seen(self.state).items()}
+        count = Unbounded((copies, 1), dtype=torch.int64)
+        counts = {"step_count": count, "trajectory": count.clone()}
+        rewards = {"episode_reward": Unbounded((copies, 1))}
+        self.observation_spec = Composite({**seen, **counts, **rewards}, shape=(copies,))
+        self.reward_spec = Unbounded((copies, 1))
+        flag = Binary(1, shape=(copies, 1), dtype=torch.bool)
+        self.full_done_spec = Composite(
+            {key: flag.clone() for key in ("done", "terminated", "truncated")}, shape=(copies,)
+        )
+        if isinstance(self.action, int):
+            self.action_spec = Categorical(self.action, shape=(copies,))
+        else:
+            low, high = self.action
+            self.action_spec = Bounded(low, high, (copies, self.action_size))

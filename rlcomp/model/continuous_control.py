@@ -1,0 +1,180 @@
+"""Actors over continuous actions: squashed Gaussian (SAC), deterministic (TD3), uniform."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from tensordict.nn import TensorDictModule, TensorDictModuleBase
+from torch import Tensor, nn
+from torchrl.data import Bounded, TensorSpec
+from torchrl.envs import EnvBase
+from torchrl.modules import MLP, ProbabilisticActor, TanhNormal
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.model.control import observed_size
+
+# Bounds of the log of the scale.
+_LOG_SCALE = (-5.0, 2.0)
+
+
+class GaussianHead(nn.Module):
+    """Mean and scale of a Gaussian: ``log s = low + (high - low) (tanh x + 1) / 2``, in [-5, 2].
+
+    Args:
+        network: of ``2 A`` outputs.
+
+    Source:
+        Haarnoja et al. 2018, arXiv:1812.05905, appendix C; the smooth bound is of its code's
+        successors.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, *seen: Tensor) -> tuple[Tensor, Tensor]:
+        """``loc`` and ``scale``, ``[N, A]`` each."""
+        loc, raw = self.network(*seen).chunk(2, dim=-1)
+        low, high = _LOG_SCALE
+        return loc, (low + 0.5 * (high - low) * (raw.tanh() + 1)).exp()
+
+
+class BoundedHead(nn.Module):
+    """``low + (high - low) (tanh x + 1) / 2``.
+
+    Args:
+        network: of ``A`` outputs.
+        low: least action, ``[A]``.
+        high: greatest action, ``[A]``.
+    """
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, network: nn.Module, low: Tensor, high: Tensor) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("low", low)
+        self.register_buffer("high", high)
+
+    def forward(self, *seen: Tensor) -> Tensor:
+        """The action, ``[N, A]``."""
+        squashed = self.network(*seen).tanh()
+        action: Tensor = self.low + 0.5 * (self.high - self.low) * (squashed + 1)
+        return action
+
+
+class UniformHead(nn.Module):
+    """Actions drawn uniformly, whatever is seen.
+
+    Args:
+        spec: of the action of one copy.
+    """
+
+    def __init__(self, spec: TensorSpec) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def forward(self, seen: Tensor) -> Tensor:
+        """The action, ``[N, A]``, or ``[N]`` numbered ones."""
+        drawn: Tensor = self.spec.rand(seen.shape[:-1])
+        return drawn
+
+
+def gaussian_actor(
+    *, environment: EnvBase, num_cells: list[PositiveInt], inputs: list[NonEmptyText]
+) -> ProbabilisticActor:
+    """Squashed Gaussian policy (SAC): ``a = low + (high - low) (tanh u + 1) / 2``, ``u ~ N``.
+
+    Reads ``inputs``. Writes ``loc``, ``scale`` and ``action``, ``[N, A]`` each. The log-prob is
+    that of the scaled action, in the environment's units.
+
+    Args:
+        environment: says what is observed, and the bounds of its actions.
+        num_cells: width of each hidden layer.
+        inputs: what it looks at: vectors of the environment.
+
+    Raises:
+        ConfigError: the actions are not bounded vectors, or an input is no vector.
+    """
+    spec = bounded_actions(environment)
+    network = GaussianHead(_network(environment, inputs, 2 * spec.shape[-1], num_cells))
+    return ProbabilisticActor(
+        TensorDictModule(network, in_keys=inputs, out_keys=["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        spec=spec,
+        distribution_class=TanhNormal,
+        distribution_kwargs={"low": spec.space.low, "high": spec.space.high},
+    )
+
+
+def deterministic_actor(
+    *,
+    environment: EnvBase,
+    num_cells: list[PositiveInt],
+    inputs: list[NonEmptyText],
+    activation: Literal["relu", "tanh"],
+) -> TensorDictModule:
+    """Deterministic policy (TD3): ``a = low + (high - low) (tanh f(s) + 1) / 2``.
+
+    Reads ``inputs``. Writes ``action`` ``[N, A]``.
+
+    Args:
+        environment: says what is observed, and the bounds of its actions.
+        num_cells: width of each hidden layer.
+        inputs: what it looks at: vectors of the environment.
+        activation: of the hidden layers.
+
+    Raises:
+        ConfigError: the actions are not bounded vectors, or an input is no vector.
+    """
+    spec = bounded_actions(environment)
+    network = _network(environment, inputs, spec.shape[-1], num_cells, activation)
+    head = BoundedHead(network, spec.space.low, spec.space.high)
+    return TensorDictModule(head, in_keys=inputs, out_keys=["action"])
+
+
+def uniform_actor(*, environment: EnvBase) -> TensorDictModuleBase:
+    """Uniformly random actions, for a warm-up: continuous or numbered.
+
+    Reads ``observation``. Writes ``action``.
+
+    Args:
+        environment: says which actions there are.
+    """
+    head = UniformHead(environment.action_spec_unbatched)
+    return TensorDictModule(head, in_keys=["observation"], out_keys=["action"])
+
+
+def bounded_actions(environment: EnvBase) -> Bounded:
+    """The bounded actions of one copy of an environment.
+
+    Raises:
+        ConfigError: it has others.
+    """
+    spec = environment.action_spec_unbatched
+    if not isinstance(spec, Bounded) or not bool(torch.isfinite(spec.space.low).all()):
+        raise ConfigError(
+            f"the environment's actions are {type(spec).__name__}, this network is for bounded "
+            "vectors: choose an environment with continuous actions, or recipe=dqn for numbered "
+            "ones"
+        )
+    return spec
+
+
+def _network(
+    environment: EnvBase,
+    inputs: list[str],
+    outputs: int,
+    num_cells: list[int],
+    activation: str = "relu",
+) -> MLP:
+    """Layers over the inputs side by side, with torch's own initial weights."""
+    return MLP(
+        in_features=sum(observed_size(environment, key) for key in inputs),
+        out_features=outputs,
+        num_cells=num_cells,
+        activation_class={"relu": nn.ReLU, "tanh": nn.Tanh}[activation],
+    )

@@ -1,0 +1,134 @@
+import pytest
+import torch
+from tensordict import TensorDict
+
+from components.replay.extend import Extend
+from components.replay.sample import Sample
+from components.replay.uniform import UniformReplay
+from rlcomp.errors import CheckpointError, FlowError
+from rlcomp.io.state import collect, restore
+from rlcomp.metrics import recording
+from rlcomp.run.check_flow import built_flow
+from rlcomp.seed import seeded
+
+
+def steps(start, count, copies=1):
+    """Steps whose observations are numbered."""
+    shape = (copies, count)
+    number = torch.arange(start, start + copies * count).float().view(*shape, 1)
+    flag = torch.zeros(*shape, 1, dtype=torch.bool)
+    after = {"observation": number + 0.5, "reward": -number, "done": flag, "terminated": flag}
+    return TensorDict(
+        {"observation": number, "action": 2 * number, "loc": number, "next": after},
+        batch_size=shape,
+    )
+
+
+def replay(capacity=10, seed=0):
+    with seeded(seed, "replay"):
+        return UniformReplay(capacity=capacity)
+
+
+def numbers(buffer):
+    return buffer.stored()["observation"].flatten().tolist()
+
+
+def test_the_oldest_rows_are_overwritten():
+    buffer = replay(4)
+    extend = Extend(replay=buffer)
+
+    extend(steps(0, 3))
+    extend(steps(3, 3))
+
+    # Places 0 to 3 hold 0 1 2 3, then 4 and 5 come over 0 and 1.
+    assert numbers(buffer) == [4.0, 5.0, 2.0, 3.0]
+    assert (len(buffer), buffer.cursor) == (4, 2)
+
+
+def test_copies_are_laid_out_flat_and_stay_in_the_batch():
+    buffer = replay()
+    batch = steps(0, 2, copies=2)
+
+    with recording() as ledger:
+        handed = Extend(replay=buffer)(batch)
+
+    assert handed is batch
+    assert numbers(buffer) == [0.0, 1.0, 2.0, 3.0]
+    assert ledger.means()["replay/size"] == 4.0
+
+
+def test_what_nobody_reads_is_not_stored():
+    buffer = replay()
+    Extend(replay=buffer)(steps(0, 2))
+
+    assert "loc" not in buffer.stored().keys()
+    assert buffer.stored()["next", "reward"].flatten().tolist() == [0.0, -1.0]
+
+
+def test_draws_are_uniform_whole_rows():
+    buffer = replay()
+    Extend(replay=buffer)(steps(0, 4))
+    drawn = Sample(replay=buffer, batch_size=4)
+
+    rows = torch.cat([drawn()["observation"] for _ in range(2000)]).flatten()
+    row = drawn()
+
+    # 8,000 draws of 4: each 2,000 times, sd sqrt(8000 * .25 * .75) = 39.
+    counts = torch.bincount(rows.long(), minlength=4)
+    assert counts.tolist() == pytest.approx([2000] * 4, abs=200)
+    assert torch.equal(row["action"], 2 * row["observation"])
+    assert torch.equal(row["next", "observation"], row["observation"] + 0.5)
+
+
+def test_a_replay_smaller_than_a_batch_is_told_with_the_remedy():
+    buffer = replay()
+    Extend(replay=buffer)(steps(0, 3))
+
+    with pytest.raises(FlowError, match=r"holds 3 steps, batch_size is 4: .*phases\.warm_up"):
+        Sample(replay=buffer, batch_size=4)()
+
+
+@pytest.mark.parametrize("stored", [3, 4, 6])
+def test_a_restored_replay_draws_and_overwrites_as_the_first(tmp_path, stored):
+    first, again = replay(4), replay(4, seed=9)
+    Extend(replay=first)(steps(0, stored))
+    Sample(replay=first, batch_size=2)()
+    restore(tmp_path, {"replay": again}, *collect({"replay": first}), redraw=False)
+
+    assert numbers(again) == numbers(first)
+    for buffer in (first, again):
+        Extend(replay=buffer)(steps(100, 2))
+    assert numbers(again) == numbers(first)
+    one, other = (Sample(replay=buffer, batch_size=3)() for buffer in (first, again))
+    assert torch.equal(one["observation"], other["observation"])
+    assert again.stored()["next", "reward"].shape == (4, 1)
+
+
+def test_an_empty_replay_is_restored_as_such(tmp_path):
+    again = replay(seed=9)
+
+    restore(tmp_path, {"replay": again}, *collect({"replay": replay()}), redraw=False)
+
+    assert len(again) == 0
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"rows": {"action": torch.zeros(5, 1)}, "cursor": 0},
+        {"rows": {"action": torch.zeros(3, 1)}, "cursor": 1},
+        {"rows": {"action": torch.zeros(3, 1), "observation": torch.zeros(2, 1)}, "cursor": 3},
+        {"rows": {}, "cursor": 4},
+    ],
+)
+def test_rows_that_are_no_replay_of_this_size_are_refused(state):
+    with pytest.raises(CheckpointError, match="capacity=4"):
+        replay(4).load_run_state(state)
+
+
+def test_what_is_drawn_is_what_was_stored():
+    extend = built_flow(Extend(replay=replay()))
+    sample = built_flow(Sample(replay=replay(), batch_size=1))
+
+    assert sample.fresh
+    assert extend.reads == sample.writes
