@@ -124,6 +124,26 @@ def test_equal_states_are_one_node_and_a_loop_is_no_edge():
     assert len(graph.proof()) == 3
 
 
+def test_what_fails_or_leads_back_is_no_new_state():
+    graph = ProofGraph(AndOr(DIAMOND), None)
+    (failed, fresh) = graph.expand(graph.root, [Proposal("a2", -1.0), Proposal("a0", -1.0)], 9)
+    (loop,) = graph.expand(graph.nodes["1"], [Proposal("a1", -1.0)], 9)
+
+    assert [trial.is_new for trial in (failed, fresh, loop)] == [False, True, False]
+    assert (failed.edge, loop.edge) == (None, None)
+
+
+@pytest.mark.parametrize(("visits", "name"), [(15, "1"), (16, "0")])
+def test_a_state_is_sampled_anew_at_the_next_power_of_the_widening(visits, name):
+    graph = ProofGraph(AndOr(DIAMOND), None)
+    for tactic in ("a0", "a1"):
+        graph.expand(graph.root, [Proposal(tactic, -1.0 - (tactic == "a1"))], 9)
+    graph.root.visits = visits
+
+    # Expanded twice, and again at 4^2 visits; till then the likelier way is taken.
+    assert MonteCarlo(widening=4).select(graph).text == name
+
+
 def test_calls_end_at_the_budget_and_a_known_tactic_costs_none():
     graph = ProofGraph(AndOr(DIAMOND), None)
     proposals = [Proposal("a0", -1.0), Proposal("a1", -2.0), Proposal("a2", -3.0)]

@@ -50,6 +50,16 @@ def test_the_potential_is_that_of_the_latest_complete_step():
     assert found.tolist() == [[0, 0, 0, 0.5, 0.75]]
 
 
+def test_a_step_of_the_first_token_counts():
+    rows = {
+        "response_mask": torch.tensor([[True, True]]),
+        "step_end": torch.tensor([[True, False]]),
+        "step_score": torch.tensor([[0.25, 9.0]]),
+    }
+
+    assert StepScore()(TensorDict(rows, [1]))["potential"].tolist() == [[0, 0.25]]
+
+
 def test_shaping_pays_the_differences_of_the_potential():
     with recording() as ledger:
         found = Potential(potential=StepScore(), coef=2.0)(steps())["token_reward"]
