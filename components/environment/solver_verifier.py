@@ -34,7 +34,7 @@ class SolverVerifier(metaclass=Checked):
 
     Raises:
         ConfigError: the verifier is no text reward that scores by itself, or one option ends with
-            the other.
+            the other, or holds the stop text.
 
     Source:
         Anil et al. 2021 (prover-verifier games), arXiv:2108.12099; Zhang et al. 2024,
@@ -51,7 +51,7 @@ class SolverVerifier(metaclass=Checked):
         asks: NonEmptyText = "?",
         stop: NonEmptyText | None = None,
     ) -> None:
-        self.options = verdict_options("environment", accept, reject)
+        self.options = verdict_options("environment", accept, reject, stop)
         self.verifier = AnswerVerifier(verifier, "environment.verifier")
         self.paid_by = paid_by
         self.asks = asks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -11,13 +13,14 @@ from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.seated_player import SeatedPlayer
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.label_ranking import roc_auc
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.verdict import said_verdict, verdict_options
 from rlcomp.metrics import record
 from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import encode_all
+from rlcomp.text.tokenizer import decode_rows, encode_all
 
 
 class VerifierQuality(Component):
@@ -37,12 +40,15 @@ class VerifierQuality(Component):
         verdicts: its held-out part is judged (``task=answer_verdicts``).
         accept: text of the verdict that the answer is right.
         reject: that it is wrong.
+        stop: text that ends a turn and is not part of it; null: only the stop token does.
         num_prompts: how many prompts of either task; fewer when a task has fewer.
         samples_per_prompt: matches, and verdicts, of each.
         name: what its metrics are called; another beside it needs another.
 
     Raises:
-        ConfigError: one option ends with the other.
+        ConfigError: matches have fewer than two turns, an answer of ``verdicts`` is neither option,
+            or the options are as the environment refuses them.
+        DataError: the environment tells no facts ``right`` and ``verdict_right``.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class VerifierQuality(Component):
         verdicts: Task,
         accept: NonEmptyText = "y",
         reject: NonEmptyText = "n",
+        stop: NonEmptyText | None = None,
         num_prompts: PositiveInt = 128,
         samples_per_prompt: PositiveInt = 4,
         name: NonEmptyText = "evaluation",
@@ -60,14 +67,25 @@ class VerifierQuality(Component):
         super().__init__()
         self.player = player
         self.verifier = player.policies[1]
-        options = verdict_options(name, accept, reject)
-        self.options = encode_all(self.verifier.tokenizer, options)
+        if player.limits.turns < 2:
+            raise ConfigError(
+                f"player.max_turns is {player.limits.turns}: {name} needs matches of two turns, an "
+                "answer and a verdict"
+            )
+        self.options = verdict_options(name, accept, reject, stop)
+        self.stop = stop
         self.samples_per_prompt = samples_per_prompt
         self.name = name
         # The same prompts and the same draws at every evaluation: differences are the policies'.
         self.seed = torch.initial_seed()
         self.examples = held_out_examples(task, num_prompts, self.seed)
         self.given = held_out_examples(verdicts, num_prompts, self.seed)
+        for example in self.given:
+            if example.answer not in self.options:
+                raise ConfigError(
+                    f"{name}: the answer {example.answer!r:.40} of its verdicts is neither accept="
+                    f"{accept!r} nor reject={reject!r}: give task and evaluator the same options"
+                )
         self.given_right = torch.tensor([each.answer == accept for each in self.given])
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -86,6 +104,13 @@ class VerifierQuality(Component):
         )
         whole = without_failed(rows, torch.ones_like(rows["seat"], dtype=torch.bool))
         facts = rows["facts"][whole & (rows["seat"] == 1)]
+        if not len(facts):
+            return  # every match has failed, which the player's own metrics tell
+        if not {"right", "verdict_right"} <= set(facts.keys()):
+            raise DataError(
+                f"{self.name}: the environment tells no facts right and verdict_right: it is made "
+                "for environment=solver_verifier"
+            )
         record(f"{self.name}/right", facts["right"].double())
         record(f"{self.name}/verdict_right", facts["verdict_right"].double())
 
@@ -99,7 +124,7 @@ class VerifierQuality(Component):
             generator=torch.Generator().manual_seed(self.seed),
         )
         said = [self._said(row) for row in rows.unbind(0)]
-        found = [said_verdict(ids, self.options) for ids in said]
+        found = [said_verdict(text, self.options) for text in said]
         right = self.given_right.repeat_interleave(self.samples_per_prompt)
         judged = torch.tensor([verdict is not None for verdict in found])
         accepted = torch.tensor([verdict == 0 for verdict in found])
@@ -109,25 +134,30 @@ class VerifierQuality(Component):
         record(f"{name}/accepted_wrong", accepted.double(), where=~right)
         right = right[judged]
         if right.any() and not right.all():
-            heads = [
-                [*asked[n // self.samples_per_prompt], *ids[: -len(self.options[verdict])]]
-                for n, (ids, verdict) in enumerate(zip(said, found, strict=True))
-                if verdict is not None
-            ]
-            record(f"{name}/auc", roc_auc(self._log_odds(heads), right))
+            record(f"{name}/auc", roc_auc(self._log_odds(asked, said, found), right))
 
-    def _said(self, row: TensorDict) -> list[int]:
-        """The sampled ids, less EOS."""
-        ids: list[int] = row["tokens"][row["response_mask"]].tolist()
-        return ids[:-1] if ids and ids[-1] == self.verifier.tokenizer.eos_token_id else ids
+    def _said(self, row: TensorDict) -> str:
+        """The text of a turn as the environment is told it."""
+        ids = row["tokens"][row["response_mask"]].tolist()
+        (text,) = decode_rows(self.verifier.tokenizer, [ids])
+        return text.partition(self.stop)[0] if self.stop else text
 
-    def _log_odds(self, heads: list[list[int]]) -> Tensor:
-        """Of accepting behind each of them, float64."""
-        tails = [*self.options] * len(heads)
-        rows = rows_from_ids(
-            self.verifier.tokenizer, [head for head in heads for _ in self.options], tails
+    def _log_odds(
+        self, asked: Sequence[Sequence[int]], said: Sequence[str], found: Sequence[int | None]
+    ) -> Tensor:
+        """Of accepting behind the reasoning of each verdict, float64."""
+        tokenizer = self.verifier.tokenizer
+        reasoned = [
+            (n // self.samples_per_prompt, text.rstrip().removesuffix(self.options[verdict]))
+            for n, (text, verdict) in enumerate(zip(said, found, strict=True))
+            if verdict is not None
+        ]
+        heads = [asked[n] for n, _ in reasoned for _ in self.options]
+        tails = encode_all(
+            tokenizer, [f"{text}{option}" for _, text in reasoned for option in self.options]
         )
+        rows = rows_from_ids(tokenizer, heads, tails).to(self.verifier.device)
         with torch.no_grad():
-            log_probs = self.verifier.log_probs(rows.to(self.verifier.device), decoding=Decoding())
+            log_probs = self.verifier.log_probs(rows, decoding=Decoding())
         accept, reject = log_probs.sum(1).double().cpu().view(-1, 2).unbind(1)
         return accept - reject

@@ -87,6 +87,9 @@ class Uniforms:
 
     def some(self, start: int, count: int) -> Tensor:
         """Numbers of some steps, shape ``[count, B, 1]``, for which there may be no need."""
+        if len(self._drawn) < start + count:
+            # Some row has come as far as `start`: nobody goes back behind it.
+            self._states = {step: state for step, state in self._states.items() if step >= start}
         for step in range(len(self._drawn), start + count):
             self._states[step] = self.generator.get_state()
             self.at(step)
@@ -117,6 +120,9 @@ class SeededUniforms(Uniforms):
             block = [torch.rand(_BLOCK, dtype=torch.float64, generator=own) for own in self._own]
             self._drawn += torch.stack(block, 1)[..., None].unbind()
         return self._drawn[step]
+
+    def rewind(self, steps: int) -> None:
+        """Nothing: what was drawn in advance is of generators that nobody else draws from."""
 
 
 class ForkUniforms:

@@ -64,7 +64,7 @@ class Matrix:
 
     def wide(self, x: Tensor) -> Tensor:
         """The layer's output in float32 at least."""
-        if x.dtype in _HALF and not self.packed:
+        if x.dtype in _HALF and x.dtype == self.weight.dtype and not self.packed:
             return wide_product(x, self.weight, self.bias)
         return self(x)
 

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from rlcomp.errors import ConfigError
 
-_Texts = TypeVar("_Texts", str, list[int])
 
-
-def verdict_options(part: str, accept: str, reject: str) -> tuple[str, str]:
+def verdict_options(
+    part: str, accept: str, reject: str, stop: str | None = None
+) -> tuple[str, str]:
     """Both options, the accepting one first.
 
     Args:
         part: what has them, for the message.
         accept: text that says an answer is right.
         reject: that it is wrong.
+        stop: text that ends a turn and is not part of it.
 
     Raises:
-        ConfigError: one ends with the other, so that both would be said at once.
+        ConfigError: one ends with the other, so that both would be said at once, or with space,
+            which is not looked at; or the stop text would cut one short.
     """
+    for name, option in (("accept", accept), ("reject", reject)):
+        if option != option.rstrip():
+            raise ConfigError(f"{part}.{name} is {option!r}: must not end with space")
+        if stop and stop in option:
+            raise ConfigError(
+                f"{part}.stop is {stop!r}, which {part}.{name}={option!r} holds: the verdict would "
+                "be cut short; change one"
+            )
     if accept.endswith(reject) or reject.endswith(accept):
         raise ConfigError(
             f"{part}: of accept {accept!r} and reject {reject!r} one ends with the other, so that "
@@ -29,12 +38,15 @@ def verdict_options(part: str, accept: str, reject: str) -> tuple[str, str]:
     return accept, reject
 
 
-def said_verdict(said: _Texts, options: Sequence[_Texts]) -> int | None:
-    """Which option a text (or its ids) ends with; None: no verdict.
+def said_verdict(said: str, options: Sequence[str]) -> int | None:
+    """Which option a text ends with, space behind it aside; None: no verdict.
+
+    A word that ends with an option counts as one: with ``y``, ``nobody`` accepts. Options of a
+    model that writes words are best whole sentences or marked, such as ``<accept>``.
 
     Examples:
-        >>> said_verdict("1+2=3 y", ("y", "n")), said_verdict("yes?", ("y", "n"))
+        >>> said_verdict("1+2=3 y ", ("y", "n")), said_verdict("yes?", ("y", "n"))
         (0, None)
     """
-    ends = [number for number, option in enumerate(options) if said[-len(option) :] == option]
+    ends = [number for number, option in enumerate(options) if said.rstrip().endswith(option)]
     return ends[0] if ends else None

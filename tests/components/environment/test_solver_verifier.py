@@ -88,3 +88,23 @@ def test_a_reward_of_whole_batches_is_refused():
 
     with pytest.raises(ConfigError, match=r"environment\.verifier is a Shuffled: must be a reward"):
         SolverVerifier(verifier=shuffled)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"stop": "y"}, "environment.stop is 'y', which environment.accept='y' holds"),
+        ({"stop": "n"}, "environment.stop is 'n', which environment.reject='n' holds"),
+        ({"accept": "yes "}, "environment.accept is 'yes ': must not end with space"),
+    ],
+)
+def test_options_that_would_be_cut_short_are_refused(settings, why):
+    with pytest.raises(ConfigError, match=why):
+        SolverVerifier(verifier=ExactMatch(), **settings)
+
+
+def test_space_behind_a_verdict_is_not_looked_at():
+    game = begun()
+    game.step("4")
+
+    assert game.step(" y\n ").payoffs == (1.0, 1.0)

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.evaluator.verifier_quality import VerifierQuality
 from rlcomp.batch import encode_texts
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.text.prompt import or_text
@@ -46,7 +46,8 @@ class Judge:
         sevens = (rows["tokens"] == IDS["7"]).sum(1, keepdim=True).float()
         said = rows["tokens"]
         told = (said == IDS["y"]) * (sevens - 9.0) + (said == IDS["n"]) * -3.0
-        return told * rows["response_mask"]
+        # What is reasoned is as likely in both.
+        return (told - 0.5) * rows["response_mask"]
 
 
 class Answers:
@@ -72,14 +73,18 @@ class Sums(Answers):
 class Player:
     """Four matches: three right answers, two right verdicts; the environment of the last failed."""
 
-    def __init__(self):
+    def __init__(self, turns=2):
         self.policies = [Judge(), Judge()]
         self.prompt = or_text(None, TOKENIZER)
-        self.limits = SimpleNamespace(turn_tokens=5)
+        self.limits = SimpleNamespace(turn_tokens=5, turns=turns)
+
+    silent = False
 
     def play(self, batch, *, group_size, decoding, generator, seed):
         self.asked = len(batch), group_size, decoding
         facts = {"right": [1.0, 0.0, 1.0, 1.0], "verdict_right": [1.0, 0.0, 0.0, 1.0]}
+        if self.silent:
+            facts = {"moves": [1.0] * 4}
         return TensorDict(
             {
                 "seat": torch.tensor([0] * 4 + [1] * 4),
@@ -146,3 +151,47 @@ def test_where_all_are_of_one_kind_there_is_no_area(answers):
 def test_one_option_within_the_other_is_refused():
     with pytest.raises(ConfigError, match="evaluation: of accept 'y' and reject 'ny' one ends"):
         measured(reject="ny")
+
+
+def test_a_stop_text_ends_what_is_read():
+    _, told = measured(stop="7")
+
+    # "7y" ends before its verdict, and is none, as "7=" is.
+    assert told["evaluation/given/judged"] == pytest.approx(3 / 5)
+    assert told["evaluation/given/accuracy"] == pytest.approx(1 / 5)
+
+
+def test_the_verdicts_must_be_of_the_same_options():
+    with pytest.raises(ConfigError, match="the answer 'n' of its verdicts is neither accept='y'"):
+        measured(reject="m")
+
+
+def test_a_match_needs_two_turns():
+    with pytest.raises(
+        ConfigError, match=r"player\.max_turns is 1: evaluation needs matches of two"
+    ):
+        VerifierQuality(player=Player(turns=1), task=Sums(), verdicts=Answers())
+
+
+def test_an_environment_of_another_kind_is_named():
+    player = Player()
+    player.silent = True
+    part = VerifierQuality(player=player, task=Sums(), verdicts=Answers())
+
+    with pytest.raises(DataError, match="tells no facts right and verdict_right"):
+        part(TensorDict({}, batch_size=[]))
+
+
+def test_matches_that_all_failed_are_not_measured():
+    class Broken(Player):
+        def play(self, batch, **settings):
+            rows = super().play(batch, **settings)
+            rows["episode_error"] = encode_texts(["broken"] * 8)
+            return rows
+
+    part = VerifierQuality(player=Broken(), task=Sums(), verdicts=Answers())
+    with recording() as ledger:
+        part(TensorDict({}, batch_size=[]))
+
+    assert "evaluation/right" not in ledger.means()
+    assert "evaluation/given/auc" in ledger.means()
