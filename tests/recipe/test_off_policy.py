@@ -133,7 +133,8 @@ def test_sac_swings_the_pendulum_up(tmp_path, metrics, at_work):
 
 @pytest.mark.slow
 def test_sac_learns_nothing_from_shuffled_rewards(tmp_path, metrics):
-    rows = metrics(play(tmp_path, "recipe=sac", *SHUFFLED))
+    # With true rewards it is at -152, -151 and -883 there; in all 400 steps -1338.
+    rows = metrics(play(tmp_path, "recipe=sac", *SHUFFLED, "phases.rl.steps=200"))
 
     assert rows[-1]["evaluation/return"] < -600
 
