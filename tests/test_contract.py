@@ -74,7 +74,7 @@ FEW = [
 PROVER = ["+search=best_first", "+environment=tactics", "tokenizer=tactics"]
 
 # Their losses are torchrl's.
-CONTROL_RECIPES = {"bc", "control_ppo", "dagger", "dqn", "sac", "td3"}
+CONTROL_RECIPES = {"bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"}
 
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
@@ -140,6 +140,9 @@ GIVEN = {
         "probe.optimizer.lr={actor_network: 0.1, qvalue_network: 0.1, log_alpha: 0.1}",
     ],
     "loss/cloning_likelihood": ["recipe=sac"],
+    "collector/goal_steps": ["recipe=her"],
+    "replay/hindsight": ["recipe=her"],
+    "learner/state_value": ["recipe=trpo"],
     "optimizer/adam_groups": ["probe.lr={actor: 1.0}"],
     "curriculum/families": ["prompts.families={sort: {easy: '${task}'}}"],
     "curriculum/frontier": ["prompts.tasks={easy: '${task}'}"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
@@ -34,7 +36,7 @@ class StepCollector(Component):
         num_steps: steps of each copy per batch.
     """
 
-    writes = (
+    writes: ClassVar[tuple[str, ...]] = (
         *("observation", "action", "step_count", "next.observation", "next.reward", "next.done"),
         *("next.terminated", "next.truncated", "next.step_count", "next.episode_reward"),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tensordict import TensorDict
 
 from components.replay.uniform import UniformReplay
@@ -20,11 +22,11 @@ class Extend(Component):
         replay: takes them.
     """
 
-    reads = (
+    reads: ClassVar[tuple[str, ...]] = (
         *("observation", "action", "next.observation", "next.reward", "next.done"),
         "next.terminated",
     )
-    optional = (
+    optional: ClassVar[tuple[str, ...]] = (
         *("trajectory", "step_count", "achieved_goal", "desired_goal", "next.achieved_goal"),
         *("expert_action", "intervened"),
     )

@@ -58,6 +58,12 @@ class UniformReplay(nn.Module):
         return drawn
 
     @property
+    def written(self) -> int:
+        """How many rows have been written so far, as far as this object knows."""
+        count: int = self.buffer.write_count
+        return count
+
+    @property
     def cursor(self) -> int:
         """Where the next row is written."""
         place: int = self.buffer._writer._cursor

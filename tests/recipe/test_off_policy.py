@@ -125,7 +125,7 @@ def test_gymnasiums_environments_are_taken_by_name(tmp_path, metrics):
 def test_sac_swings_the_pendulum_up(tmp_path, metrics, at_work):
     rows = metrics(play(tmp_path, "recipe=sac"))
 
-    # BOUND
+    # Seeds 0, 1, 2: -127, -141, -155; with shuffled rewards -1338 (seed 0).
     assert rows[-1]["evaluation/return"] >= -200
     assert sum(row["collector/frames"] for row in rows) <= 8400
     at_work("sac", rows)
@@ -133,7 +133,8 @@ def test_sac_swings_the_pendulum_up(tmp_path, metrics, at_work):
 
 @pytest.mark.slow
 def test_sac_learns_nothing_from_shuffled_rewards(tmp_path, metrics):
-    rows = metrics(play(tmp_path, "recipe=sac", *SHUFFLED))
+    # With true rewards it is at -152, -151 and -883 there; in all 400 steps -1338.
+    rows = metrics(play(tmp_path, "recipe=sac", *SHUFFLED, "phases.rl.steps=200"))
 
     assert rows[-1]["evaluation/return"] < -600
 

@@ -162,9 +162,17 @@ BESIDE = {
         "evaluation/cost@*": TESTS
         + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
     },
+    "components/evaluator/success.py": {
+        "evaluation/success": TESTS
+        + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",
+    },
     "components/replay/extend_labelled.py": {
         "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
     },
+    "components/learner/natural_gradient.py": dict.fromkeys(
+        ["trust_region/kl", "trust_region/surrogate_gain", "trust_region/shrinks"],
+        TESTS + "learner/test_natural_gradient.py::test_a_step_stays_within_the_ball_and_gains",
+    ),
     "components/loss/transitions.py": {
         "loss/*": TESTS
         + "loss/test_torchrl_losses.py::test_soft_actor_critic_is_the_formula_of_the_paper",

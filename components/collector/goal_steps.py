@@ -1,0 +1,55 @@
+"""Steps in environments with goals."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensordict.nn import TensorDictModuleBase
+from torchrl.envs import EnvBase
+
+from components.collector.steps import StepCollector
+from rlcomp.arguments import PositiveInt
+from rlcomp.errors import ConfigError
+
+_GOALS = ("achieved_goal", "desired_goal", "trajectory")
+
+
+class GoalStepCollector(StepCollector):
+    """Collects steps with what was asked for, what was achieved, and which episode they are of.
+
+    Everything else is as in :class:`~components.collector.steps.StepCollector`.
+
+    Args:
+        environment: writes ``achieved_goal``, ``desired_goal`` and ``trajectory`` as well.
+        policy: draws actions.
+        exploration: changes the actions; ``Nothing`` leaves them.
+        num_steps: steps of each copy per batch.
+
+    Raises:
+        ConfigError: the environment has no goals; names the key that is not there.
+    """
+
+    writes: ClassVar[tuple[str, ...]] = (
+        *StepCollector.writes,
+        *("achieved_goal", "desired_goal", "trajectory", "next.achieved_goal"),
+        "next.desired_goal",
+    )
+
+    def __init__(
+        self,
+        *,
+        environment: EnvBase,
+        policy: TensorDictModuleBase,
+        exploration: TensorDictModuleBase,
+        num_steps: PositiveInt,
+    ) -> None:
+        super().__init__(
+            environment=environment, policy=policy, exploration=exploration, num_steps=num_steps
+        )
+        seen = environment.observation_spec
+        missing = [key for key in _GOALS if key not in seen]
+        if missing:
+            raise ConfigError(
+                f"the environment shows no '{missing[0]}' ({', '.join(map(str, seen))}): hindsight "
+                "needs goals; set environment=reach, or recipe=sac without hindsight"
+            )

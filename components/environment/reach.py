@@ -1,0 +1,70 @@
+"""Reach: move a point to a goal; only arriving counts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcomp.arguments import PositiveFloat, PositiveInt
+from rlcomp.interfaces.batched_environment import BatchedEnvironment
+
+
+class Reach(BatchedEnvironment):
+    """A point in the square [-1, 1]^2 that shall come within a radius of a goal.
+
+    ``x' = clip(x + stride a)``, ``a`` in [-1, 1]^2. Reward -1 a step, 0 where the point is at the
+    goal after it (:meth:`reward_of`). Point and goal are drawn uniformly; the episode goes on at
+    the goal, so that it can be held.
+
+    Observed are the point (``observation`` and ``achieved_goal``) and ``desired_goal``, ``[N, 2]``.
+
+    Args:
+        num_envs: how many copies.
+        max_steps: an episode is cut after so many steps.
+        stride: largest move of a step, for each coordinate.
+        radius: how near is there.
+
+    Source:
+        After Plappert et al. 2018, arXiv:1802.09464 (FetchReach), without the arm.
+    """
+
+    size = 4
+    action = (-1.0, 1.0)
+    action_size = 2
+
+    def __init__(
+        self,
+        *,
+        num_envs: PositiveInt,
+        max_steps: PositiveInt,
+        stride: PositiveFloat,
+        radius: PositiveFloat,
+    ) -> None:
+        # Before the base asks for what is seen.
+        self.stride, self.radius = stride, radius
+        super().__init__(num_envs=num_envs, max_steps=max_steps)
+
+    def begin(self) -> Tensor:
+        """Point and goal, anywhere."""
+        return self.uniform(4, -1.0, 1.0)
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One move; an episode never terminates."""
+        point, goal = state[:, :2], state[:, 2:]
+        point = (point + self.stride * action.clamp(-1.0, 1.0)).clamp(-1.0, 1.0)
+        after = torch.cat([point, goal], dim=1)
+        return after, self.reward_of(point, goal), torch.zeros(len(state), dtype=torch.bool)
+
+    def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
+        """Reward of a step that led to a point where a goal was asked for, ``[N]``: -1 or 0."""
+        away: Tensor = (achieved - desired).norm(dim=-1) > self.radius
+        return -away.float()
+
+    def observe(self, state: Tensor) -> Tensor:
+        """The point."""
+        return state[:, :2].clone()
+
+    def seen(self, state: Tensor) -> dict[str, Tensor]:
+        """The point, as observation and as the goal that it would be, and the goal."""
+        point, goal = state[:, :2].clone(), state[:, 2:].clone()
+        return {"observation": point, "achieved_goal": point.clone(), "desired_goal": goal}

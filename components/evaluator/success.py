@@ -1,0 +1,54 @@
+"""Success rate of the greedy policy over episodes."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.metrics import record
+
+
+class Success(Component):
+    """Runs one greedy episode in every copy of an environment and records who arrives.
+
+    A copy succeeds where some step of its first episode has a reward of at least ``reward``.
+    Records ``evaluation/success``, the share of the copies. Every evaluation has the same starts.
+
+    Args:
+        environment: its own, not the one training goes on in.
+        policy: plays its most likely actions.
+        max_steps: longer episodes are cut.
+        reward: of a step at the goal.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: EnvBase,
+        policy: TensorDictModuleBase,
+        max_steps: PositiveInt,
+        reward: float,
+    ) -> None:
+        super().__init__()
+        self.environment = environment
+        self.policy = policy
+        self.max_steps = max_steps
+        self.reward = reward
+        self.seed = torch.initial_seed() % 2**31
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; ignores the training batch."""
+        self.environment.set_seed(self.seed, static_seed=True)
+        with set_exploration_type(ExplorationType.DETERMINISTIC):
+            played = self.environment.rollout(
+                self.max_steps, self.policy, break_when_any_done=False
+            )["next"]
+        done = played["done"].long()
+        of_first = done.cumsum(1) - done == 0
+        arrived = ((played["reward"] >= self.reward) & of_first).flatten(1).any(1)
+        record("evaluation/success", arrived.float())
+        return batch

@@ -1,0 +1,50 @@
+"""Hindsight: which later step of its episode gives a step its new goal."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def episode_order(trajectory: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows in the order of their episodes, and where each row's episode ends in it.
+
+    Args:
+        trajectory: which episode a row belongs to, ``[R]`` int64.
+        step: its place within the episode, ``[R]`` int64.
+
+    Returns:
+        ``order`` ``[R]``: rows sorted by episode, then by step. ``last`` ``[R]``: for each place in
+        that order, the place of the last step of its episode.
+
+    Examples:
+        >>> order, last = episode_order(torch.tensor([1, 0, 1]), torch.tensor([1, 0, 0]))
+        >>> order.tolist(), last.tolist()
+        ([1, 2, 0], [0, 2, 2])
+    """
+    by_step = step.argsort(stable=True)
+    order = by_step[trajectory[by_step].argsort(stable=True)]
+    _, count = torch.unique_consecutive(trajectory[order], return_counts=True)
+    last = (count.cumsum(0) - 1).repeat_interleave(count)
+    return order, last
+
+
+def future_places(place: Tensor, last: Tensor, uniform: Tensor) -> Tensor:
+    """A later step of the same episode for each, this one included: ``f`` uniform in ``t..T-1``.
+
+    The goal is what was achieved *after* step ``f``, so ``f = t`` asks for the next state.
+
+    Args:
+        place: of steps in the order of their episodes, ``[N]``.
+        last: the place of the last step of each one's episode, ``[N]``.
+        uniform: draws in [0, 1), ``[N]``.
+
+    Returns:
+        Places, ``[N]`` int64.
+
+    Source:
+        Andrychowicz et al. 2017, arXiv:1707.01495, section 3.3, strategy ``future``.
+    """
+    left = last - place + 1
+    # In float32 the product may round up to the whole.
+    return place + torch.minimum((uniform * left).long(), left - 1)

@@ -1,0 +1,47 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.functional.hindsight import episode_order, future_places
+
+
+def test_the_later_steps_of_a_short_episode_by_enumeration():
+    # Two episodes of three and two steps, written in turns as a full replay may hold them.
+    trajectory = torch.tensor([7, 3, 7, 3, 7])
+    step = torch.tensor([0, 0, 1, 1, 2])
+
+    order, last = episode_order(trajectory, step)
+
+    # Episode 3 is rows 1, 3, episode 7 rows 0, 2, 4.
+    assert order.tolist() == [1, 3, 0, 2, 4]
+    assert last.tolist() == [1, 1, 4, 4, 4]
+
+
+@pytest.mark.parametrize(("place", "left"), [(2, 3), (3, 2), (4, 1)])
+def test_every_later_step_is_as_likely(place, left):
+    # Of t = 0 of three steps f is 0, 1, 2 with 1/3 each.
+    draws = (torch.arange(600) + 0.5) / 600
+
+    later = future_places(torch.full((600,), place), torch.full((600,), 4), draws)
+
+    counts = torch.bincount(later, minlength=5)[place:]
+    assert counts.tolist() == [600 // left] * left
+
+
+def test_the_largest_draw_stays_within_the_episode():
+    largest = torch.tensor([1 - 2**-24])
+    assert future_places(torch.tensor([0]), torch.tensor([10**7]), largest).item() <= 10**7
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30))
+def test_goals_come_from_the_own_episode_and_no_earlier_step(episodes):
+    trajectory = torch.tensor(episodes)
+    step = torch.tensor([episodes[:row].count(episodes[row]) for row in range(len(episodes))])
+    order, last = episode_order(trajectory, step)
+    place = torch.arange(len(episodes))
+
+    for draw in (0.0, 0.5, 0.999):
+        later = order[future_places(place, last, torch.full((len(episodes),), draw))]
+        assert torch.equal(trajectory[later], trajectory[order])
+        assert bool((step[later] >= step[order]).all())
