@@ -1,5 +1,6 @@
 """Batches that teach nothing: every loss is finite on them, and so is its gradient."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +14,12 @@ from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import read
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
-# Those around torchrl's hold their networks and know neither masks nor groups.
-FILES = [file for file in (CONF / "loss").glob("*.yaml") if "torchrl" not in file.read_text()]
+# Those of control hold their networks and know neither masks nor groups.
+FILES = [
+    file
+    for file in (CONF / "loss").glob("*.yaml")
+    if not re.search(r"torchrl|\$\{(actor|critic)\}", file.read_text())
+]
 LOSSES = sorted(file.stem for file in FILES)
 # Of the model: what a gradient may be asked of.
 OUTPUTS = (
