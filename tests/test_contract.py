@@ -71,8 +71,6 @@ FEW = [
     for each in (f"{name}.num_prompts", f"{name}.samples_per_prompt")
 ]
 
-PROVER = ["+search=best_first", "+environment=tactics", "tokenizer=tactics"]
-
 # Their losses are torchrl's.
 CONTROL_RECIPES = {"bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"}
 
@@ -123,11 +121,8 @@ GIVEN = {
     "evaluator/exploitability": ["recipe=self_play"],
     "evaluator/past_selves": ["recipe=self_play", "probe.num_prompts=2"],
     "player/seats": ["recipe=self_play"],
-    "collector/search": [*PROVER, "+prover=search"],
-    "prover/search": PROVER,
-    "task/tactic_steps": ["+task@theorems=tactics", "probe.theorems=${theorems}"],
-    "task/tactic_scripts": ["+task@theorems=tactics"],
-    "evaluator/proofs": [*PROVER, "+prover=search", "task=tactics", "probe.num_prompts=4"],
+    "task/tactic_steps": ["probe.theorems=${theorems}"],
+    "evaluator/proofs": ["probe.task=${theorems}", "probe.num_prompts=4"],
     "collector/mask_game": ["probe.group_size=2", "tokenizer=byte"],
     "collector/pretrain_zero": [
         "probe.group_size=2",
@@ -404,6 +399,11 @@ GIVEN = {
 # Options that only some recipes can take, with one of them.
 AT_HOME = {
     "measure/past_selves": "self_play",
+    "collector/search": "expert_iteration",
+    "prover/search": "expert_iteration",
+    "evaluator/proofs": "expert_iteration",
+    "task/tactic_steps": "expert_iteration",
+    "task/tactic_scripts": "expert_iteration",
     "reference/moving_average": "grpo",
     "reward/weighted_sum": "grpo",
     "experiment/own_pairs": "online_dpo",

@@ -85,7 +85,7 @@ def draw(runs, path):
     axes.set_xlabel("steps that the task needs")
     axes.set_ylabel("accuracy (held out, sampled)")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper right")
     figure.savefig(path, dpi=110)
 
 

@@ -1,5 +1,6 @@
 """A hostile client: nothing it does harms the run, or the agents beside it."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -21,7 +22,8 @@ def raw(address, data, seconds=5.0):
     place = urllib.parse.urlsplit(address)
     with socket.create_connection((place.hostname, place.port), timeout=seconds) as channel:
         channel.sendall(data)
-        channel.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # it may have been refused, and the connection ended
+            channel.shutdown(socket.SHUT_WR)
         got = b""
         while piece := channel.recv(2**16):
             got += piece

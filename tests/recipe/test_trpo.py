@@ -50,7 +50,7 @@ def test_policy_and_critic_are_trained_apart():
     made = Builder(plan(*SHORT, "directory=x")[1], seed=0).all()
 
     assert {*map(id, made["learner"].trained)} == {*map(id, made["actor"].parameters())}
-    assert {*map(id, made["value_learner"].trained)} == {*map(id, made["critic"].parameters())}
+    assert {*map(id, made["critic_learner"].trained)} == {*map(id, made["critic"].parameters())}
 
 
 @pytest.mark.slow
