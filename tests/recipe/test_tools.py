@@ -19,7 +19,7 @@ SHORT = [
 # 16 names: what takes long is to copy one of 144.
 FEW = ["task.letters=bcdf", "environment.tools.search.corpus.letters=bcdf"]
 LINES = {
-    "retool": ["task.operations=1"],
+    "retool": ["task.operations=1", "phases.rl.steps=20"],
     "retool_program": ["task.longest=1", "phases.rl.steps=20"],
     "search_r1": [*FEW, "task.hops=1"],
     "auto_refine": [*FEW, "task.hops=1", "reward.note_weight=1.0"],
