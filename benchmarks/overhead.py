@@ -62,7 +62,7 @@ def clock_mathematics(clock, nodes):
     clock.wrap(torch.Tensor, "backward", "model backward")
     for name in ("Fused", "_read_some"):
         clock.wrap(native, name, "decode forward")
-    clock.wrap(native._Loop, "_step", "decode forward")
+    clock.wrap(native.Loop, "_step", "decode forward")
     clock.wrap(scoring, "pack", "packing and dropping rows")
     clock.wrap(native._Loop, "_compact", "packing and dropping rows")
     for path in ("sft_learner", "learner"):

@@ -120,6 +120,9 @@ class TurnUniforms:
             self._drawn = torch.cat([self._drawn, self.whole.at(len(self._drawn))[None]])
         return self._drawn[numbers, self._places]
 
+    def rewind(self, steps: int) -> None:
+        """Nothing: whoever takes a step at a time draws nothing in advance."""
+
 
 # The decode loop of an engine, with its model.
 Decode = Callable[..., Sampled]

@@ -25,7 +25,7 @@ class Tuple:
 
 
 def test_a_tuple_for_a_turn_is_told_before_the_run():
-    nodes = build("recipe=agent", f"environment._target_={__name__}.Tuple", "~environment.useful")
+    nodes = build("recipe=agent", f"environment._target_={__name__}.Tuple")
 
     with pytest.raises(
         ConfigErrors, match=r"must be a Turn; write return Turn\(observation='guess'"
