@@ -64,7 +64,7 @@ def clock_mathematics(clock, nodes):
         clock.wrap(native, name, "decode forward")
     clock.wrap(native.Loop, "_step", "decode forward")
     clock.wrap(scoring, "pack", "packing and dropping rows")
-    clock.wrap(native._Loop, "_compact", "packing and dropping rows")
+    clock.wrap(native.Loop, "_compact", "packing and dropping rows")
     for path in ("sft_learner", "learner"):
         clock.wrap(nodes[path].optimizer, "step", "optimiser")
     for name in ("get_total_norm", "clip_grads_with_norm_"):
