@@ -280,6 +280,13 @@ def test_an_account_without_orders_has_the_one_that_episodes_ask_for(ask):
     assert told == [{"order_history": [12446]}, {"order_id": 12446, "status": "Cancelled"}]
 
 
+def test_an_account_can_be_emptied(ask):
+    (told,), state = ask("TradingBot", ACCOUNT, "withdraw_funds(100.0)")
+
+    assert "error" not in told
+    assert state["account_info"]["balance"] == 0.0
+
+
 def test_trading_needs_a_login_for_the_account(ask):
     told, _ = ask(
         "TradingBot",
@@ -340,12 +347,25 @@ def test_posts_are_counted_and_answered(ask):
     }
 
 
+def test_whom_another_one_follows_is_not_told(ask):
+    calls = "get_user_stats('u')"
+    told, _ = ask("TwitterAPI", BLOG | {"authenticated": True, "following_list": ["u"]}, calls)
+
+    assert told == [{"tweet_count": 0, "following_count": 0, "retweet_count": 0}]
+
+
 def test_posting_tells_who_is_there(ask):
     calls = "posting_get_login_status(), list_all_following(), get_user_tweets('me'), get_tweet(9)"
     told, _ = ask("TwitterAPI", BLOG | {"authenticated": True, "following_list": ["u"]}, calls)
 
     assert told[:2] == [{"login_status": True}, {"following_list": ["u"]}]
     assert told[2:] == [{"user_tweets": [BLOG["tweets"]["0"]]}, {"error": "there is no tweet 9"}]
+
+
+def test_the_first_id_that_is_counted_is_1(ask):
+    told, _ = ask("MessageAPI", {"user_map": {"M": "m"}}, "message_login('m'), add_contact('L')")
+
+    assert told[1]["user_id"] == "USR001"
 
 
 def test_messages_are_sent_and_the_latest_deleted(ask):
@@ -432,6 +452,7 @@ def test_tickets_are_created_changed_and_ended(ask):
         ("si_unit_conversion(3, 'cL', 'dL')", 0.3),
         ("si_unit_conversion(3, 'daA', 'A')", 30.0),
         ("square_root(2, 1)", 1.0),
+        ("square_root(0, 4)", 0.0),
         ("si_unit_conversion(3, 'mg', 'g')", 0.003),
     ],
 )
