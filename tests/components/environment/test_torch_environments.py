@@ -26,6 +26,19 @@ def uniform(environment):
     )
 
 
+def test_a_torque_has_limits_and_a_pendulum_begins_at_any_angle():
+    pendulum = made(Pendulum, num_envs=400)
+    state = torch.tensor([[0.5, 0.0]])
+    strong, strongest = (pendulum.advance(state, torch.tensor([[u]])) for u in (9.0, 2.0))
+
+    assert torch.equal(strong[0], strongest[0])
+    assert torch.equal(strong[1], strongest[1])
+    # A quarter of 400 in each quadrant, with a standard deviation of 9.
+    quadrants = torch.histc(pendulum.begin()[:, 0], bins=4, min=-torch.pi, max=torch.pi)
+    assert quadrants.sum() == 400
+    assert quadrants.min() > 55
+
+
 @pytest.mark.parametrize(("kind", "name"), BOTH)
 def test_every_step_is_gymnasiums_own(kind, name):
     environment = made(kind)
