@@ -35,13 +35,30 @@ class Episodes(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
-        self.environment.set_seed(self.seed, static_seed=True)
-        with set_exploration_type(ExplorationType.DETERMINISTIC):
-            played = self.environment.rollout(
-                self.max_steps, self.policy, break_when_any_done=False
-            )["next"]
+        played = greedy_steps(self.environment, self.policy, self.max_steps, self.seed)
         record("evaluation/return", first_return(played["reward"], played["done"]))
         return batch
+
+
+def greedy_steps(
+    environment: EnvBase, policy: TensorDictModuleBase, num_steps: int, seed: int
+) -> TensorDict:
+    """Steps of the policy's most likely actions, the same episodes each time: what follows each.
+
+    Args:
+        environment: ``N`` copies.
+        policy: acts in it.
+        num_steps: of each copy; ended episodes begin anew.
+        seed: of the environment.
+
+    Returns:
+        Entries ``[N, T, ...]`` of ``next``.
+    """
+    environment.set_seed(seed, static_seed=True)
+    with set_exploration_type(ExplorationType.DETERMINISTIC):
+        rollout: TensorDict = environment.rollout(num_steps, policy, break_when_any_done=False)
+    played: TensorDict = rollout["next"]
+    return played
 
 
 def first_return(reward: Tensor, done: Tensor) -> Tensor:

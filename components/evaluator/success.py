@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
-from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
+from torchrl.envs import EnvBase
 
+from components.evaluator.episodes import greedy_steps
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.metrics import record
@@ -42,11 +43,7 @@ class Success(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
-        self.environment.set_seed(self.seed, static_seed=True)
-        with set_exploration_type(ExplorationType.DETERMINISTIC):
-            played = self.environment.rollout(
-                self.max_steps, self.policy, break_when_any_done=False
-            )["next"]
+        played = greedy_steps(self.environment, self.policy, self.max_steps, self.seed)
         done = played["done"].long()
         of_first = done.cumsum(1) - done == 0
         arrived = ((played["reward"] >= self.reward) & of_first).flatten(1).any(1)

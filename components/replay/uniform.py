@@ -86,6 +86,8 @@ class UniformReplay(nn.Module):
             CheckpointError: they are no rows of such a replay.
         """
         entries: dict[str, Tensor] = field(state, "rows", dict)
+        if not all(isinstance(entry, Tensor) and entry.dim() for entry in entries.values()):
+            raise CheckpointError("the rows of a replay are tensors with a row for each step")
         cursor = field(state, "cursor", NonNegativeInt)
         sizes = {entry.shape[:1] for entry in entries.values()}
         size = next(iter(sizes))[0] if sizes else 0

@@ -23,6 +23,14 @@ def collector(environment):
     )
 
 
+def test_hands_and_goals_begin_anywhere_in_the_square():
+    state = reach(200).begin()
+
+    assert state.abs().max() <= 1
+    assert (state.amax(0) > 0.8).all()
+    assert (state.amin(0) < -0.8).all()
+
+
 def test_one_step_by_hand():
     # (.95, 0) + .1 (1, -.5) = (1.05, -.05), kept in the square: (1, -.05); the goal is .04 away.
     state = torch.tensor([[0.95, 0.0, 1.0, -0.01]])

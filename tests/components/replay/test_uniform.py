@@ -126,6 +126,12 @@ def test_rows_that_are_no_replay_of_this_size_are_refused(state):
         replay(4).load_run_state(state)
 
 
+@pytest.mark.parametrize("entry", [3, torch.zeros(())])
+def test_what_are_no_rows_is_refused(entry):
+    with pytest.raises(CheckpointError, match="are tensors with a row for each step"):
+        replay(4).load_run_state({"rows": {"action": entry}, "cursor": 0})
+
+
 def test_what_is_drawn_is_what_was_stored():
     extend = built_flow(Extend(replay=replay()))
     sample = built_flow(Sample(replay=replay(), batch_size=1))
