@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from components.environment.browser import Browser
+from components.environment.browser import Browser, _click
 from components.task.form import Form
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Broken, Start
@@ -54,6 +54,25 @@ def filled(environment, turn, values):
         where = element(turn, f'{kind} "{name}"')
         turn = checked(environment.step(f'<type into="{where}">{value}</type>'))
     return turn
+
+
+class Hand:
+    """A page that notes what is done to it."""
+
+    def __init__(self):
+        self.done = []
+
+    def __getattr__(self, name):
+        return lambda *given: self.done.append((name, *given))
+
+
+def test_an_element_is_clicked_by_its_number_and_a_box_at_its_middle():
+    hand = Hand()
+
+    _click(hand, "e12")
+    _click(hand, "10,20,30,60")
+
+    assert hand.done == [("click", "e12"), ("click_at", 25.0, 50.0)]
 
 
 @pytest.mark.slow
