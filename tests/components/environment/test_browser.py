@@ -97,7 +97,7 @@ def test_actions_are_what_their_form_says():
     ]
     assert made.told == {"clicks": 1, "texts": 1, "scrolls": 2}
     with pytest.raises(Refused, match="not the form of <click>"):
-        made._do(hand, "<click></click>")
+        made._do(hand, "</click>")
 
 
 @pytest.mark.slow
