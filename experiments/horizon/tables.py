@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from rlcomp.report.colours import colour_of
 from rlcomp.report.runs import finished
-from rlcomp.report.statistics import estimate, paired
+from rlcomp.report.statistics import paired
 
 ARMS = {
     "outcome": "RL, outcome",
@@ -48,14 +48,14 @@ def columns(runs):
 
 
 def table(runs):
-    """Markdown: means with t intervals, and differences to the outcome's arm paired by seed."""
+    """Markdown: medians with ranges, and mean differences to the outcome's arm, paired by seed."""
     many, found = horizons(runs), columns(runs)
     head = " | ".join(f"{steps} steps" for steps in many)
     lines = [f"| accuracy | {head} |", "|---" * (len(many) + 1) + "|"]
     expected = [f"{demonstrated(steps):.2f}" for steps in many]
     lines.append(f"| demonstrations | {' | '.join(expected)} |")
     for name, each in found.items():
-        cells = [estimate([*values.values()]).text() for values in each]
+        cells = [ranged([*values.values()]) for values in each]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     base = found[ARMS["outcome"]]
     for name in [*ARMS.values()][1:]:
@@ -64,13 +64,18 @@ def table(runs):
     return "\n".join(lines)
 
 
+def ranged(values):
+    """Median, least and most: seeds that learn and seeds that do not have no useful mean."""
+    return f"{np.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
 def demonstrated(steps):
     """Share of demonstrations that are right: all steps are asked, or the guess is lucky."""
     return ASKED**steps + (1 - ASKED**steps) / LETTERS
 
 
 def draw(runs, path):
-    """Accuracy by the number of steps: each seed a dot, and the means."""
+    """Accuracy by the number of steps: each seed a dot, and the medians."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes, many = figure.subplots(), horizons(runs)
@@ -78,14 +83,14 @@ def draw(runs, path):
     axes.plot(grid, demonstrated(grid), "--", color="grey", label="demonstrations")
     for index, (name, each) in enumerate(columns(runs).items()):
         shift = 0.05 * (index - 1.5)
-        axes.plot(many, [np.mean([*v.values()]) for v in each], color=colour_of(index), label=name)
+        axes.plot(many, [np.median([*v.values()]) for v in each], color=colour_of(index), label=name)
         for steps, values in zip(many, each, strict=True):
             places = [steps + shift] * len(values)
             axes.plot(places, [*values.values()], ".", color=colour_of(index), alpha=0.6)
     axes.set_xlabel("steps that the task needs")
     axes.set_ylabel("accuracy (held out, sampled)")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="upper right")
+    figure.legend(fontsize="small", loc="outside upper center", ncols=3)
     figure.savefig(path, dpi=110)
 
 
