@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from components.environment.browser import Browser, _click
+from components.environment.browser import Browser, _click, _text
 from components.task.form import Form
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Broken, Start
@@ -74,6 +74,13 @@ def test_an_element_is_clicked_by_its_number_and_a_box_at_its_middle():
     _click(hand, "10,20,30,60")
 
     assert hand.done == [("click", "e12"), ("click_at", 25.0, 50.0)]
+
+
+@pytest.mark.parametrize("given", [None, 1, " "])
+def test_a_page_and_its_goal_are_texts(given):
+    with pytest.raises(DataError, match=r"the column 'goal' is .*: must be a text"):
+        _text(Example("", "", "", columns={"goal": given}), "goal")
+    assert _text(Example("", "", "", columns={"goal": "x"}), "goal") == "x"
 
 
 def test_actions_are_what_their_form_says():
