@@ -9,11 +9,8 @@ import yaml
 from omegaconf._utils import get_yaml_loader
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
-# A constant rate by hand, and questions that are not paid; our options are for what is beyond that.
-OWN = {
-    ("rlcomp.model.schedule.Schedule", "final"),
-    ("components.environment.lookup.LookupTool", "useful"),
-}
+# A constant rate by hand; every option of ours falls to something.
+OWN = {("rlcomp.model.schedule.Schedule", "final")}
 
 
 def nodes(value):

@@ -7,14 +7,13 @@ import re
 from collections.abc import Mapping
 from string import ascii_lowercase
 
-from rlcomp.arguments import Checked, NonNegativeFloat
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
-_ASKED = re.compile(r"<(.)>")
+ASKED = re.compile(r"<(.)>")
 
 
-class LookupTool(metaclass=Checked):
+class LookupTool:
     """Answers ``<a>`` with what the example's ``map`` makes of ``a``, as in ``c|``.
 
     A turn that does not end in such a question is the answer, and ends the episode; of a turn with
@@ -22,10 +21,6 @@ class LookupTool(metaclass=Checked):
 
     The state that a turn is decided in (``anchor``) is the question with all that is known of the
     map, in the order of the letters: ``a2= ab bc``.
-
-    Args:
-        useful: what the questions that an answer needs are paid together, each once, as a share of
-            the reward of a right answer; a reward of each turn. With 0 only the answer counts.
 
     Examples:
         >>> tool = LookupTool()
@@ -36,13 +31,10 @@ class LookupTool(metaclass=Checked):
 
     stops = (">",)
 
-    def __init__(self, *, useful: NonNegativeFloat = 0.0) -> None:
-        self.useful = useful
-        self.way: list[str] = []
+    def __init__(self) -> None:
         self.map = ""
         self.question = ""
         self.questions = 0
-        self.reached = 0
         self.known = dict[str, str]()
 
     def reset(self, example: Example, seed: int) -> Turn:
@@ -50,7 +42,6 @@ class LookupTool(metaclass=Checked):
         del seed
         self.map = str(example.columns["map"])
         self.question = example.prompt
-        self.way = self._way(example)
         return Turn(anchor=example.prompt)
 
     def step(self, action: str) -> Turn:
@@ -58,30 +49,12 @@ class LookupTool(metaclass=Checked):
         if not action.endswith(">"):
             return Turn(done=True)
         self.questions += 1
-        asked = _ASKED.findall(action)
+        asked = ASKED.findall(action)
         letters = dict(zip(ascii_lowercase, self.map, strict=False))
         told = {letter: letters[letter] for letter in asked[-1:] if letter in letters}
         self.known = {**self.known, **told}  # a new one: a fork has its own
         state = " ".join([self.question, *sorted(a + b for a, b in self.known.items())])
-        observation = f"{''.join(told.values()) or '?'}|"
-        return Turn(observation=observation, anchor=state, reward=self._paid(asked[-1:]))
-
-    def _way(self, example: Example) -> list[str]:
-        """The letters that have to be asked, in order; none where questions are not paid."""
-        if not self.useful:
-            return []
-        letter, way = example.prompt[0], list[str]()
-        for _ in range(int(str(example.columns["hops"]))):
-            way.append(letter)
-            letter = self.map[ascii_lowercase.index(letter)]
-        return way
-
-    def _paid(self, asked: list[str]) -> float:
-        """Of a question: its part if it is the next that the answer needs."""
-        if not self.way or asked != self.way[self.reached : self.reached + 1]:
-            return 0.0
-        self.reached += 1
-        return self.useful / len(self.way)
+        return Turn(observation=f"{''.join(told.values()) or '?'}|", anchor=state)
 
     def facts(self) -> Mapping[str, float]:
         """How often it was asked: ``questions``."""

@@ -83,7 +83,9 @@ def draw(runs, path):
     axes.plot(grid, demonstrated(grid), "--", color="grey", label="demonstrations")
     for index, (name, each) in enumerate(columns(runs).items()):
         shift = 0.05 * (index - 1.5)
-        axes.plot(many, [np.median([*v.values()]) for v in each], color=colour_of(index), label=name)
+        axes.plot(
+            many, [np.median([*v.values()]) for v in each], color=colour_of(index), label=name
+        )
         for steps, values in zip(many, each, strict=True):
             places = [steps + shift] * len(values)
             axes.plot(places, [*values.values()], ".", color=colour_of(index), alpha=0.6)

@@ -41,27 +41,3 @@ def test_states_are_what_is_known_of_the_map_in_whatever_order_it_was_told(tool)
     # The fork knows nothing of this; c is not known by what a is.
     assert other.step("<c>").anchor == "a2= ca"
     assert other.step("<a>").anchor == second
-
-
-def test_questions_that_the_answer_needs_are_paid_once_and_in_their_order():
-    tool = LookupTool(useful=0.6)
-    # a -> b -> c -> a: a, b and c are needed, of which each is paid a third of .6.
-    tool.reset(Example("a3=", "a", "", columns={"map": "bca", "hops": 3}), seed=0)
-    asked = ["<b>", "<a>", "<a>", "<c>", "<z>", "<b>", "<c>", "<a>"]
-    paid = [tool.step(question).reward for question in asked]
-
-    assert paid == pytest.approx([0.0, 0.2, 0.0, 0.0, 0.0, 0.2, 0.2, 0.0])
-    assert tool.step("a") == Turn(done=True)
-
-
-def test_a_fork_is_paid_for_what_it_has_not_reached():
-    tool = LookupTool(useful=1.0)
-    tool.reset(Example("a2=", "c", "", columns={"map": "bca", "hops": 2}), seed=0)
-    assert tool.step("<a>").reward == 0.5
-    other = tool.fork()
-
-    assert [each.step("<b>").reward for each in (tool, other)] == [0.5, 0.5]
-
-
-def test_without_a_pay_no_column_of_hops_is_needed(tool):
-    assert tool.step("<a>").reward == 0.0
