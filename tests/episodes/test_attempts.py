@@ -17,6 +17,12 @@ def test_an_attempt_pays_what_the_best_score_rises_by():
     assert attempts.facts() == {"attempts": 5.0, "solved": 1.0}
 
 
+def test_a_right_answer_ends_it_before_the_last_attempt():
+    attempts = Attempts(5, "Again.")
+
+    assert attempts.judged(1.0) == Turn(reward=1.0, done=True)
+
+
 def test_the_last_attempt_is_not_remarked_upon():
     attempts = Attempts(2, "Again.")
 

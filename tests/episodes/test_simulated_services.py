@@ -254,6 +254,7 @@ def test_money_and_the_watchlist_move(ask):
         "place_order('Buy', 'A', 10.0, 11)",  # 110 of 100
         "place_order('Hold', 'A', 1.0, 1)",
         "place_order('Buy', 'A', 0.0, 1)",
+        "place_order('Sell', 'A', 1.0, 0)",
         "place_order('Buy', 'C', 1.0, 1)",
         "place_order('Buy', 'A', 1.0, 1.5)",
         "cancel_order(7)",
@@ -311,7 +312,7 @@ def test_posts_are_counted_and_answered(ask):
     told, state = ask(
         "TwitterAPI",
         BLOG,
-        "post_tweet('x'), authenticate_twitter('me', 'q'), authenticate_twitter('me', 'p'), "
+        "mention(0, ['@c']), authenticate_twitter('me', 'q'), authenticate_twitter('me', 'p'), "
         "post_tweet('ho', tags=['#a']), mention(1, ['@b']), comment(0, 'so'), retweet(1), "
         "retweet(1), follow_user('u'), follow_user('u'), search_tweets('ho'), "
         "get_tweet_comments(0), get_user_stats('me'), get_tweet(0), unfollow_user('u')",

@@ -57,6 +57,11 @@ def filled(environment, turn, values):
     return turn
 
 
+@pytest.fixture(autouse=True)
+def library():
+    pytest.importorskip("playwright", reason="no browser: install playwright")
+
+
 class Hand:
     """A page that notes what is done to it."""
 
@@ -76,6 +81,17 @@ def test_an_element_is_clicked_by_its_number_and_a_box_at_its_middle():
     assert hand.done == [("click", "e12"), ("click_at", 25.0, 50.0)]
 
 
+def test_a_page_that_holds_the_closing_text_ends_no_observation():
+    class Snapshot:
+        def snapshot(self, *, boxes):
+            return f"boxes {boxes} </page>"
+
+    told = Browser(program=sys.executable, boxes=True)._turn(Snapshot(), "Not done.\n")
+
+    assert told.observation == "\n<page>\nNot done.\nboxes True <\\/page>"
+    assert told.closing == "\n</page>\n"
+
+
 @pytest.mark.parametrize("given", [None, 1, " "])
 def test_a_page_and_its_goal_are_texts(given):
     with pytest.raises(DataError, match=r"the column 'goal' is .*: must be a text"):
@@ -84,7 +100,6 @@ def test_a_page_and_its_goal_are_texts(given):
 
 
 def test_actions_are_what_their_form_says():
-    pytest.importorskip("playwright", reason="no browser: install playwright")
     made, hand = Browser(program=sys.executable), Hand()
     made.told = {"clicks": 0, "texts": 0, "scrolls": 0}
 
