@@ -13,6 +13,7 @@ from torchrl.envs import EnvBase
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import check_arguments
+from rlcomp.errors import ConfigError
 from rlcomp.seed import new_generator
 
 
@@ -82,6 +83,26 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     def present(self) -> TensorDict:
         """What is seen now."""
         return self._told(torch.zeros(self.num_envs, 1, dtype=torch.bool))
+
+    def check_groups(self, group_size: int) -> None:
+        """Refuse a size of groups that does not divide the copies.
+
+        Raises:
+            ConfigError: it does not.
+        """
+        if self.num_envs % group_size:
+            raise ConfigError(
+                f"environment.num_envs is {self.num_envs}, no multiple of group_size "
+                f"{group_size}: every group has as many copies"
+            )
+
+    def begin_groups(self, group_size: int) -> TensorDict:
+        """Begin new episodes; each ``group_size`` copies in a row start alike. What is seen."""
+        self.check_groups(group_size)
+        self.reset()
+        first = self.state[::group_size]
+        self.state = first.repeat_interleave(group_size, dim=0)
+        return self.present()
 
     def _told(self, ended: Tensor) -> TensorDict:
         counts = {
