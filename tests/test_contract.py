@@ -178,6 +178,7 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
+    "evaluator/shifted": ["recipe=trpo", "probe.max_steps=5", "probe.shifts={weak: {force: 5.0}}"],
     "evaluator/preferences": ["recipe=dpo", "probe.num_pairs=4"],
     "evaluator/rated_answers": [
         "recipe=reward_model",

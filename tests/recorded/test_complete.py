@@ -170,6 +170,10 @@ BESIDE = {
         "*/*": TESTS
         + "evaluator/test_action_tokens.py::test_drawn_and_most_likely_actions_are_told_apart",
     },
+    "components/evaluator/shifted.py": dict.fromkeys(
+        ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
+        TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
+    ),
     "components/evaluator/flow.py": dict.fromkeys(
         [f"evaluation/{name}" for name in ("reward", "in_mode", "sde_in_mode", "sde_shift")],
         TESTS + "evaluator/test_flow.py::test_samples_of_a_flow_to_one_mode_by_hand",
