@@ -72,7 +72,19 @@ FEW = [
 ]
 
 # Their losses are torchrl's.
-CONTROL_RECIPES = {"bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"}
+CONTROL_RECIPES = {
+    *("bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"),
+    *("flow_grpo", "action_grpo"),
+}
+
+OF_FLOWS = (
+    *("collector/flow_samples", "evaluator/flow", "learner/flow_matching", "loss/flow_matching"),
+    *("model/flow_policy", "reward/mode_distance", "sampler/points"),
+)
+OF_ACTION_TOKENS = (
+    *("collector/action_episodes", "evaluator/action_tokens", "expert/clumsy_reacher"),
+    "model/action_tokens",
+)
 
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
@@ -136,6 +148,8 @@ GIVEN = {
     ],
     "loss/cloning_likelihood": ["recipe=sac"],
     "collector/goal_steps": ["recipe=her"],
+    **{name: ["recipe=flow_grpo"] for name in OF_FLOWS},
+    **{name: ["recipe=action_grpo"] for name in OF_ACTION_TOKENS},
     "replay/hindsight": ["recipe=her"],
     "learner/state_value": ["recipe=trpo"],
     "optimizer/adam_groups": ["probe.lr={actor: 1.0}"],
@@ -164,6 +178,7 @@ GIVEN = {
     "evaluator/objectives": ["+objective=brevity", "probe.num_prompts=4"],
     "evaluator/next_token": ["probe.num_prompts=4"],
     "evaluator/episodes": ["probe.max_steps=5"],
+    "evaluator/shifted": ["recipe=trpo", "probe.max_steps=5", "probe.shifts={weak: {force: 5.0}}"],
     "evaluator/preferences": ["recipe=dpo", "probe.num_pairs=4"],
     "evaluator/rated_answers": [
         "recipe=reward_model",

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
+from rlcomp.interfaces.dynamics import Randomises
 
 
 class CartPole(BatchedEnvironment):
@@ -20,6 +21,8 @@ class CartPole(BatchedEnvironment):
     Args:
         num_envs: how many copies.
         max_steps: an episode is cut after so many steps.
+        randomise: draws ``gravity``, the masses ``cart`` and ``pole`` (kg), ``half_length`` (m) and
+            ``force`` (N) for each episode.
 
     Source:
         gymnasium 1.2, classic_control/cartpole.py; Barto, Sutton and Anderson 1983.
@@ -30,10 +33,17 @@ class CartPole(BatchedEnvironment):
     action = 2
     gravity, cart, pole, half_length = 9.8, 1.0, 0.1, 0.5
     force, seconds = 10.0, 0.02
+    parameters = ("gravity", "cart", "pole", "half_length", "force")
     widest, steepest = 2.4, 12 * 2 * math.pi / 360
 
-    def __init__(self, *, num_envs: PositiveInt, max_steps: PositiveInt = 500) -> None:
-        super().__init__(num_envs=num_envs, max_steps=max_steps)
+    def __init__(
+        self,
+        *,
+        num_envs: PositiveInt,
+        max_steps: PositiveInt = 500,
+        randomise: Randomises | None = None,
+    ) -> None:
+        super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
         """Everything in [-0.05, 0.05]."""
@@ -42,12 +52,15 @@ class CartPole(BatchedEnvironment):
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One Euler step."""
         place, speed, angle, turning = state.unbind(1)
-        force = torch.where(action.view(-1) == 1, self.force, -self.force)
-        mass = self.cart + self.pole
-        swing = (force + self.pole * self.half_length * turning**2 * angle.sin()) / mass
-        inertia = self.half_length * (4 / 3 - self.pole * angle.cos() ** 2 / mass)
-        turned = (self.gravity * angle.sin() - angle.cos() * swing) / inertia
-        pushed = swing - self.pole * self.half_length * turned * angle.cos() / mass
+        gravity, cart, pole, half_length, strength = (
+            self.dynamics[name] for name in self.parameters
+        )
+        force = torch.where(action.view(-1) == 1, strength, -strength)
+        mass = cart + pole
+        swing = (force + pole * half_length * turning**2 * angle.sin()) / mass
+        inertia = half_length * (4 / 3 - pole * angle.cos() ** 2 / mass)
+        turned = (gravity * angle.sin() - angle.cos() * swing) / inertia
+        pushed = swing - pole * half_length * turned * angle.cos() / mass
         after = torch.stack(
             [
                 place + self.seconds * speed,

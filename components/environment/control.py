@@ -8,9 +8,13 @@ from components.environment.cartpole import CartPole
 from components.environment.gymnasium import gymnasium_environment
 from components.environment.pendulum import Pendulum
 from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.dynamics import Randomises
 
 
-def control_environment(*, name: NonEmptyText, num_envs: PositiveInt) -> EnvBase:
+def control_environment(
+    *, name: NonEmptyText, num_envs: PositiveInt, randomise: Randomises | None = None
+) -> EnvBase:
     """``num_envs`` copies of an environment, stepped in this process as one batch.
 
     ``Pendulum-v1`` and ``CartPole-v1`` are the same dynamics in torch, whose state is saved: a run
@@ -19,13 +23,19 @@ def control_environment(*, name: NonEmptyText, num_envs: PositiveInt) -> EnvBase
     Args:
         name: as gymnasium registers it.
         num_envs: how many copies.
+        randomise: draws the dynamics of each episode; of those in torch only.
 
     Raises:
         MissingExtra: gymnasium is not installed.
-        ConfigError: gymnasium cannot make such an environment.
+        ConfigError: gymnasium cannot make such an environment, or its dynamics cannot be drawn.
     """
     if name == "Pendulum-v1":
-        return Pendulum(num_envs=num_envs)
+        return Pendulum(num_envs=num_envs, randomise=randomise)
     if name == "CartPole-v1":
-        return CartPole(num_envs=num_envs)
+        return CartPole(num_envs=num_envs, randomise=randomise)
+    if randomise is not None:
+        raise ConfigError(
+            f"environment.name is {name!r}, of gymnasium, whose dynamics cannot be drawn: take "
+            "Pendulum-v1 or CartPole-v1, which are in torch, or randomise=none"
+        )
     return gymnasium_environment(name=name, num_envs=num_envs)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
+from rlcomp.interfaces.dynamics import Randomises
 
 
 class Pendulum(BatchedEnvironment):
@@ -21,6 +22,7 @@ class Pendulum(BatchedEnvironment):
     Args:
         num_envs: how many copies.
         max_steps: an episode is cut after so many steps.
+        randomise: draws ``gravity``, ``mass`` and ``length`` for each episode.
 
     Source:
         gymnasium 1.2, classic_control/pendulum.py.
@@ -30,9 +32,16 @@ class Pendulum(BatchedEnvironment):
     observed = 3
     action = (-2.0, 2.0)
     gravity, mass, length, seconds, fastest = 10.0, 1.0, 1.0, 0.05, 8.0
+    parameters = ("gravity", "mass", "length")
 
-    def __init__(self, *, num_envs: PositiveInt, max_steps: PositiveInt = 200) -> None:
-        super().__init__(num_envs=num_envs, max_steps=max_steps)
+    def __init__(
+        self,
+        *,
+        num_envs: PositiveInt,
+        max_steps: PositiveInt = 200,
+        randomise: Randomises | None = None,
+    ) -> None:
+        super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
         """Any angle, ``th'`` in [-1, 1]."""
@@ -45,8 +54,9 @@ class Pendulum(BatchedEnvironment):
         torque = action[:, 0].clamp(*self.action)
         upright = (angle + math.pi) % (2 * math.pi) - math.pi
         reward = -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
-        pull = 3 * self.gravity / (2 * self.length) * angle.sin()
-        push = 3 / (self.mass * self.length**2) * torque
+        gravity, mass, length = (self.dynamics[name] for name in self.parameters)
+        pull = 3 * gravity / (2 * length) * angle.sin()
+        push = 3 / (mass * length**2) * torque
         speed = (speed + (pull + push) * self.seconds).clamp(-self.fastest, self.fastest)
         angle = angle + speed * self.seconds
         return torch.stack([angle, speed], 1), reward, torch.zeros_like(angle, dtype=torch.bool)

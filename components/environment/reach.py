@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
+from rlcomp.interfaces.dynamics import Randomises
 
 
 class Reach(BatchedEnvironment):
@@ -23,6 +24,7 @@ class Reach(BatchedEnvironment):
         max_steps: an episode is cut after so many steps.
         stride: largest move of a step, for each coordinate.
         radius: how near is there.
+        randomise: draws ``stride`` for each episode.
 
     Source:
         After Plappert et al. 2018, arXiv:1802.09464 (FetchReach), without the arm.
@@ -31,6 +33,7 @@ class Reach(BatchedEnvironment):
     size = 4
     action = (-1.0, 1.0)
     action_size = 2
+    parameters = ("stride",)
 
     def __init__(
         self,
@@ -39,10 +42,11 @@ class Reach(BatchedEnvironment):
         max_steps: PositiveInt,
         stride: PositiveFloat,
         radius: PositiveFloat,
+        randomise: Randomises | None = None,
     ) -> None:
         # Before the base asks for what is seen.
         self.stride, self.radius = stride, radius
-        super().__init__(num_envs=num_envs, max_steps=max_steps)
+        super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
         """Point and goal, anywhere."""
@@ -51,7 +55,8 @@ class Reach(BatchedEnvironment):
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One move; an episode never terminates."""
         point, goal = state[:, :2], state[:, 2:]
-        point = (point + self.stride * action.clamp(-1.0, 1.0)).clamp(-1.0, 1.0)
+        stride = torch.as_tensor(self.dynamics["stride"]).view(-1, 1)
+        point = (point + stride * action.clamp(-1.0, 1.0)).clamp(-1.0, 1.0)
         after = torch.cat([point, goal], dim=1)
         return after, self.reward_of(point, goal), torch.zeros(len(state), dtype=torch.bool)
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
+from rlcomp.interfaces.dynamics import Randomises
 
 
 class Track(BatchedEnvironment):
@@ -24,17 +25,25 @@ class Track(BatchedEnvironment):
         num_envs: how many copies.
         max_steps: an episode is cut after so many steps.
         noise: standard deviation of what is added to the steering.
+        randomise: draws ``speed`` and ``noise`` for each episode.
     """
 
     size = 3
     action = (-2.0, 2.0)
     speed, seconds = 2.0, 0.1
+    parameters = ("speed", "noise")
 
     def __init__(
-        self, *, num_envs: PositiveInt, max_steps: PositiveInt, noise: NonNegativeFloat
+        self,
+        *,
+        num_envs: PositiveInt,
+        max_steps: PositiveInt,
+        noise: NonNegativeFloat,
+        randomise: Randomises | None = None,
     ) -> None:
-        super().__init__(num_envs=num_envs, max_steps=max_steps)
-        self.noise = noise
+        # Before the base asks for the parameters.
+        object.__setattr__(self, "noise", noise)
+        super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
         """In the middle, along the road, anywhere on it."""
@@ -43,8 +52,9 @@ class Track(BatchedEnvironment):
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One Euler step; an episode never terminates."""
         offset, heading, place = state.unbind(1)
-        slip = self.noise * torch.randn(len(state), generator=self.generator)
-        step = self.speed * self.seconds
+        speed, noise = (self.dynamics[name] for name in self.parameters)
+        slip = noise * torch.randn(len(state), generator=self.generator)
+        step = speed * self.seconds
         turned = action[:, 0].clamp(*self.action) + slip - curvature(place)
         heading = (heading + step * turned).clamp(-1.2, 1.2)
         offset = (offset + step * heading.sin()).clamp(-3.0, 3.0)

@@ -32,7 +32,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import CheckpointError, ConfigError, NonFiniteSteps, NumericalError
 from rlcomp.interfaces.loss import Loss
-from rlcomp.interfaces.policy import PacksRows, Policy
+from rlcomp.interfaces.policy import PacksRows, Policy, ScoresRows
 from rlcomp.io.check_moments import check_moments, check_shapes
 from rlcomp.io.fields import field
 from rlcomp.io.moments import matched_moments
@@ -135,7 +135,7 @@ class Learner(Component):
         for _ in range(self.epochs):
             for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
                 taken = self._step(part) or taken
-        if taken and isinstance(self.model, Policy):
+        if taken and isinstance(self.model, ScoresRows):
             self.model.updated()
         return batch
 
@@ -182,7 +182,7 @@ class Learner(Component):
             raise
         self._update(norm, at)
         self.optimizer.zero_grad()
-        if isinstance(self.model, Policy):
+        if isinstance(self.model, ScoresRows):
             self.model.updated()
         return float(norm)
 

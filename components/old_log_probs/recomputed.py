@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.metrics import record
 
 
@@ -27,7 +27,7 @@ class Recomputed(Component):
     optional = ("rollout_log_probs",)
     writes = ("old_log_probs",)
 
-    def __init__(self, *, policy: Policy) -> None:
+    def __init__(self, *, policy: ScoresRows) -> None:
         super().__init__()
         self.policy = policy
 

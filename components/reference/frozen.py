@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.keys import Key
 from rlcomp.metrics import record
 from rlcomp.model.copied import CopiedWeights
@@ -36,9 +36,9 @@ class Frozen(Component):
     optional = ("rollout_log_probs",)
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
 
-    policy: Policy
+    policy: ScoresRows
 
-    def __init__(self, *, policy: Policy) -> None:
+    def __init__(self, *, policy: ScoresRows) -> None:
         super().__init__()
         # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)

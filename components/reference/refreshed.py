@@ -8,7 +8,7 @@ from torch import Tensor
 
 from components.reference.frozen import Frozen
 from rlcomp.arguments import PositiveInt, Probability
-from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.policy import ScoresRows
 
 
 class Refreshed(Frozen):
@@ -35,7 +35,7 @@ class Refreshed(Frozen):
 
     calls: Tensor
 
-    def __init__(self, *, policy: Policy, period: PositiveInt, mix: Probability) -> None:
+    def __init__(self, *, policy: ScoresRows, period: PositiveInt, mix: Probability) -> None:
         super().__init__(policy=policy)
         self.period = period
         self.mix = mix

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from tensordict import TensorDict
@@ -13,7 +14,12 @@ from torchrl.envs import EnvBase
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.seed import new_generator
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.interfaces.dynamics import Randomises
+from rlcomp.seed import named_seed, new_generator
+
+# A parameter of the dynamics: one number, or one for each copy.
+Parameter: TypeAlias = float | Tensor
 
 
 @runtime_checkable
@@ -32,6 +38,10 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     :meth:`observe`. The state is a buffer ``[N, S]``, so checkpoints hold it; starts are drawn from
     the environment's own generator.
 
+    What it names in ``parameters`` (its attributes) are the parameters of its dynamics, and
+    :meth:`advance` takes them from :attr:`dynamics`: they can be drawn for each episode
+    (``randomise``), and set by who evaluates.
+
     Writes ``observation``, ``step_count`` and, under ``next``, ``observation``, ``reward``,
     ``done``, ``terminated``, ``truncated``, ``step_count`` and ``episode_reward`` (the rewards
     since the episode's start, summed).
@@ -39,8 +49,18 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     Args:
         num_envs: how many copies.
         max_steps: an episode is cut (truncated) after so many steps.
+        randomise: draws parameters of the dynamics, for each copy when its episode begins, from a
+            generator of their own; None: they are what they are.
+
+    Raises:
+        ConfigError: what shall be drawn is no parameter.
     """
 
+    parameters: ClassVar[tuple[str, ...]] = ()
+
+    drawn: Tensor
+    lowest: Tensor
+    highest: Tensor
     state: Tensor
     steps: Tensor
     rewards: Tensor
@@ -51,7 +71,9 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     action: int | tuple[float, float]
     action_size: int = 1
 
-    def __init__(self, *, num_envs: PositiveInt, max_steps: PositiveInt) -> None:
+    def __init__(
+        self, *, num_envs: PositiveInt, max_steps: PositiveInt, randomise: Randomises | None = None
+    ) -> None:
         super().__init__(device=torch.device("cpu"), batch_size=torch.Size([num_envs]))
         given: dict[str, object] = {"num_envs": num_envs, "max_steps": max_steps}
         check_arguments(BatchedEnvironment, (), given)
@@ -61,7 +83,40 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         for name, kind in (("steps", torch.int64), ("rewards", torch.float32)):
             self.register_buffer(name, torch.zeros(num_envs, 1, dtype=kind))
         self.register_buffer("trajectory", torch.arange(num_envs).view(-1, 1) - num_envs)
+        self.randomise = randomise
+        self.shift: dict[str, float] = {}
+        nominal = {name: float(getattr(self, name)) for name in self.parameters}
+        self.ranges = {} if randomise is None else dict(randomise.ranges(nominal))
+        if self.ranges:
+            bounds = torch.tensor(list(self.ranges.values())).expand(num_envs, -1, -1)
+            self.register_buffer("lowest", bounds[..., 0].clone(), persistent=False)
+            self.register_buffer("highest", bounds[..., 1].clone(), persistent=False)
+            self.register_buffer("drawn", torch.zeros(num_envs, len(self.ranges)))
+            # Of its own, so that starts are the same with and without.
+            seed = named_seed(torch.initial_seed(), "dynamics")
+            self.dynamics_generator = torch.Generator().manual_seed(seed)
         self._specify()
+
+    @property
+    def dynamics(self) -> dict[str, Parameter]:
+        """The parameters of the dynamics as they are now; ``[N]`` where they are drawn."""
+        own: dict[str, Parameter] = {name: getattr(self, name) for name in self.parameters}
+        drawn = {name: self.drawn[:, place] for place, name in enumerate(self.ranges)}
+        return {**own, **drawn, **self.shift}
+
+    def set_dynamics(self, values: Mapping[str, float]) -> None:
+        """Let every copy have these parameters, and its own ones for the others.
+
+        Raises:
+            ConfigError: there is no such parameter.
+        """
+        for name in values:
+            if name not in self.parameters:
+                raise ConfigError(
+                    f"{type(self).__name__} has no parameter '{name}' of its dynamics"
+                    f"{nearest(name, self.parameters)}"
+                )
+        self.shift = dict(values)
 
     @abstractmethod
     def begin(self) -> Tensor:
@@ -83,6 +138,26 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         """What is seen now."""
         return self._told(torch.zeros(self.num_envs, 1, dtype=torch.bool))
 
+    def check_groups(self, group_size: int) -> None:
+        """Refuse a size of groups that does not divide the copies.
+
+        Raises:
+            ConfigError: it does not.
+        """
+        if self.num_envs % group_size:
+            raise ConfigError(
+                f"environment.num_envs is {self.num_envs}, no multiple of group_size "
+                f"{group_size}: every group has as many copies"
+            )
+
+    def begin_groups(self, group_size: int) -> TensorDict:
+        """Begin new episodes; each ``group_size`` copies in a row start alike. What is seen."""
+        self.check_groups(group_size)
+        self.reset()
+        first = self.state[::group_size]
+        self.state = first.repeat_interleave(group_size, dim=0)
+        return self.present()
+
     def _told(self, ended: Tensor) -> TensorDict:
         counts = {
             "step_count": self.steps.clone(),
@@ -100,6 +175,9 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         self.steps = torch.where(over, 0, self.steps)
         self.rewards = torch.where(over, 0.0, self.rewards)
         self.trajectory = torch.where(over, self.trajectory + self.num_envs, self.trajectory)
+        if self.randomise is not None and self.ranges:
+            new = self.randomise.draw(self.lowest, self.highest, self.dynamics_generator)
+            self.drawn = torch.where(over, new, self.drawn)
         return self._told(~whole)
 
     def _step(self, tensordict: TensorDict) -> TensorDict:
@@ -114,7 +192,10 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         return told
 
     def _set_seed(self, seed: int | None) -> None:
-        self.generator.manual_seed(0 if seed is None else seed)
+        start = 0 if seed is None else seed
+        self.generator.manual_seed(start)
+        if self.ranges:
+            self.dynamics_generator.manual_seed(named_seed(start, "dynamics"))
 
     def uniform(self, size: int, low: float, high: float) -> Tensor:
         """Draws ``[N, size]`` from the environment's own generator."""

@@ -20,21 +20,12 @@ from rlcomp.engine.session import Session
 
 
 @runtime_checkable
-class Policy(Protocol):
-    """``pi(token | tokens before it)`` over rows of token ids.
+class ScoresRows(Protocol):
+    """Log-probs of rows under its weights, whatever a position of a row is: a token, a step.
 
-    Attributes:
-        tokenizer: what its ids mean; used by text adapters only.
-        decoding: the distribution it samples from, and under which it scores.
+    What references, learners and old log-probs ask for: :class:`Policy` scores rows of tokens,
+    :class:`rlcomp.model.flow_policy.FlowPolicy` the steps of a flow.
     """
-
-    tokenizer: PreTrainedTokenizerBase
-    decoding: Decoding
-
-    @property
-    def context_length(self) -> int | None:
-        """The most tokens of prompt and response; None without a limit."""
-        ...
 
     @property
     def device(self) -> torch.device:
@@ -64,6 +55,36 @@ class Policy(Protocol):
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
         """
+        ...
+
+    def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Log-prob of what was sampled at each position of the response.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
+            weights: used in place of its own, by the names of :meth:`weights`.
+
+        Returns:
+            Shape ``[B, T]``, nats, 0 outside ``response_mask``.
+        """
+        ...
+
+
+@runtime_checkable
+class Policy(ScoresRows, Protocol):
+    """``pi(token | tokens before it)`` over rows of token ids.
+
+    Attributes:
+        tokenizer: what its ids mean; used by text adapters only.
+        decoding: the distribution it samples from, and under which it scores.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    decoding: Decoding
+
+    @property
+    def context_length(self) -> int | None:
+        """The most tokens of prompt and response; None without a limit."""
         ...
 
     def generate(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.policy import ScoresRows
 
 
 class CopiedWeights(nn.Module):
@@ -21,9 +21,9 @@ class CopiedWeights(nn.Module):
         policy: what is copied; its own tensors stay its own.
     """
 
-    policy: Policy
+    policy: ScoresRows
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: ScoresRows) -> None:
         super().__init__()
         # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)

@@ -12,10 +12,12 @@ from rlcomp.wiring.resolve import plan_of
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # There is no reward of an answer in these.
 WITHOUT = {"sft", "pretrain", "dpo", "step_dpo"} | {
+    "action_grpo",
     "bc",
     "control_ppo",
     "dagger",
     "dqn",
+    "flow_grpo",
     "her",
     "sac",
     "td3",

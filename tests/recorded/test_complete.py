@@ -162,6 +162,22 @@ BESIDE = {
         "evaluation/cost@*": TESTS
         + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
     },
+    "components/collector/action_episodes.py": dict.fromkeys(
+        ["episode/success", "episode/length", "collector/frames"],
+        TESTS + "collector/test_action_episodes.py::test_success_and_steps_are_recorded",
+    ),
+    "components/evaluator/action_tokens.py": {
+        "*/*": TESTS
+        + "evaluator/test_action_tokens.py::test_drawn_and_most_likely_actions_are_told_apart",
+    },
+    "components/evaluator/shifted.py": dict.fromkeys(
+        ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
+        TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
+    ),
+    "components/evaluator/flow.py": dict.fromkeys(
+        [f"evaluation/{name}" for name in ("reward", "in_mode", "sde_in_mode", "sde_shift")],
+        TESTS + "evaluator/test_flow.py::test_samples_of_a_flow_to_one_mode_by_hand",
+    ),
     "components/evaluator/success.py": {
         "evaluation/success": TESTS
         + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",

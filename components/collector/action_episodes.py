@@ -1,0 +1,73 @@
+"""Episodes of control whose actions are tokens."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.episodes.action_rows import ActsInTokens, play_rows
+from rlcomp.interfaces.batched_environment import BatchedEnvironment
+from rlcomp.interfaces.policy import ScoresRows
+from rlcomp.metrics import record, record_total
+from rlcomp.seed import new_generator
+
+
+class ActionEpisodes(Component):
+    """Plays an episode in every copy of an environment; a row holds one, as tokens.
+
+    The copies of a group start alike. An episode is over where a step has the reward of the goal,
+    and its row is padded from there. The layout is that of an agent's episodes, a turn for each
+    step.
+
+    Reads nothing. Writes a new batch: ``tokens``, ``attention_mask``, ``response_mask``,
+    ``rollout_log_probs``, ``policy_version``, ``turn_id``, ``turn_reward`` ``[B, T]``,
+    ``group_id``, ``trajectory_id``, ``truncated`` ``[B]``. Records ``episode/success``,
+    ``episode/length`` (steps) and ``collector/frames``.
+
+    Args:
+        environment: its copies are the rows.
+        policy: acts, in tokens.
+        group_size: copies that start alike.
+        goal_reward: of a step at the goal.
+
+    Raises:
+        ConfigError: ``group_size`` does not divide the copies.
+    """
+
+    writes = (
+        *("tokens", "attention_mask", "response_mask", "rollout_log_probs", "policy_version"),
+        *("turn_id", "turn_reward", "group_id", "trajectory_id", "truncated"),
+    )
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        environment: BatchedEnvironment,
+        policy: ActsInTokens,
+        group_size: PositiveInt,
+        goal_reward: float,
+    ) -> None:
+        super().__init__()
+        environment.check_groups(group_size)
+        self.environment = environment
+        self.policy = policy
+        self.group_size = group_size
+        self.goal_reward = goal_reward
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Play."""
+        start = self.environment.begin_groups(self.group_size)
+        rows = play_rows(self.environment, self.policy, start, self.generator, self.goal_reward)
+        copies = torch.arange(self.environment.num_envs)
+        rows["group_id"] = copies // self.group_size
+        version = self.policy.version if isinstance(self.policy, ScoresRows) else 0
+        rows["policy_version"] = torch.full(rows["tokens"].shape, version)
+        lengths = rows["turn_id"].amax(1) + 1
+        record("episode/success", rows["turn_reward"].sum(1))
+        record("episode/length", lengths.float())
+        record_total("collector/frames", float(lengths.sum()))
+        return rows

@@ -1,0 +1,1 @@
+"""Distributions of points that flows are fitted to."""

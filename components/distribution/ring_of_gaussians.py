@@ -1,0 +1,34 @@
+"""Gaussians on a ring."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from rlcomp.arguments import Checked, PositiveFloat, PositiveInt
+
+
+class RingOfGaussians(metaclass=Checked):
+    """A mixture of ``M`` equal Gaussians in the plane, their means evenly spaced on a circle.
+
+    ``c_m = r (cos 2 pi m / M, sin 2 pi m / M)``.
+
+    Args:
+        num_modes: ``M``.
+        radius: ``r``.
+        std: standard deviation of each, in both directions.
+    """
+
+    def __init__(
+        self, *, num_modes: PositiveInt, radius: PositiveFloat, std: PositiveFloat
+    ) -> None:
+        self.num_modes, self.radius, self.std = num_modes, radius, std
+        angle = 2 * math.pi * torch.arange(num_modes) / num_modes
+        self.centres = radius * torch.stack([angle.cos(), angle.sin()], dim=1)
+
+    def draw(self, rows: int, generator: torch.Generator) -> Tensor:
+        """So many points, ``[rows, 2]``."""
+        mode = torch.randint(self.num_modes, (rows,), generator=generator)
+        return self.centres[mode] + self.std * torch.randn(rows, 2, generator=generator)

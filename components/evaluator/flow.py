@@ -1,0 +1,85 @@
+"""How a flow samples: where its ODE leads, and how far its SDE is from that."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.interfaces.distribution import HasModes, nearest_mode
+from rlcomp.metrics import record, recording
+from rlcomp.model.flow_policy import FlowPolicy
+
+
+class FlowEvaluator(Component):
+    """Samples a flow by its ODE, scores the samples, and holds the SDE against them.
+
+    Records ``evaluation/reward`` and ``evaluation/in_mode`` (share that the reward calls correct)
+    of the ODE, ``evaluation/sde_in_mode`` of the SDE, and ``evaluation/sde_shift``: the total
+    variation ``1/2 sum_m |p_m - q_m|`` between the shares of the modes under both, which is about 0
+    before any training, or the SDE does not sample the flow's distribution. Every evaluation draws
+    the same noise.
+
+    Args:
+        policy: the flow.
+        reward: scores ``sample``.
+        distribution: has the modes.
+        num_samples: of each kind.
+        num_steps: of the ODE.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: FlowPolicy,
+        reward: Component,
+        distribution: HasModes,
+        num_samples: PositiveInt,
+        num_steps: PositiveInt,
+    ) -> None:
+        super().__init__()
+        self.policy = policy
+        self.reward = reward
+        self.distribution = distribution
+        self.num_samples = num_samples
+        self.num_steps = num_steps
+        self.seed = torch.initial_seed()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Evaluate and record; ignores the training batch."""
+        generator = torch.Generator().manual_seed(self.seed)
+        by_ode = self.policy.flow(self.num_samples, self.num_steps, generator)
+        by_sde = self.policy.draw(self.num_samples, generator)[0][:, -1]
+        scored = self._scored(by_ode)
+        record("evaluation/reward", scored["reward"], where=scored["reward_valid"])
+        record("evaluation/in_mode", scored["correct"])
+        record("evaluation/sde_in_mode", self._scored(by_sde)["correct"])
+        centres = self.distribution.centres
+        record("evaluation/sde_shift", total_variation(by_ode, by_sde, centres))
+        return batch
+
+    def _scored(self, points: Tensor) -> TensorDict:
+        with recording():  # of the reward, which is not that of training
+            return self.reward(TensorDict({"sample": points}, batch_size=[len(points)]))
+
+
+def total_variation(one: Tensor, other: Tensor, centres: Tensor) -> float:
+    """``1/2 sum_m |p_m - q_m|`` between the shares of points nearest to each mode.
+
+    Args:
+        one: points, shape ``[B, D]``.
+        other: points, shape ``[C, D]``.
+        centres: shape ``[M, D]``.
+
+    Examples:
+        >>> centres = torch.tensor([[0.0], [1.0]])
+        >>> total_variation(torch.tensor([[0.1], [0.9]]), torch.tensor([[0.0]]), centres)
+        0.5
+    """
+    shares = [
+        torch.bincount(nearest_mode(points, centres), minlength=len(centres)) / len(points)
+        for points in (one, other)
+    ]
+    return float(0.5 * (shares[0] - shares[1]).abs().sum())

@@ -1,0 +1,47 @@
+"""A clumsy expert for reach, to be cloned and outdone."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import Checked, NonNegativeFloat, PositiveFloat
+from rlcomp.model.action_tokens import ActionTokenPolicy
+
+
+class ClumsyReacher(metaclass=Checked):
+    """Moves towards the goal, ``a = clip(gain (g - x) / stride + noise n)``, ``n ~ N(0, I)``.
+
+    Says its actions in the tokens of the policy that shall imitate it. Its log-probs are 0: it is
+    imitated, not reweighted.
+
+    Args:
+        policy: whose tokens.
+        stride: largest move of a step, for each coordinate.
+        gain: share of what is missing that it goes in a step.
+        noise: standard deviation of what is added to its actions, in units of their bounds.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: ActionTokenPolicy,
+        stride: PositiveFloat,
+        gain: PositiveFloat,
+        noise: NonNegativeFloat,
+    ) -> None:
+        self.policy, self.stride, self.gain, self.noise = policy, stride, gain, noise
+        self.seen_size = policy.seen_size
+
+    def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Tokens ``[N, D + A]`` of a step; without a generator there is no noise."""
+        action = self.gain * (seen["desired_goal"] - seen["observation"]) / self.stride
+        if generator is not None:
+            action = action + self.noise * torch.randn(action.shape, generator=generator)
+        tokens = torch.cat([self.policy.observed(seen), self.policy.tokens_of(action)], dim=1)
+        return tokens, torch.zeros_like(action)
+
+    def action_of(self, tokens: Tensor) -> Tensor:
+        """The action of the tokens of a step."""
+        return self.policy.action_of(tokens)

@@ -1,0 +1,1 @@
+"""Domain randomisation: the dynamics of each episode, drawn anew."""

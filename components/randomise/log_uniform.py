@@ -1,0 +1,52 @@
+"""Domain randomisation, log-uniform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import torch
+from annotated_types import Ge
+from torch import Tensor
+
+from rlcomp.arguments import Checked
+from rlcomp.interfaces.ranges import Range, named_ranges
+
+
+class LogUniform(metaclass=Checked):
+    """Draws parameters log-uniformly, for each episode anew: in ``x / f..x f``.
+
+    Half of the draws are below the nominal value, half above, whatever the factor.
+
+    Args:
+        factor: ``f`` of every parameter of the environment, at least 1; unused where ``ranges``
+            are given.
+        ranges: ``[low, high]`` by parameter, above 0, in its units; then only these are drawn.
+            Empty: all.
+
+    Source:
+        Tobin et al. 2017, arXiv:1703.06907; Peng et al. 2018, arXiv:1710.06537, table 1
+        (log-uniform masses and gains).
+    """
+
+    def __init__(
+        self, *, factor: Annotated[float, Ge(1)], ranges: Mapping[str, list[float]]
+    ) -> None:
+        self.factor = factor
+        self.given = dict(ranges)
+
+    def ranges(self, nominal: Mapping[str, float]) -> dict[str, Range]:
+        """Lowest and highest value of each parameter that is drawn.
+
+        Raises:
+            ConfigError: a parameter is unknown, or a range is not ``[low, high]``, above 0.
+        """
+
+        def around(value: float) -> Range:
+            return value / self.factor, value * self.factor
+
+        return named_ranges(nominal, self.given, around, 0.0)
+
+    def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
+        """``low (high / low)^u``, ``u`` uniform in [0, 1)."""
+        return low * (high / low) ** torch.rand(low.shape, generator=generator)

@@ -1,0 +1,45 @@
+"""Domain randomisation, uniform."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from rlcomp.arguments import Checked, Fraction
+from rlcomp.interfaces.ranges import Range, named_ranges
+
+
+class Uniform(metaclass=Checked):
+    """Draws parameters uniformly, for each episode anew: in ``x (1 - w)..x (1 + w)``.
+
+    Args:
+        width: ``w`` of every parameter of the environment, in [0, 1); unused where ``ranges`` are
+            given.
+        ranges: ``[low, high]`` by parameter, in its units; then only these are drawn. Empty: all.
+
+    Source:
+        Tobin et al. 2017, arXiv:1703.06907; Peng et al. 2018, arXiv:1710.06537 (dynamics).
+    """
+
+    def __init__(self, *, width: Fraction, ranges: Mapping[str, list[float]]) -> None:
+        self.width = width
+        self.given = dict(ranges)
+
+    def ranges(self, nominal: Mapping[str, float]) -> dict[str, Range]:
+        """Lowest and highest value of each parameter that is drawn.
+
+        Raises:
+            ConfigError: a parameter is unknown, or a range is not ``[low, high]``.
+        """
+
+        def around(value: float) -> Range:
+            return value * (1 - self.width), value * (1 + self.width)
+
+        return named_ranges(nominal, self.given, around, -math.inf)
+
+    def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
+        """``low + (high - low) u``, ``u`` uniform in [0, 1)."""
+        return low + (high - low) * torch.rand(low.shape, generator=generator)

@@ -1,0 +1,191 @@
+"""Action tokens: a policy of control whose actions are tokens of a row (VLA style)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import torch
+from annotated_types import Ge
+from tensordict import TensorDict
+from torch import Tensor, nn
+from torchrl.envs import EnvBase
+from torchrl.modules import MLP
+
+from rlcomp.arguments import MinLen, NonEmptyText, PositiveInt
+from rlcomp.component import Component, asked
+from rlcomp.functional.bins import of_bins, to_bins
+from rlcomp.functional.masked import masked
+from rlcomp.model.continuous_control import bounded_actions
+from rlcomp.model.control import observed_size
+
+Bins = Annotated[int, Ge(2)]
+
+
+class ActionTokenPolicy(Component):
+    """Draws each number of an action as one of ``n`` bins: a token of the episode's row.
+
+    A step of an episode is ``D`` tokens of what is seen, each number one of ``observation_bins``,
+    then ``A`` tokens of the action; a row is the steps of an episode one after the other. Token 0
+    is padding, then come the bins of observations, then those of actions. Given what is seen, the
+    numbers of an action are independent: ``log pi(a|s) = sum_A log p_A(bin|s)``.
+
+    Reads ``tokens``, ``response_mask`` ``[B, T]`` (true on the tokens of actions). Writes
+    ``log_probs`` and ``entropy`` ``[B, T]``, nats, so that losses, references and KL of language
+    models serve unchanged.
+
+    Args:
+        environment: says what is seen, and the bounds of its actions.
+        inputs: what it looks at: vectors of the environment.
+        num_cells: width of each hidden layer.
+        action_bins: ``n``, for each number of an action.
+        observation_bins: for each number of what is seen.
+        low: of every number that is seen.
+        high: of every number that is seen.
+
+    Raises:
+        ConfigError: the actions are not bounded vectors, or an input is no vector.
+
+    Source:
+        Brohan et al. 2023, arXiv:2307.15818 (RT-2), section 3.2: actions as tokens.
+    """
+
+    reads = ("tokens", "response_mask")
+    writes = ("log_probs", "entropy")
+
+    updates: Tensor
+    action_low: Tensor
+    action_high: Tensor
+
+    def __init__(
+        self,
+        *,
+        environment: EnvBase,
+        inputs: Annotated[list[NonEmptyText], MinLen(1)],
+        num_cells: list[PositiveInt],
+        action_bins: Bins,
+        observation_bins: Bins,
+        low: float,
+        high: float,
+    ) -> None:
+        super().__init__()
+        spec = bounded_actions(environment)
+        self.inputs, self.low, self.high = inputs, low, high
+        self.seen_size = sum(observed_size(environment, key) for key in inputs)
+        self.action_size = int(spec.shape[-1])
+        self.action_bins, self.observation_bins = action_bins, observation_bins
+        self.network = MLP(
+            in_features=self.seen_size,
+            out_features=self.action_size * action_bins,
+            num_cells=num_cells,
+            activation_class=nn.Tanh,
+        )
+        self.register_buffer("action_low", spec.space.low.clone(), persistent=False)
+        self.register_buffer("action_high", spec.space.high.clone(), persistent=False)
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+
+    @property
+    def width(self) -> int:
+        """Tokens of a step: ``D + A``."""
+        return self.seen_size + self.action_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where its rows have to be."""
+        return self.updates.device
+
+    @property
+    def version(self) -> int:
+        """How many updates its weights have had."""
+        return int(self.updates)
+
+    def updated(self) -> None:
+        """Count an update."""
+        self.updates += 1
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """The weights of the network, by name."""
+        return dict(self.network.named_parameters())
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score the tokens of actions, with gradient."""
+        distribution = self._log_distribution(batch, None)
+        batch["log_probs"] = self._taken(batch, distribution)
+        if asked("entropy"):
+            entropy = -(distribution.exp() * distribution).sum(-1)
+            batch["entropy"] = masked(self._row(entropy), batch["response_mask"])
+        return batch
+
+    def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Log-prob of each token of an action, ``[B, T]``, nats; 0 outside ``response_mask``."""
+        return self._taken(batch, self._log_distribution(batch, weights))
+
+    @torch.no_grad()
+    def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Tokens and log-probs of a step: ``[N, D + A]`` and ``[N, A]``.
+
+        Args:
+            seen: holds ``inputs``.
+            generator: to draw with; None: the most likely bins.
+        """
+        tokens = self.observed(seen)
+        distribution = self._at(tokens, None)
+        if generator is None:
+            bins = distribution.argmax(-1)
+        else:
+            flat = distribution.exp().flatten(0, 1)
+            bins = torch.multinomial(flat, 1, generator=generator).view(distribution.shape[:2])
+        log_probs = distribution.gather(-1, bins[..., None])[..., 0]
+        return torch.cat([tokens, self._first_action + bins], dim=1), log_probs
+
+    def observed(self, seen: TensorDict) -> Tensor:
+        """The tokens of what is seen, ``[N, D]``."""
+        values = torch.cat([seen[key] for key in self.inputs], dim=-1)
+        low, high = values.new_tensor(self.low), values.new_tensor(self.high)
+        return 1 + to_bins(values, low, high, self.observation_bins)
+
+    def tokens_of(self, action: Tensor) -> Tensor:
+        """The tokens of an action ``[N, A]``: the nearest bins."""
+        bins = to_bins(action, self.action_low, self.action_high, self.action_bins)
+        return self._first_action + bins
+
+    def action_of(self, tokens: Tensor) -> Tensor:
+        """The action ``[N, A]`` of the tokens of a step ``[N, D + A]``."""
+        bins = tokens[:, self.seen_size :] - self._first_action
+        return of_bins(bins, self.action_low, self.action_high, self.action_bins)
+
+    @property
+    def _first_action(self) -> int:
+        return 1 + self.observation_bins
+
+    def _at(self, tokens: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
+        """Log-probs of all bins ``[M, A, n]`` where these tokens ``[M, D]`` were seen."""
+        low, high = (torch.tensor(bound) for bound in (self.low, self.high))
+        values = of_bins((tokens - 1).clamp(min=0), low, high, self.observation_bins)
+        own = self.weights() if weights is None else weights
+        logits = torch.func.functional_call(self.network, dict(own), (values,))
+        split = logits.view(len(tokens), self.action_size, self.action_bins)
+        found: Tensor = split.log_softmax(-1)
+        return found
+
+    def _steps(self, batch: TensorDict) -> Tensor:
+        """The tokens by step, ``[B H, D + A]``."""
+        tokens: Tensor = batch["tokens"]
+        return tokens.reshape(-1, self.width)
+
+    def _log_distribution(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Tensor:
+        """Log-probs of all bins at every step, ``[B, H, A, n]``."""
+        found = self._at(self._steps(batch)[:, : self.seen_size], weights)
+        return found.view(len(batch["tokens"]), -1, *found.shape[1:])
+
+    def _taken(self, batch: TensorDict, distribution: Tensor) -> Tensor:
+        bins = self._steps(batch)[:, self.seen_size :] - self._first_action
+        # Of padding, which the mask leaves out, any bin.
+        bins = bins.clamp(0, self.action_bins - 1).view(distribution.shape[:-1])
+        taken = distribution.gather(-1, bins[..., None])[..., 0]
+        return masked(self._row(taken), batch["response_mask"])
+
+    def _row(self, of_action: Tensor) -> Tensor:
+        """Numbers of actions ``[B, H, A]`` at their places in the rows, ``[B, T]``."""
+        seen = of_action.new_zeros(*of_action.shape[:2], self.seen_size)
+        return torch.cat([seen, of_action], dim=2).flatten(1)

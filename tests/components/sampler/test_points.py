@@ -1,0 +1,20 @@
+import torch
+
+from components.distribution.ring_of_gaussians import RingOfGaussians
+from components.sampler.points import Points
+from rlcomp.testing import check_component
+
+RING = RingOfGaussians(num_modes=3, radius=1.0, std=0.1)
+
+
+def test_a_batch_is_drawn_with_its_own_generator():
+    torch.manual_seed(5)
+    points = Points(distribution=RING, batch_size=7)
+    expected = RING.draw(7, torch.Generator().manual_seed(5))
+
+    assert torch.equal(points()["sample"], expected)
+    assert not torch.equal(points()["sample"], expected)
+
+
+def test_it_keeps_the_contract():
+    check_component(Points(distribution=RING, batch_size=4))

@@ -1,0 +1,167 @@
+"""Dynamics of the own environments: drawn for each episode, set by who evaluates."""
+
+import pytest
+import torch
+from tensordict.nn import TensorDictModule
+
+from components.environment.cartpole import CartPole
+from components.environment.control import control_environment
+from components.environment.pendulum import Pendulum
+from components.environment.reach import Reach
+from components.environment.track import Track
+from components.randomise.log_uniform import LogUniform
+from components.randomise.uniform import Uniform
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.dynamics import HasDynamics
+from rlcomp.seed import seeded
+
+MADE = {
+    CartPole: {},
+    Pendulum: {},
+    Track: {"noise": 0.2, "max_steps": 9},
+    Reach: {"stride": 0.1, "radius": 0.1, "max_steps": 9},
+}
+
+
+def made(kind, randomise=None, num_envs=4, **more):
+    with seeded(0, "environment"):
+        return kind(num_envs=num_envs, randomise=randomise, **{**MADE[kind], **more})
+
+
+def played(environment, steps=30):
+    spec = environment.action_spec_unbatched
+    policy = TensorDictModule(
+        lambda seen: spec.rand(seen.shape[:-1]), in_keys=["observation"], out_keys=["action"]
+    )
+    torch.manual_seed(0)
+    rollout = environment.rollout(steps, policy, break_when_any_done=False)
+    return rollout["next", "observation"]
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_width_of_zero_is_no_randomisation_to_the_bit(kind):
+    plain = made(kind)
+    widthless = made(kind, Uniform(width=0.0, ranges={}))
+
+    assert torch.equal(played(plain), played(widthless))
+    assert set(plain.state_dict()) == set(widthless.state_dict())
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_starts_are_the_same_with_and_without_and_what_follows_is_not(kind):
+    plain, drawn = made(kind), made(kind, Uniform(width=0.5, ranges={}))
+
+    assert torch.equal(plain.reset()["observation"], drawn.reset()["observation"])
+    assert not torch.equal(played(plain), played(drawn))
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_drawn_parameters_are_those_of_the_dynamics(kind):
+    drawn = made(kind, LogUniform(factor=2.0, ranges={}), num_envs=3)
+    drawn.reset()
+    state = drawn.state.clone()
+    action = drawn.action_spec.rand()
+    values = {name: drawn.dynamics[name].clone() for name in kind.parameters}
+    generator = drawn.generator.get_state()
+
+    after = drawn.advance(state, action)[0]
+
+    for copy in range(3):
+        alone = made(kind, num_envs=3)
+        alone.set_dynamics({name: float(value[copy]) for name, value in values.items()})
+        alone.generator.set_state(generator)
+        torch.testing.assert_close(alone.advance(state, action)[0][copy], after[copy])
+    nominal = {name: getattr(drawn, name) for name in kind.parameters}
+    for name, value in values.items():
+        assert len(value.unique()) == 3
+        assert bool(((nominal[name] / 2 <= value) & (value <= nominal[name] * 2)).all())
+
+
+def test_every_parameter_of_cartpole_counts():
+    state = torch.tensor([[0.1, 0.2, 0.05, -0.3]])
+    push = torch.ones(1, dtype=torch.int64)
+    own = made(CartPole, num_envs=1).advance(state, push)[0]
+
+    for name in ("gravity", "cart", "pole", "half_length", "force"):
+        other = made(CartPole, num_envs=1)
+        other.set_dynamics({name: 2 * getattr(other, name)})
+        assert not torch.equal(other.advance(state, push)[0], own)
+
+
+def test_dynamics_are_drawn_where_an_episode_begins_and_stay_until_it_ends():
+    environment = made(Pendulum, Uniform(width=0.5, ranges={}), num_envs=2, max_steps=3)
+    environment.reset()
+    first = environment.drawn.clone()
+    seen = environment.present()
+    for steps in (1, 2, 3):
+        seen["action"] = torch.zeros(2, 1)
+        _, seen = environment.step_and_maybe_reset(seen)
+        assert torch.equal(environment.drawn, first) == (steps < 3)
+    environment.steps[0] = 2
+    second = environment.drawn.clone()
+    seen["action"] = torch.zeros(2, 1)
+    environment.step_and_maybe_reset(seen)
+    assert not torch.equal(environment.drawn[0], second[0])
+    assert torch.equal(environment.drawn[1], second[1])
+
+
+def test_a_seed_gives_the_same_dynamics_again():
+    environment = made(Pendulum, Uniform(width=0.5, ranges={}))
+    found = []
+    for seed in (5, 5, 6):
+        environment.set_seed(seed, static_seed=True)
+        environment.reset()
+        found.append(environment.drawn.clone())
+
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_what_is_drawn_is_part_of_the_state():
+    environment = made(Pendulum, Uniform(width=0.5, ranges={"mass": [1.0, 3.0]}))
+    environment.reset()
+
+    assert environment.state_dict()["drawn"].shape == (4, 1)
+    assert torch.equal(environment.dynamics["mass"], environment.drawn[:, 0])
+    assert environment.dynamics["length"] == 1.0
+
+
+def test_dynamics_can_be_set_and_given_back():
+    environment = made(Track)
+    environment.set_dynamics({"speed": 4.0})
+
+    assert environment.dynamics == {"speed": 4.0, "noise": 0.2}
+    environment.set_dynamics({})
+    assert environment.dynamics == {"speed": 2.0, "noise": 0.2}
+    assert isinstance(environment, HasDynamics)
+
+
+def test_a_parameter_that_is_not_there_is_refused_with_the_nearest():
+    with pytest.raises(ConfigError, match=r"Track has no parameter 'spead'.*'speed'"):
+        made(Track).set_dynamics({"spead": 1.0})
+
+
+def test_dynamics_of_gymnasium_are_refused():
+    with pytest.raises(ConfigError, match=r"'Acrobot-v1', of gymnasium.*randomise=none"):
+        control_environment(name="Acrobot-v1", num_envs=1, randomise=Uniform(width=0.5, ranges={}))
+
+
+def test_environments_by_name_are_randomised():
+    for name in ("Pendulum-v1", "CartPole-v1"):
+        made_by_name = control_environment(
+            name=name, num_envs=2, randomise=Uniform(width=0.5, ranges={})
+        )
+        assert made_by_name.ranges["gravity"] == pytest.approx(
+            (made_by_name.gravity / 2, made_by_name.gravity * 1.5)
+        )
+
+
+def test_copies_of_a_group_begin_alike():
+    environment = made(Reach, num_envs=6)
+
+    seen = environment.begin_groups(3)["observation"]
+
+    assert torch.equal(seen[0], seen[2])
+    assert torch.equal(seen[3], seen[5])
+    assert not torch.equal(seen[0], seen[3])
+    assert environment.steps.sum() == 0
