@@ -33,6 +33,7 @@ from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer, has_hooks
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.sampler_engine import SamplerEngine, SamplingRequest
 from rlcomp.model.build import check_vocabulary
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.stop_tokens import stop_ids
@@ -78,6 +79,7 @@ class LanguageModel(Component):
         engine: how all of it is computed.
         stop_tokens: tokens that end a response, beside EOS and those of the model's
             ``generation_config``: ``["<|im_end|>"]``.
+        sampler_engine: who decodes in :meth:`generate`; null for our own loop.
 
     Raises:
         ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
@@ -100,8 +102,12 @@ class LanguageModel(Component):
         decoding: Decoding,
         engine: Engine = AUTO,
         stop_tokens: list[str] | None = None,
+        sampler_engine: SamplerEngine | None = None,
     ) -> None:
         super().__init__()
+        if sampler_engine is not None:
+            sampler_engine.check(decoding)
+        self.sampler_engine = sampler_engine
         if tokenizer.eos_token_id is None:
             raise ConfigError("policy: the tokenizer has no EOS token: set tokenizer.eos_token")
         self.stops = stop_ids(model, tokenizer, stop_tokens or ())
@@ -330,14 +336,49 @@ class LanguageModel(Component):
                 raise ConfigError(f"{name} is {value}: write at least 1")
         self._check_prompts(prompts, max_new_tokens)
         rows = len(prompts) * group_size
-        sampled = self._decode()(
-            prompts,
-            group_size=group_size,
-            stop=StopRule(self.stops, [max_new_tokens] * rows),
-            draw=self._draw(decoding, suppressed_tokens),
-            uniforms=Uniforms(rows, generator),
-        )
+        if self.sampler_engine is not None:
+            sampled = self._sampled_by(
+                self.sampler_engine,
+                prompts,
+                (group_size, max_new_tokens),
+                decoding or self.decoding,
+                suppressed_tokens,
+                generator,
+            )
+        else:
+            sampled = self._decode()(
+                prompts,
+                group_size=group_size,
+                stop=StopRule(self.stops, [max_new_tokens] * rows),
+                draw=self._draw(decoding, suppressed_tokens),
+                uniforms=Uniforms(rows, generator),
+            )
         return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=self.version)
+
+    def _sampled_by(
+        self,
+        engine: SamplerEngine,
+        prompts: Sequence[Sequence[int]],
+        sizes: tuple[int, int],
+        decoding: Decoding,
+        suppressed_tokens: Sequence[int],
+        generator: torch.Generator,
+    ) -> Sampled:
+        """Have an engine sample; the generator gives its seed."""
+        suppressed = self._suppressed_on(torch.device("cpu"), suppressed_tokens)
+        request = SamplingRequest(
+            prompts=prompts,
+            group_size=sizes[0],
+            max_new_tokens=sizes[1],
+            decoding=decoding,
+            stops=self.stops,
+            suppressed=[] if suppressed is None else suppressed.nonzero().flatten().tolist(),
+            vocabulary=self._traits.vocabulary,
+            seed=int(torch.randint(2**62, (), generator=generator)),
+            version=self.version,
+        )
+        engine.update(self.version, self.model)
+        return engine.generate(request, self.model)
 
     def session(
         self,
@@ -362,6 +403,12 @@ class LanguageModel(Component):
             ConfigError: a prompt is a text.
             DataError: a prompt has no tokens or leaves no room for one more.
         """
+        if self.sampler_engine is not None:
+            raise ConfigError(
+                f"{type(self.sampler_engine).__name__} samples whole responses only, and here an "
+                "environment, a tool or an agent reads between a policy's turns: use "
+                "sampler_engine=own"
+            )
         self._check_prompts(prompts, 1)
         table = token_bytes(self.tokenizer)
         sampling = Sampling(self.stops, table, self._draw(decoding, ()), generator, seeds)

@@ -450,7 +450,8 @@ BESIDE = {
         "kl/in_loss": TESTS + "loss/test_kl_full.py::test_two_tokens_by_hand",
     },
     "components/mismatch/monitor.py": dict.fromkeys(
-        ("mismatch/mean", "mismatch/max", "mismatch/above_1_nat", "mismatch/ess"), MISMATCH
+        ("mismatch/mean", "mismatch/max", "mismatch/above_1_nat", "mismatch/k3", "mismatch/ess"),
+        MISMATCH,
     ),
     "components/objectives/several.py": {"reward/*": SEVERAL, "reward/weighted": SEVERAL},
     "components/old_log_probs/recomputed.py": {

@@ -1,0 +1,54 @@
+"""Weights of one version, as a folder of transformers that appears as a whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from transformers import PreTrainedModel
+
+from rlcomp.errors import ConfigError, RlcompError
+
+
+def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
+    """Write ``folder/version-N`` with ``model.safetensors`` and ``config.json``.
+
+    It is written beside its place and renamed: a server that reads it reads all of it.
+
+    Args:
+        folder: made if it is not there.
+        version: ``N``.
+        model: without adapters.
+
+    Returns:
+        The folder of the version.
+
+    Raises:
+        ConfigError: the model has adapters.
+        RlcompError: the folder cannot be written.
+    """
+    if any("lora_" in name for name, _ in model.named_parameters()):
+        raise ConfigError(
+            "sampler_engine hands whole models to its server, and the policy has adapters: use "
+            "adapter=none, or sampler_engine=transformers_batching"
+        )
+    place, draft = folder / f"version-{version}", folder / f".version-{version}"
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
+        draft.mkdir(parents=True)
+        model.save_pretrained(draft)
+        draft.rename(place)
+    except OSError as error:
+        raise RlcompError(
+            f"the weights of version {version} cannot be written into {folder}: {error}; there is "
+            "room for one version more than the server reads (sampler_engine.folder)"
+        ) from error
+    return place
+
+
+def drop_others(folder: Path, version: int) -> None:
+    """Remove the folders of all versions but one, which the server has read."""
+    for place in [*folder.glob("version-*"), *folder.glob(".version-*")]:
+        if place.name != f"version-{version}":
+            shutil.rmtree(place, ignore_errors=True)
