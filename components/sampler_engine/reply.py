@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from rlcomp.engine.draw import Sampled
+from rlcomp.engine.routing import UNKNOWN
 from rlcomp.errors import RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 
@@ -36,12 +38,15 @@ class Response:
         truncated: its limit ended it.
         kept: the tokens each was drawn from, packed, shape ``[len(tokens), ceil(V / 8)]``, uint8;
             None if not asked for.
+        routes: the experts that read each token, prompt included, shape ``[P + S, L, K]``, uint8;
+            None if not asked for.
     """
 
     tokens: list[int]
     log_probs: list[float]
     truncated: bool
     kept: Tensor | None = None
+    routes: Tensor | None = None
 
 
 def read_responses(
@@ -108,9 +113,16 @@ def _response(
     log_probs = _log_probs(told.get("token_logprobs") if isinstance(told, dict) else None, tokens)
     truncated = _truncated(choice.get("finish_reason"), tokens, request)
     greedy = request.decoding.temperature == 0
-    kept = _kept(choice, len(tokens), request) if request.decoding.replays else None
+    kept = None
+    if request.decoding.replays:
+        bits = (len(tokens), -(-request.vocabulary // 8))
+        kept = _packed(choice, "sampling_mask", bits, "decoding.replay", "=false decoding=full")
     # A greedy policy takes its token with probability 1.
-    return Response(tokens, [0.0] * len(tokens) if greedy else log_probs, truncated, kept)
+    routes = None
+    if request.routing is not None:
+        shape = (len(prompt) + len(tokens), *request.routing)
+        routes = _packed(choice, "routed_experts", shape, "decoding.keep_routing", "=proximal")
+    return Response(tokens, [0.0] * len(tokens) if greedy else log_probs, truncated, kept, routes)
 
 
 def _check_ids(tokens: Sequence[object], request: SamplingRequest) -> None:
@@ -161,19 +173,20 @@ def _truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) 
     )
 
 
-def _kept(choice: Mapping[str, Any], count: int, request: SamplingRequest) -> Tensor:
-    width = -(-request.vocabulary // 8)
+def _packed(
+    choice: Mapping[str, Any], name: str, shape: tuple[int, ...], setting: str, otherwise: str
+) -> Tensor:
+    """Bytes of a choice, in base64, as a tensor."""
     try:
-        raw = base64.b64decode(choice.get("sampling_mask", ""), validate=True)
+        raw = base64.b64decode(choice.get(name, ""), validate=True)
     except (binascii.Error, TypeError, ValueError):
         raw = b""
-    if len(raw) != count * width:
+    if len(raw) != math.prod(shape):
         raise WrongReplyError(
-            "a choice has no sampling_mask of its tokens, which decoding.replay needs: the server "
-            "has to know return_sampling_mask (rlcomp's own does, vLLM and SGLang do not); use "
-            "decoding=full"
+            f"a choice has no {name} of its tokens, which {setting} needs: the server has to know "
+            f"return_{name} (rlcomp's own does); use {setting}{otherwise}"
         )
-    return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(count, width)
+    return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(shape)
 
 
 def as_sampled(responses: Sequence[Response]) -> Sampled:
@@ -186,12 +199,14 @@ def as_sampled(responses: Sequence[Response]) -> Sampled:
     """
     steps = max(len(each.tokens) for each in responses)
     kept = [each.kept for each in responses if each.kept is not None]
+    routes = [each.routes for each in responses if each.routes is not None]
     return Sampled(
         tokens=torch.tensor([_filled(each.tokens, steps) for each in responses]),
         log_probs=torch.tensor([_filled(each.log_probs, steps) for each in responses]),
         lengths=torch.tensor([len(each.tokens) for each in responses]),
         truncated=torch.tensor([each.truncated for each in responses]),
-        kept=torch.nn.utils.rnn.pad_sequence(kept, batch_first=True) if kept else None,
+        kept=pad_sequence(kept, True) if kept else None,
+        routes=pad_sequence(routes, True, UNKNOWN) if routes else None,
     )
 
 

@@ -1,8 +1,9 @@
-"""Sampling by a server of the completions API (vLLM, SGLang's, rlcomp's own), ids in and ids out."""
+"""Sampling by a server of the completions API: vLLM, or rlcomp's own; ids in and ids out."""
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -144,8 +145,9 @@ class ServerEngine(metaclass=Checked):
         prompt = list(request.prompts[number])
         sent = json.dumps(self._body(request, number)).encode()
         rows = request.group_size * request.max_new_tokens
-        mask = -(-request.vocabulary // 8) * 2 if request.decoding.replays else 0
-        most = _REST + rows * (_TOKEN_BYTES + mask) + 16 * len(prompt) * request.group_size
+        each = _TOKEN_BYTES + 2 * math.prod(request.routing or (0,))
+        each += -(-request.vocabulary // 8) * 2 if request.decoding.replays else 0
+        most = _REST + (rows + len(prompt) * request.group_size) * each
 
         def once() -> list[Response]:
             told = post(self._where, "/completions", sent, seconds=self.timeout, most=most)
@@ -160,7 +162,7 @@ class ServerEngine(metaclass=Checked):
 
     def _body(self, request: SamplingRequest, number: int) -> dict[str, Any]:
         decoding = request.decoding
-        body = {
+        body: dict[str, Any] = {
             "model": self.model,
             "prompt": list(request.prompts[number]),
             "n": request.group_size,
@@ -175,7 +177,11 @@ class ServerEngine(metaclass=Checked):
             "logit_bias": {str(one): -100 for one in request.suppressed},
             "seed": named_seed(request.seed, f"prompt {number}"),
         }
-        return {**body, "return_sampling_mask": True} if decoding.replays else body
+        if decoding.replays:
+            body["return_sampling_mask"] = True
+        if request.routing is not None:
+            body["return_routed_experts"] = True
+        return body
 
     def _asked(self, what: str, once: Callable[[], _T]) -> _T:
         """What a request gives, tried again where another time it may."""

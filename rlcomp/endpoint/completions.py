@@ -48,10 +48,10 @@ class Completions:
 
     A request of completions has ``prompt`` (ids), ``n``, ``max_tokens``, ``seed``,
     ``stop_token_ids``, and, where they are not those of a full distribution, ``temperature``,
-    ``top_p``, ``top_k``, ``min_p``, ``logit_bias`` (-100 bars an id) and
-    ``return_sampling_mask``. Responses are those of :meth:`LanguageModel.generate` with a generator
-    of this seed, to the bit. ``POST /weights`` with ``folder`` and ``version`` reads the weights of
-    a folder of transformers; replies tell the version as ``weight_version``.
+    ``top_p``, ``top_k``, ``min_p``, ``logit_bias`` (-100 bars an id), ``return_sampling_mask`` and
+    ``return_routed_experts``. Responses are those of :meth:`LanguageModel.generate` with a
+    generator of this seed, to the bit. ``POST /weights`` with ``folder`` and ``version`` reads the
+    weights of a folder of transformers; replies tell the version as ``weight_version``.
 
     Args:
         policy: what answers.
@@ -117,6 +117,9 @@ class Completions:
         if "sampling_mask" in row.keys():
             packed = row["sampling_mask"][response].cpu().numpy().tobytes()
             choice["sampling_mask"] = base64.b64encode(packed).decode()
+        if "routed_experts" in row.keys():
+            packed = row["routed_experts"][row["attention_mask"]].cpu().numpy().tobytes()
+            choice["routed_experts"] = base64.b64encode(packed).decode()
         return choice
 
     def _load(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,6 +139,7 @@ def _decoding(body: Mapping[str, Any]) -> Decoding:
         top_p=float(body.get("top_p", 1.0)),
         min_p=float(body.get("min_p", 0.0)),
         replay=bool(body.get("return_sampling_mask", False)),
+        keep_routing="rollout" if body.get("return_routed_experts") else "none",
     )
 
 

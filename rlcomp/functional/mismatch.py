@@ -33,7 +33,7 @@ def sampler_kl(log_weight: Tensor) -> Tensor:
     """KL of the sampler from the trainer by samples of the sampler: ``k3 = exp(d) - 1 - d``.
 
     Args:
-        log_weight: ``d = log pi_trainer(a) - log pi_sampler(a)`` of sampled tokens, any shape, nats.
+        log_weight: ``d = log pi_trainer(a) - log pi_sampler(a)`` of samples, any shape, nats.
 
     Returns:
         As many terms, >= 0, float64, whose mean estimates ``KL(pi_sampler || pi_trainer)``, nats.

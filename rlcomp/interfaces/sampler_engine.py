@@ -26,6 +26,8 @@ class SamplingRequest:
         vocabulary: ids are below it.
         seed: of all that is drawn, in [0, 2^62).
         version: of the weights to sample with.
+        routing: layers and experts a token, where the routes are to be recorded; None: they are
+            not.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -37,6 +39,7 @@ class SamplingRequest:
     vocabulary: int
     seed: int
     version: int
+    routing: tuple[int, int] | None = None
 
 
 class SamplerEngine(Protocol):

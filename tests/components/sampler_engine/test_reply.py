@@ -146,7 +146,7 @@ def test_sampling_masks_are_read_where_they_are_replayed():
 
 @pytest.mark.parametrize("told", [None, "", "x", "\xe4", 7, masks(1), masks(3)])
 def test_without_the_sampling_masks_nothing_is_replayed(told):
-    with pytest.raises(WrongReplyError, match="no sampling_mask.*decoding=full"):
+    with pytest.raises(WrongReplyError, match=r"no sampling_mask.*decoding=full"):
         read(with_first(sampling_mask=told), decoding=REPLAYED)
 
 
