@@ -83,7 +83,8 @@ def read_responses(
 
 
 def _check_version(reply: Mapping[str, Any], version: int, versioned: bool) -> None:
-    told = reply.get("weight_version")
+    metadata = reply.get("metadata")  # where SGLang tells it
+    told = reply.get("weight_version", (metadata or {}).get("weight_version"))
     if told is None and versioned:
         raise WrongReplyError(
             "it does not tell weight_version, so that nobody knows which weights sampled: set "

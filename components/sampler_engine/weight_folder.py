@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,11 +10,15 @@ from transformers import PreTrainedModel
 
 from rlcomp.errors import ConfigError, RlcompError
 
+# What a server reads that is told no path: the folder of the last version.
+CURRENT = "current"
+
 
 def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
     """Write ``folder/version-N`` with ``model.safetensors`` and ``config.json``.
 
-    It is written beside its place and renamed: a server that reads it reads all of it.
+    It is written beside its place and renamed, and so is the link ``folder/current`` to it: a
+    server that reads it reads all of it.
 
     Args:
         folder: made if it is not there.
@@ -39,10 +44,14 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
         draft.mkdir(parents=True)
         model.save_pretrained(draft)
         draft.rename(place)
+        link = folder / f".{CURRENT}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(place.name)
+        os.replace(link, folder / CURRENT)
     except OSError as error:
         raise RlcompError(
-            f"the weights of version {version} cannot be written into {folder}: {error}; there is "
-            "room for one version more than the server reads (sampler_engine.folder)"
+            f"the weights of version {version} cannot be written into {folder}: {error}; it needs "
+            "room for two versions (sampler_engine.folder)"
         ) from error
     return place
 

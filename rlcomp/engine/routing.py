@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcomp.errors import ConfigError, ShapeError
+from rlcomp.metrics import record
 
 # Which experts read a token is not known: the model chooses.
 UNKNOWN = 255
@@ -78,6 +79,9 @@ def recorded(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
 def replayed(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None]:
     """Context in which tokens are read by the experts of ``routes``, in every forward pass.
 
+    Records ``routing/drift``: of the tokens and layers whose experts are known, the share in which
+    the model would have chosen other ones.
+
     Args:
         routers: ``L`` of them.
         routes: shape ``[N, L, K]``, uint8, of the tokens of a pass, row by row; where it is
@@ -104,7 +108,10 @@ def _taking(routes: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
     ) -> tuple[Tensor, Tensor, Tensor]:
         del arguments
         logits, scores, own = output
-        indices = torch.where(routes == UNKNOWN, own, routes)
+        known = routes != UNKNOWN
+        indices = torch.where(known, routes, own)
+        drift = (indices.sort(-1).values != own.sort(-1).values).any(-1)
+        record("routing/drift", drift.float(), where=known.all(-1))
         # As the routers compute it, from all probabilities: an index that is no longer among the
         # largest keeps its value and its gradient.
         chosen = logits.softmax(-1, dtype=torch.float32).gather(-1, indices)

@@ -118,6 +118,39 @@ def test_suppressed_tokens_are_not_drawn(client):
     assert {*rows["tokens"][rows["response_mask"]].tolist()} <= {1, 5}
 
 
+def make_experts():
+    """Mixtral whose experts count: 3-dimensional weights are not scaled by ``scale``."""
+    policy = tiny_policy(
+        decoding=Decoding(keep_routing="rollout"),
+        architecture="mixtral",
+        overrides={"num_local_experts": 8, "num_experts_per_tok": 2},
+        hidden_size=32,
+        num_hidden_layers=4,
+        context_length=32,
+        scale=4.0,
+    )
+    with torch.no_grad():
+        for weight in policy.model.parameters():
+            if weight.ndim == 3:
+                weight.mul_(8)
+    return policy
+
+
+def test_the_routes_of_a_server_in_half_precision_are_followed(client):
+    policy, served = make_experts(), make_experts()
+    served.model.to(torch.bfloat16)
+    with serving_policy(served) as server:
+        policy.sampler_engine = client(server)
+        rows = rollout(policy, group_size=16, max_new_tokens=24)
+
+    def gap(batch):
+        return (policy.score(batch) - rows["rollout_log_probs"])[rows["response_mask"]].abs()
+
+    assert rows["routed_experts"].shape == (*rows["tokens"].shape, 4, 2)
+    free, kept = gap(rows.exclude("routed_experts")), gap(rows)
+    assert float(kept.mean()) < 0.5 * float(free.mean())
+
+
 def ask(policy, path="/v1/completions", method="POST", **changes):
     body = {
         "prompt": [3, 4],
@@ -162,6 +195,7 @@ def test_a_reply_tells_the_version_the_prompt_and_the_text():
         ({"method": "GET"}, "use POST"),
         ({"path": "/weights", "folder": "/nowhere", "version": "1"}, "no model in /nowhere"),
         ({"path": "/weights"}, "KeyError: 'folder'"),
+        ({"return_routed_experts": True}, "Qwen2ForCausalLM has no router"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(changes, message):

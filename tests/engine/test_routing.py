@@ -19,6 +19,7 @@ from rlcomp.engine.routing import (
 )
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.interfaces.policy import check_turns
+from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_policy
 
@@ -214,6 +215,30 @@ def test_other_weights_and_other_policies_choose_for_themselves():
         expected = free.log_probs(rows)
         assert torch.allclose(policy.log_probs(rows, weights), expected, atol=1e-6)
         assert not torch.allclose(policy.log_probs(rows), expected, atol=1e-2)
+
+
+def test_drift_is_the_share_of_decisions_that_would_be_others():
+    """Two layers of a router that knows its input: token 0 goes to 7 and 6, token 1 to 0 and 1."""
+    policy = make("mixtral", num_hidden_layers=2)
+    routers = routers_of(policy.model)
+    x = torch.zeros(2, 32)
+    x[0, 0], x[1, 0] = 1.0, -1.0
+    with torch.no_grad():
+        for router in routers:
+            router.weight.zero_()
+            router.weight[:, 0] = torch.arange(8.0)
+    own = [[[6, 7], [7, 6]], [[0, 1], [1, 0]]]  # in whatever order
+    other = [[[6, 7], [7, 5]], [[255, 255], [0, 2]]]
+
+    drifts = []
+    for routes in (own, other):
+        with recording() as ledger, replayed(routers, torch.tensor(routes, dtype=torch.uint8)):
+            for router in routers:
+                router(x)
+        drifts.append(ledger.means()["routing/drift"])
+
+    # Of the three decisions that are known two are others.
+    assert drifts == [0.0, pytest.approx(2 / 3)]
 
 
 def test_the_routes_of_a_loop_by_hand():

@@ -48,7 +48,7 @@ def test_a_server_makes_the_rollouts_and_a_resumed_run_goes_on_with_its_version(
         engine = ["sampler_engine=server", f"sampler_engine.url={server.address}/v1"]
         run(*engine, "phases.rl.steps=3", f"directory={tmp_path / 'whole'}")
         whole = rl_rows(tmp_path / "whole")
-        assert server.route.version == "6"  # 4 of the warm start, 2 before the last rollout
+        assert server.route.version == "7"  # 4 of the warm start, 3 before the last evaluation
 
         with torch.no_grad():
             for weight in server.route.policy.model.parameters():

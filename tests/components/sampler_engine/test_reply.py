@@ -54,6 +54,10 @@ def test_what_servers_leave_out_or_add_is_borne():
 
     assert read(told, versioned=False)[0].tokens == [8, 1]
     assert read(reply(weight_version=4))[0].tokens == [8, 1]
+    there = {**told, "metadata": {"weight_version": "4"}}
+    assert read(there)[0].tokens == [8, 1]
+    with pytest.raises(WrongReplyError, match="weight_version '3'"):
+        read({**told, "metadata": {"weight_version": "3"}}, versioned=False)
 
 
 WRONG = {
@@ -148,6 +152,34 @@ def test_sampling_masks_are_read_where_they_are_replayed():
 def test_without_the_sampling_masks_nothing_is_replayed(told):
     with pytest.raises(WrongReplyError, match=r"no sampling_mask.*decoding=full"):
         read(with_first(sampling_mask=told), decoding=REPLAYED)
+
+
+def routes(count):
+    """Of two layers with three experts a token each."""
+    return base64.b64encode(bytes(range(6 * count))).decode()
+
+
+def test_routes_are_read_of_prompt_and_response_where_they_are_kept():
+    told = reply(
+        choices=[{**ENDED, "routed_experts": routes(4)}, {**CUT, "routed_experts": routes(5)}]
+    )
+
+    ended, cut = read(told, routing=(2, 3))
+
+    assert ended.routes.shape == (4, 2, 3)
+    assert cut.routes[4].tolist() == [[24, 25, 26], [27, 28, 29]]
+    assert read(told)[0].routes is None
+    rows = as_sampled([ended, cut])
+    assert rows.routes.shape == (2, 5, 2, 3)
+    assert rows.routes[0, 4].tolist() == [[255] * 3] * 2
+    assert torch.equal(rows.routes[1], cut.routes)
+    assert as_sampled(read(told)).routes is None
+
+
+@pytest.mark.parametrize("told", [None, "x", routes(2), routes(5)])
+def test_without_the_routes_none_are_kept(told):
+    with pytest.raises(WrongReplyError, match=r"no routed_experts.*decoding.keep_routing=proximal"):
+        read(with_first(routed_experts=told), routing=(2, 3))
 
 
 def test_responses_become_rows():
