@@ -9,6 +9,7 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.io.quiet import no_progress_bars
 
 # What a server reads that is told no path: the folder of the last version.
 CURRENT = "current"
@@ -42,7 +43,8 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
         shutil.rmtree(draft, ignore_errors=True)
         shutil.rmtree(place, ignore_errors=True)
         draft.mkdir(parents=True)
-        model.save_pretrained(draft)
+        with no_progress_bars():
+            model.save_pretrained(draft)
         draft.rename(place)
         link = folder / f".{CURRENT}"
         link.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from rlcomp.endpoint.request import parsed
 from rlcomp.endpoint.server import Server, serving
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import RlcompError
+from rlcomp.io.quiet import no_progress_bars
 from rlcomp.model.language_model import LanguageModel
 
 _LIMITS = HttpLimits(body=64 * 2**20, seconds=600.0)
@@ -126,7 +127,8 @@ class Completions:
         folder, own = Path(body["folder"]), self.policy.model
         if not (folder / "config.json").is_file():
             raise RefusedError(f"there is no model in {folder}")
-        made = AutoModelForCausalLM.from_pretrained(folder, dtype=own.dtype)
+        with no_progress_bars():
+            made = AutoModelForCausalLM.from_pretrained(folder, dtype=own.dtype)
         own.load_state_dict(made.state_dict())
         self.version = str(body["version"])
         return {"success": True, "weight_version": self.version}
