@@ -26,7 +26,8 @@ class TransformersBatching(metaclass=Checked):
     fifty times our time. The model is the policy's own, adapters included.
 
     Args:
-        num_blocks: pages of the cache; null: as many as memory holds.
+        num_blocks: pages of the cache; null: on a GPU as many as memory holds, elsewhere as many as
+            all rows need.
         page_size: tokens a page.
     """
 
@@ -58,7 +59,7 @@ class TransformersBatching(metaclass=Checked):
         settings = ContinuousBatchingConfig(
             return_logprobs=True,
             page_size=self.page_size,
-            num_blocks=self.num_blocks,
+            num_blocks=self._pages(request, model),
             seed=request.seed % 2**31,
         )
         inputs = [list(one) for one in request.prompts for _ in range(request.group_size)]
@@ -82,6 +83,12 @@ class TransformersBatching(metaclass=Checked):
                 "why"
             )
         return as_sampled([_response(one, request) for one in found.values()])
+
+    def _pages(self, request: SamplingRequest, model: PreTrainedModel) -> int | None:
+        if self.num_blocks is not None or model.device.type != "cpu":
+            return self.num_blocks
+        tokens = [len(prompt) + request.max_new_tokens for prompt in request.prompts]
+        return request.group_size * sum(-(-each // self.page_size) for each in tokens)
 
 
 def _config(request: SamplingRequest) -> GenerationConfig:

@@ -95,7 +95,6 @@ def test_a_server_makes_the_rollouts_and_a_resumed_run_goes_on_with_its_version(
 def test_the_batching_of_transformers_makes_the_rollouts(tmp_path):
     run(
         "sampler_engine=transformers_batching",
-        "sampler_engine.num_blocks=16",
         "phases.rl.steps=2",
         f"directory={tmp_path}",
     )

@@ -23,7 +23,7 @@ def rollout(policy, seed=0, **changes):
 
 def make_policy():
     policy = tiny_policy(scale=4.0, num_hidden_layers=2, context_length=64, decoding=HOT)
-    policy.sampler_engine = TransformersBatching(num_blocks=16)
+    policy.sampler_engine = TransformersBatching()
     return policy
 
 
@@ -60,6 +60,20 @@ def test_a_greedy_policy_takes_the_likeliest_token_with_probability_one():
 
     assert torch.equal(rows["tokens"], expected["tokens"])
     assert torch.equal(rows["rollout_log_probs"], expected["rollout_log_probs"])
+
+
+def test_on_a_cpu_the_cache_has_the_pages_that_all_rows_need():
+    """Two rows each of 2 + 3 and of 1 + 3 tokens."""
+    model = make_policy().model
+
+    for size, pages in ((4, 2 * (2 + 1)), (5, 2 * (1 + 1)), (1, 2 * (5 + 4))):
+        assert TransformersBatching(page_size=size)._pages(request(), model) == pages
+    assert TransformersBatching(num_blocks=7)._pages(request(), model) == 7
+
+    class OnGpu:
+        device = torch.device("cuda")
+
+    assert TransformersBatching()._pages(request(), OnGpu()) is None
 
 
 def test_filters_reach_the_generation_config():
