@@ -231,6 +231,12 @@ SCHEMA: dict[Key, Spec] = {
         absent=math.nan,
     ),
     "sampling_mask": Spec("B T V/8", _U, "tokens truncated sampling kept, one bit each"),
+    "routed_experts": Spec(
+        "B T L E",
+        _U,
+        "the E experts of each of L layers that read the token; 255: unknown",
+        pad=255,
+    ),
 }
 # Of control, under torchrl's names; a nested name is written with a dot. ``N`` copies of an
 # environment, or rows drawn from a replay; a batch ``[N, T]`` has every entry once a step.

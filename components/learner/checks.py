@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
@@ -14,6 +14,7 @@ from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import Loss, Part
+from rlcomp.interfaces.policy import Policy
 from rlcomp.keys import dotted
 from rlcomp.wiring.foreign import refusal
 
@@ -107,6 +108,26 @@ def check_sampling(decoding: Decoding, steps: int) -> None:
         raise ConfigError(
             "decoding.temperature is 0: a greedy policy has no gradient; set it above 0"
         )
+
+
+def check_routes(model: object, batch: TensorDict, wanted: Collection[str]) -> None:
+    """Refuse a policy update without the routes that ``decoding.keep_routing`` says are kept.
+
+    Demonstrations have none: the model chooses.
+
+    Raises:
+        ConfigError: names who writes them.
+    """
+    mode = model.decoding.keep_routing if isinstance(model, Policy) else "none"
+    if mode == "none" or "old_log_probs" not in wanted or "routed_experts" in batch.keys():
+        return
+    writer = {
+        "proximal": "set old_log_probs=recomputed, which chooses them",
+        "rollout": "its rows are not the policy's own rollouts; set keep_routing=none",
+    }
+    raise ConfigError(
+        f"decoding.keep_routing is {mode}, but the batch has no routed_experts: {writer[mode]}"
+    )
 
 
 def reading_advantage(losses: dict[str, TensorDictModuleBase]) -> list[str]:

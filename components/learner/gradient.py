@@ -14,6 +14,7 @@ from torch import Tensor
 from components.learner.checks import (
     check_losses,
     check_micro_batches,
+    check_routes,
     check_rows,
     check_sampling,
     wanted_keys,
@@ -199,6 +200,7 @@ class Learner(Component):
                 "but the batch has no sampling_mask: its rows are not the policy's own rollouts; "
                 "use decoding=full, or one optimiser step a batch"
             )
+        check_routes(self.model, batch, self.wanted)
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
         if isinstance(self.model, Component):
             needed |= set(self.model.optional)

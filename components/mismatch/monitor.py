@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.arguments import PositiveFloat
+from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.importance import sampler_gap
-from rlcomp.functional.mismatch import effective_sample_size
+from rlcomp.functional.mismatch import effective_sample_size, sampler_kl
 from rlcomp.interfaces.policy import Policy
+from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 
@@ -20,37 +23,46 @@ class MismatchMonitor(Component):
 
     Over the response tokens whose log-prob the sampler recorded it records ``mismatch/mean`` and
     ``mismatch/max`` of ``|d_t|`` (nats), ``mismatch/above_1_nat``, the share of tokens with
-    ``|d_t| > 1``, and ``mismatch/ess``, the effective sample size of the weights ``exp(d_t)`` as a
-    share of the tokens.
+    ``|d_t| > 1``, ``mismatch/k3``, the mean of ``exp(d_t) - 1 - d_t``, which estimates
+    ``KL(pi_rollout || pi_old)`` (nats a token), and ``mismatch/ess``, the effective sample size of
+    the weights ``exp(d_t)`` as a share of the tokens.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
-    ``old_log_probs`` ``[B, T]``. Writes nothing.
+    ``old_log_probs`` ``[B, T]``, and ``policy_version`` ``[B, T]`` for the message. Writes nothing.
 
     Args:
         policy: its log-probs are computed, by a forward pass; null: ``old_log_probs`` are those of
             the trainer (``old_log_probs=recomputed``).
-        max_mean_gap: a mean above it stops the run, nats; null: no limit.
+        max_mean_gap: a mean above it is a bad step, nats; null: no limit.
+        patience: so many bad steps in a row stop the run.
 
     Raises:
         ConfigError: ``policy`` is null, but ``old_log_probs`` are the sampler's own.
-        NumericalError: the mean is above its limit, or a log-prob is not finite.
+        NumericalError: so many steps were bad, or a log-prob is not finite.
 
     Source:
         Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training";
-        Kong 1992 (effective sample size).
+        Schulman 2020, "Approximating KL divergence" (k3); Kong 1992 (effective sample size).
     """
 
     reads = ("tokens", "attention_mask", "response_mask", "rollout_log_probs", "old_log_probs")
+    optional = ("policy_version",)
 
     def __init__(
-        self, *, policy: Policy | None = None, max_mean_gap: PositiveFloat | None = 0.1
+        self,
+        *,
+        policy: Policy | None = None,
+        max_mean_gap: PositiveFloat | None = 0.1,
+        patience: PositiveInt = 3,
     ) -> None:
         super().__init__()
         self.policy = policy
         self.max_mean_gap = max_mean_gap
+        self.patience = patience
+        self.bad_steps = 0
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Record the mismatch; stop where it is too large."""
+        """Record the mismatch; stop where it has been too large for too long."""
         mask = batch["response_mask"] & ~batch["rollout_log_probs"].isnan()
         gap = sampler_gap(self._of_trainer(batch), batch["rollout_log_probs"], mask)[mask]
         if not gap.numel():
@@ -59,16 +71,38 @@ class MismatchMonitor(Component):
         record("mismatch/mean", size)
         record("mismatch/max", size.max())
         record("mismatch/above_1_nat", (size > 1).float())
+        record("mismatch/k3", sampler_kl(gap))
         record("mismatch/ess", effective_sample_size(gap))
-        mean = float(size.double().mean())
-        if self.max_mean_gap is not None and mean > self.max_mean_gap:
-            raise NumericalError(
-                f"sampler and trainer differ by {mean:.3g} nats a token (largest "
-                f"{float(size.max()):.3g}), mismatch.max_mean_gap is {self.max_mean_gap:g}: give "
-                "both the same weights, decoding and precision, or correct for it "
-                "(old_log_probs=recomputed loss/weight=tis); mismatch.max_mean_gap=null goes on"
-            )
+        self._judge(float(size.double().mean()), float(size.max()), batch)
         return batch
+
+    def _judge(self, mean: float, largest: float, batch: TensorDict) -> None:
+        """Count bad steps in a row.
+
+        Raises:
+            NumericalError: there were too many.
+        """
+        if self.max_mean_gap is None:
+            return
+        self.bad_steps = self.bad_steps + 1 if mean > self.max_mean_gap else 0
+        if self.bad_steps >= self.patience:
+            raise NumericalError(
+                f"sampler and trainer differ by {mean:.3g} nats a token (largest {largest:.3g}) in "
+                f"{self.bad_steps} steps in a row, mismatch.max_mean_gap is {self.max_mean_gap:g}. "
+                "Likely: log-probs without the temperature (vLLM needs --logprobs-mode "
+                "processed_logprobs), truncated sampling whose sets are not replayed, weights of "
+                f"another version{_versions(batch)}, another chat template or BOS, or another "
+                "precision. Mend it, or correct for it (old_log_probs=recomputed "
+                "loss/weight=tis); mismatch.max_mean_gap=null goes on"
+            )
+
+    def run_state(self) -> dict[str, Any]:
+        """How many steps in a row were bad."""
+        return {"bad_steps": self.bad_steps}
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Go on counting."""
+        self.bad_steps = field(state, "bad_steps", int)
 
     def _of_trainer(self, batch: TensorDict) -> Tensor:
         if self.policy is not None:
@@ -81,3 +115,11 @@ class MismatchMonitor(Component):
                 "from themselves by nothing: use mismatch=monitor, or old_log_probs=recomputed"
             )
         return old
+
+
+def _versions(batch: TensorDict) -> str:
+    """Which versions sampled, where that is known."""
+    if "policy_version" not in batch.keys():
+        return ""
+    versions = batch["policy_version"][batch["response_mask"]]
+    return f" (these rows: {int(versions.min())} to {int(versions.max())})"

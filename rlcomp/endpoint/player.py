@@ -24,7 +24,7 @@ from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.rollout import Limits
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.policy import TakesCalls
+from rlcomp.interfaces.policy import TakesCalls, check_turns
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.seed import named_seed
 from rlcomp.text.marked import MarkedTexts
@@ -75,6 +75,7 @@ class TracePlayer(metaclass=Checked):
                 f"policy is a {type(policy).__name__}, which takes no calls: give it a method "
                 "session, as rlcomp.model.language_model.LanguageModel has"
             )
+        check_turns(policy)
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -31,10 +31,16 @@ class Decoding:
         min_p: keep tokens at least ``min_p`` times as likely as the likeliest one; 0 keeps all.
         replay: record the tokens that were kept, and score over the recorded set: V/8 bytes a
             token. Without it the set is that of the model that scores.
+        keep_routing: of a mixture of experts, which experts read a token when it is scored.
+            ``rollout``: those that read it when it was sampled (R3). ``proximal``: those that read
+            it when ``old_log_probs=recomputed`` scored it (R2). ``none``: those that the model
+            chooses then, which may be others though its weights are the same, by rounding.
 
     Source:
         top-p: Holtzman et al. 2019, arXiv:1904.09751; min-p: Nguyen et al. 2024, arXiv:2407.01082;
-        replay: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
+        replay, keep_routing: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask,
+        keep routing); R3: Ma et al. 2025, arXiv:2510.11370; R2: Zheng et al. 2025,
+        arXiv:2507.18071.
     """
 
     temperature: NonNegativeFloat = 1.0
@@ -42,6 +48,7 @@ class Decoding:
     top_p: Annotated[float, Interval(gt=0, le=1)] = 1.0
     min_p: Fraction = 0.0
     replay: bool = False
+    keep_routing: Literal["none", "proximal", "rollout"] = "none"
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))

@@ -50,6 +50,8 @@ class Sampled:
         truncated: shape ``[B]``, bool: none ended it within the limit.
         kept: shape ``[B, S, ceil(V / 8)]``, uint8: the tokens each was drawn from; arbitrary after
             a row's end. None if not recorded.
+        routes: shape ``[B, P + S, L, K]``, uint8: the experts that read each token of a row, prompt
+            included (:mod:`rlcomp.engine.routing`). None if not recorded.
     """
 
     tokens: Tensor
@@ -57,6 +59,7 @@ class Sampled:
     lengths: Tensor
     truncated: Tensor
     kept: Tensor | None = None
+    routes: Tensor | None = None
 
 
 class Uniforms:

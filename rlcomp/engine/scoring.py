@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from tensordict import TensorDict
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 from transformers import PreTrainedModel
 
 from rlcomp.engine.output_head import Head
 from rlcomp.engine.packing import pack
 from rlcomp.engine.probe import ModelSignature
+from rlcomp.engine.routing import replayed
 from rlcomp.engine.sampling_mask import contains
 from rlcomp.engine.transformer import Transformer
 from rlcomp.errors import DataError, ShapeError
@@ -83,6 +85,7 @@ def score(
     traits: ModelSignature,
     batch: TensorDict,
     weights: Mapping[str, Tensor] | None,
+    routers: Sequence[nn.Module] = (),
 ) -> Scored:
     """Logits that predict the response tokens, by the model's own forward pass.
 
@@ -92,6 +95,8 @@ def score(
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
             holds ``sampling_mask``, each response token must be among its own.
         weights: parameters of ``model``, by name, to use in place of its own.
+        routers: those of a mixture of experts whose tokens take the routes of ``routed_experts``
+            ``[B, T, L, E]``, where the batch has them.
 
     Raises:
         DataError: a token was not kept.
@@ -105,7 +110,12 @@ def score(
     if not len(columns):
         # One column that nobody reads keeps the result connected to the weights.
         columns = torch.zeros(1, dtype=torch.int64, device=ids.device)
-    logits = _logits(model, traits, ids[:, : int(columns[-1]) + 1], columns, weights)
+    width = int(columns[-1]) + 1
+    with contextlib.ExitStack() as stack:
+        if routers and "routed_experts" in batch.keys():
+            routes = batch["routed_experts"][:, :width].flatten(0, 1)
+            stack.enter_context(replayed(routers, routes))
+        logits = _logits(model, traits, ids[:, :width], columns, weights)
     rows, picks = wanted[:, columns].nonzero(as_tuple=True)
     places = rows * ids.shape[1] + columns[picks] + 1
     return Scored(

@@ -20,9 +20,8 @@ from rlcomp.episodes.host import Hosts, Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import Limits, Rollout
 from rlcomp.episodes.rows import episode_rows
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Environment
-from rlcomp.interfaces.policy import TakesTurns
+from rlcomp.interfaces.policy import TakesTurns, check_turns
 from rlcomp.interfaces.prompt import Dialogue, Prompt
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
@@ -107,11 +106,7 @@ class Player(metaclass=Checked):
         observation_tokens: PositiveInt = 256,
         prompt: Prompt | None = None,
     ) -> None:
-        if not callable(getattr(policy, "session", None)):
-            raise ConfigError(
-                f"policy is a {type(policy).__name__}, which takes no turns: give it a method "
-                "session, as rlcomp.model.language_model.LanguageModel has"
-            )
+        check_turns(policy)
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.prompt.dialogues([""], [{}])  # refuses a template that writes turns anew

@@ -27,3 +27,23 @@ def effective_sample_size(log_weight: Tensor) -> Tensor:
     # Of weights below 1, so that none overflows: a factor of all cancels.
     weight = (log_weight.double() - log_weight.double().max()).exp()
     return weight.sum().square() / (weight.numel() * weight.square().sum())
+
+
+def sampler_kl(log_weight: Tensor) -> Tensor:
+    """KL of the sampler from the trainer by samples of the sampler: ``k3 = exp(d) - 1 - d``.
+
+    Args:
+        log_weight: ``d = log pi_trainer(a) - log pi_sampler(a)`` of samples, any shape, nats.
+
+    Returns:
+        As many terms, >= 0, float64, whose mean estimates ``KL(pi_sampler || pi_trainer)``, nats.
+
+    Source:
+        Schulman 2020, "Approximating KL divergence", k3.
+
+    Examples:
+        >>> sampler_kl(torch.tensor([2.0]).log())  # 2 - 1 - log 2
+        tensor([0.3069], dtype=torch.float64)
+    """
+    gap = log_weight.double()
+    return torch.expm1(gap) - gap

@@ -29,6 +29,6 @@ class Collector(Component):
         "response",
         "policy_version",
     )
-    may_write = ("sampling_mask",)
+    may_write = ("sampling_mask", "routed_experts")
     fresh = True
     keeps_prompt = True

@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import Session
+from rlcomp.errors import ConfigError
 
 
 @runtime_checkable
@@ -208,3 +209,47 @@ class PacksRows(Protocol):
     def packs(self) -> bool:
         """Whether it does."""
         ...
+
+
+@runtime_checkable
+class RoutesTokens(Policy, Protocol):
+    """A policy that may be a mixture of experts whose routes are kept."""
+
+    def score_and_route(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
+        """Log-probs ``[B, T]``, and ``routed_experts`` ``[B, T, L, E]`` of this pass."""
+        ...
+
+
+@runtime_checkable
+class SampledElsewhere(Protocol):
+    """A policy that another engine may sample for.
+
+    Attributes:
+        sampler_engine: that engine; None for the policy's own loop.
+    """
+
+    sampler_engine: object | None
+
+
+def check_turns(policy: Policy) -> None:
+    """Refuse a policy that cannot go on behind what is read to it.
+
+    Raises:
+        ConfigError: it has no sessions, or an engine that samples whole responses only.
+    """
+    if not callable(getattr(policy, "session", None)):
+        raise ConfigError(
+            f"policy is a {type(policy).__name__}, which takes no turns: give it a method "
+            "session, as rlcomp.model.language_model.LanguageModel has"
+        )
+    engine = policy.sampler_engine if isinstance(policy, SampledElsewhere) else None
+    if engine is not None:
+        raise ConfigError(
+            f"{type(engine).__name__} samples whole responses only, and here an environment, a "
+            "tool or an agent reads between a policy's turns: use sampler_engine=own"
+        )
+    if policy.decoding.keep_routing == "rollout":
+        raise ConfigError(
+            "decoding.keep_routing is rollout, and the routes of several turns are not recorded: "
+            "use keep_routing=proximal with old_log_probs=recomputed"
+        )

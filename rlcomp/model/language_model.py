@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from tensordict import TensorDict
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import Component, asked
@@ -27,12 +29,15 @@ from rlcomp.engine.readouts import (
     read,
     squares_read,
 )
+from rlcomp.engine.routing import UNKNOWN, recorded, routers_of, routes_of_rows, routing_shape
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
 from rlcomp.engine.session import Rereading, Sampling, Session
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer, has_hooks
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.policy import check_turns
+from rlcomp.interfaces.sampler_engine import SamplerEngine, SamplingRequest
 from rlcomp.model.build import check_vocabulary
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.stop_tokens import stop_ids
@@ -60,7 +65,9 @@ class LanguageModel(Component):
     On-policy that is exactly the set it was sampled from; once the policy has moved, or for a
     reference, the sets differ, and with them what the log-probs are normalised over. With
     ``decoding.replay`` the sampler's own sets are recorded in ``sampling_mask`` ``[B, T, V/8]`` and
-    scored over, wherever a batch holds them.
+    scored over, wherever a batch holds them. With ``decoding.keep_routing`` the same holds for the
+    experts that read a token, in ``routed_experts`` ``[B, T, L, E]``; other weights than its own
+    choose for themselves.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 
@@ -78,15 +85,17 @@ class LanguageModel(Component):
         engine: how all of it is computed.
         stop_tokens: tokens that end a response, beside EOS and those of the model's
             ``generation_config``: ``["<|im_end|>"]``.
+        sampler_engine: who decodes in :meth:`generate`; null for our own loop.
 
     Raises:
         ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
-            causal or has no cache; a stop token is no token.
+            causal or has no cache; a stop token is no token; routing is to be kept, and the model
+            has no routers that are known, or its layers are computed again.
         DataError: the model's ``generation_config`` names an EOS that is none.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
-    optional = ("sampling_mask",)
+    optional = ("sampling_mask", "routed_experts")
     writes = ("log_probs", "entropy", "log_distribution")
 
     updates: Tensor
@@ -100,8 +109,12 @@ class LanguageModel(Component):
         decoding: Decoding,
         engine: Engine = AUTO,
         stop_tokens: list[str] | None = None,
+        sampler_engine: SamplerEngine | None = None,
     ) -> None:
         super().__init__()
+        if sampler_engine is not None:
+            sampler_engine.check(decoding)
+        self.sampler_engine = sampler_engine
         if tokenizer.eos_token_id is None:
             raise ConfigError("policy: the tokenizer has no EOS token: set tokenizer.eos_token")
         self.stops = stop_ids(model, tokenizer, stop_tokens or ())
@@ -112,11 +125,22 @@ class LanguageModel(Component):
         self._traits = probe(model)
         # Past nn.Module: its tensors are the model's.
         object.__setattr__(self, "_transformer", engine.transformer(model))
+        self._routers = self._kept_routers(decoding)
         check_vocabulary("policy", self._traits.vocabulary, tokenizer)
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         # No buffer: it follows from the tokenizer, and checkpoints need not carry it.
         vocabulary = self._traits.vocabulary
         self._suppressed = suppressed_token_mask(tokenizer, vocabulary, stops=self.stops)
+
+    def _kept_routers(self, decoding: Decoding) -> list[nn.Module]:
+        if decoding.keep_routing == "none":
+            return []
+        if self.engine.checkpointing:
+            raise ConfigError(
+                "engine.checkpointing computes layers again in the backward pass, when no route is "
+                "replayed any more: set it to false, or decoding.keep_routing=none"
+            )
+        return routers_of(self.model)
 
     @property
     def suppressed_tokens(self) -> list[int]:
@@ -187,6 +211,37 @@ class LanguageModel(Component):
         with torch.no_grad():
             return self.log_probs(batch)
 
+    def score_and_route(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
+        """Log-probs as of :meth:`score`, and the experts that the model chose for it.
+
+        Args:
+            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``; routes in it are not
+                replayed.
+
+        Returns:
+            ``[B, T]``, nats; and ``routed_experts`` ``[B, T, L, E]``, uint8.
+
+        Raises:
+            ConfigError: ``decoding.keep_routing`` is ``none``.
+        """
+        if not self._routers:
+            raise ConfigError("decoding.keep_routing is none: set it to proximal or rollout")
+        columns, width = self._columns(batch, self.decoding), batch["tokens"].shape[1]
+        columns = columns.exclude("routed_experts")
+        log_probs, routes = list[Tensor](), list[Tensor]()
+        with torch.no_grad():
+            order = self._order(columns) or [torch.arange(len(columns), device=columns.device)]
+            for some in order:
+                with recorded(self._routers) as passes:
+                    scored = self._scored(columns[some], None)
+                log_probs += self._read(scored, [log_probs_read], [True], self.decoding)
+                kept = passes[0].view(len(some), -1, *passes[0].shape[1:])
+                missing = width - kept.shape[1]
+                routes.append(F.pad(kept, (0, 0, 0, 0, 0, missing), value=UNKNOWN))
+        back = torch.cat(order).argsort()
+        where = batch["tokens"].device
+        return torch.cat(log_probs)[back].to(where), torch.cat(routes)[back].to(where)
+
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
@@ -226,17 +281,22 @@ class LanguageModel(Component):
         def at_once(some: TensorDict) -> Tensor:
             return self._read(self._scored(some, weights), [reading], [True], decoding)[0].to(where)
 
+        order = self._order(columns)
+        if order is None:
+            return at_once(columns)
+        parts = [at_once(columns[rows]) for rows in order]
+        return torch.cat(parts)[torch.cat(order).argsort()]
+
+    def _order(self, columns: TensorDict) -> list[Tensor] | None:
+        """Pieces of rows that are read one after the other; None for all at once."""
         budget = _NO_GRAD_TOKENS
         if not self.packs:
             budget = min(budget, _NO_GRAD_LOGITS // self._traits.vocabulary)
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
-            return at_once(columns)
+            return None
         if self.packs:
-            order = packed_pieces(columns, budget)
-        else:
-            order = pieces(columns["response_mask"], budget)
-        parts = [at_once(columns[rows]) for rows in order]
-        return torch.cat(parts)[torch.cat(order).argsort()]
+            return packed_pieces(columns, budget)
+        return pieces(columns["response_mask"], budget)
 
     def _scored(self, columns: TensorDict, weights: Mapping[str, Tensor] | None) -> Scored:
         if weights is not None and torch.is_grad_enabled() and self.engine.checkpointing:
@@ -245,7 +305,8 @@ class LanguageModel(Component):
                 "to false for gradients at other weights"
             )
         if self._transformer is None:
-            return score(self.model, self._traits, columns, weights)
+            routers = self._routers if weights is None else ()
+            return score(self.model, self._traits, columns, weights, routers)
         return score_packed(self._transformer, columns, weights)
 
     def _read(
@@ -259,7 +320,10 @@ class LanguageModel(Component):
         return read(scored, readings, differentiable, decoding, suppressed)
 
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:
-        kept = ("sampling_mask",) if decoding.replays else ()
+        kept = [
+            *(["sampling_mask"] if decoding.replays else []),
+            *(["routed_experts"] if self._routers else []),
+        ]
         found = batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
         # Rows that no model has sampled are on the CPU.
         return found if found["tokens"].device == self.device else found.to(self.device)
@@ -330,14 +394,56 @@ class LanguageModel(Component):
                 raise ConfigError(f"{name} is {value}: write at least 1")
         self._check_prompts(prompts, max_new_tokens)
         rows = len(prompts) * group_size
-        sampled = self._decode()(
-            prompts,
-            group_size=group_size,
-            stop=StopRule(self.stops, [max_new_tokens] * rows),
-            draw=self._draw(decoding, suppressed_tokens),
-            uniforms=Uniforms(rows, generator),
-        )
+        if self.sampler_engine is not None:
+            sampled = self._sampled_by(
+                self.sampler_engine,
+                prompts,
+                (group_size, max_new_tokens),
+                decoding or self.decoding,
+                suppressed_tokens,
+                generator,
+            )
+        else:
+            keeps = (decoding or self.decoding).keep_routing == "rollout"
+            with recorded(routers_of(self.model) if keeps else []) as passes:
+                sampled = self._decode()(
+                    prompts,
+                    group_size=group_size,
+                    stop=StopRule(self.stops, [max_new_tokens] * rows),
+                    draw=self._draw(decoding, suppressed_tokens),
+                    uniforms=Uniforms(rows, generator),
+                )
+            if keeps:
+                routes = routes_of_rows(passes, prompts, sampled.lengths.tolist())
+                sampled = replace(sampled, routes=routes)
         return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=self.version)
+
+    def _sampled_by(
+        self,
+        engine: SamplerEngine,
+        prompts: Sequence[Sequence[int]],
+        sizes: tuple[int, int],
+        decoding: Decoding,
+        suppressed_tokens: Sequence[int],
+        generator: torch.Generator,
+    ) -> Sampled:
+        """Have an engine sample; the generator gives its seed."""
+        suppressed = self._suppressed_on(torch.device("cpu"), suppressed_tokens)
+        keeps = decoding.keep_routing == "rollout"
+        request = SamplingRequest(
+            prompts=prompts,
+            group_size=sizes[0],
+            max_new_tokens=sizes[1],
+            decoding=decoding,
+            stops=self.stops,
+            suppressed=[] if suppressed is None else suppressed.nonzero().flatten().tolist(),
+            vocabulary=self._traits.vocabulary,
+            seed=int(torch.randint(2**62, (), generator=generator)),
+            version=self.version,
+            routing=routing_shape(routers_of(self.model)) if keeps else None,
+        )
+        engine.update(self.version, self.model)
+        return engine.generate(request, self.model)
 
     def session(
         self,
@@ -362,6 +468,7 @@ class LanguageModel(Component):
             ConfigError: a prompt is a text.
             DataError: a prompt has no tokens or leaves no room for one more.
         """
+        check_turns(self)
         self._check_prompts(prompts, 1)
         table = token_bytes(self.tokenizer)
         sampling = Sampling(self.stops, table, self._draw(decoding, ()), generator, seeds)

@@ -112,6 +112,8 @@ def _trained_part(
     old = of_version_0_1(config)
     if old is not None:
         raise CheckpointError(f"{saved.path}: {old}; train it again, or take rlcomp 0.1")
+    if "sampler_engine" in config:
+        config["sampler_engine"] = None  # it samples by itself: the run's server is the run's
     found = saved_node(
         config, name, saved.path / "config.yaml", trust, (*POLICY, "value", "scorer")
     )

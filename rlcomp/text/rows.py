@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 from tensordict import TensorDict
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.engine.draw import Sampled
+from rlcomp.engine.routing import UNKNOWN
 from rlcomp.errors import DataError, NumericalError
 from rlcomp.interfaces.prompt import Demonstration
 from rlcomp.text.padding import padded, response_columns
@@ -109,7 +111,8 @@ def rollout_rows(
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
         ``policy_version`` ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``sampling_mask``
-        ``[B, T, V/8]`` if the sets were recorded.
+        ``[B, T, V/8]`` if the sets were recorded, ``routed_experts`` ``[B, T, L, E]`` if the routes
+        were.
 
     Raises:
         NumericalError: a token was drawn whose log-prob is not finite.
@@ -120,11 +123,20 @@ def rollout_rows(
     if not bool(columns["rollout_log_probs"].isfinite().all()):
         raise NumericalError("the policy sampled a token whose log-prob is not finite")
     columns["policy_version"] = columns["response_mask"] * version
+    if sampled.routes is not None:
+        columns["routed_experts"] = _widened(sampled.routes, columns["tokens"].shape[1])
     columns["truncated"] = sampled.truncated
     columns["group_id"] = group
     return TensorDict(
         {key: column.to(device) for key, column in columns.items()}, batch_size=[len(group)]
     )
+
+
+def _widened(routes: Tensor, width: int) -> Tensor:
+    """Routes of so many columns; those that are not known are the model's choice."""
+    missing = routes.new_full((len(routes), width, *routes.shape[2:]), UNKNOWN)
+    missing[:, : routes.shape[1]] = routes[:, :width]
+    return missing
 
 
 def check_room(

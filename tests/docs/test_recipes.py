@@ -28,6 +28,7 @@ METHODS = [
     "gspo",
     "gspo_token",
     "instruct_gpt",
+    "keep_routing",
     "length_controlled",
     "length_regularised",
     "linear_mo",

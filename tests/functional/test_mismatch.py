@@ -1,9 +1,11 @@
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.mismatch import effective_sample_size
+from rlcomp.functional.mismatch import effective_sample_size, sampler_kl
 
 LOGS = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
 
@@ -31,3 +33,14 @@ def test_a_common_factor_changes_nothing_and_it_is_between_one_and_all(logs, shi
 
     assert 1 / len(logs) - 1e-9 <= size <= 1 + 1e-9
     assert effective_sample_size(log_weight + shift).item() == pytest.approx(size)
+
+
+def test_k3_is_the_kl_in_the_mean_and_never_negative():
+    # Sampler (3/4, 1/4), trainer (1/2, 1/2): KL = 3/4 log(3/2) + 1/4 log(1/2).
+    sampler, trainer = torch.tensor([0.75, 0.25]), torch.tensor([0.5, 0.5])
+    terms = sampler_kl((trainer / sampler).log())
+
+    expected = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+    assert float((sampler.double() * terms).sum()) == pytest.approx(expected, abs=1e-7)
+    assert bool((sampler_kl(torch.linspace(-5, 5, 101)) >= 0).all())
+    assert terms.dtype == torch.float64

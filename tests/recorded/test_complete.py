@@ -33,6 +33,7 @@ SKIPPED = TESTS + "learner/test_non_finite.py::"
 SKIPPED += "test_only_the_minibatch_that_is_not_finite_is_skipped"
 MISMATCH = TESTS + "mismatch/test_monitor.py::"
 MISMATCH += "test_the_mismatch_is_recorded_over_the_tokens_that_both_know"
+SERVER = TESTS + "sampler_engine/test_server.py::"
 DEGENERATE = TESTS + "reward_check/test_limit.py::"
 DEGENERATE += "test_groups_that_teach_nothing_are_counted"
 SEVERAL = TESTS + "objectives/test_several.py::"
@@ -466,8 +467,14 @@ BESIDE = {
         "kl/in_loss": TESTS + "loss/test_kl_full.py::test_two_tokens_by_hand",
     },
     "components/mismatch/monitor.py": dict.fromkeys(
-        ("mismatch/mean", "mismatch/max", "mismatch/above_1_nat", "mismatch/ess"), MISMATCH
+        ("mismatch/mean", "mismatch/max", "mismatch/above_1_nat", "mismatch/k3", "mismatch/ess"),
+        MISMATCH,
     ),
+    "components/sampler_engine/server.py": {
+        "sampler_engine/requests": SERVER + "test_ids_go_out_and_ids_come_back",
+        "time/sampler_engine": SERVER + "test_ids_go_out_and_ids_come_back",
+        "time/weights": SERVER + "test_weights_are_handed_over_once_a_version",
+    },
     "components/objectives/several.py": {"reward/*": SEVERAL, "reward/weighted": SEVERAL},
     "components/old_log_probs/recomputed.py": {
         "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed.py::{GAP}",

@@ -1,0 +1,120 @@
+"""Sampling by the continuous batching of transformers, in this process."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from transformers import ContinuousBatchingConfig, GenerationConfig, PreTrainedModel
+
+from components.sampler_engine.reply import Response, as_sampled
+from rlcomp.arguments import Checked, PositiveInt
+from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.draw import Sampled
+from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.interfaces.sampler_engine import SamplingRequest
+
+# What transformers says of every batch: that it does not know whether a processor is supported.
+_QUIET = "ContinuousBatchingLogger"
+
+
+class TransformersBatching(metaclass=Checked):
+    """Responses by ``model.generate_batch`` of transformers: paged attention, requests in waves.
+
+    It is for GPUs, and for architectures that our own loop does not know: on a CPU it takes some
+    fifty times our time. The model is the policy's own, adapters included.
+
+    Args:
+        num_blocks: pages of the cache; null: on a GPU as many as memory holds, elsewhere as many as
+            all rows need.
+        page_size: tokens a page.
+    """
+
+    def __init__(
+        self, *, num_blocks: PositiveInt | None = None, page_size: PositiveInt = 256
+    ) -> None:
+        self.num_blocks = num_blocks
+        self.page_size = page_size
+
+    def check(self, decoding: Decoding) -> None:
+        """Refuse truncated sampling: the sets that it kept are not told."""
+        if decoding.truncates:
+            raise ConfigError(
+                f"decoding is {decoding}, and sampler_engine=transformers_batching does not tell "
+                "which tokens it kept, over which its log-probs are: use decoding=full, or "
+                "sampler_engine=own"
+            )
+        if decoding.keep_routing == "rollout":
+            raise ConfigError(
+                "decoding.keep_routing is rollout, and sampler_engine=transformers_batching does "
+                "not tell its routes: use keep_routing=proximal, or sampler_engine=own"
+            )
+
+    def update(self, version: int, model: PreTrainedModel) -> None:
+        """Nothing: it reads the policy's own weights."""
+
+    def generate(self, request: SamplingRequest, model: PreTrainedModel) -> Sampled:
+        """Sample with a seed of torch's global generator, which is put back."""
+        settings = ContinuousBatchingConfig(
+            return_logprobs=True,
+            page_size=self.page_size,
+            num_blocks=self._pages(request, model),
+            seed=request.seed % 2**31,
+        )
+        inputs = [list(one) for one in request.prompts for _ in range(request.group_size)]
+        quiet, attention = logging.getLogger(_QUIET), model.config._attn_implementation
+        level = quiet.level
+        quiet.setLevel(logging.ERROR)
+        try:
+            with torch.random.fork_rng():
+                torch.manual_seed(request.seed)
+                found = model.generate_batch(
+                    inputs,
+                    generation_config=_config(request),
+                    continuous_batching_config=settings,
+                )
+        finally:
+            quiet.setLevel(level)
+            model.set_attn_implementation(attention)
+        if len(found) != len(inputs):
+            raise RlcompError(
+                f"generate_batch gave {len(found)} responses of {len(inputs)}: what it logged says "
+                "why"
+            )
+        return as_sampled([_response(one, request) for one in found.values()])
+
+    def _pages(self, request: SamplingRequest, model: PreTrainedModel) -> int | None:
+        if self.num_blocks is not None or model.device.type != "cpu":
+            return self.num_blocks
+        tokens = [len(prompt) + request.max_new_tokens for prompt in request.prompts]
+        return request.group_size * sum(-(-each // self.page_size) for each in tokens)
+
+
+def _config(request: SamplingRequest) -> GenerationConfig:
+    decoding = request.decoding
+    sampling: dict[str, Any] = {"do_sample": False}
+    if decoding.temperature > 0:
+        sampling = {
+            "do_sample": True,
+            "temperature": decoding.temperature,
+            "top_k": decoding.top_k,
+            "top_p": decoding.top_p,
+            "min_p": decoding.min_p or None,
+        }
+    return GenerationConfig(
+        **sampling,
+        max_new_tokens=request.max_new_tokens,
+        eos_token_id=list(request.stops),
+        pad_token_id=request.stops[0],
+        suppress_tokens=list(request.suppressed) or None,
+    )
+
+
+def _response(output: Any, request: SamplingRequest) -> Response:  # noqa: ANN401
+    if output.error is not None:
+        raise RlcompError(f"generate_batch failed: {output.error}")
+    tokens = list(output.generated_tokens)
+    greedy = request.decoding.temperature == 0
+    log_probs = [0.0] * len(tokens) if greedy else list(output.logprobs)
+    return Response(tokens, log_probs, tokens[-1] not in request.stops)

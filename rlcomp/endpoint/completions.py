@@ -1,0 +1,151 @@
+"""A policy as a completions server: prompts as ids, responses as ids with their log-probs."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from transformers import AutoModelForCausalLM
+
+from rlcomp.endpoint.handler import HttpLimits, Sent
+from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.request import parsed
+from rlcomp.endpoint.server import Server, serving
+from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import RlcompError
+from rlcomp.io.quiet import no_progress_bars
+from rlcomp.model.language_model import LanguageModel
+
+_LIMITS = HttpLimits(body=64 * 2**20, seconds=600.0)
+_SUPPRESSED = -100
+
+
+@contextlib.contextmanager
+def serving_policy(policy: LanguageModel) -> Iterator[Server]:
+    """Context in which a policy answers on a port of this machine's loopback.
+
+    Args:
+        policy: its weights are changed by ``POST /weights``.
+
+    Examples:
+        >>> from rlcomp.testing import tiny_policy
+        >>> with serving_policy(tiny_policy()) as server:
+        ...     server.address.startswith("http://127.0.0.1:")
+        True
+    """
+    with serving(Completions(policy), _LIMITS) as server:
+        yield server
+
+
+class Completions:
+    """``POST /v1/completions`` and ``POST /weights``, one request after the other.
+
+    A request of completions has ``prompt`` (ids), ``n``, ``max_tokens``, ``seed``,
+    ``stop_token_ids``, and, where they are not those of a full distribution, ``temperature``,
+    ``top_p``, ``top_k``, ``min_p``, ``logit_bias`` (-100 bars an id), ``return_sampling_mask`` and
+    ``return_routed_experts``. Responses are those of :meth:`LanguageModel.generate` with a
+    generator of this seed, to the bit. ``POST /weights`` with ``folder`` and ``version`` reads the
+    weights of a folder of transformers; replies tell the version as ``weight_version``.
+
+    Args:
+        policy: what answers.
+    """
+
+    def __init__(self, policy: LanguageModel) -> None:
+        self.policy = policy
+        self.version = str(policy.version)
+        self._free = threading.Lock()
+        self._posts = {"/v1/completions": self._complete, "/weights": self._load}
+
+    def admits(self, path: str) -> bool:
+        """Whether there is such a path."""
+        return path in self._posts
+
+    def __call__(self, method: str, path: str, body: bytes) -> Sent:
+        """Answer.
+
+        Raises:
+            RefusedError: the request cannot be answered.
+        """
+        if method != "POST":
+            raise RefusedError("use POST", 405)
+        with self._free:
+            try:
+                told = self._posts[path](parsed(body))
+            except (KeyError, TypeError, ValueError, AttributeError, RlcompError) as error:
+                raise RefusedError(f"{type(error).__name__}: {error}") from error
+        return Sent(json.dumps(told).encode())
+
+    def _complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        if {*body["stop_token_ids"]} != {*self.policy.stops}:
+            raise RefusedError(f"stop_token_ids must be the policy's, {list(self.policy.stops)}")
+        prompt = body["prompt"]
+        rows = self.policy.generate(
+            [prompt],
+            group_size=body["n"],
+            max_new_tokens=body["max_tokens"],
+            decoding=_decoding(body),
+            suppressed_tokens=_suppressed(body.get("logit_bias") or {}),
+            generator=torch.Generator().manual_seed(int(body["seed"])),
+        )
+        choices = [self._choice(number, rows[number]) for number in range(len(rows))]
+        sampled = int(rows["response_mask"].sum())
+        return {
+            "object": "text_completion",
+            "model": body.get("model"),
+            "weight_version": self.version,
+            "choices": [{**each, "prompt_token_ids": prompt} for each in choices],
+            "usage": {"prompt_tokens": len(prompt), "completion_tokens": sampled},
+        }
+
+    def _choice(self, number: int, row: TensorDict) -> dict[str, Any]:
+        response = row["response_mask"]
+        tokens = row["tokens"][response].tolist()
+        choice = {
+            "index": number,
+            "text": self.policy.tokenizer.decode(tokens),
+            "token_ids": tokens,
+            "logprobs": {"token_logprobs": row["rollout_log_probs"][response].tolist()},
+            "finish_reason": "length" if bool(row["truncated"]) else "stop",
+        }
+        if "sampling_mask" in row.keys():
+            packed = row["sampling_mask"][response].cpu().numpy().tobytes()
+            choice["sampling_mask"] = base64.b64encode(packed).decode()
+        if "routed_experts" in row.keys():
+            packed = row["routed_experts"][row["attention_mask"]].cpu().numpy().tobytes()
+            choice["routed_experts"] = base64.b64encode(packed).decode()
+        return choice
+
+    def _load(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        folder, own = Path(body["folder"]), self.policy.model
+        if not (folder / "config.json").is_file():
+            raise RefusedError(f"there is no model in {folder}")
+        with no_progress_bars():
+            made = AutoModelForCausalLM.from_pretrained(folder, dtype=own.dtype)
+        own.load_state_dict(made.state_dict())
+        self.version = str(body["version"])
+        return {"success": True, "weight_version": self.version}
+
+
+def _decoding(body: Mapping[str, Any]) -> Decoding:
+    return Decoding(
+        temperature=float(body.get("temperature", 1.0)),
+        top_k=max(0, body.get("top_k", 0)),
+        top_p=float(body.get("top_p", 1.0)),
+        min_p=float(body.get("min_p", 0.0)),
+        replay=bool(body.get("return_sampling_mask", False)),
+        keep_routing="rollout" if body.get("return_routed_experts") else "none",
+    )
+
+
+def _suppressed(bias: Mapping[str, float]) -> list[int]:
+    if any(value != _SUPPRESSED for value in bias.values()):
+        raise RefusedError(f"logit_bias must be {_SUPPRESSED}, which bars a token")
+    return [int(one) for one in bias]

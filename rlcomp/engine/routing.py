@@ -1,0 +1,165 @@
+"""Keep routing: the experts that read each token are recorded, and taken again when it is scored.
+
+A router gives ``probs = softmax(W x)``, the indices of the ``K`` largest, and their probabilities,
+over their sum where the model normalises. Replayed, the indices are those recorded, and the
+probabilities are those of the model as it is, so that the router has its gradient.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from rlcomp.errors import ConfigError, ShapeError
+from rlcomp.metrics import record
+
+# Which experts read a token is not known: the model chooses.
+UNKNOWN = 255
+# Routers of transformers, and whether they divide by the sum of what they chose.
+_NORMALISED: dict[str, Callable[[Any], bool]] = {
+    "MixtralTopKRouter": lambda router: True,
+    "OlmoeTopKRouter": lambda router: bool(router.norm_topk_prob),
+    "Qwen3MoeTopKRouter": lambda router: bool(router.norm_topk_prob),
+}
+
+
+def routers_of(model: nn.Module) -> list[nn.Module]:
+    """The routers of a mixture of experts, in the order of its layers.
+
+    Args:
+        model: of transformers: Mixtral, OLMoE or Qwen3-MoE.
+
+    Raises:
+        ConfigError: it has none that is known here, or more experts than a byte numbers.
+    """
+    found = [module for module in model.modules() if type(module).__name__ in _NORMALISED]
+    if not found:
+        raise ConfigError(
+            f"decoding.keep_routing: a {type(model).__name__} has no router that is known here "
+            f"({', '.join(_NORMALISED)}): use keep_routing=none"
+        )
+    most = max(len(cast("Tensor", router.weight)) for router in found)
+    if most > UNKNOWN:
+        raise ConfigError(
+            f"decoding.keep_routing: the model has {most} experts a layer, more than {UNKNOWN}, "
+            "which a byte numbers: use keep_routing=none"
+        )
+    return found
+
+
+def routing_shape(routers: Sequence[nn.Module]) -> tuple[int, int]:
+    """Layers with a router, and experts that each of them takes for a token: ``(L, K)``."""
+    return len(routers), int(routers[0].top_k)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def recorded(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+    """Context in which each forward pass adds its routes, ``[N, L, K]``, uint8, to a list.
+
+    ``N`` are the tokens of the pass, row by row.
+    """
+    passes, layers = list[Tensor](), list[Tensor]()
+
+    def note(module: nn.Module, arguments: object, output: tuple[Tensor, Tensor, Tensor]) -> None:
+        del module, arguments
+        layers.append(output[2].detach().to(torch.uint8))
+        if len(layers) == len(routers):
+            passes.append(torch.stack(layers, 1))
+            layers.clear()
+
+    with _hooked(routers, [note] * len(routers)):
+        yield passes
+
+
+@contextlib.contextmanager
+def replayed(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None]:
+    """Context in which tokens are read by the experts of ``routes``, in every forward pass.
+
+    Records ``routing/drift``: of the tokens and layers whose experts are known, the share in which
+    the model would have chosen other ones.
+
+    Args:
+        routers: ``L`` of them.
+        routes: shape ``[N, L, K]``, uint8, of the tokens of a pass, row by row; where it is
+            :data:`UNKNOWN` the model chooses.
+
+    Raises:
+        ShapeError: the routes are of other layers, or of another number of experts a token.
+    """
+    wanted = routing_shape(routers)
+    if routes.shape[1:] != wanted:
+        raise ShapeError(
+            f"'routed_experts' has {tuple(routes.shape[1:])} layers and experts a token, the model "
+            f"has {wanted}"
+        )
+    with _hooked(routers, [_taking(layer) for layer in routes.long().unbind(1)]):
+        yield
+
+
+def _taking(routes: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+    """A hook that gives a router's output for given indices, ``[N, K]``."""
+
+    def take(
+        module: nn.Module, arguments: object, output: tuple[Tensor, Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        del arguments
+        logits, scores, own = output
+        known = routes != UNKNOWN
+        indices = torch.where(known, routes, own)
+        drift = (indices.sort(-1).values != own.sort(-1).values).any(-1)
+        record("routing/drift", drift.float(), where=known.all(-1))
+        # As the routers compute it, from all probabilities: an index that is no longer among the
+        # largest keeps its value and its gradient.
+        chosen = logits.softmax(-1, dtype=torch.float32).gather(-1, indices)
+        if _NORMALISED[type(module).__name__](module):
+            chosen = chosen / chosen.sum(-1, keepdim=True)
+        return logits, chosen.to(scores.dtype), indices
+
+    return take
+
+
+@contextlib.contextmanager
+def _hooked(routers: Sequence[nn.Module], hooks: Sequence[Callable[..., Any]]) -> Iterator[None]:
+    pairs = zip(routers, hooks, strict=True)
+    handles = [router.register_forward_hook(hook) for router, hook in pairs]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def routes_of_rows(
+    passes: Sequence[Tensor], prompts: Sequence[Sequence[int]], lengths: Sequence[int]
+) -> Tensor:
+    """The routes of a decode loop by row and token, as its passes read them.
+
+    The first pass reads the prompts, padded on the left, each once or once a row; each further one
+    a token of every row. The last token of a row has been read by nobody.
+
+    Args:
+        passes: of :func:`recorded`.
+        prompts: ``P`` lists of ids.
+        lengths: of each response, ``B = P * G``.
+
+    Returns:
+        Shape ``[B, T, L, K]``, uint8, padded on the right; ``T`` is the longest row,
+        :data:`UNKNOWN` stands where no token was read.
+    """
+    rows, group = len(lengths), len(lengths) // len(prompts)
+    width = max(len(prompt) for prompt in prompts)
+    first = passes[0].view(-1, width, *passes[0].shape[1:])
+    if len(first) < rows:
+        first = first.repeat_interleave(group, 0)
+    longest = max(len(prompts[row // group]) + length for row, length in enumerate(lengths))
+    found: Tensor = first.new_full((rows, longest, *first.shape[2:]), UNKNOWN)
+    steps = torch.stack(list(passes[1:]), 1) if len(passes) > 1 else first[:, :0]
+    for row, length in enumerate(lengths):
+        start, read = len(prompts[row // group]), length - 1
+        found[row, :start] = first[row, width - start :]
+        found[row, start : start + read] = steps[row, :read]
+    return found

@@ -1,0 +1,73 @@
+"""Sampling engines: who decodes a policy's responses, where our own decode loop does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from transformers import PreTrainedModel
+
+from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.draw import Sampled
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingRequest:
+    """``G`` responses to each of ``P`` prompts, and all that they depend on beside the weights.
+
+    Attributes:
+        prompts: ``P`` lists of token ids, none empty.
+        group_size: ``G``.
+        max_new_tokens: the most tokens of a response, EOS included.
+        decoding: the distribution to draw from.
+        stops: ids that end a response; the one that does stands in it.
+        suppressed: ids that are never drawn: their probability is 0 before any filter.
+        vocabulary: ids are below it.
+        seed: of all that is drawn, in [0, 2^62).
+        version: of the weights to sample with.
+        routing: layers and experts a token, where the routes are to be recorded; None: they are
+            not.
+    """
+
+    prompts: Sequence[Sequence[int]]
+    group_size: int
+    max_new_tokens: int
+    decoding: Decoding
+    stops: Sequence[int]
+    suppressed: Sequence[int]
+    vocabulary: int
+    seed: int
+    version: int
+    routing: tuple[int, int] | None = None
+
+
+class SamplerEngine(Protocol):
+    """Samples in place of our own decode loop (``sampler_engine=``)."""
+
+    def check(self, decoding: Decoding) -> None:
+        """Refuse a policy's decoding whose log-probs the engine cannot tell.
+
+        Raises:
+            ConfigError: names the setting and the remedy.
+        """
+        ...
+
+    def update(self, version: int, model: PreTrainedModel) -> None:
+        """Take over the weights of a version; called before each request, also after a resume."""
+        ...
+
+    def generate(self, request: SamplingRequest, model: PreTrainedModel) -> Sampled:
+        """Sample: ``P * G`` rows, those of prompt 0 first.
+
+        Log-probs are those of the distribution that was drawn from, in nats: at the temperature,
+        over the tokens that its filters kept.
+
+        Args:
+            request: what is sampled.
+            model: the policy's, for an engine in this process.
+
+        Raises:
+            RlcompError: there is no answer, or one that cannot be right.
+        """
+        ...

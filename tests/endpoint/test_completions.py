@@ -1,0 +1,249 @@
+"""Our own engine behind HTTP: the rows of the same policy in this process, to the bit."""
+
+import json
+import time
+
+import pytest
+import torch
+
+from components.sampler_engine.server import ServerEngine
+from rlcomp.endpoint.completions import Completions, serving_policy
+from rlcomp.endpoint.refused import RefusedError
+from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import RlcompError
+from rlcomp.interfaces.sampler_engine import SamplingRequest
+from rlcomp.seed import named_seed
+from rlcomp.testing import tiny_policy
+
+UPDATE = [{"path": "/weights", "body": {"folder": "{folder}", "version": "{version}"}}]
+SIZES = {"scale": 4.0, "num_hidden_layers": 2}
+PROMPTS = [[3, 4, 5], [6], [3, 4]]
+
+
+def rollout(policy, seed=7, **changes):
+    given = {"group_size": 3, "max_new_tokens": 6, **changes}
+    return policy.generate(PROMPTS, generator=torch.Generator().manual_seed(seed), **given)
+
+
+def by_hand(policy, seed=7, **changes):
+    """Each prompt by the seed that the client derives for it."""
+    drawn = int(torch.randint(2**62, (), generator=torch.Generator().manual_seed(seed)))
+    given = {"group_size": 3, "max_new_tokens": 6, **changes}
+    return [
+        policy.generate(
+            [prompt],
+            generator=torch.Generator().manual_seed(named_seed(drawn, f"prompt {number}")),
+            **given,
+        )
+        for number, prompt in enumerate(PROMPTS)
+    ]
+
+
+@pytest.fixture
+def client(tmp_path):
+    def make(server, **changes):
+        url, folder = f"{server.address}/v1", str(tmp_path)
+        given = {"url": url, "model": "m", "folder": folder, "update": UPDATE, **changes}
+        return ServerEngine(tries=1, **given)
+
+    return make
+
+
+DECODINGS = [
+    Decoding(),
+    Decoding(temperature=0.7),
+    Decoding(top_k=4, top_p=0.9, min_p=0.05, replay=True),
+    Decoding(temperature=0.0),
+]
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=str)
+def test_tokens_and_log_probs_are_those_of_the_policy_itself(client, decoding):
+    policy = tiny_policy(decoding=decoding, **SIZES)
+    expected = by_hand(tiny_policy(decoding=decoding, **SIZES))
+
+    with serving_policy(tiny_policy(**SIZES)) as server:
+        policy.sampler_engine = client(server)
+        rows = rollout(policy)
+
+    assert len(rows) == 9
+    for number, own in enumerate(expected):
+        there = rows[3 * number : 3 * number + 3]
+        assert bool(there["group_id"].eq(number).all())
+        for key in {*own.keys()} - {"group_id"}:
+            width = own["tokens"].shape[1]
+            found = there[key] if there[key].ndim == 1 else there[key][:, :width]
+            assert torch.equal(found, own[key]), key
+    assert bool(rows["truncated"].any())
+    assert ("sampling_mask" in rows.keys()) is decoding.replays
+
+
+def test_the_server_takes_over_the_weights_of_a_version(client):
+    """It begins with other weights, and follows the policy's."""
+    policy = tiny_policy(seed=1, **SIZES)
+    with serving_policy(tiny_policy(seed=2, **SIZES)) as server:
+        policy.sampler_engine = client(server)
+        for _ in range(2):
+            rows = rollout(policy)
+            assert torch.allclose(
+                policy.log_probs(rows)[rows["response_mask"]],
+                rows["rollout_log_probs"][rows["response_mask"]],
+                atol=1e-5,
+            )
+            with torch.no_grad():
+                for weight in policy.model.parameters():
+                    weight.mul_(1.5)
+            policy.updated()
+        assert server.route.version == "1"
+
+
+def test_weights_of_a_version_that_somebody_else_put_there_are_noticed(client):
+    policy = tiny_policy()
+    with serving_policy(tiny_policy()) as server:
+        policy.sampler_engine = client(server)
+        rollout(policy)
+        server.route.version = "8"
+
+        with pytest.raises(RlcompError, match="weight_version '8', and version 0 was asked"):
+            rollout(policy)
+
+
+def test_suppressed_tokens_are_not_drawn(client):
+    policy = tiny_policy(**SIZES)
+    allowed = [one for one in range(15) if one not in (1, 5)]
+    with serving_policy(tiny_policy(**SIZES)) as server:
+        policy.sampler_engine = client(server)
+        rows = rollout(policy, suppressed_tokens=[one for one in allowed if one > 1])
+
+    assert {*rows["tokens"][rows["response_mask"]].tolist()} <= {1, 5}
+
+
+def make_experts():
+    """Mixtral whose experts count: 3-dimensional weights are not scaled by ``scale``."""
+    policy = tiny_policy(
+        decoding=Decoding(keep_routing="rollout"),
+        architecture="mixtral",
+        overrides={"num_local_experts": 8, "num_experts_per_tok": 2},
+        hidden_size=32,
+        num_hidden_layers=4,
+        context_length=32,
+        scale=4.0,
+    )
+    with torch.no_grad():
+        for weight in policy.model.parameters():
+            if weight.ndim == 3:
+                weight.mul_(8)
+    return policy
+
+
+def test_the_routes_of_a_server_in_half_precision_are_followed(client):
+    policy, served = make_experts(), make_experts()
+    served.model.to(torch.bfloat16)
+    with serving_policy(served) as server:
+        policy.sampler_engine = client(server)
+        rows = rollout(policy, group_size=16, max_new_tokens=24)
+
+    def gap(batch):
+        return (policy.score(batch) - rows["rollout_log_probs"])[rows["response_mask"]].abs()
+
+    assert rows["routed_experts"].shape == (*rows["tokens"].shape, 4, 2)
+    free, kept = gap(rows.exclude("routed_experts")), gap(rows)
+    assert float(kept.mean()) < 0.5 * float(free.mean())
+
+
+def ask(policy, path="/v1/completions", method="POST", **changes):
+    body = {
+        "prompt": [3, 4],
+        "n": 1,
+        "max_tokens": 2,
+        "seed": 0,
+        "stop_token_ids": list(policy.stops),
+        **changes,
+    }
+    sent = Completions(policy)(method, path, json.dumps(body).encode())
+    return json.loads(sent.body)
+
+
+def test_a_reply_tells_the_version_the_prompt_and_the_text():
+    policy = tiny_policy()
+    policy.updated()
+
+    told = ask(policy, n=2, model="mine")
+
+    assert told["weight_version"] == "1"
+    assert told["model"] == "mine"
+    assert told["usage"]["prompt_tokens"] == 2
+    assert [one["index"] for one in told["choices"]] == [0, 1]
+    for one in told["choices"]:
+        assert one["prompt_token_ids"] == [3, 4]
+        assert one["text"] == policy.tokenizer.decode(one["token_ids"])
+        assert "sampling_mask" not in one
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stop_token_ids": [1, 2]}, r"stop_token_ids must be the policy's, \[1\]"),
+        ({"logit_bias": {"5": -1}}, "logit_bias must be -100"),
+        ({"prompt": [99]}, "token id 99"),
+        ({"prompt": "a"}, "ConfigError"),
+        ({"prompt": []}, "at least one token"),
+        ({"temperature": -1}, "temperature"),
+        ({"n": 0}, "group_size is 0"),
+        ({"seed": None}, "TypeError"),
+        ({"max_tokens": 900}, "the model holds 16"),
+        ({"method": "GET"}, "use POST"),
+        ({"path": "/weights", "folder": "/nowhere", "version": "1"}, "no model in /nowhere"),
+        ({"path": "/weights"}, "KeyError: 'folder'"),
+        ({"return_routed_experts": True}, "Qwen2ForCausalLM has no router"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(changes, message):
+    with pytest.raises(RefusedError, match=message):
+        ask(tiny_policy(), **changes)
+
+
+def test_only_its_two_paths_are_there():
+    route = Completions(tiny_policy())
+
+    assert [route.admits(path) for path in ("/v1/completions", "/weights", "/v1/models")] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_request_costs_the_client_little_time(client):
+    """At most 5 ms CPU a request of 8 rows, without the time of the policy that answers."""
+    policy = tiny_policy(context_length=64, **SIZES)
+    request = SamplingRequest(
+        prompts=[[3, 4, 5]] * 20,
+        group_size=8,
+        max_new_tokens=24,
+        decoding=Decoding(),
+        stops=policy.stops,
+        suppressed=policy.suppressed_tokens,
+        vocabulary=15,
+        seed=1,
+        version=0,
+    )
+    with serving_policy(tiny_policy(context_length=64, **SIZES)) as server:
+        engine = client(server, update=[])
+        engine.generate(request, policy.model)
+        answered = []
+        route = server.route.__call__
+
+        def timed(method, path, body):
+            started = time.thread_time()
+            sent = route(method, path, body)
+            answered.append(time.thread_time() - started)
+            return sent
+
+        members = {"admits": staticmethod(server.route.admits), "__call__": staticmethod(timed)}
+        server.route = type("Timed", (), members)()
+        started = time.process_time()
+        engine.generate(request, policy.model)
+        spent = time.process_time() - started - sum(answered)
+
+    assert len(answered) == 20
+    assert spent / 20 < 0.005

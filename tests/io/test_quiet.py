@@ -1,0 +1,21 @@
+import contextlib
+
+import pytest
+from transformers.utils import logging
+
+from rlcomp.io.quiet import no_progress_bars
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_bars_are_off_inside_and_as_before_behind_it(enabled):
+    before = logging.is_progress_bar_enabled()
+    switch = logging.enable_progress_bar if enabled else logging.disable_progress_bar
+    switch()
+    try:
+        with contextlib.suppress(KeyError), no_progress_bars():
+            assert not logging.is_progress_bar_enabled()
+            raise KeyError
+
+        assert logging.is_progress_bar_enabled() is enabled
+    finally:
+        (logging.enable_progress_bar if before else logging.disable_progress_bar)()
