@@ -37,18 +37,18 @@ class LocalCluster(Cluster):
 
     def prepare(self) -> None:
         """Start the processes."""
-        self._links = [Link(number) for number in range(self.workers)]
+        self.links = [Link(number) for number in range(self.workers)]
 
     def start(self, stages: bytes, sizes: list[int], versions: int) -> None:
         """Hand the stages over; room for the weights of ``versions`` publications is made."""
-        if not hasattr(self, "_links"):
+        if not self.links:
             self.prepare()
         _check_room(sum(sizes) * versions)
         self._ring = torch.empty(versions, sum(sizes), dtype=torch.uint8)
         self._ring.share_memory_()  # type: ignore[no-untyped-call]
         self._published = 0
         self._part = (process_settings(), stages, self._ring, sizes)
-        for link in self._links:
+        for link in self.links:
             link.send(self._part)
 
     def publish(self, weights: list[Tensor]) -> int:
@@ -62,23 +62,24 @@ class LocalCluster(Cluster):
     def ask(self, worker: int, weights: object, request: Request) -> None:
         """Hand a request to a worker."""
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
-        self._links[worker].send((weights, data))
+        self.links[worker].send((weights, data))
 
     def receive(self, worker: int, timeout: float) -> Reply:
         """The next reply of a worker."""
-        return self._links[worker].receive(timeout)
+        reply: Reply = self.links[worker].receive(timeout)
+        return reply
 
     def restart(self, worker: int) -> None:
         """End a process, and start one in its place."""
-        self._links[worker].close()
-        self._links[worker] = Link(worker)
-        self._links[worker].send(self._part)
+        self.links[worker].close()
+        self.links[worker] = Link(worker)
+        self.links[worker].send(self._part)
 
     def close(self) -> None:
         """End all processes."""
-        for link in getattr(self, "_links", []):
+        for link in self.links:
             link.close()
-        self._links = []
+        self.links = []
 
 
 def _check_room(needed: int) -> None:

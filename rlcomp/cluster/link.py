@@ -9,6 +9,8 @@ import sys
 import threading
 import types
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from typing import Any
 
 from torch import multiprocessing
@@ -35,6 +37,8 @@ class Link:
         self.process = context.Process(target=serve, args=(theirs,), daemon=True)
         with _without_main():
             self.process.start()
+        # At the interpreter's end, before it asks politely and waits: a worker ignores SIGTERM.
+        self._end = Finalize(self, _kill, args=(self.process,), exitpriority=10)
         theirs.close()
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -73,8 +77,7 @@ class Link:
     def close(self) -> None:
         """End the process, whatever it does."""
         self._outbox.put(_GONE)
-        self.process.kill()
-        self.process.join()
+        self._end()
         self._connection.close()
 
     def _send(self) -> None:
@@ -88,6 +91,11 @@ class Link:
                 self._inbox.put(pickle.loads(self._connection.recv_bytes()))
         except (EOFError, OSError):
             self._inbox.put(_GONE)
+
+
+def _kill(process: BaseProcess) -> None:
+    process.kill()
+    process.join()
 
 
 @contextlib.contextmanager

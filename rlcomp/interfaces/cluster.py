@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from tensordict import TensorDict
 from torch import Tensor, nn
@@ -90,6 +91,9 @@ class Cluster(metaclass=Checked):
             many as ``collector=delayed`` would simulate, else 1.
         timeout: seconds without a word after which a worker that is waited for is ended.
         restarts: how many lost workers of a run are started again.
+
+    Attributes:
+        links: to the workers, in their order; empty before they are started, and once they ended.
     """
 
     ends_with_run = True
@@ -115,6 +119,13 @@ class Cluster(metaclass=Checked):
         self.staleness = staleness
         self.timeout = timeout
         self.restarts = restarts
+        self.links: list[Any] = []
+
+    def another(self) -> Cluster:
+        """A cluster of the same settings, with workers of its own."""
+        made = copy.copy(self)
+        made.links = []
+        return made
 
     def prepare(self) -> None:
         """Begin to start workers, which takes seconds, before what they run is there."""
@@ -156,7 +167,7 @@ class Cluster(metaclass=Checked):
 
     @abstractmethod
     def close(self) -> None:
-        """End all workers at once, whatever they are doing."""
+        """End all workers at once, whatever they are doing; :meth:`start` may come again."""
 
 
 @runtime_checkable

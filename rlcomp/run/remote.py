@@ -138,6 +138,12 @@ class RemoteStages(Sequence):
         self.settle()
         self.queue.clear()
 
+    def finish_phase(self) -> None:
+        """Wait for what is under way, and end the workers: another phase may need none."""
+        self.settle()
+        self.cluster.close()
+        self._carried = None
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Ask for a rollout; return the one that is due."""
         carried = self._start()
@@ -290,11 +296,12 @@ def place_remote(
     cluster = nodes.get("cluster")
     if not isinstance(cluster, Cluster):
         return
-    for run in runs:
+    for number, run in enumerate(runs):
         stages: list[Any] = [nodes[path] for path in run]
-        remote = RemoteStages(stages=stages, cluster=cluster)
+        workers = cluster if number == 0 else cluster.another()
+        remote = RemoteStages(stages=stages, cluster=workers)
         remote.path, remote.directory = run[0], directory
-        nodes[f"cluster.{run[0]}"] = remote
+        nodes |= {f"cluster.{run[0]}": remote, f"cluster.{run[0]}.workers": workers}
         for phase in phases.values():
             phase.stages = _replaced(phase.stages, stages, remote)
             later = phase.later.items()

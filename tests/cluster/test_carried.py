@@ -2,6 +2,7 @@ import threading
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torch import nn
 
 from components.collector.group import GroupCollector
@@ -10,7 +11,6 @@ from rlcomp.cluster.carried import Carried, unpack
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.testing import tiny_policy
-from tensordict import TensorDict
 
 
 class Holding(Component):

@@ -11,10 +11,8 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GroupCollector
 from rlcomp.batch import encode_texts
-from rlcomp.cluster.worker import Worker
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, FlowError, ProcessEnded
-from rlcomp.interfaces.cluster import Cluster, WorkerLost
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import recording
@@ -22,46 +20,9 @@ from rlcomp.run.phase import Phase
 from rlcomp.run.remote import RemoteStages, place_remote
 from rlcomp.run.stages import Refill
 from rlcomp.testing import tiny_policy
+from rlcomp.testing.cluster import InProcessCluster
 
 PLACE = {"phase": 0, "step": 3, "total": 3, "trackers": {}}
-
-
-class Inside(Cluster):
-    """Workers of this process; ``lost`` says at which receptions they die."""
-
-    def __init__(self, *, lost=(), **settings):
-        super().__init__(**settings)
-        self.lost, self.received, self.restarted, self.asked = set(lost), 0, [], []
-
-    def start(self, stages, sizes, versions):
-        self.stages, self.ring, self.published = stages, [None] * versions, 0
-        self.here = [(Worker(stages), []) for _ in range(self.workers)]
-
-    def publish(self, weights):
-        slot = self.published % len(self.ring)
-        self.published += 1
-        self.ring[slot] = [each.clone() for each in weights]
-        return slot
-
-    def ask(self, worker, weights, request):
-        self.asked.append((worker, request.number, request.part))
-        self.here[worker][1].append((weights, request))
-
-    def receive(self, worker, timeout):
-        self.received += 1
-        if self.received in self.lost:
-            raise WorkerLost(f"worker {worker} died")
-        made, waiting = self.here[worker]
-        weights, request = waiting.pop(0)  # as late as can be: weights that changed would show
-        made.load(self.ring[weights])
-        return made.answer(request)
-
-    def restart(self, worker):
-        self.restarted.append(worker)
-        self.here[worker] = (Worker(self.stages), [])
-
-    def close(self):
-        pass
 
 
 def collector():
@@ -71,7 +32,7 @@ def collector():
 
 def remote(stage=None, **settings):
     stage = collector() if stage is None else stage
-    return RemoteStages(stages=[stage], cluster=Inside(**settings))
+    return RemoteStages(stages=[stage], cluster=InProcessCluster(**settings))
 
 
 def prompts(number):
@@ -204,7 +165,7 @@ def test_workers_that_would_never_be_busy_are_refused():
         remote(Whole(), staleness=1, workers=3)
 
 
-@pytest.mark.parametrize("lost", [(1,), (2,), (3,), (1, 2, 3), (4, 5)])
+@pytest.mark.parametrize("lost", [[1], [2], [3], [1, 2, 3], [4, 5]])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_lost_worker_is_asked_again_and_changes_nothing(lost, workers):
     undisturbed = remote(staleness=1, workers=workers)
@@ -219,7 +180,7 @@ def test_a_lost_worker_is_asked_again_and_changes_nothing(lost, workers):
 
 
 def test_restarts_are_recorded_in_the_step_they_happen_in():
-    there, found = remote(staleness=0, lost=(2, 3)), []
+    there, found = remote(staleness=0, lost=[2, 3]), []
     for number in range(3):
         with recording() as ledger:
             there(prompts(number))
@@ -230,7 +191,7 @@ def test_restarts_are_recorded_in_the_step_they_happen_in():
 
 
 def test_a_request_that_ends_too_many_workers_is_named_and_kept(tmp_path):
-    there = remote(staleness=0, lost=(2, 3), restarts=1)
+    there = remote(staleness=0, lost=[2, 3], restarts=1)
     there.directory = tmp_path
     there(prompts(0))
 
@@ -343,7 +304,7 @@ def test_remote_stages_stand_in_the_place_of_what_they_run_loops_included(tmp_pa
     first, second, other = Whole(), Whole(), Whole()
     loop = Refill(rows=4, stages=[other, first, second])
     phase = Phase(1, [loop], later={2: [first, second, other]})
-    nodes = {"a": first, "b": second, "cluster": Inside(staleness=0)}
+    nodes = {"a": first, "b": second, "cluster": InProcessCluster(staleness=0)}
 
     place_remote({"rl": phase}, nodes, [("a", "b")], tmp_path)
 
@@ -363,3 +324,29 @@ def test_without_a_cluster_phases_stay_as_they_are(tmp_path):
 
     assert phase.stages == [stage]
     assert set(nodes) == {"a", "cluster"}
+
+
+def test_runs_of_stages_have_workers_of_their_own(tmp_path):
+    first, second = Whole(), Whole()
+    nodes = {"a": first, "b": second, "cluster": InProcessCluster(staleness=0)}
+
+    place_remote({"rl": Phase(1, [first, second])}, nodes, [("a",), ("b",)], tmp_path)
+
+    assert nodes["cluster.a"].cluster is nodes["cluster"]
+    assert nodes["cluster.b"].cluster is nodes["cluster.b.workers"] is not nodes["cluster"]
+    assert nodes["cluster.b"].cluster.staleness == 0
+
+
+def test_a_phase_ends_its_workers_and_another_starts_them_again():
+    there, ended = remote(staleness=1), []
+    there.cluster.close = lambda: ended.append(len(there.queue))
+    plain = remote(staleness=1)
+
+    steps(there, policy_of(there), 3)
+    there.finish_phase()
+    steps(plain, policy_of(plain), 3)
+
+    # What was under way is here, for a run that goes on with more steps.
+    assert ended == [1]
+    found = steps(there, policy_of(there), 2, first=3)[0]
+    assert same(found, steps(plain, policy_of(plain), 2, first=3)[0])
