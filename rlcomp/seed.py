@@ -40,3 +40,22 @@ def new_generator() -> torch.Generator:
     import torch
 
     return torch.Generator().manual_seed(torch.initial_seed())
+
+
+def next_request(generator: torch.Generator) -> None:
+    """Seed a generator for its next request, whatever this one has drawn of it.
+
+    ``seed_{n+1} = named_seed(seed_n, "request")``, so that what request n draws follows from the
+    first seed and n, and can be asked for before its predecessor is done. The seed is part of the
+    generator's state.
+
+    Examples:
+        >>> import torch
+        >>> drawn, idle = (torch.Generator().manual_seed(1) for _ in range(2))
+        >>> _ = torch.rand(7, generator=drawn)
+        >>> next_request(drawn), next_request(idle)
+        (None, None)
+        >>> drawn.initial_seed() == idle.initial_seed() == named_seed(1, "request")
+        True
+    """
+    generator.manual_seed(named_seed(generator.initial_seed(), "request"))

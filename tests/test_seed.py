@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.seed import named_seed, new_generator, seeded
+from rlcomp.seed import named_seed, new_generator, next_request, seeded
 
 
 def test_a_seed_is_the_first_63_bits_of_sha256_of_seed_and_path():
@@ -61,3 +61,29 @@ def test_a_new_generator_follows_the_construction_in_progress():
 
     assert torch.equal(first, second)
     assert not torch.equal(first, third)
+
+
+def test_what_a_request_draws_follows_from_the_first_seed_and_its_number():
+    found = []
+    for drawn in ((0, 0, 0), (5, 1, 900)):  # of each request
+        generator = torch.Generator().manual_seed(7)
+        for count in drawn:
+            torch.rand(count, generator=generator)
+            next_request(generator)
+        found.append(torch.rand(3, generator=generator))
+
+    # sha256 of "7/request", then of "<that>/request", and once more.
+    seed = named_seed(named_seed(named_seed(7, "request"), "request"), "request")
+    assert torch.equal(*found)
+    assert torch.equal(found[0], torch.rand(3, generator=torch.Generator().manual_seed(seed)))
+
+
+def test_the_seed_of_a_request_is_part_of_the_state_of_its_generator():
+    one, other = torch.Generator().manual_seed(7), torch.Generator()
+    torch.rand(5, generator=one)
+
+    other.set_state(one.get_state())
+    next_request(one)
+    next_request(other)
+
+    assert torch.equal(torch.rand(3, generator=one), torch.rand(3, generator=other))

@@ -6,13 +6,13 @@ from collections import deque
 from typing import Any
 
 from tensordict import TensorDict
-from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.errors import CheckpointError, FlowError
+from rlcomp.errors import CheckpointError
 from rlcomp.io.fields import field
-from rlcomp.metrics import record
+from rlcomp.io.made import Made, ledger_of, ledger_state, record_age, saved_rows
+from rlcomp.metrics import Ledger, merge, recording
 
 
 class DelayedCollector(Component):
@@ -20,8 +20,9 @@ class DelayedCollector(Component):
 
     The first call fills the queue: it rolls the same prompts out ``staleness`` times more.
 
-    For bit-reproducible studies of off-policy losses. The queued rollouts are part of the
-    checkpoint.
+    For bit-reproducible studies of off-policy losses; with ``cluster=local`` the delay is real, and
+    the numbers are the same. The queued rollouts are part of the
+    checkpoint. What was recorded while a rollout was made is logged in the step that consumes it.
 
     Reads and writes what the collector inside does; reads ``response_mask``, ``policy_version``
     ``[B, T]`` of its rollouts.
@@ -40,7 +41,12 @@ class DelayedCollector(Component):
         super().__init__()
         self.collector = collector
         self.staleness = staleness
-        self.queue: deque[TensorDict] = deque()
+        self.queue: deque[Made] = deque()
+
+    @property
+    def undelayed(self) -> Component:
+        """The collector inside: on the workers of a cluster rollouts wait by themselves."""
+        return self.collector
 
     def begin_phase(self) -> None:
         """Drop the rollouts of the previous phase."""
@@ -49,38 +55,33 @@ class DelayedCollector(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out; return the rollout made ``staleness`` steps ago."""
         while len(self.queue) <= self.staleness:
-            self.queue.append(self.collector(batch.copy()))
-        stale, device = self.queue.popleft(), self.queue[-1]["response_mask"].device
-        newest = self.queue[-1]["policy_version"].max()
-        age = newest.to(stale["policy_version"].device) - stale["policy_version"]
-        if bool((age < 0)[stale["response_mask"]].any()):
-            raise FlowError(
-                "a rollout that waited is of newer weights than the policy's: the policy lost its "
-                "version when the run was continued; keep it in a buffer or in run_state"
-            )
-        record("rollout/staleness", age, where=stale["response_mask"])
-        # A new TensorDict: later stages write into it. Out of a checkpoint it comes on the CPU.
-        return stale.apply(lambda entry: entry.to(device))
+            with recording() as ledger:
+                self.queue.append(Made(self.collector(batch.copy()), ledger))
+        stale, newest = self.queue.popleft(), self.queue[-1].rows
+        # A new TensorDict: later stages write into it.
+        rows = stale.on(newest["response_mask"].device)
+        merge(stale.ledger)
+        record_age(rows, int(newest["policy_version"].max()))
+        return rows
 
     def run_state(self) -> dict[str, Any]:
-        """The queued rollouts."""
-        return {"queue": [rollout.to_dict() for rollout in self.queue]}
+        """The queued rollouts, and what was recorded of each."""
+        return {
+            "queue": [made.rows.to_dict() for made in self.queue],
+            "recorded": [ledger_state(made.ledger) for made in self.queue],
+        }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the queued rollouts."""
+        """Restore the queued rollouts; with those of 0.2 nothing is left to log."""
         queue = [field({"queue": row}, "queue", dict) for row in field(state, "queue", list)]
         written = {*self.collector.writes, "response_mask", "policy_version"}
         for rollout in queue:
             if missing := sorted(written - rollout.keys()):
                 raise CheckpointError(f"a rollout of 'queue' has no '{missing[0]}'")
-        restored = [TensorDict(rollout).auto_batch_size_(1) for rollout in queue]
-        if not all(map(_of_tensors, queue)) or not all(row.batch_dims for row in restored):
-            raise CheckpointError("a rollout of 'queue' is no batch of tensors")
-        self.queue = deque(restored)
-
-
-def _of_tensors(value: object) -> bool:
-    """Whether a value is a tensor, or a mapping of such."""
-    return isinstance(value, Tensor) or (
-        isinstance(value, dict) and all(map(_of_tensors, value.values()))
-    )
+        told = field(state, "recorded", list) if "recorded" in state else None
+        ledgers = [Ledger() for _ in queue] if told is None else [*map(ledger_of, told)]
+        if len(ledgers) != len(queue):
+            raise CheckpointError(
+                f"'recorded' is of {len(ledgers)} rollouts, 'queue' of {len(queue)}"
+            )
+        self.queue = deque(map(Made, map(saved_rows, queue), ledgers))

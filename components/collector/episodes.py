@@ -11,7 +11,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.episodes.player import Plays
 from rlcomp.interfaces.collector import Collector
 from rlcomp.interfaces.turns import episodes_of
-from rlcomp.metrics import record, record_total, step
+from rlcomp.metrics import record, record_total
 from rlcomp.seed import named_seed, new_generator
 
 
@@ -64,16 +64,11 @@ class EpisodeCollector(Collector):
         self.player = player
         self.group_size = group_size
         self.generator = new_generator()
-        self.seed = torch.initial_seed()
-        # The step of the last rollout, and which rollout of that step it was.
-        self.last = (-1, 0)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""
-        now = step()
-        again = self.last[1] + 1 if self.last[0] == now else 0
-        self.last = (now, again)
-        rows = self.roll_out(batch, named_seed(self.seed, f"step {now}, rollout {again}"))
+        seed = named_seed(self.generator.initial_seed(), "environments")
+        rows = self.roll_out(batch, seed)
         _record(rows)
         return rows
 

@@ -38,6 +38,7 @@ class GroupCollector(Collector):
     """
 
     optional = (*Collector.optional, "columns")
+    splits = True
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.seed import new_generator
+from rlcomp.seed import new_generator, next_request
 
 
 class ShuffledAnchors(Component):
@@ -43,5 +43,6 @@ class ShuffledAnchors(Component):
             known[place] = anchor[here]
             order = torch.randperm(len(known), generator=self.generator)
             anchor[here] = known[order][place]
+        next_request(self.generator)
         rows["anchor_id"] = anchor.to(rows["group_id"].device)
         return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from omegaconf import DictConfig
 from rich import box
@@ -24,6 +24,7 @@ from rlcomp.wiring.flow_source import flow_of, ran
 from rlcomp.wiring.idle import tell_idle
 from rlcomp.wiring.plan import PhasePlan, Plan, read
 from rlcomp.wiring.reader import Node
+from rlcomp.wiring.remote import marks
 from rlcomp.wiring.resolve import check_plan
 
 
@@ -68,21 +69,22 @@ def _app() -> None:
 
 def describe(plan: Plan) -> list[Table | str]:
     """One table a phase, or one for each list of stages that a phase has in turn."""
-    return [table for name, phase in plan.phases.items() for table in _phase(name, phase)]
+    at = marks(plan)
+    return [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
 
 
-def _phase(name: str, phase: PhasePlan) -> list[Table | str]:
+def _phase(name: str, phase: PhasePlan, at: Mapping[str, str]) -> list[Table | str]:
     if not phase.later:
-        return [_list(f"phase {name}: {phase.steps} steps", phase.stages, phase)]
+        return [_list(f"phase {name}: {phase.steps} steps", phase.stages, phase, at)]
     starts = [1, *phase.later]
     ends = [*(start - 1 for start in phase.later), phase.steps]
     return [
-        _list(f"phase {name}: steps {start} to {end} of {phase.steps}", stages, phase)
+        _list(f"phase {name}: steps {start} to {end} of {phase.steps}", stages, phase, at)
         for start, end, stages in zip(starts, ends, phase.lists(), strict=True)
     ]
 
 
-def _list(title: str, stages: Sequence[object], phase: PhasePlan) -> Table:
+def _list(title: str, stages: Sequence[object], phase: PhasePlan, at: Mapping[str, str]) -> Table:
     every = ", ".join(f"{node} every {period}" for node, (period, _) in phase.every.items())
     title += f"; {every}" if every else ""
     begin = ", ".join(node.path for node in phase.on_begin)
@@ -95,13 +97,13 @@ def _list(title: str, stages: Sequence[object], phase: PhasePlan) -> Table:
         if isinstance(stage, Node) and declare(stage.target).name == "Nothing":
             empty.append(stage.path)
         elif isinstance(stage, Node):
-            _rows(table, stage, 0)
+            _rows(table, stage, 0, at)
     if empty:
         table.caption, table.caption_justify = f"empty slots: {', '.join(empty)}", "left"
     return table
 
 
-def _rows(table: Table, node: Node, depth: int) -> None:
+def _rows(table: Table, node: Node, depth: int, at: Mapping[str, str]) -> None:
     declaration, flow = declare(node.target), flow_of(node)
     started = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
@@ -109,13 +111,13 @@ def _rows(table: Table, node: Node, depth: int) -> None:
     own = frozenset(node.keys.get(key, key) for key in declaration.writes)
     writes = own if depth or declaration.contained else flow.writes
     table.add_row(
-        "  " * depth + node.path,
+        " ".join(["  " * depth + node.path, *filter(None, [at.get(node.path)])]),
         declaration.name,
         unknown or _keys(flow.reads, declaration.optional),
         unknown or started + _keys(writes, declaration.may_write) + kept,
     )
     for child in ran(node, declaration):
-        _rows(table, child, depth + 1)
+        _rows(table, child, depth + 1, at)
 
 
 def _keys(keys: frozenset[str], conditional: Sequence[str] = ()) -> str:

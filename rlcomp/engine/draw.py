@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.decoding import Decoding, filtered, sample
+from rlcomp.engine.part import PartGenerator
 from rlcomp.engine.sampling_mask import pack
 from rlcomp.engine.stopping import StopRule
 from rlcomp.seed import named_seed
@@ -62,11 +63,24 @@ class Sampled:
     routes: Tensor | None = None
 
 
+def uniform(rows: int, generator: torch.Generator) -> Tensor:
+    """A number in [0, 1) for each row, shape ``[rows, 1]``, float64.
+
+    Args:
+        rows: those that are here.
+        generator: on the CPU; of a part of a batch, it gives the numbers that its rows have in it.
+    """
+    if isinstance(generator, PartGenerator):
+        return generator.uniform(rows)
+    return torch.rand(rows, 1, dtype=torch.float64, generator=generator)
+
+
 class Uniforms:
     """Uniform random numbers for the rows of a batch, step by step.
 
     A row's numbers depend on the generator, the batch size and its place in the batch only, not on
-    which rows have finished or are decoded together.
+    which rows have finished, are decoded together, or are here at all
+    (:class:`rlcomp.engine.part.PartGenerator`).
 
     Args:
         rows: ``B``.
@@ -83,9 +97,7 @@ class Uniforms:
     def at(self, step: int) -> Tensor:
         """Numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
         while len(self._drawn) <= step:
-            self._drawn.append(
-                torch.rand(self.rows, 1, dtype=torch.float64, generator=self.generator)
-            )
+            self._drawn.append(uniform(self.rows, self.generator))
         return self._drawn[step]
 
     def some(self, start: int, count: int) -> Tensor:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
+from tensordict import TensorDict
+
 from rlcomp.component import Component
 from rlcomp.keys import Key
+from rlcomp.seed import next_request
 
 
 class Collector(Component):
@@ -14,6 +18,14 @@ class Collector(Component):
     A collector that writes more quotes the list: ``writes = (*Collector.writes, "greedy")``. What
     belongs to a prompt (``per_prompt`` in its :class:`rlcomp.keys.Spec`) is handed on to each of
     its rows by :func:`rlcomp.batch.keep_prompt`.
+
+    Each call is a request: what it draws of the collector's generators follows from their seed and
+    its number alone (:func:`rlcomp.seed.next_request`).
+
+    Class attributes:
+        splits: whether the rows of a prompt are the same where a batch is dealt out to several
+            collectors: all that they draw is a number for each row
+            (:func:`rlcomp.engine.draw.uniform`), with equally many rows for each prompt.
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt",)
@@ -32,3 +44,12 @@ class Collector(Component):
     may_write = ("sampling_mask", "routed_experts")
     fresh = True
     keeps_prompt = True
+    splits: ClassVar[bool] = False
+
+    def __call__(self, batch: TensorDict | None = None) -> TensorDict:
+        """Roll out; the next request draws by a seed of its own."""
+        rows = super().__call__(batch)
+        for value in vars(self).values():
+            if isinstance(value, torch.Generator):
+                next_request(value)
+        return rows

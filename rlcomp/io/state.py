@@ -36,6 +36,15 @@ class HasRunState(Protocol):
         ...
 
 
+@runtime_checkable
+class Settles(Protocol):
+    """A part with work under way, which changes its state, or another part's, once it is done."""
+
+    def settle(self) -> None:
+        """Wait for it: from now until the next step, the state stays as it is."""
+        ...
+
+
 def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """All modules of all nodes, by ``node:path.``, and the nodes that are not modules.
 
@@ -101,7 +110,14 @@ def _descend(prefix: str, module: nn.Module, own: set[int]) -> Iterator[tuple[st
 
 
 def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All tensors and all other state of a run."""
+    """All tensors and all other state of a run, once all parts have settled.
+
+    They do so first: a part that waited when it is asked for its own state would be saved with what
+    others were before it.
+    """
+    for _, part in parts(nodes):
+        if isinstance(part, Settles):
+            part.settle()
     tensors = {
         key: tensor.detach().to("cpu", copy=True).contiguous()
         for key, tensor in owned(nodes).items()

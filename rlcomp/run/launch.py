@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from rlcomp.errors import ConfigError, Interrupted
+from rlcomp.interfaces.cluster import Cluster
 from rlcomp.io.attempt import accept, chosen_options
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.display import Display
@@ -30,6 +31,7 @@ from rlcomp.io.watch import Watch
 from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
+from rlcomp.run.remote import place_remote
 from rlcomp.run.resume import saved_run
 from rlcomp.run.try_environments import try_environments
 from rlcomp.run.try_rewards import try_rewards
@@ -38,6 +40,7 @@ from rlcomp.text.folder import check_at_hand
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import PhasePlan, Plan
+from rlcomp.wiring.remote import remote_runs
 
 # Makes, in the directory of a finished run, what is to look at there.
 Leaves = Callable[[Path], Sequence[Path]]
@@ -81,10 +84,13 @@ def _launch(
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)
     saved = saved_run(config, checkpoint)
+    if isinstance(cluster := builder.built.get("cluster"), Cluster):
+        cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
     try_environments(nodes)
     place_on(where, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
+    place_remote(phases, nodes, remote_runs(plan), directory)
     with storing("run.yaml", watch):
         if config.get("overwrite", False):
             home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"

@@ -36,6 +36,7 @@ from rlcomp.io.watch import Watch
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
+from rlcomp.run.remote import RemoteStages
 from rlcomp.run.resume import restored
 from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import Nothing, empty_batch
@@ -79,7 +80,10 @@ class Program:
                 )
         self.phases = dict(phases)
         self.nodes = dict(nodes)
-        self.names = {id(node): path for path, node in self.nodes.items()}
+        self.names = {
+            id(node): node.path if isinstance(node, RemoteStages) else path
+            for path, node in self.nodes.items()
+        }
         self.seed = seed
         self.trackers = list(trackers)
         self.checkpoint = checkpoint

@@ -95,6 +95,13 @@ def test_a_rename_is_shown(describe):
     assert cells(text, "advantage")[-1] == "shaped"
 
 
+def test_a_stage_on_workers_says_so(describe):
+    text, _, _ = describe("recipe=grpo", "cluster=local", "cluster.workers=2")
+
+    assert cells(text, "rollout @local x2")[1] == "GroupCollector"
+    assert cells(text, "reward")[1] == "ExactMatch"
+
+
 def test_against_shows_the_rows_that_differ_and_no_other(describe):
     text, _, code = describe("recipe=grpo", "--against", "recipe=grpo", "loss=policy", "seed=3")
 

@@ -161,7 +161,7 @@ def test_a_policy_that_lost_its_version_is_told():
 def test_one_token_of_newer_weights_is_enough_to_be_told():
     collector = delayed(1)
     collector()
-    waiting = collector.queue[0]
+    waiting = collector.queue[0].rows
     waiting["policy_version"] = torch.tensor([[0, 0, 0], [0, 7, 0]])
 
     with pytest.raises(FlowError, match="of newer weights than the policy's"):

@@ -1,0 +1,1 @@
+"""Rollouts in other processes: what travels to a worker, and what it does there."""

@@ -1,0 +1,112 @@
+"""The run's end of a local worker: starts it, sends and receives beside the run, ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import queue
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
+from typing import Any
+
+from torch import multiprocessing
+
+from rlcomp.cluster.serve import FAILED, READY, serve
+from rlcomp.interfaces.cluster import Reply, WorkerLost
+
+# To import torch and take over the stages, on however busy a machine.
+_START_SECONDS = 600.0
+_GONE = object()
+
+
+class Link:
+    """A worker process. Neither sending nor receiving can hang the run: threads do both.
+
+    Args:
+        number: of the worker, for messages.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
+        with _without_main():
+            self.process.start()
+        # At the interpreter's end, before it asks politely and waits: a worker ignores SIGTERM.
+        self._end = Finalize(self, _kill, args=(self.process,), exitpriority=10)
+        theirs.close()
+        self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._ready = False
+        for target in (self._send, self._read):
+            threading.Thread(target=target, daemon=True).start()
+
+    def send(self, told: object) -> None:
+        """Hand over a message; returns at once."""
+        self._outbox.put(told)
+
+    def receive(self, timeout: float) -> Reply:
+        """The next reply.
+
+        Raises:
+            WorkerLost: the process is gone, or says nothing for ``timeout`` seconds.
+            Exception: what the stages raised.
+        """
+        while True:
+            seconds = timeout if self._ready else _START_SECONDS
+            try:
+                told: Any = self._inbox.get(timeout=seconds)
+            except queue.Empty:
+                raise WorkerLost(f"worker {self.number} says nothing for {seconds:g} s") from None
+            if told is _GONE:
+                self.process.join(1.0)
+                raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")
+            kind, body = told
+            if kind == FAILED:
+                raise pickle.loads(body)
+            if kind != READY:
+                reply: Reply = body
+                return reply
+            self._ready = True
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._outbox.put(_GONE)
+        self._end()
+        self._connection.close()
+
+    def _send(self) -> None:
+        with contextlib.suppress(OSError):
+            while (told := self._outbox.get()) is not _GONE:
+                self._connection.send(told)
+
+    def _read(self) -> None:
+        try:
+            while True:
+                self._inbox.put(pickle.loads(self._connection.recv_bytes()))
+        except (EOFError, OSError):
+            self._inbox.put(_GONE)
+
+
+def _kill(process: BaseProcess) -> None:
+    process.kill()
+    process.join()
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Context in which a new process does not run the user's script once more.
+
+    What the script defines comes with the stages, by value.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

@@ -1,0 +1,133 @@
+"""What a worker does: the stages of a request, with its weights and its seeds."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.cluster.carried import unpack
+from rlcomp.errors import ConfigError, ProcessEnded, exit_refused
+from rlcomp.interfaces.cluster import Reply, Request
+from rlcomp.metrics import recording
+from rlcomp.seed import named_seed
+
+
+def process_settings() -> dict[str, Any]:
+    """Settings of torch for the whole process, on which the bits of a result depend."""
+    return {
+        "threads": torch.get_num_threads(),
+        "dtype": torch.get_default_dtype(),
+        "matmul": torch.get_float32_matmul_precision(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def apply_settings(settings: Mapping[str, Any]) -> None:
+    """The settings of another process, here."""
+    torch.set_num_threads(settings["threads"])
+    torch.set_default_dtype(settings["dtype"])
+    torch.set_float32_matmul_precision(settings["matmul"])
+    torch.use_deterministic_algorithms(settings["deterministic"])
+
+
+class Worker:
+    """Answers requests.
+
+    Args:
+        stages: of :class:`rlcomp.cluster.carried.Carried`.
+    """
+
+    def __init__(self, stages: bytes) -> None:
+        self.stages, self.generators, self.weights = unpack(stages)
+
+    def load(self, weights: Sequence[Tensor]) -> None:
+        """Take over weights, as bytes, storage by storage."""
+        for mine, published in zip(self.weights, weights, strict=True):
+            mine.copy_(published)
+
+    def answer(self, request: Request) -> Reply:
+        """Run the stages.
+
+        Raises:
+            ConfigError: a stage keeps a state from request to request, or draws random numbers of
+                whole batches while it has a part.
+        """
+        start = time.perf_counter()
+        self._seed(request)
+        before = self._buffers()
+        with (
+            recording(progress=request.progress, step=request.step) as ledger,
+            torch.no_grad(),
+            exit_refused("a stage on a worker", ProcessEnded),
+        ):
+            rows = self._run(request.batch)
+        self._check(request, before)
+        seconds = time.perf_counter() - start
+        return Reply(request.number, version_of(self.stages), rows.cpu(), ledger, seconds)
+
+    def _run(self, batch: TensorDict) -> TensorDict:
+        device = next((tensor.device for tensor in self.weights), torch.device("cpu"))
+        rows = batch.to(device)
+        for stage in self.stages:
+            rows = stage(rows)
+        return rows
+
+    def _seed(self, request: Request) -> None:
+        for generator, seed in zip(self.generators, request.seeds, strict=True):
+            generator.manual_seed(seed)
+            part = request.part
+            generator.first, generator.prompts, generator.of = part.first, part.prompts, part.of
+            generator.taken = False
+        # Nobody of ours draws from the global ones: whoever does draws the same when asked again.
+        seed = named_seed(request.number, f"{request.seeds} {request.part.first}")
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+
+    def _buffers(self) -> dict[str, tuple[int, int]]:
+        return {
+            name: (id(buffer), buffer._version)
+            for name, buffer in nn.ModuleList(self.stages).named_buffers()
+        }
+
+    def _check(self, request: Request, before: dict[str, tuple[int, int]]) -> None:
+        after = self._buffers()
+        changed = [name for name, state in after.items() if before.get(name) != state]
+        if changed:
+            number, _, name = changed[0].partition(".")
+            kind = type(self.stages[int(number)]).__name__
+            raise ConfigError(
+                f"{kind} changes its buffer '{name}' when it is called: on a worker that would be "
+                "lost; take the stage out of cluster.remote"
+            )
+        whole = request.part.prompts == request.part.of
+        if not whole and not any(generator.taken for generator in self.generators):
+            raise ConfigError(
+                f"{type(self.stages[0]).__name__} or its policy draws other random numbers than "
+                "one for each row (rlcomp.engine.draw.uniform): its prompts cannot be dealt out; "
+                "set cluster.workers=1"
+            )
+
+
+def version_of(stages: Sequence[nn.Module]) -> int | None:
+    """The version of the policy that the stages roll out; None: they have none."""
+    found = (getattr(getattr(stage, "policy", None), "version", None) for stage in stages)
+    return next((int(one) for one in found if one is not None), None)
+
+
+def failure(error: BaseException) -> bytes:
+    """An error as it travels: as it is, or, where it cannot, what it says."""
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)
+    except Exception:  # whatever its class does when it is pickled
+        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    return data

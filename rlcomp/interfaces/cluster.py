@@ -1,0 +1,182 @@
+"""Clusters: worker processes that make rollouts, each a function of weights, prompts and seeds."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.arguments import Checked, NonNegativeInt, PositiveFloat, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.metrics import Ledger
+
+
+class WorkerLost(Exception):
+    """A worker is gone, or says nothing any more."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which prompts of a batch a request holds.
+
+    Attributes:
+        first: number of the first one.
+        prompts: how many.
+        of: how many the batch has.
+    """
+
+    first: int
+    prompts: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """A rollout that a worker is asked for: with the weights of ``version`` it is the same always.
+
+    Attributes:
+        number: of the requests of a run, from 0.
+        version: of the policy that is to answer (``policy_version``); None: it has none.
+        progress: of the phase, when it was asked.
+        step: of the run, when it was asked.
+        seeds: of every generator that travels with the stages, in their order.
+        part: which prompts ``batch`` holds.
+        batch: what the first stage reads, on the CPU.
+    """
+
+    number: int
+    version: int | None
+    progress: float
+    step: int
+    seeds: tuple[int, ...]
+    part: Part
+    batch: TensorDict
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a worker made.
+
+    Attributes:
+        number: of the request.
+        version: of the policy that answered.
+        rows: what the last stage returned, on the CPU.
+        ledger: what was recorded.
+        seconds: on the clock.
+    """
+
+    number: int
+    version: int | None
+    rows: TensorDict
+    ledger: Ledger
+    seconds: float
+
+
+class Cluster(metaclass=Checked):
+    """Base class of clusters: starts workers, hands them weights and requests, brings replies.
+
+    A worker answers its requests in their order. The weights that a request is answered with are
+    those that were handed over with it, whatever has been published since.
+
+    Args:
+        workers: processes.
+        remote: the stages that run on them, consecutive ones of a phase whose first starts a new
+            batch; null: the collector of each phase.
+        schedule: ``fixed``: what step ``k`` consumes was asked for in step ``k - staleness``.
+        staleness: steps between request and use; 0: each step waits for its own rollouts. null: as
+            many as ``collector=delayed`` would simulate, else 1.
+        timeout: seconds without a word after which a worker that is waited for is ended.
+        restarts: how many lost workers of a run are started again.
+
+    Attributes:
+        links: to the workers, in their order; empty before they are started, and once they ended.
+    """
+
+    ends_with_run = True
+
+    def __init__(
+        self,
+        *,
+        workers: PositiveInt = 1,
+        remote: list[str] | None = None,
+        schedule: Literal["fixed"] = "fixed",
+        staleness: NonNegativeInt | None = None,
+        timeout: PositiveFloat = 600.0,
+        restarts: NonNegativeInt = 3,
+    ) -> None:
+        if remote is not None and not remote:
+            raise ConfigError(
+                "cluster.remote is empty: no stage would run on a worker; set cluster=none, or "
+                "cluster.remote=[rollout]"
+            )
+        self.workers = workers
+        self.remote = remote
+        self.schedule = schedule
+        self.staleness = staleness
+        self.timeout = timeout
+        self.restarts = restarts
+        self.links: list[Any] = []
+
+    def another(self) -> Cluster:
+        """A cluster of the same settings, with workers of its own."""
+        made = copy.copy(self)
+        made.links = []
+        return made
+
+    def prepare(self) -> None:
+        """Begin to start workers, which takes seconds, before what they run is there."""
+
+    @abstractmethod
+    def start(self, stages: bytes, sizes: list[int], versions: int) -> None:
+        """Hand the stages to every worker.
+
+        Args:
+            stages: of :func:`rlcomp.cluster.carried.carry`.
+            sizes: bytes of each storage of weights.
+            versions: of so many publications the weights are kept, the last one included.
+        """
+
+    @abstractmethod
+    def publish(self, weights: list[Tensor]) -> object:
+        """Copy weights, which may be changed as soon as this returns; what a request is given.
+
+        Args:
+            weights: the storages, as bytes: uint8, one dimension.
+        """
+
+    @abstractmethod
+    def ask(self, worker: int, weights: object, request: Request) -> None:
+        """Hand a request to a worker; returns at once."""
+
+    @abstractmethod
+    def receive(self, worker: int, timeout: float) -> Reply:
+        """The next reply of a worker.
+
+        Raises:
+            WorkerLost: it is gone, or says nothing for ``timeout`` seconds.
+            Exception: whatever the stages raised.
+        """
+
+    @abstractmethod
+    def restart(self, worker: int) -> None:
+        """End a worker and start it again, with no request."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers at once, whatever they are doing; :meth:`start` may come again."""
+
+
+@runtime_checkable
+class SimulatesDelay(Protocol):
+    """A collector that lets rollouts wait, as those of a cluster do by themselves."""
+
+    staleness: int
+
+    @property
+    def undelayed(self) -> nn.Module:
+        """What makes the rollouts."""
+        ...

@@ -1,0 +1,328 @@
+"""Stages on workers: what is asked for, what waits, and what is asked for again."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor, nn
+
+from rlcomp.arguments import NonNegativeInt
+from rlcomp.batch import cat
+from rlcomp.cluster.carried import Carried
+from rlcomp.cluster.worker import version_of
+from rlcomp.errors import ConfigError, FlowError, ProcessEnded, add_note
+from rlcomp.interfaces.cluster import (
+    Cluster,
+    Part,
+    Reply,
+    Request,
+    SimulatesDelay,
+    WorkerLost,
+)
+from rlcomp.io import fields
+from rlcomp.io.made import Made, made_of, record_age
+from rlcomp.metrics import Ledger, merge, progress, record, record_total, step
+from rlcomp.run.phase import Phase
+from rlcomp.run.stages import Sequence
+from rlcomp.seed import next_request
+
+
+@dataclass(eq=False)
+class Asked:
+    """A rollout that was asked for.
+
+    Attributes:
+        weights: what it is answered with.
+        requests: what each worker was asked, by its number.
+        replies: those that are here, by worker.
+    """
+
+    weights: object
+    requests: dict[int, Request]
+    replies: dict[int, Reply] = field(default_factory=dict)
+
+    def made(self) -> Made:
+        """The rollout, once all replies are here: rows and records in the order of the prompts."""
+        replies = [self.replies[worker] for worker in self.requests]
+        ledger = Ledger()
+        for reply in replies:
+            ledger.merge(reply.ledger)
+        ledger.add("cluster/made", max(reply.seconds for reply in replies), 1)
+        rows = replies[0].rows if len(replies) == 1 else cat([reply.rows for reply in replies])
+        return Made(rows, ledger)
+
+
+class RemoteStages(Sequence):
+    """Stages that run on the workers of a cluster.
+
+    Stands where the stages stood. Each call asks for the rollout of its batch and hands out the
+    one that was asked for ``staleness`` calls ago, so that every row has exactly that age, whatever
+    the timing; the first call asks for the same prompts ``staleness`` times more. The weights of a
+    request are those at its call. With ``staleness=0`` the numbers are those of the stages called
+    here, and with more those of ``collector=delayed``, to the bit.
+
+    The prompts of a batch are dealt out to all workers where the stage is one collector whose rows
+    do not depend on it (``splits``); else whole batches go to the workers in turn.
+
+    A lost worker is started again and asked again. Rollouts that wait are part of the checkpoint;
+    those under way are waited for first. What was recorded on a worker is logged in the step that
+    consumes it.
+
+    Records ``cluster/waited`` and ``cluster/made``, the seconds that this call waited and that the
+    rollout took; ``cluster/idle_fraction`` of the workers' time since the last call;
+    ``cluster/weights_seconds``; ``cluster/restarts``; and, where rows wait, ``rollout/staleness``.
+
+    Args:
+        stages: run on the workers, in this order. The first one may be ``collector=delayed``: what
+            it holds runs there, and its ``staleness`` counts where the cluster's is None.
+        cluster: the workers; they are given the stages by the first call.
+
+    Attributes:
+        path: the config path of the first stage, for messages and timings.
+        directory: where a request that ends its workers is kept; None: nowhere.
+
+    Raises:
+        ConfigError: a stage has a state that a worker would change where no checkpoint sees it, or
+            cannot be sent; more workers than requests under way would ever be busy.
+    """
+
+    # A run may go on from a checkpoint that was written without a cluster, and the other way round.
+    begins_anew = True
+
+    def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:
+        delay = 1
+        if isinstance(first := stages[0], SimulatesDelay):
+            stages, delay = [first.undelayed, *stages[1:]], first.staleness
+        super().__init__(stages=stages)
+        self.cluster = cluster
+        self.staleness: NonNegativeInt = delay if cluster.staleness is None else cluster.staleness
+        self.path = type(first).__name__
+        self.directory: Path | None = None
+        self.queue: deque[Asked | Made] = deque()
+        self.number = 0
+        self._carried: Carried | None = None
+        self._under_way: list[Asked] = []
+        self._lost, self._counted = 0, 0
+        self._busy, self._since = 0.0, time.perf_counter()
+        self._splits = len(stages) == 1 and bool(getattr(stages[0], "splits", False))
+        self._check()
+
+    def _check(self) -> None:
+        kind = type(self.stages[0]).__name__
+        for part in Carried(list(self.stages)).stateful:
+            raise ConfigError(
+                f"cluster: a {type(part).__name__}, which {kind} runs, has a "
+                "state from step to step: on a worker it would be another one, which no "
+                "checkpoint sees; take it out of cluster.remote, or set cluster=none"
+            )
+        busy = self.staleness + 1
+        if not self._splits and self.cluster.workers > busy:
+            raise ConfigError(
+                f"cluster.workers is {self.cluster.workers}: batches of {kind} are not dealt out, "
+                f"and with staleness {self.staleness} only {busy} of them are under way at a time; "
+                f"set cluster.workers={busy}"
+            )
+
+    def begin_phase(self) -> None:
+        """Drop the rollouts of the previous phase, once none is under way."""
+        self.settle()
+        self.queue.clear()
+
+    def finish_phase(self) -> None:
+        """Wait for what is under way, and end the workers: another phase may need none."""
+        self.settle()
+        self.cluster.close()
+        self._carried = None
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Ask for a rollout; return the one that is due."""
+        carried = self._start()
+        began = time.perf_counter()
+        weights = self.cluster.publish(carried.weights)
+        record("cluster/weights_seconds", time.perf_counter() - began)
+        while len(self.queue) <= self.staleness:
+            self.queue.append(self._ask(carried, weights, batch))
+        began = time.perf_counter()
+        made = self._made(self.queue.popleft())
+        self._record(time.perf_counter() - began)
+        merge(made.ledger)
+        # A new TensorDict: later stages write into it.
+        rows = made.on(_device(carried.weights))
+        newest = version_of(list(self.stages))
+        if self.staleness and newest is not None and "policy_version" in rows.keys():
+            record_age(rows, newest)
+        return rows
+
+    def settle(self) -> None:
+        """Wait for what is under way: a checkpoint holds what it comes to."""
+        self.queue = deque(self._made(each) for each in self.queue)
+
+    def run_state(self) -> dict[str, Any]:
+        """The rollouts that wait, and how many have been asked for."""
+        waiting = [each.state() for each in self.queue if isinstance(each, Made)]
+        return {"queue": waiting, "number": self.number}
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Restore them."""
+        self.queue = deque(map(made_of, fields.field(state, "queue", list)))
+        self.number = fields.field(state, "number", NonNegativeInt)
+
+    def _start(self) -> Carried:
+        """Not before the first call: what does not change is then what the run goes on with."""
+        if self._carried is None:
+            self._carried = Carried(list(self.stages))
+            sizes = [len(each) for each in self._carried.weights]
+            self.cluster.start(self._carried.data(), sizes, self.staleness + 2)
+            self._since = time.perf_counter()
+        return self._carried
+
+    def _ask(self, carried: Carried, weights: object, batch: TensorDict) -> Asked:
+        seeds = tuple(generator.initial_seed() for generator in carried.generators)
+        requests = {}
+        for worker, part in self._parts(batch).items():
+            requests[worker] = Request(
+                number=self.number,
+                version=version_of(list(self.stages)),
+                progress=progress(),
+                step=step(),
+                seeds=seeds,
+                part=part,
+                batch=_prompts(batch, part).cpu(),
+            )
+            self.cluster.ask(worker, weights, requests[worker])
+        self.number += 1
+        for generator in carried.generators:
+            next_request(generator)
+        self._under_way.append(Asked(weights, requests))
+        return self._under_way[-1]
+
+    def _parts(self, batch: TensorDict) -> dict[int, Part]:
+        """Which prompts go to which worker."""
+        count = batch.shape[0] if batch.batch_dims else 1
+        workers = self.cluster.workers
+        if not self._splits or workers == 1:
+            return {self.number % workers: Part(0, count, count)}
+        bounds = [count * worker // workers for worker in range(workers + 1)]
+        ends = itertools.pairwise(bounds)
+        return {n: Part(a, b - a, count) for n, (a, b) in enumerate(ends) if a < b}
+
+    def _made(self, asked: Asked | Made) -> Made:
+        if isinstance(asked, Made):
+            return asked
+        for worker in asked.requests:
+            while worker not in asked.replies:
+                self._receive(worker)
+        self._under_way.remove(asked)
+        return asked.made()
+
+    def _receive(self, worker: int) -> None:
+        """Put the next reply of a worker where it belongs; start the worker again if it is lost."""
+        try:
+            reply = self.cluster.receive(worker, self.cluster.timeout)
+        except WorkerLost as lost:
+            return self._again(worker, lost)
+        except Exception as error:
+            add_note(error, f"on worker {worker} of the cluster")
+            raise
+        asked = next(a for a in self._open(worker) if a.requests[worker].number == reply.number)
+        if reply.version != asked.requests[worker].version:
+            raise FlowError(
+                f"worker {worker} answered with weights of version {reply.version}, and was asked "
+                f"for {asked.requests[worker].version}"
+            )
+        asked.replies[worker] = reply
+        self._busy += reply.seconds
+        return None
+
+    def _open(self, worker: int) -> list[Asked]:
+        """What a worker has yet to answer, in order."""
+        return [a for a in self._under_way if worker in a.requests.keys() - a.replies.keys()]
+
+    def _again(self, worker: int, lost: WorkerLost) -> None:
+        waiting = self._open(worker)
+        if self._lost >= self.cluster.restarts:
+            raise ProcessEnded(self._told(waiting[0].requests[worker], lost)) from lost
+        self._lost += 1
+        self.cluster.restart(worker)
+        for asked in waiting:
+            self.cluster.ask(worker, asked.weights, asked.requests[worker])
+
+    def _told(self, request: Request, lost: WorkerLost) -> str:
+        kept = ""
+        if self.directory is not None:
+            file = self.directory / f"request-{request.number:08d}.safetensors"
+            flat = request.batch.flatten_keys(".")
+            facts = {name: str(getattr(request, name)) for name in ("version", "seeds", "part")}
+            save_file({k: v.contiguous() for k, v in flat.items()}, file, metadata=facts)
+            kept = f", which is kept in {file}"
+        return (
+            f"{lost}, over request {request.number}{kept}; {self._lost} workers of this run were "
+            f"started again before, and cluster.restarts is {self.cluster.restarts}"
+        )
+
+    def _record(self, waited: float) -> None:
+        now = time.perf_counter()
+        share = self._busy / max((now - self._since) * self.cluster.workers, 1e-9)
+        record("cluster/waited", waited)
+        record("cluster/idle_fraction", max(0.0, 1.0 - share))
+        record_total("cluster/restarts", self._lost - self._counted)
+        self._busy, self._since, self._counted = 0.0, now, self._lost
+
+
+def place_remote(
+    phases: Mapping[str, Phase],
+    nodes: dict[str, object],
+    runs: Iterable[tuple[str, ...]],
+    directory: Path,
+) -> None:
+    """Put remote stages into phases, in the place of what they run.
+
+    Args:
+        phases: built.
+        nodes: by path; the remote stages are added, as ``cluster.<path of the first stage>``.
+        runs: the stages that run on workers (:func:`rlcomp.wiring.remote.remote_runs`).
+        directory: of the run.
+    """
+    cluster = nodes.get("cluster")
+    if not isinstance(cluster, Cluster):
+        return
+    for number, run in enumerate(runs):
+        stages: list[Any] = [nodes[path] for path in run]
+        workers = cluster if number == 0 else cluster.another()
+        remote = RemoteStages(stages=stages, cluster=workers)
+        remote.path, remote.directory = run[0], directory
+        nodes |= {f"cluster.{run[0]}": remote, f"cluster.{run[0]}.workers": workers}
+        for phase in phases.values():
+            phase.stages = _replaced(phase.stages, stages, remote)
+            later = phase.later.items()
+            phase.later = {step: _replaced(listed, stages, remote) for step, listed in later}
+
+
+def _replaced(stages: Iterable[nn.Module], run: list[object], remote: RemoteStages) -> list[Any]:
+    """A list with one stage in the place of several; so are those that a loop repeats."""
+    listed = list(stages)
+    for at, stage in enumerate(listed):
+        if isinstance(stage, Sequence) and stage is not remote:
+            stage.stages = nn.ModuleList(_replaced(stage.stages, run, remote))
+        if all(a is b for a, b in itertools.zip_longest(listed[at : at + len(run)], run)):
+            listed[at : at + len(run)] = [remote]
+    return listed
+
+
+def _prompts(batch: TensorDict, part: Part) -> TensorDict:
+    whole = part.prompts == part.of
+    return batch if whole else batch[part.first : part.first + part.prompts].clone()
+
+
+def _device(weights: list[Tensor]) -> torch.device:
+    return weights[0].device if weights else torch.device("cpu")

@@ -1,0 +1,97 @@
+"""A cluster without processes, for tests of what runs on one."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Literal
+
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeInt, PositiveFloat, PositiveInt
+from rlcomp.cluster.worker import Worker
+from rlcomp.interfaces.cluster import Cluster, Part, Reply, Request, WorkerLost
+
+
+class InProcessCluster(Cluster):
+    """Workers of this process, which hold what a process of their own would have been sent.
+
+    A request is answered when its reply is received, as late as can be: weights that changed in
+    between would show.
+
+    Args:
+        workers: how many.
+        remote: as of every cluster.
+        schedule: as of every cluster.
+        staleness: as of every cluster.
+        timeout: no worker hangs.
+        restarts: how many lost workers are started again.
+        lost: at which receptions, counted from 1, the worker has died.
+
+    Attributes:
+        asked: worker, number and part of every request.
+        restarted: the workers that were started again.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: PositiveInt = 1,
+        remote: list[str] | None = None,
+        schedule: Literal["fixed"] = "fixed",
+        staleness: NonNegativeInt | None = None,
+        timeout: PositiveFloat = 600.0,
+        restarts: NonNegativeInt = 3,
+        lost: list[int] | None = None,
+    ) -> None:
+        super().__init__(
+            workers=workers,
+            remote=remote,
+            schedule=schedule,
+            staleness=staleness,
+            timeout=timeout,
+            restarts=restarts,
+        )
+        self.lost = lost or []
+        self.asked: list[tuple[int, int, Part]] = []
+        self.restarted: list[int] = []
+        self._received, self._published = 0, 0
+
+    def start(self, stages: bytes, sizes: list[int], versions: int) -> None:
+        """Make the workers."""
+        self._stages = stages
+        self._ring: list[list[Tensor]] = [[] for _ in range(versions)]
+        self._here = [self._new() for _ in range(self.workers)]
+
+    def _new(self) -> tuple[Worker, deque[tuple[int, Request]]]:
+        return Worker(self._stages), deque()
+
+    def publish(self, weights: list[Tensor]) -> int:
+        """Copy the weights into the next place of a ring."""
+        slot = self._published % len(self._ring)
+        self._published += 1
+        self._ring[slot] = [each.clone() for each in weights]
+        return slot
+
+    def ask(self, worker: int, weights: object, request: Request) -> None:
+        """Keep a request."""
+        assert isinstance(weights, int)
+        self.asked.append((worker, request.number, request.part))
+        self._here[worker][1].append((weights, request))
+
+    def receive(self, worker: int, timeout: float) -> Reply:
+        """Answer the worker's oldest request."""
+        self._received += 1
+        if self._received in self.lost:
+            raise WorkerLost(f"worker {worker} died")
+        made, waiting = self._here[worker]
+        slot, request = waiting.popleft()
+        made.load(self._ring[slot])
+        return made.answer(request)
+
+    def restart(self, worker: int) -> None:
+        """Make a worker anew, with no request."""
+        self.restarted.append(worker)
+        self._here[worker] = self._new()
+
+    def close(self) -> None:
+        """Nothing runs."""
