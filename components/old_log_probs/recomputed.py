@@ -36,12 +36,12 @@ class Recomputed(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the recomputed log-probs."""
-        routes = isinstance(self.policy, RoutesTokens)
-        if routes and self.policy.decoding.keep_routing == "proximal":
-            batch["old_log_probs"], batch["routed_experts"] = self.policy.score_and_route(batch)
+        policy = self.policy
+        if isinstance(policy, RoutesTokens) and policy.decoding.keep_routing == "proximal":
+            batch["old_log_probs"], batch["routed_experts"] = policy.score_and_route(batch)
         else:
             with torch.no_grad():
-                batch["old_log_probs"] = self.policy.log_probs(batch)
+                batch["old_log_probs"] = policy.log_probs(batch)
         if "rollout_log_probs" in batch.keys():
             gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
             record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
