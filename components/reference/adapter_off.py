@@ -46,7 +46,7 @@ class AdapterOff(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens with the base model."""
         with torch.no_grad(), adapters_off(self.policy.model):
-            ref_log_probs = self.policy.log_probs(batch)
+            ref_log_probs = self.policy.log_probs(batch.exclude("routed_experts"))
         batch["ref_log_probs"] = ref_log_probs
         if "rollout_log_probs" in batch.keys():
             distance = batch["rollout_log_probs"] - ref_log_probs

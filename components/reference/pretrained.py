@@ -49,7 +49,7 @@ class Pretrained(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens with the other model."""
         with torch.no_grad():
-            ref_log_probs = self.scorer.log_probs(batch)
+            ref_log_probs = self.scorer.log_probs(batch.exclude("routed_experts"))
         batch["ref_log_probs"] = ref_log_probs
         if "rollout_log_probs" in batch.keys():
             distance = batch["rollout_log_probs"] - ref_log_probs

@@ -64,5 +64,5 @@ class Teacher(Component):
         return batch
 
     def _scored(self, batch: TensorDict) -> TensorDict:
-        batch["ref_log_probs"] = self.teacher.log_probs(batch)
+        batch["ref_log_probs"] = self.teacher.log_probs(batch.exclude("routed_experts"))
         return batch

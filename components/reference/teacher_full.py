@@ -36,5 +36,7 @@ class TeacherFull(Teacher):
 
     def _scored(self, batch: TensorDict) -> TensorDict:
         batch = super()._scored(batch)
-        batch["ref_log_distribution"] = self.teacher.log_distribution(batch)
+        batch["ref_log_distribution"] = self.teacher.log_distribution(
+            batch.exclude("routed_experts")
+        )
         return batch

@@ -131,12 +131,11 @@ class ServerEngine(metaclass=Checked):
         del model
         started = time.monotonic()
         numbers = range(len(request.prompts))
-        with ThreadPoolExecutor(min(self.workers, len(numbers))) as pool:
-            try:
-                found = list(pool.map(lambda number: self._responses(request, number), numbers))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        pool = ThreadPoolExecutor(min(self.workers, len(numbers)))
+        try:
+            found = list(pool.map(partial(self._responses, request), numbers))
+        finally:
+            pool.shutdown(cancel_futures=True)
         record_total("sampler_engine/requests", len(numbers))
         record_total("time/sampler_engine", time.monotonic() - started)
         return as_sampled([response for group in found for response in group])

@@ -322,7 +322,7 @@ class LanguageModel(Component):
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:
         kept = [
             *(["sampling_mask"] if decoding.replays else []),
-            *(["routed_experts"] if self._routers else []),
+            *(["routed_experts"] if decoding.keep_routing != "none" else []),
         ]
         found = batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
         # Rows that no model has sampled are on the CPU.

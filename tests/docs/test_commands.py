@@ -50,7 +50,7 @@ ALLOWED = {
     "rlcomp-software-tasks": "it needs a repository; tests/cli/test_software_tasks.py makes some",
     "rlcomp recipe=agent task=file": "it needs such tasks; tests/components/environment has some",
     "rlcomp recipe=agent task=form": "it needs a browser; tests/components/environment has one",
-    "rlcomp recipe=grpo sampler_engine=server": "tests/recipe/test_sampler_engine.py has a server",
+    "rlcomp recipe=grpo sampler_engine": "tests/recipe/test_sampler_engine.py runs them",
     "rlcomp -m hydra/launcher=submitit_local": "tests/sweep/test_submitit.py runs such jobs",
     "rlcomp recipe=rlvr_code sandbox=remote": "tests/sandbox/test_remote.py has such a server",
     "rlcomp recipe=sac environment.name=HalfCheetah-v5": "it needs MuJoCo, which is not for dev",

@@ -6,8 +6,12 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.collector.delayed import DelayedCollector
+from components.collector.group import GroupCollector
 from components.learner.checks import check_routes
 from components.old_log_probs.recomputed import Recomputed
+from components.reference.teacher import Teacher
+from rlcomp.batch import cat, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.routing import (
@@ -19,6 +23,8 @@ from rlcomp.engine.routing import (
 )
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.interfaces.policy import check_turns
+from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_policy
@@ -191,6 +197,41 @@ def test_the_proximal_pass_chooses_for_the_update_in_any_minibatch():
         assert float((ratio - 1).abs().max().detach()) < 1e-5
 
 
+def test_stale_rollouts_keep_their_routes_through_a_checkpoint(tmp_path):
+    def collector():
+        policy = make("mixtral", num_hidden_layers=1)
+        inner = GroupCollector(policy=policy, group_size=2, max_new_tokens=3)
+        return DelayedCollector(collector=inner, staleness=1)
+
+    prompts = TensorDict({"prompt": encode_texts(["1+2=", "3>"])}, batch_size=[2])
+    one, other = collector(), collector()
+    one(prompts.clone())
+    Checkpoint(directory=str(tmp_path), keep=1).save(
+        {"rollout": one}, {"phase": 0, "step": 3, "total": 3, "trackers": {}}
+    )
+    open_checkpoint(tmp_path / "step-00000003").restore({"rollout": other})
+
+    left, right = one(prompts.clone()), other(prompts.clone())
+
+    assert left["routed_experts"].dtype == torch.uint8
+    for key in ("tokens", "routed_experts", "rollout_log_probs"):
+        assert torch.equal(left[key], right[key])
+
+
+def test_batches_are_joined_with_routes_that_nobody_knows():
+    policy = make("mixtral", num_hidden_layers=1)
+    short, long = (rollout(policy, group_size=1, max_new_tokens=count) for count in (1, 9))
+
+    joined = cat([short, long])
+
+    width = short["tokens"].shape[1]
+    assert torch.equal(joined["routed_experts"][:4, :width], short["routed_experts"])
+    assert bool((joined["routed_experts"][:4, width:] == 255).all())
+    torch.testing.assert_close(
+        policy.score(joined)[:4, :width], policy.score(short), atol=1e-5, rtol=0
+    )
+
+
 def test_large_batches_are_routed_in_pieces(monkeypatch):
     policy = make("mixtral", PROXIMAL, num_hidden_layers=2)
     rows = rollout(policy, group_size=2, max_new_tokens=8)
@@ -215,6 +256,11 @@ def test_other_weights_and_other_policies_choose_for_themselves():
         expected = free.log_probs(rows)
         assert torch.allclose(policy.log_probs(rows, weights), expected, atol=1e-6)
         assert not torch.allclose(policy.log_probs(rows), expected, atol=1e-2)
+        # So do teachers, and whoever asks for a distribution of their own.
+        teacher = Teacher(policy=policy, teacher=policy)(rows.clone())["ref_log_probs"]
+        assert torch.allclose(teacher, expected, atol=1e-6)
+        plain = policy.log_probs(rows, decoding=Decoding())
+        assert torch.allclose(plain, expected, atol=1e-6)
 
 
 def test_drift_is_the_share_of_decisions_that_would_be_others():

@@ -17,6 +17,7 @@ SMALL = [
     "model=micro",
     "prompts.batch_size=4",
     "group_size=4",
+    "evaluation.num_prompts=4",
     "phases.warm_start.steps=4",
     "phases.warm_start.every={checkpoint: 4}",
     "phases.rl.every={checkpoint: 1}",

@@ -63,8 +63,14 @@ class Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.asked.append((self.path, asked))
             number = len(server.asked)
+            server.running += 1
+            server.most = max(server.most, server.running)
         try:
             said = server.say(self.path, asked, number)
+        finally:  # before the client hears of it, and asks for more
+            with server.lock:
+                server.running -= 1
+        try:
             status, sent = said if isinstance(said, tuple) else (200, said)
             sent = sent if isinstance(sent, bytes) else json.dumps(sent).encode()
             self.send_response(status)
@@ -87,9 +93,12 @@ class Server(ThreadingHTTPServer):
 
 @pytest.fixture
 def server():
-    """It answers with :func:`reply`; a test changes ``say(path, body, number of the request)``."""
+    """It answers with :func:`reply`; a test changes ``say(path, body, number of the request)``.
+
+    ``asked`` holds paths and bodies, ``most`` how many requests were under way at a time.
+    """
     made = Server(("127.0.0.1", 0), Handler)
-    made.lock, made.asked = threading.Lock(), []
+    made.lock, made.asked, made.running, made.most = threading.Lock(), [], 0, 0
     made.say = lambda path, asked, number: reply()
     made.url = f"http://127.0.0.1:{made.server_port}/v1"
     threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()

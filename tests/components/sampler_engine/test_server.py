@@ -127,7 +127,19 @@ def test_what_cannot_go_better_is_not_tried_again(server, engine, said, message)
     assert len(server.asked) == 1
 
 
-def test_so_many_requests_are_under_way_and_pauses_double(server, engine, monkeypatch):
+def test_so_many_requests_are_under_way_at_a_time(server, engine):
+    def say(path, asked, number):
+        time.sleep(0.1)
+        return reply()
+
+    server.say = say
+    generate(engine(workers=3), prompts=[[5]] * 7)
+
+    assert server.most == 3
+    assert len(server.asked) == 7
+
+
+def test_pauses_double(server, engine, monkeypatch):
     slept = []
     monkeypatch.setattr("components.sampler_engine.server.time.sleep", slept.append)
     server.say = lambda path, asked, number: (500, b"")
