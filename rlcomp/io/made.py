@@ -22,10 +22,12 @@ class Made:
     Attributes:
         rows: the batch.
         ledger: what was recorded while it was made, for that step.
+        seconds: that it took, on the clock; None out of a checkpoint, which holds no times.
     """
 
     rows: TensorDict
     ledger: Ledger
+    seconds: float | None = None
 
     def on(self, device: torch.device) -> TensorDict:
         """A batch of its rows on a device: out of a checkpoint they come on the CPU."""

@@ -57,9 +57,8 @@ class Asked:
         ledger = Ledger()
         for reply in replies:
             ledger.merge(reply.ledger)
-        ledger.add("cluster/made", max(reply.seconds for reply in replies), 1)
         rows = replies[0].rows if len(replies) == 1 else cat([reply.rows for reply in replies])
-        return Made(rows, ledger)
+        return Made(rows, ledger, max(reply.seconds for reply in replies))
 
 
 class RemoteStages(Sequence):
@@ -155,6 +154,8 @@ class RemoteStages(Sequence):
         began = time.perf_counter()
         made = self._made(self.queue.popleft())
         self._record(time.perf_counter() - began)
+        if made.seconds is not None:
+            record("cluster/made", made.seconds)
         merge(made.ledger)
         # A new TensorDict: later stages write into it.
         rows = made.on(_device(carried.weights))

@@ -38,7 +38,7 @@ class Ended:
     told: str
 
 
-def attempt(job, folder, at=None, act=None, beside=None, threads=1, **settings):
+def attempt(job, folder, at=None, act=None, beside=None, threads=1, more=None, **settings):
     """Run ``job`` (config and plan) in ``folder/run``, in a process of its own.
 
     Args:
@@ -48,6 +48,7 @@ def attempt(job, folder, at=None, act=None, beside=None, threads=1, **settings):
         act: what happens there.
         beside: is given the process id while the attempt runs.
         threads: of torch.
+        more: is given the events, to tell them of further points.
         settings: of the config, other than those of the job.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,10 @@ def attempt(job, folder, at=None, act=None, beside=None, threads=1, **settings):
     before = os.times()
     if not (child := os.fork()):
         torch.set_num_threads(threads)
-        _be_the_child(job, folder, notes, Events(at, act and _noting(notes, act)), settings)
+        events = Events(at, act and _noting(notes, act))
+        if more is not None:
+            more(events)
+        _be_the_child(job, folder, notes, events, settings)
     if beside is not None:
         beside(child)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -155,13 +159,18 @@ def left(directory):
     rows = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
     ended = directory / "ended.jsonl"
     return {
-        "metrics": [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows],
+        "metrics": [_lasting(row) for row in rows],
         "samples": (directory / "samples.jsonl").read_text(),
         "early ends": ended.read_text() if ended.is_file() else "",
         "tensors": {name: _digest(tensor) for name, tensor in saved.tensors().items()},
         "states": state,
         "files": sorted(str(f.relative_to(directory)) for f in _files(directory)),
     }
+
+
+def _lasting(row):
+    """A row of the record without what is measured by the clock."""
+    return {k: v for k, v in row.items() if not k.startswith(("time/", "cluster/"))}
 
 
 def _files(directory: Path):
