@@ -74,7 +74,7 @@ FEW = [
 # Their losses are torchrl's.
 CONTROL_RECIPES = {
     *("bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"),
-    *("flow_grpo", "action_grpo"),
+    *("flow_grpo", "action_grpo", "offline_to_online"),
 }
 
 OF_FLOWS = (
@@ -85,6 +85,9 @@ OF_ACTION_TOKENS = (
     *("collector/action_episodes", "evaluator/action_tokens", "expert/clumsy_reacher"),
     "model/action_tokens",
 )
+
+OFFLINE = ["recipe=offline_to_online", "dataset.path=FOLDER/pendulum.jsonl"]
+OFFLINE_METHODS = ("bc", "cql", "diffusion_bc", "iql", "td3_bc")
 
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
@@ -148,6 +151,12 @@ GIVEN = {
     ],
     "loss/cloning_likelihood": ["recipe=sac"],
     "collector/goal_steps": ["recipe=her"],
+    "dataset/file": ["recipe=sac", "probe.path=FOLDER/pendulum.jsonl"],
+    "learner/demonstrations": [*OFFLINE, "offline=bc"],
+    "learner/iql": OFFLINE,
+    "loss/iql": OFFLINE,
+    "recipe/offline_to_online": ["dataset.path=FOLDER/pendulum.jsonl"],
+    **{f"offline/{name}": ["dataset.path=FOLDER/pendulum.jsonl"] for name in OFFLINE_METHODS},
     **{name: ["recipe=flow_grpo"] for name in OF_FLOWS},
     **{name: ["recipe=action_grpo"] for name in OF_ACTION_TOKENS},
     "replay/hindsight": ["recipe=her"],
@@ -416,6 +425,7 @@ GIVEN = {
 
 # Options that only some recipes can take, with one of them.
 AT_HOME = {
+    **{f"offline/{name}": "offline_to_online" for name in OFFLINE_METHODS},
     "measure/past_selves": "self_play",
     "collector/search": "expert_iteration",
     "prover/search": "expert_iteration",
@@ -627,6 +637,9 @@ def folder(tmp_path_factory):
     turns = "{% for turn in messages %}{{ turn.content }}{{ eos_token }}{% endfor %}"
     (where / "chat.jinja").write_text(turns)
     (where / "tools.jinja").write_text("{% if tools %}{{ tools | tojson }}{% endif %}" + turns)
+    pendulum = {"observation": [1.0, 0.0, 0.0], "action": [0.5], "reward": -1.0}
+    pendulum |= {"next_observation": [1.0, 0.0, 0.1], "terminated": False}
+    (where / "pendulum.jsonl").write_text((json.dumps(pendulum) + "\n") * 4)
     lines = [f"Line {n} of a text that is long enough.\n" for n in range(200)]
     (where / "text.txt").write_text("".join(lines))
     tokenizer = character_tokenizer(characters="0123456789+=")

@@ -22,7 +22,7 @@ class LogUniform(metaclass=Checked):
         factor: ``f`` of every parameter of the environment, at least 1; unused where ``ranges``
             are given.
         ranges: ``[low, high]`` by parameter, above 0, in its units; then only these are drawn.
-            Empty: all.
+            None: all.
 
     Source:
         Tobin et al. 2017, arXiv:1703.06907; Peng et al. 2018, arXiv:1710.06537, table 1
@@ -30,10 +30,10 @@ class LogUniform(metaclass=Checked):
     """
 
     def __init__(
-        self, *, factor: Annotated[float, Ge(1)], ranges: Mapping[str, list[float]]
+        self, *, factor: Annotated[float, Ge(1)], ranges: Mapping[str, list[float]] | None
     ) -> None:
         self.factor = factor
-        self.given = dict(ranges)
+        self.given = dict(ranges or {})
 
     def ranges(self, nominal: Mapping[str, float]) -> dict[str, Range]:
         """Lowest and highest value of each parameter that is drawn.

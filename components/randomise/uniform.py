@@ -18,15 +18,15 @@ class Uniform(metaclass=Checked):
     Args:
         width: ``w`` of every parameter of the environment, in [0, 1); unused where ``ranges`` are
             given.
-        ranges: ``[low, high]`` by parameter, in its units; then only these are drawn. Empty: all.
+        ranges: ``[low, high]`` by parameter, in its units; then only these are drawn. None: all.
 
     Source:
         Tobin et al. 2017, arXiv:1703.06907; Peng et al. 2018, arXiv:1710.06537 (dynamics).
     """
 
-    def __init__(self, *, width: Fraction, ranges: Mapping[str, list[float]]) -> None:
+    def __init__(self, *, width: Fraction, ranges: Mapping[str, list[float]] | None) -> None:
         self.width = width
-        self.given = dict(ranges)
+        self.given = dict(ranges or {})
 
     def ranges(self, nominal: Mapping[str, float]) -> dict[str, Range]:
         """Lowest and highest value of each parameter that is drawn.

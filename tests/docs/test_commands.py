@@ -274,6 +274,9 @@ def place(jobs, tmp_path, monkeypatch):
     Path("essays.jsonl").write_text("".join(json.dumps(row) + "\n" for row in essays))
     labels = [{"prompt": f"Text {n}.", "H": n % 2, "V": None if n % 3 else 1} for n in range(60)]
     Path("moderation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+    step = {"observation": [1.0, 0.0, 0.0], "action": [0.5], "reward": -1.0}
+    step |= {"next_observation": [1.0, 0.0, 0.1], "terminated": False}
+    Path("steps.jsonl").write_text((json.dumps(step) + "\n") * 8)
     dialogues = [
         {
             "chosen": f"\n\nHuman: {n}\n\nAssistant: Yes.",

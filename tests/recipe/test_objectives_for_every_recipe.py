@@ -19,6 +19,7 @@ WITHOUT = {"sft", "pretrain", "dpo", "step_dpo"} | {
     "dqn",
     "flow_grpo",
     "her",
+    "offline_to_online",
     "sac",
     "td3",
     "trpo",

@@ -175,6 +175,19 @@ BESIDE = {
         ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
         TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
     ),
+    "components/dataset/file.py": dict.fromkeys(
+        ["dataset/steps", "dataset/reward"],
+        TESTS + "dataset/test_file.py::test_all_steps_are_one_batch_and_are_counted",
+    ),
+    "components/loss/conservative.py": {
+        "loss/cql": TESTS
+        + "loss/test_conservative.py::test_it_is_soft_actor_critic_and_the_weighted_gap",
+    },
+    "components/loss/demonstrations.py": {
+        "loss/*": TESTS
+        + "loss/test_demonstrations.py::"
+        + "test_cloning_of_a_squashed_gaussian_is_the_log_likelihood",
+    },
     "components/evaluator/flow.py": dict.fromkeys(
         [f"evaluation/{name}" for name in ("reward", "in_mode", "sde_in_mode", "sde_shift")],
         TESTS + "evaluator/test_flow.py::test_samples_of_a_flow_to_one_mode_by_hand",

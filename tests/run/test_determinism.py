@@ -12,7 +12,7 @@ from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.resolve import plan_of
 
 # Data sets that are not shipped.
-GIVEN = {"gsm8k", "text_classifier"}
+GIVEN = {"gsm8k", "offline_to_online", "text_classifier"}
 RECIPES = sorted({file.stem for file in (config_directory() / "recipe").glob("*.yaml")} - GIVEN)
 SMALL = {
     "prompts.batch_size": 4,

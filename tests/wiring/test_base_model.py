@@ -16,7 +16,7 @@ from rlcomp.wiring.plan import read
 RECIPES = sorted(file.stem for file in (config_directory() / "recipe").glob("*.yaml"))
 OF_CONTROL = [
     *("bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"),
-    *("flow_grpo", "action_grpo"),
+    *("flow_grpo", "action_grpo", "offline_to_online"),
 ]
 
 

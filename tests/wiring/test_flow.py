@@ -398,6 +398,9 @@ def rows(tmp_path_factory):
     (file.parent / "text.txt").write_text(text)
     labels = [json.dumps({"prompt": f"text {n}", "a": n % 2}) for n in range(80)]
     (file.parent / "labels.jsonl").write_text("\n".join(labels))
+    step = {"observation": [1.0, 0.0, 0.0], "action": [0.5], "reward": -1.0}
+    step |= {"next_observation": [1.0, 0.0, 0.1], "terminated": False}
+    (file.parent / "steps.jsonl").write_text(json.dumps(step))
     tokenizer = byte_tokenizer()
     model = tiny_model(tokenizer, intermediate_size=16, context_length=2048)
     model.save_pretrained(file.parent)
@@ -412,6 +415,7 @@ def overrides(recipe, rows):
     text = ["task@corpus=text", f"corpus.path={rows.parent}/text.txt", "context_length=2048"]
     labels = [f"task.path={rows.parent}/labels.jsonl", "task.labels=[a]"]
     given = {"gsm8k": [f"task.path={rows}"], "text_classifier": labels}
+    given["offline_to_online"] = [f"dataset.path={rows.parent}/steps.jsonl"]
     given |= dict.fromkeys(ON_TEXT, (f"base={rows.parent}", *text))
     return [f"recipe={recipe}", *given.get(recipe, [])]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torch.nn import functional
-from torchrl.objectives import DQNLoss, SACLoss, TD3Loss
+from torchrl.objectives import DQNLoss, IQLLoss, SACLoss, TD3BCLoss, TD3Loss
 
 from components.environment.cartpole import CartPole
 from components.environment.pendulum import Pendulum
@@ -17,6 +17,7 @@ from rlcomp.model.continuous_control import (
     deterministic_actor,
     gaussian_actor,
 )
+from rlcomp.model.control import critic as state_value
 
 # There is no target update beside these.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
@@ -178,6 +179,97 @@ def test_twin_delayed_policy_gradient_is_the_formula_of_the_paper():
     first = both(held.qvalue_network_params, torch.cat([seen, action], -1))[0]
     torch.testing.assert_close(values["loss_qvalue"], ((now - target) ** 2).sum(0).mean())
     torch.testing.assert_close(values["loss_actor"], -first.mean())
+
+
+def test_implicit_q_learning_is_the_formula_of_the_paper():
+    environment, tau, beta = Pendulum(num_envs=1), 0.7, 3.0
+    actor = gaussian_actor(environment=environment, num_cells=[8, 8], inputs=["observation"])
+    value = state_value(environment=environment, num_cells=[8])
+    loss = TransitionLoss(
+        objective=lambda **nets: IQLLoss(
+            **nets, loss_function="l2", expectile=tau, temperature=beta
+        ),
+        networks={
+            "actor_network": actor,
+            "qvalue_network": critic(environment),
+            "value_network": value,
+        },
+        gamma=GAMMA,
+        period={},
+    )
+    held = loss.objective
+    for weight in held.target_qvalue_network_params.values(True, True):
+        weight.data += 0.2 * torch.randn_like(weight)
+    batch = steps(torch.rand(ROWS, 1) * 3.8 - 1.9)
+    values = loss(batch.clone())
+
+    def worth(seen):
+        return value.module(seen)[:, 0]
+
+    seen, after, done = batch["observation"], batch["next", "observation"], batch["action"]
+    lives = 1 - batch["next", "terminated"][:, 0].float()
+    target = batch["next", "reward"][:, 0] + GAMMA * lives * worth(after)
+    now = both(held.qvalue_network_params, torch.cat([seen, done], -1))
+    least = both(held.target_qvalue_network_params, torch.cat([seen, done], -1)).amin(0)
+    gap = least - worth(seen)
+    expectile = torch.where(gap > 0, tau, 1 - tau) * gap**2
+    mean, raw = relu_net(held.actor_network_params["module", "0", "module", "network"], seen).chunk(
+        2, -1
+    )
+    scale = (-5 + 3.5 * (raw.tanh() + 1)).exp()
+    u = torch.atanh(done / 2)
+    log_prob = torch.distributions.Normal(mean, scale).log_prob(u)
+    log_prob = (log_prob - (2 * (1 - u.tanh() ** 2)).log()).sum(-1)
+    weight = (beta * gap).exp().clamp(max=100).detach()
+    expected = {
+        "loss_qvalue": ((now - target.detach()) ** 2).sum(0).mean(),
+        "loss_value": expectile.mean(),
+        "loss_actor": -(weight * log_prob).mean(),
+    }
+    for key, number in expected.items():
+        torch.testing.assert_close(values[key], number, atol=1e-4, rtol=1e-4)
+
+
+def test_td3_with_cloning_is_the_formula_of_the_paper():
+    environment = Pendulum(num_envs=1)
+    actor = deterministic_actor(
+        environment=environment, num_cells=[8, 8], inputs=["observation"], activation="relu"
+    )
+    loss = TransitionLoss(
+        objective=lambda **nets: TD3BCLoss(
+            **nets,
+            loss_function="l2",
+            policy_noise=0.4,
+            noise_clip=0.5,
+            alpha=2.5,
+            action_spec=bounded_actions(environment),
+        ),
+        networks={"actor_network": actor, "qvalue_network": critic(environment)},
+        gamma=GAMMA,
+        period={},
+    )
+    batch = steps(torch.rand(ROWS, 1) * 4 - 2)
+    torch.manual_seed(11)
+    values = loss(batch)
+
+    torch.manual_seed(11)
+    noise = (0.4 * torch.randn(ROWS, 1)).clamp(-0.5, 0.5)
+    held = loss.objective
+    seen, after = batch["observation"], batch["next", "observation"]
+    with torch.no_grad():
+        action = 2 * relu_net(held.target_actor_network_params["module", "network"], after).tanh()
+        action = (action + noise).clamp(-2, 2)
+        ahead = both(held.target_qvalue_network_params, torch.cat([after, action], -1)).amin(0)
+        lives = 1 - batch["next", "terminated"][:, 0].float()
+        target = batch["next", "reward"][:, 0] + GAMMA * lives * ahead
+    now = both(held.qvalue_network_params, torch.cat([seen, batch["action"]], -1))
+    action = 2 * relu_net(held.actor_network_params["module", "network"], seen).tanh()
+    first = both(held.qvalue_network_params, torch.cat([seen, action], -1))[0]
+    # lambda = alpha / mean |Q|
+    cloning = ((action - batch["action"]) ** 2).mean()
+    expected = -2.5 / first.abs().mean().detach() * first.mean() + cloning
+    torch.testing.assert_close(values["loss_qvalue"], ((now - target) ** 2).sum(0).mean())
+    torch.testing.assert_close(values["loss_actor"], expected)
 
 
 def test_double_q_learning_is_the_formula_of_the_paper():

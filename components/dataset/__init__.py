@@ -1,0 +1,1 @@
+"""Data sets of steps, for offline learning."""

@@ -1,0 +1,209 @@
+"""Steps of control from a file: JSON Lines, safetensors, or a Minari folder.
+
+A row is a step: ``observation``, ``action``, ``reward``, ``next_observation``, ``terminated``, and
+``truncated`` where it is known. A file is somebody else's: every entry is looked at, and no code of
+it is run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.data.minari import minari_rows
+from rlcomp.data.records import Row, read_rows
+from rlcomp.errors import DataError, nearest
+
+_VECTORS = ("observation", "action", "next_observation")
+_FLAGS = ("terminated", "truncated")
+_NEEDED = (*_VECTORS, "reward", "terminated")
+_KNOWN = (*_NEEDED, "truncated")
+# What is held in memory at once.
+_MOST_BYTES = 8 << 30
+
+
+def read_transitions(path: str) -> TensorDict:
+    """Steps from a file.
+
+    Args:
+        path: ``.jsonl`` or ``.jsonl.gz`` (a step a line), ``.parquet``, ``.safetensors`` (a tensor
+            for each entry, a step a row), or the folder of a Minari data set in its Arrow format.
+
+    Returns:
+        ``[R]`` steps under torchrl's names: ``observation``, ``action``, and under ``next``
+        ``observation``, ``reward``, ``done``, ``terminated``, ``truncated``.
+
+    Raises:
+        DataError: there is no such file, an entry is missing, unknown or none of a step's, sizes
+            differ, or a number is not finite; names file and line.
+        MissingExtra: Minari or Parquet, but pyarrow is not installed.
+    """
+    place = Path(path).expanduser()
+    if place.is_dir():
+        return _nested(_stacked(minari_rows(place)))
+    if place.suffix == ".safetensors":
+        return _nested(_safetensors(place))
+    return _nested(_stacked(read_rows(path)))
+
+
+def write_transitions(path: Path, rows: TensorDict) -> None:
+    """Save steps as safetensors, for :func:`read_transitions`.
+
+    Args:
+        path: ends in ``.safetensors``.
+        rows: ``[R]`` steps under torchrl's names, as a replay holds them.
+    """
+    after = rows["next"]
+    found = {
+        "observation": rows["observation"],
+        "action": rows["action"],
+        "reward": after["reward"].flatten(),
+        "next_observation": after["observation"],
+        "terminated": after["terminated"].flatten(),
+        "truncated": (after["done"] & ~after["terminated"]).flatten(),
+    }
+    save_file({key: value.contiguous() for key, value in found.items()}, path)
+
+
+def _nested(flat: Mapping[str, Tensor]) -> TensorDict:
+    rows = len(flat["reward"])
+    terminated = flat["terminated"].view(rows, 1)
+    truncated = flat["truncated"].view(rows, 1) & ~terminated
+    after = {
+        "observation": flat["next_observation"],
+        "reward": flat["reward"].view(rows, 1),
+        "terminated": terminated,
+        "truncated": truncated,
+        "done": terminated | truncated,
+    }
+    return TensorDict(
+        {"observation": flat["observation"], "action": flat["action"], "next": after},
+        batch_size=[rows],
+    )
+
+
+def _check_names(place: str, names: Iterable[str]) -> None:
+    """Refuse entries that are no step's, and steps without one of theirs."""
+    given = list(names)
+    for name in given:
+        if name not in _KNOWN:
+            raise DataError(
+                f"{place}: '{name}' is no entry of a step ({', '.join(_KNOWN)})"
+                f"{nearest(name, _KNOWN)}"
+            )
+    for name in _NEEDED:
+        if name not in given:
+            raise DataError(
+                f"{place}: the step has no '{name}' ({', '.join(sorted(given))}): it needs "
+                f"{', '.join(_NEEDED)}"
+            )
+
+
+def _stacked(rows: Iterable[Row]) -> dict[str, Tensor]:
+    """Rows one by one, as tensors with a row each."""
+    columns: dict[str, list[Any]] = {name: [] for name in _KNOWN}
+    sizes: dict[str, tuple[str, int]] = {}
+    for row in rows:
+        _check_names(row.place, row.columns)
+        step = {"truncated": False, **row.columns}
+        for name in _VECTORS:
+            columns[name].append(_vector(row.place, name, step[name], sizes))
+        columns["reward"].append(_number(row.place, "reward", step["reward"]))
+        for name in _FLAGS:
+            columns[name].append(_flag(row.place, name, step[name]))
+    _check_ends(sizes)
+    return {
+        name: torch.tensor(values, dtype=torch.bool if name in _FLAGS else torch.float32)
+        for name, values in columns.items()
+    }
+
+
+def _vector(place: str, name: str, value: object, sizes: dict[str, tuple[str, int]]) -> list[float]:
+    if not isinstance(value, list) or not value:
+        raise DataError(f"{place}: '{name}' is {_short(value)}: must be a list of numbers")
+    first, size = sizes.setdefault(name, (place, len(value)))
+    if len(value) != size:
+        raise DataError(
+            f"{place}: '{name}' has {len(value)} numbers, but {size} at {first}: all steps have "
+            "as many"
+        )
+    return [_number(place, name, each) for each in value]
+
+
+def _check_ends(sizes: Mapping[str, tuple[str, int]]) -> None:
+    (place, before), (_, after) = sizes["observation"], sizes["next_observation"]
+    if before != after:
+        raise DataError(
+            f"{place}: 'observation' has {before} numbers, 'next_observation' {after}: must be as "
+            "many"
+        )
+
+
+def _number(place: str, name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise DataError(f"{place}: '{name}' holds {_short(value)}: must be a number")
+    # Beyond float32 it would be infinite.
+    if not math.isfinite(value) or abs(value) > torch.finfo(torch.float32).max:
+        raise DataError(f"{place}: '{name}' holds {_short(value)}: must be finite, in float32")
+    return float(value)
+
+
+def _flag(place: str, name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise DataError(f"{place}: '{name}' is {_short(value)}: must be true or false")
+    return value
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
+
+
+def _safetensors(place: Path) -> dict[str, Tensor]:
+    if not place.is_file():
+        raise DataError(f"there is no file '{place}': set another path")
+    if (size := place.stat().st_size) > _MOST_BYTES:
+        raise DataError(
+            f"{place} has {size >> 20} MiB, more than {_MOST_BYTES >> 20} MiB: give a part of it"
+        )
+    try:
+        with safe_open(place, framework="pt") as file:
+            _check_names(str(place), file.keys())
+            found = {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as error:
+        raise DataError(f"{place} is no file of tensors: {error}") from error
+    rows = len(found["reward"]) if found["reward"].dim() else 0
+    if not rows:
+        raise DataError(f"{place}: it has no steps")
+    found.setdefault("truncated", torch.zeros(rows, dtype=torch.bool))
+    return {name: _column(place, name, value, rows) for name, value in found.items()}
+
+
+def _column(place: Path, name: str, value: Tensor, rows: int) -> Tensor:
+    """An entry of all steps, checked."""
+    shape = [rows, value.shape[-1]] if name in _VECTORS and value.dim() == 2 else [rows]
+    fits = list(value.shape) in (shape, [rows, 1]) and (name not in _VECTORS or value.dim() == 2)
+    if not fits or 0 in value.shape:
+        wanted = f"[{rows}, numbers]" if name in _VECTORS else f"[{rows}]"
+        raise DataError(f"{place}: '{name}' has shape {list(value.shape)}: must be {wanted}")
+    if name in _FLAGS:
+        if value.dtype != torch.bool:
+            raise DataError(f"{place}: '{name}' is {value.dtype}: must be bool")
+        return value
+    if not value.is_floating_point():
+        raise DataError(f"{place}: '{name}' is {value.dtype}: must be of floats")
+    narrow = value.float()
+    bad = (~narrow.isfinite()).view(rows, -1).any(1)
+    if bool(bad.any()):
+        raise DataError(
+            f"{place}: '{name}' of step {int(bad.nonzero()[0, 0])} (from 0) is not finite"
+        )
+    return narrow
