@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -36,6 +36,8 @@ from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import check_vocabulary
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.stop_tokens import stop_ids
+from rlcomp.parallel.ranks import here, ranks
+from rlcomp.parallel.scoring import scored
 from rlcomp.text.rows import check_room, pad_id, rollout_rows
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import suppressed_token_mask
@@ -222,21 +224,45 @@ class LanguageModel(Component):
         decoding: Decoding,
     ) -> Tensor:
         columns, where = self._columns(batch, decoding), batch["tokens"].device
+        shared = None if torch.is_grad_enabled() or weights is not None else ranks()
+        # A distribution is too large to travel.
+        if shared is not None and reading is not distribution_read and shared.holds(self):
+            found: Tensor = shared.together(self, "score_together", columns, reading, decoding)
+            return found.to(where)
 
         def at_once(some: TensorDict) -> Tensor:
             return self._read(self._scored(some, weights), [reading], [True], decoding)[0].to(where)
 
-        budget = _NO_GRAD_TOKENS
-        if not self.packs:
-            budget = min(budget, _NO_GRAD_LOGITS // self._traits.vocabulary)
-        if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
+        if torch.is_grad_enabled() or columns["tokens"].numel() <= self._budget():
             return at_once(columns)
-        if self.packs:
-            order = packed_pieces(columns, budget)
-        else:
-            order = pieces(columns["response_mask"], budget)
+        order = self._order(columns, self._budget())
         parts = [at_once(columns[rows]) for rows in order]
         return torch.cat(parts)[torch.cat(order).argsort()]
+
+    def score_together(self, rows: TensorDict, reading: Reading, decoding: Decoding) -> Tensor:
+        """A readout without gradient, of which each rank has some rows."""
+        columns = self._columns(rows, decoding)
+
+        def split(some: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
+            budget = self._budget() if tokens is None else min(tokens, self._budget())
+            return (some[rows] for rows in self._order(some, budget))
+
+        def read_by(model: LanguageModel, some: TensorDict) -> Tensor:
+            return model._read(model._scored(some, None), [reading], [True], decoding)[0]
+
+        return scored(here(), self, columns, split, read_by)
+
+    def _budget(self) -> int:
+        """Tokens that a pass without gradient reads at once."""
+        if self.packs:
+            return _NO_GRAD_TOKENS
+        return min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self._traits.vocabulary)
+
+    def _order(self, columns: TensorDict, budget: int) -> list[Tensor]:
+        """Rows in pieces of at most so many tokens."""
+        if self.packs:
+            return packed_pieces(columns, budget)
+        return pieces(columns["response_mask"], budget)
 
     def _scored(self, columns: TensorDict, weights: Mapping[str, Tensor] | None) -> Scored:
         if weights is not None and torch.is_grad_enabled() and self.engine.checkpointing:

@@ -18,6 +18,7 @@ from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
+from rlcomp.wiring.ranks import check_ranks
 from rlcomp.wiring.reader import BROKEN, Node
 from rlcomp.wiring.returned import check_returned, check_scoring
 from rlcomp.wiring.watched import check_watched
@@ -55,6 +56,7 @@ def check_plan(plan: Plan) -> list[str]:
         + check_flow(plan)
         + check_begun(plan)
         + check_watched(plan)
+        + check_ranks(plan)
     )
 
 
