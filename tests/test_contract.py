@@ -98,6 +98,7 @@ GIVEN = {
     "store/replay": ["+store@kept=collected", "probe.store=${kept}"],
     "store/replay_pairs": ["+store@kept=pairs", "probe.store=${kept}"],
     "advantage/gdpo": ["probe.weights={a: 1.0, b: 0.5}"],
+    "parallel/hybrid": ["probe.parts=2"],
     "collector/delayed": ["probe.collector.group_size=2"],
     "collector/group": ["probe.group_size=2"],
     "collector/episodes": [

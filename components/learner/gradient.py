@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any
 
 import torch
 from tensordict import TensorDict
@@ -38,7 +39,9 @@ from rlcomp.io.check_moments import check_moments, check_shapes
 from rlcomp.io.fields import field
 from rlcomp.io.moments import matched_moments
 from rlcomp.metrics import progress as now
-from rlcomp.metrics import record, record_total
+from rlcomp.metrics import record, record_total, recording
+from rlcomp.parallel.dealt import share_of
+from rlcomp.parallel.share import Pass, Share
 from rlcomp.seed import new_generator
 
 # What the learner itself looks at; the rest is for the model and the losses to read.
@@ -86,6 +89,7 @@ class Learner(Component):
 
     runs = ("model", "losses")
     contained = True
+    share: Share
 
     def __init__(
         self,
@@ -123,22 +127,41 @@ class Learner(Component):
         self.packed = isinstance(model, PacksRows) and model.packs
         self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
         named = [(name, p) for name, p in self.named_parameters() if p.requires_grad]
+        others = [p for p in self.losses.parameters() if p.requires_grad]
+        # Past nn.Module: what it holds is the model's.
+        share = share_of(model, others, sums=len(self.own) == len(self.losses))
+        object.__setattr__(self, "share", share)
+        named = [(name, share.part(p)) for name, p in named]
         self.trained = [parameter for _, parameter in named]
         self.trained_names = [name for name, _ in named]
         self.frozen: frozenset[str] = frozenset()
         self.optimizer = optimizer(named)
+        share.check(self.optimizer)
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.wanted = wanted_keys(losses)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Take ``epochs * num_minibatches`` optimiser steps."""
-        rows, taken = self._needed(batch), False
-        for _ in range(self.epochs):
-            for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
-                taken = self._step(part) or taken
-        if taken and isinstance(self.model, ScoresRows):
-            self.model.updated()
+        if self.share.together(self, "update", self._needed(batch)):
+            self._updated()
         return batch
+
+    def update(self, rows: TensorDict) -> bool:
+        """Take these steps, on all ranks; whether one of them was taken."""
+        rows, taken = self._here(rows), False
+        try:
+            for _ in range(self.epochs):
+                for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
+                    taken = self._step(part) or taken
+        except NonFiniteSteps:
+            self.share.gather()
+            raise
+        self.share.gather()
+        return taken
+
+    def _updated(self) -> None:
+        if isinstance(self.model, ScoresRows):
+            self.model.updated()
 
     def accumulate(self, batch: TensorDict) -> dict[str, float]:
         """Add the gradient of a batch to ``.grad``; give the losses by name.
@@ -154,7 +177,7 @@ class Learner(Component):
         """
         if self.model is not None:
             check_rows(type(self).__name__, batch, self.own.values(), {*self.model.out_keys})
-        return Values(self.differentiate(self._needed(batch)))
+        return Values(self.share.together(self, "differentiate", self._needed(batch)))
 
     def step(self, progress: float | None = None) -> float:
         """Take an optimiser step along the gradient in ``.grad``, and clear it.
@@ -176,16 +199,19 @@ class Learner(Component):
                 f"{self.name}.step: progress is {at}, and the learning rate follows it: give how "
                 "much of the phase is over after this step, above 0 and at most 1"
             )
+        norm = self.share.together(self, "step_along", at)
+        self._updated()
+        return float(norm)
+
+    def step_along(self, progress: float) -> Tensor:
+        """Take the step of :meth:`step`, on all ranks; its norm."""
         try:
             norm = self._norm()
-        except NumericalError:
+            self._update(norm, progress)
+        finally:
             self.optimizer.zero_grad()
-            raise
-        self._update(norm, at)
-        self.optimizer.zero_grad()
-        if isinstance(self.model, ScoresRows):
-            self.model.updated()
-        return float(norm)
+        self.share.gather()
+        return norm
 
     def trace(self, batch: TensorDict) -> dict[str, str | None]:
         """Repeat an optimiser step without taking it: of each stage what is not finite in it."""
@@ -205,6 +231,9 @@ class Learner(Component):
         if isinstance(self.model, Component):
             needed |= set(self.model.optional)
         rows = canonical(type(self).__name__, batch.select(*needed, strict=False), needed)
+        return self._here(rows)
+
+    def _here(self, rows: TensorDict) -> TensorDict:
         where = self.trained[0].device
         return rows if where.type == "cpu" else rows.to(where)
 
@@ -249,13 +278,17 @@ class Learner(Component):
 
     def forget_moments(self) -> None:
         """Go on as if the optimiser had never stepped."""
+        self.share.together(self, "clear_moments")
+
+    def clear_moments(self) -> None:
+        """Clear them, on all ranks."""
         self.optimizer.state.clear()
 
     def _norm(self) -> Tensor:
         for name, parameter in zip(self.trained_names, self.trained, strict=True):
             if name in self.frozen:
                 parameter.grad = None  # optimisers leave it as it is then, decay included
-        norm = torch.nn.utils.get_total_norm([p.grad for p in self.trained if p.grad is not None])
+        norm = self.share.norm(self.trained)
         if not bool(norm.isfinite()):
             raise NumericalError(str(first_bad_gradient(self)))
         return norm
@@ -288,24 +321,50 @@ class Learner(Component):
         seen = self._with_full_batch_forward(batch)
         fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
         rows = batch.copy().update({(PREPARED, name): entry for name, entry in fixed.items()})
-        names = list(self.losses)
-        totals = dict.fromkeys(names, 0.0)
-        for micro in self.micro_batches(rows):
-            with torch.enable_grad(), asking(self.wanted):
-                seen = self._read(micro)
-                values = {
-                    name: loss_value(name, self.losses[name], self._view(name, seen, micro))
-                    for name in names
-                }
-                total = sum(values.values(), torch.zeros(()))
-                total.backward()  # type: ignore[no-untyped-call]
-            for name, value in values.items():
-                totals[name] += float(value.detach())
-        return totals
+        return self.summed(rows, self._pass, list(self.losses))
 
-    def micro_batches(self, rows: TensorDict) -> Iterator[TensorDict]:
-        """The rows of an optimiser step, as the model reads them one after the other."""
-        return micro_batches(rows, self.micro_batch_tokens, self.unit_rows, packed=self.packed)
+    def summed(self, rows: TensorDict, one: Pass, names: Sequence[str]) -> dict[str, float]:
+        """What passes over the micro-batches of a step give, summed by name."""
+        return self.share.add_up(
+            rows,
+            self.micro_batches,
+            one,
+            self._idle,
+            names=names,
+            parts=self.parts_of_a_step(),
+        )
+
+    def _pass(self, micro: TensorDict) -> dict[str, float]:
+        """Add the gradient of a micro-batch to ``.grad``; its losses by name."""
+        with torch.enable_grad(), asking(self.wanted):
+            seen = self._read(micro)
+            try:
+                values = {
+                    name: loss_value(name, loss, self._view(name, seen, micro))
+                    for name, loss in self.losses.items()
+                }
+            except NumericalError:
+                self.share.nothing(seen)
+                raise
+            total = sum(values.values(), torch.zeros(()))
+            total.backward()  # type: ignore[no-untyped-call]
+        return {name: float(value.detach()) for name, value in values.items()}
+
+    def _idle(self, micro: TensorDict) -> dict[str, float]:
+        """A pass for the sake of other ranks: nothing is learnt from it."""
+        with torch.enable_grad(), asking(self.wanted), recording():
+            self.share.nothing(self._read(micro))
+        return {}
+
+    def micro_batches(self, rows: TensorDict, tokens: int | None = None) -> Iterator[TensorDict]:
+        """The rows of an optimiser step, as the model reads them one after the other.
+
+        Args:
+            rows: of the step.
+            tokens: the most of a micro-batch, where that is less than ``micro_batch_tokens``.
+        """
+        limits = [limit for limit in (tokens, self.micro_batch_tokens) if limit is not None]
+        return micro_batches(rows, min(limits, default=None), self.unit_rows, packed=self.packed)
 
     def _with_full_batch_forward(self, batch: TensorDict) -> TensorDict:
         """Add no-gradient model outputs for all rows of the step, if a loss needs them."""
@@ -313,13 +372,14 @@ class Learner(Component):
             loss.needs_full_batch_forward for loss in self.own.values()
         ):
             return batch
-        outputs = full_batch_forward(self.model, batch, self.wanted, self.micro_batches)
+        forward = partial(full_batch_forward, self.share.module, batch, self.wanted)
+        outputs = self.share.forward_of_all(forward, self.micro_batches)
         return batch.copy().update(outputs)
 
     def _read(self, micro: TensorDict) -> TensorDict:
         """A micro-batch with the model's outputs."""
         rows = micro.exclude(PREPARED)
-        seen = rows if self.model is None else self.model(rows)
+        seen = rows if self.share.module is None else self.share.module(rows)
         if "entropy" in seen.keys() and "response_mask" in seen.keys():
             record("policy/entropy", seen["entropy"], where=seen["response_mask"])
         return seen
@@ -343,7 +403,11 @@ class Learner(Component):
     def run_state(self) -> dict[str, object]:
         """The optimiser state, and the parameters that are frozen where some are."""
         frozen = {"frozen": sorted(self.frozen)} if self.frozen else {}
-        return {"optimizer": self.optimizer.state_dict(), **frozen}
+        return {"optimizer": self.share.together(self, "moments"), **frozen}
+
+    def moments(self) -> dict[str, Any]:
+        """The optimiser state, whole; on all ranks."""
+        return self.share.whole(self.optimizer.state_dict(), self.optimizer)
 
     def load_run_state(self, state: dict[str, object]) -> None:
         """Restore the moments by the parameters' names; learning rate, betas, ... are the config's.
@@ -356,6 +420,10 @@ class Learner(Component):
             raise CheckpointError(f"frozen names parameters that {self.name} lacks: {unknown}")
         saved = check_moments(field(state, "optimizer", dict))
         matched = matched_moments(self.name, saved, self.optimizer.state_dict())
-        check_shapes(matched["state"], self.optimizer)
-        self.optimizer.load_state_dict(matched)
+        check_shapes(matched["state"], self.optimizer, self.share.shape)
+        self.share.together(self, "take_moments", matched)
         self.frozen = frozen
+
+    def take_moments(self, whole: dict[str, Any]) -> None:
+        """Load an optimiser state, on all ranks."""
+        self.optimizer.load_state_dict(self.share.own(whole, self.optimizer))

@@ -127,6 +127,11 @@ class PerObjectiveLearner(Learner):
             non_finite=non_finite,
             gradient_spike=gradient_spike,
         )
+        if self.share.in_parts:
+            raise ConfigError(
+                "learner compares whole gradients of objectives, and parallel=shard has parts of "
+                "them: use parallel=replicate"
+            )
         self._jac = require("torchjd", "pareto").autojac.jac
         self._per_objective = reading_advantage(losses)
         self._shared = [name for name in losses if name not in self._per_objective]
@@ -148,16 +153,20 @@ class PerObjectiveLearner(Learner):
         rows = self._prepared(batch, len(names))
         used: set[int] = set()
         jacobian = [p.new_zeros(len(names), *p.shape) for p in self._selected]
-        totals = dict.fromkeys(rows[PREPARED].keys(), 0.0)
-        for micro in self.micro_batches(rows):
+
+        def one(micro: TensorDict) -> dict[str, float]:
             with torch.enable_grad(), asking(self.wanted):
                 values = self._add_rows(jacobian, used, micro)
-            for entry, value in values.items():
-                totals[entry] += float(value.detach())
+            return {entry: float(value.detach()) for entry, value in values.items()}
+
+        totals = self.summed(rows, one, [*rows[PREPARED].keys()])
+        jacobian = [self.share.total(part) for part in jacobian]
+        found = {place for place, p in enumerate(self._selected) if id(p) in used}
+        reached_by_any = self.share.union(found)
         weights = self._weights(names, known, jacobian, batch)
-        for parameter, part in zip(self._selected, jacobian, strict=True):
+        for place, (parameter, part) in enumerate(zip(self._selected, jacobian, strict=True)):
             # Without a gradient the optimiser leaves it alone; at 0 it would decay.
-            if id(parameter) not in used:
+            if place not in reached_by_any:
                 continue
             own = combined_row(weights, part)
             parameter.grad = own if parameter.grad is None else parameter.grad + own
@@ -246,7 +255,8 @@ class PerObjectiveLearner(Learner):
 
     def _follow(self, rows: TensorDict, weights: Tensor) -> None:
         """The gradient of the weighted sum, for the parameters outside the Jacobian."""
-        for micro in self.micro_batches(rows):
+
+        def one(micro: TensorDict) -> dict[str, float]:
             with torch.enable_grad(), asking(self.wanted), recording():
                 seen = self._read(micro)
                 values = [
@@ -255,3 +265,6 @@ class PerObjectiveLearner(Learner):
                     for name in self._per_objective
                 ]
                 torch.autograd.backward(torch.stack(values).sum(), inputs=self._left_out)
+            return {}
+
+        self.summed(rows, one, [])

@@ -47,11 +47,12 @@ def trace(learner: Learner, batch: TensorDict) -> dict[str, str | None]:
 
 def first_bad_gradient(learner: Learner) -> str | None:
     """The first parameter whose gradient is not finite; the norm alone may overflow as well."""
-    for name, parameter in learner.named_parameters():
-        if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
-            return f"the gradient of {name} is not finite"
-    gradients = [p.grad for p in learner.trained if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
+    gradients = [p.grad for p in learner.trained]
+    bad = [n for n, g in enumerate(gradients) if g is not None and not bool(g.isfinite().all())]
+    first = learner.share.first(bad[0] if bad else None)
+    if first is not None:
+        return f"the gradient of {learner.trained_names[first]} is not finite"
+    norm = learner.share.norm(learner.trained)
     return (
         None if bool(norm.isfinite()) else "the gradient of all parameters together is not finite"
     )
@@ -65,13 +66,15 @@ def _first_bad_parameter(learner: Learner) -> str | None:
 
 
 def _first_bad_output(learner: Learner, batch: TensorDict) -> str | None:
-    if learner.model is None:
+    model = learner.share.module
+    if model is None:
         return None
     with torch.no_grad(), asking(learner.wanted):
         for micro in learner.micro_batches(batch):
-            seen = learner.model(micro.copy())
+            seen = model(micro.copy())
+            learner.share.rest()
             masks = [key for key in ("response_mask", "reward_valid") if key in seen.keys()]
-            bad = first_bad(seen.select(*learner.model.out_keys, *masks, strict=False))
+            bad = first_bad(seen.select(*model.out_keys, *masks, strict=False))
             if bad is not None:
                 return bad
     return None

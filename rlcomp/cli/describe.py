@@ -23,6 +23,7 @@ from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.flow_source import flow_of, ran
 from rlcomp.wiring.idle import tell_idle
 from rlcomp.wiring.plan import PhasePlan, Plan, read
+from rlcomp.wiring.ranks import ranks_told
 from rlcomp.wiring.reader import Node
 from rlcomp.wiring.remote import marks
 from rlcomp.wiring.resolve import check_plan
@@ -68,9 +69,10 @@ def _app() -> None:
 
 
 def describe(plan: Plan) -> list[Table | str]:
-    """One table a phase, or one for each list of stages that a phase has in turn."""
+    """One table a phase, or one for each list of stages that a phase has in turn; the ranks."""
     at = marks(plan)
-    return [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
+    tables = [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
+    return [*tables, *ranks_told(plan)]
 
 
 def _phase(name: str, phase: PhasePlan, at: Mapping[str, str]) -> list[Table | str]:

@@ -26,15 +26,21 @@ from rlcomp.wiring.explain import explained
 FORESEEN = (RlcompError, HydraException, OmegaConfBaseException)
 
 
-def guard(app: Callable[[], None]) -> None:
-    """Run an app; whatever it ends by is one message and an exit code."""
+def guard(app: Callable[[], None], *, alone: bool = True) -> None:
+    """Run an app; whatever it ends by is one message and an exit code.
+
+    Args:
+        app: the program.
+        alone: refuse to be one of several processes.
+    """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # the user's own parts
     warnings.showwarning = _show_warning
     try:
-        check_alone(os.environ)
+        if alone:
+            check_alone(os.environ)
         check_packages()
         app()
         sys.stdout.flush()
@@ -127,7 +133,7 @@ def user_directories() -> list[str]:
 
 
 def check_alone(environment: Mapping[str, str]) -> None:
-    """Refuse to be one of several processes that were started to share a run.
+    """Refuse to be one of several processes where nothing says how they share a run.
 
     Args:
         environment: torchrun, accelerate and deepspeed say there how many there are.
@@ -137,10 +143,10 @@ def check_alone(environment: Mapping[str, str]) -> None:
     """
     if re.fullmatch(r"[2-9]|[1-9]\d+", environment.get("WORLD_SIZE", "")):
         raise UserError(
-            f"WORLD_SIZE is {environment['WORLD_SIZE']}: a run is one process on one device, and "
-            "this is one of several; start rlcomp itself, without torchrun, accelerate or "
-            "deepspeed (or unset WORLD_SIZE); several seeds at once: rlcomp -m seed=0,1 "
-            "hydra/launcher=joblib"
+            f"WORLD_SIZE is {environment['WORLD_SIZE']}: this is one of several processes, and "
+            "nothing says how they share a run; add parallel=replicate or parallel=shard (rlcomp "
+            "itself only), or start one process, without torchrun, accelerate or deepspeed (or "
+            "unset WORLD_SIZE); several seeds at once: rlcomp -m seed=0,1 hydra/launcher=joblib"
         )
 
 

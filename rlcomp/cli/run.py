@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -34,6 +35,7 @@ from rlcomp.cli.overrides import (
     tell_repeated,
 )
 from rlcomp.cli.printable import printable
+from rlcomp.cli.ranks import as_a_rank, check_shared, leads
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.attempt import chosen_options
 from rlcomp.io.outcome import failure_kept
@@ -47,6 +49,7 @@ from rlcomp.wiring.explain import unreadable_yaml
 from rlcomp.wiring.idle import tell_idle
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.own_yaml import check_own_yamls
+from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.resolve import added, as_written, check_used, plan_of
 from rlcomp.wiring.sifted import sift
 from rlcomp.wiring.unread import check_unread
@@ -61,7 +64,7 @@ def main(*, apart: bool = True) -> None:
     given = sys.argv
     sys.argv = [*given[:1], *gathered(with_base(given)[1:])]  # Hydra reads them there
     try:
-        guard(lambda: _app(apart))
+        guard(lambda: _app(apart), alone=False)
     finally:
         sys.argv = given
 
@@ -145,18 +148,23 @@ def _app(apart: bool) -> None:
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
     try:
-        try:
-            app(jobs)()
-        except HydraException:
-            words = [] if jobs.started else unknown_to_sweep(sys.argv[1:])
-            if not words:
-                raise
-            with hidden(words):
-                app(jobs)()
+        with as_a_rank(multirun=arguments.multirun):
+            _hydra(app, jobs)
     except (OSError, ValueError, yaml.YAMLError, RecursionError, Interrupted) as error:
         raise jobs.describe_error(error) from error
     if jobs.failed:
         raise jobs.failed[0]
+
+
+def _hydra(app: Callable[[Jobs], Callable[[], None]], jobs: Jobs) -> None:
+    try:
+        app(jobs)()
+    except HydraException:
+        words = [] if jobs.started else unknown_to_sweep(sys.argv[1:])
+        if not words:
+            raise
+        with hidden(words):
+            app(jobs)()
 
 
 def unknown_to_sweep(words: Sequence[str]) -> list[str]:
@@ -198,24 +206,29 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
         plan = plan_of(config)
     except ConfigErrors as error:
         raise ConfigErrors([as_written(told, words) for told in error.messages]) from None
-    tell_idle(plan, words)
+    check_shared(plan)
+    if leads():
+        tell_idle(plan, words)
     if preload:
         importlib.import_module("rlcomp.run.launch")
 
-    def job() -> None:
-        from rlcomp.cli.report import left_by
-        from rlcomp.io.storing import storing
-        from rlcomp.report.summary import summarise
-        from rlcomp.run.launch import launch
-
-        launch(config, plan, watch, left_by)
-        with storing("the summary", watch):
-            print(summarise(config.directory), flush=True)
-
+    job = partial(_job, config, plan, watch)
     if watch.watched:
         in_child(job, watch)
     else:
         job()
+
+
+def _job(config: DictConfig, plan: Plan, watch: Watch) -> None:
+    from rlcomp.cli.report import left_by
+    from rlcomp.io.storing import storing
+    from rlcomp.report.summary import summarise
+    from rlcomp.run.launch import launch
+
+    launch(config, plan, watch, left_by)
+    if leads():
+        with storing("the summary", watch):
+            print(summarise(config.directory), flush=True)
 
 
 def _unread(config: DictConfig, words: Sequence[str]) -> list[str]:

@@ -68,6 +68,7 @@ def backbone_layers(backbone: nn.Module, head: nn.Linear | None = None) -> Layer
 def _gpt2(layer: Any) -> Block:  # noqa: ANN401
     attention = layer.attn
     return Block(
+        module=layer,
         qkv=(attention.c_attn,),
         out=attention.c_proj,
         expand=(layer.mlp.c_fc,),
@@ -86,6 +87,7 @@ def _llama(layer: Any, config: Any) -> Block:  # noqa: ANN401
     # Qwen3 alone norms its queries and keys.
     norms = (attention.q_norm, attention.k_norm) if config.model_type == "qwen3" else None
     return Block(
+        module=layer,
         qkv=(attention.q_proj, attention.k_proj, attention.v_proj),
         out=attention.o_proj,
         expand=(layer.mlp.gate_proj, layer.mlp.up_proj),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ class Block:
     """One layer: its modules, and what differs between families.
 
     Attributes:
+        module: the layer they are of.
         qkv: modules whose outputs, side by side, are queries, keys and values.
         out: from what was attended back to the stream.
         expand: modules into the feed-forward layer: the gate first where there is one.
@@ -37,6 +38,7 @@ class Block:
         scale: of the attention logits.
     """
 
+    module: nn.Module
     qkv: tuple[nn.Module, ...]
     out: nn.Module
     expand: tuple[nn.Module, ...]
@@ -146,6 +148,9 @@ class Transformer(nn.Module):
             packed: the tokens.
             wanted: which of them have their last states read, shape ``[N]``, int64; None for all.
         """
+        return within(self.model, self._run, packed, wanted)
+
+    def _run(self, packed: Packed, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
         x, rotation = self.embed(packed.ids, packed.positions)
         *blocks, last = self.layers.blocks
         for block in blocks:
@@ -170,7 +175,10 @@ class Transformer(nn.Module):
                 x, attended = x.index_select(0, wanted), attended.index_select(0, wanted)
             return block.finish(x, attended, self.kernel, self.compute)
 
-        return checkpointed(layer, x) if self.checkpointing else layer(x)
+        def whole(x: Tensor) -> Tensor:
+            return within(block.module, layer, x)
+
+        return checkpointed(whole, x) if self.checkpointing else whole(x)
 
     def with_weights(
         self, packed: Packed, wanted: Tensor | None, weights: Mapping[str, Tensor] | None
@@ -201,6 +209,22 @@ class Transformer(nn.Module):
         """The output head, with its current weights."""
         module = self.layers.head
         return None if module is None else Head(module.weight, module.bias, self.kernel)
+
+
+# The method of a sharded module that runs a function while its parameters are whole.
+WITHIN = "packed_pass"
+T = TypeVar("T")
+
+
+def within(module: nn.Module, function: Callable[..., T], *given: object) -> T:
+    """What a function gives that reads a module's parameters past its ``forward``.
+
+    Where the module's parameters are in parts (:mod:`rlcomp.parallel.fsdp`), they are whole
+    meanwhile.
+    """
+    run = vars(module).get(WITHIN)
+    result: T = function(*given) if run is None else run(function, *given)
+    return result
 
 
 def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+from tensordict import TensorDict
 
 
 @runtime_checkable
@@ -26,4 +28,17 @@ class FreezesParameters(Protocol):
 
     def freeze(self, names: Iterable[str]) -> None:
         """Leave these, and only these, out of the steps from here on."""
+        ...
+
+
+@runtime_checkable
+class SharesSteps(Protocol):
+    """A learner whose steps several ranks may take together (:mod:`rlcomp.parallel`)."""
+
+    def update(self, rows: TensorDict) -> bool:
+        """Take the optimiser steps of a batch, on all ranks; whether one of them was taken."""
+        ...
+
+    def moments(self) -> dict[str, Any]:
+        """The state of the optimiser, on all ranks."""
         ...

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.optim import LBFGS, Optimizer
 
@@ -60,7 +61,11 @@ def _check_number(name: object, value: object) -> None:
         raise CheckpointError(f"'step' is {value!r:.60}: must be a number of at least 0")
 
 
-def check_shapes(state: Mapping[int, Mapping[str, object]], optimizer: Optimizer) -> None:
+def check_shapes(
+    state: Mapping[int, Mapping[str, object]],
+    optimizer: Optimizer,
+    shape: Callable[[Tensor], torch.Size] = lambda parameter: parameter.shape,
+) -> None:
     """Check that no moment is missing or has a shape that would spread over its parameter.
 
     What other optimisers than torch's and our own keep is not known, and not looked into.
@@ -68,6 +73,7 @@ def check_shapes(state: Mapping[int, Mapping[str, object]], optimizer: Optimizer
     Args:
         state: moments by the parameters' indices.
         optimizer: whose they are to be.
+        shape: of a parameter, of which the optimiser may have a part.
 
     Raises:
         CheckpointError: names the parameter's index and the moment.
@@ -83,7 +89,7 @@ def check_shapes(state: Mapping[int, Mapping[str, object]], optimizer: Optimizer
             neighbours = kept.setdefault((group, parameter.dim()), {*moments})
             _check_complete(index, {*moments}, neighbours)
             for name, value in moments.items():
-                _check_shape(index, name, value, parameter)
+                _check_shape(index, name, value, list(shape(parameter)))
 
 
 def _check_complete(index: int, moments: set[str], neighbours: set[str]) -> None:
@@ -94,11 +100,9 @@ def _check_complete(index: int, moments: set[str], neighbours: set[str]) -> None
         )
 
 
-def _check_shape(index: int, name: str, value: object, parameter: Tensor) -> None:
+def _check_shape(index: int, name: str, value: object, wanted: list[int]) -> None:
     """Tensors have the parameter's shape; single numbers are counts and the like, not moments."""
     shape = list(value.shape) if isinstance(value, Tensor) else []
     single = not shape and not name.startswith("exp_")
-    if not single and name not in _FACTORS and shape != list(parameter.shape):
-        raise CheckpointError(
-            f"'{name}' of parameter {index} is {shape}: must be {list(parameter.shape)}"
-        )
+    if not single and name not in _FACTORS and shape != wanted:
+        raise CheckpointError(f"'{name}' of parameter {index} is {shape}: must be {wanted}")

@@ -12,7 +12,9 @@ from transformers import PreTrainedModel
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.transformer import Transformer
-from rlcomp.model.value_head import ValueHead, read_values
+from rlcomp.model.value_head import ValueHead, parted, read_values
+from rlcomp.parallel.ranks import here, ranks
+from rlcomp.parallel.scoring import scored
 
 
 class Critic(Component):
@@ -79,4 +81,16 @@ class Critic(Component):
 
     def values(self, batch: TensorDict) -> Tensor:
         """Values of a batch, shape ``[B, T]``, in reward units."""
+        shared = None if torch.is_grad_enabled() else ranks()
+        if shared is not None and shared.holds(self):
+            columns = batch.select("tokens", "attention_mask", "response_mask")
+            found: Tensor = shared.together(self, "values_together", columns)
+            return found.to(batch["tokens"].device)
+        return self._values(batch)
+
+    def _values(self, batch: TensorDict) -> Tensor:
         return read_values(self.backbone, self._transformer, self.value_head, batch)
+
+    def values_together(self, rows: TensorDict) -> Tensor:
+        """Values without gradient, of which each rank reads some rows."""
+        return scored(here(), self, rows.to(self.value_head.weight.device), parted, Critic._values)

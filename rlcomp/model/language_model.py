@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -41,6 +41,8 @@ from rlcomp.interfaces.sampler_engine import SamplerEngine, SamplingRequest
 from rlcomp.model.build import check_vocabulary
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.stop_tokens import stop_ids
+from rlcomp.parallel.ranks import here, ranks
+from rlcomp.parallel.scoring import scored
 from rlcomp.text.rows import check_room, pad_id, rollout_rows
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import suppressed_token_mask
@@ -230,7 +232,7 @@ class LanguageModel(Component):
         columns = columns.exclude("routed_experts")
         log_probs, routes = list[Tensor](), list[Tensor]()
         with torch.no_grad():
-            order = self._order(columns) or [torch.arange(len(columns), device=columns.device)]
+            order = self._order(columns, self._budget())
             for some in order:
                 with recorded(self._routers) as passes:
                     scored = self._scored(columns[some], None)
@@ -277,23 +279,42 @@ class LanguageModel(Component):
         decoding: Decoding,
     ) -> Tensor:
         columns, where = self._columns(batch, decoding), batch["tokens"].device
+        shared = None if torch.is_grad_enabled() or weights is not None else ranks()
+        # A distribution is too large to travel.
+        if shared is not None and reading is not distribution_read and shared.holds(self):
+            found: Tensor = shared.together(self, "score_together", columns, reading, decoding)
+            return found.to(where)
 
         def at_once(some: TensorDict) -> Tensor:
             return self._read(self._scored(some, weights), [reading], [True], decoding)[0].to(where)
 
-        order = self._order(columns)
-        if order is None:
+        if torch.is_grad_enabled() or columns["tokens"].numel() <= self._budget():
             return at_once(columns)
+        order = self._order(columns, self._budget())
         parts = [at_once(columns[rows]) for rows in order]
         return torch.cat(parts)[torch.cat(order).argsort()]
 
-    def _order(self, columns: TensorDict) -> list[Tensor] | None:
-        """Pieces of rows that are read one after the other; None for all at once."""
-        budget = _NO_GRAD_TOKENS
-        if not self.packs:
-            budget = min(budget, _NO_GRAD_LOGITS // self._traits.vocabulary)
-        if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
-            return None
+    def score_together(self, rows: TensorDict, reading: Reading, decoding: Decoding) -> Tensor:
+        """A readout without gradient, of which each rank has some rows."""
+        columns = self._columns(rows, decoding)
+
+        def split(some: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
+            budget = self._budget() if tokens is None else min(tokens, self._budget())
+            return (some[rows] for rows in self._order(some, budget))
+
+        def read_by(model: LanguageModel, some: TensorDict) -> Tensor:
+            return model._read(model._scored(some, None), [reading], [True], decoding)[0]
+
+        return scored(here(), self, columns, split, read_by)
+
+    def _budget(self) -> int:
+        """Tokens that a pass without gradient reads at once."""
+        if self.packs:
+            return _NO_GRAD_TOKENS
+        return min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self._traits.vocabulary)
+
+    def _order(self, columns: TensorDict, budget: int) -> list[Tensor]:
+        """Rows in pieces of at most so many tokens."""
         if self.packs:
             return packed_pieces(columns, budget)
         return pieces(columns["response_mask"], budget)

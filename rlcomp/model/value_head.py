@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from tensordict import TensorDict
@@ -78,6 +80,17 @@ def read_values(
         order = pieces(columns["response_mask"], _NO_GRAD_TOKENS)
     parts = [at_once(columns[rows]) for rows in order]
     return torch.cat(parts)[torch.cat(order).argsort()]
+
+
+def parted(rows: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
+    """Rows in pieces, as passes without gradient read them.
+
+    Args:
+        rows: with ``tokens`` and ``response_mask``, ``[B, T]``.
+        tokens: the most of a piece, where that is less than is read at once.
+    """
+    budget = _NO_GRAD_TOKENS if tokens is None else min(tokens, _NO_GRAD_TOKENS)
+    return (rows[some] for some in packed_pieces(rows, budget))
 
 
 def spread_values(head: nn.Module, states: Tensor, response_mask: Tensor) -> Tensor:

@@ -28,11 +28,13 @@ from rlcomp.io.storing import storing
 from rlcomp.io.tracking import JsonLines, Tracker
 from rlcomp.io.wandb_run import WandB
 from rlcomp.io.watch import Watch
+from rlcomp.parallel.ranks import ranks
 from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.remote import place_remote
 from rlcomp.run.resume import saved_run
+from rlcomp.run.take_part import shared_by, take_part
 from rlcomp.run.try_environments import try_environments
 from rlcomp.run.try_rewards import try_rewards
 from rlcomp.run.unreachable import tell_unreachable
@@ -61,18 +63,27 @@ def launch(
         Interrupted: stopped on request; the message says how to go on.
         ConfigError: the directory has links where a run writes.
     """
-    directory = Path(config.directory)
-    check_links(directory)
-    with locked(directory):
-        _launch(config, plan, directory, watch or Watch(), leaves)
+    builder, where = Builder(plan, int(config.seed)), device(str(config.get("device", "auto")))
+    with shared_by(builder, where) as found:
+        if found is not None and found.rank > 0:
+            take_part(found, builder, watch or Watch())
+            return
+        directory = Path(config.directory)
+        check_links(directory)
+        with locked(directory):
+            _launch(config, builder, directory, watch or Watch(), leaves, where)
 
 
 def _launch(
-    config: DictConfig, plan: Plan, directory: Path, watch: Watch, leaves: Leaves | None
+    config: DictConfig,
+    builder: Builder,
+    directory: Path,
+    watch: Watch,
+    leaves: Leaves | None,
+    where: torch.device,
 ) -> None:
+    plan, shared = builder.plan, ranks()
     check_at_hand(named_models(plan))
-    builder = Builder(plan, int(config.seed))
-    where = device(str(config.get("device", "auto")))
     for node in judged(plan):  # before the sizes of other parts
         builder.build(node)
     check_columns(plan, builder.built)
@@ -88,7 +99,7 @@ def _launch(
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
     try_environments(nodes)
-    place_on(where, nodes)
+    place_on(where if shared is None else shared.device, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
     place_remote(phases, nodes, remote_runs(plan), directory)
     with storing("run.yaml", watch):
@@ -97,6 +108,8 @@ def _launch(
             if (old := set_aside(directory, home)) is not None:
                 print(f"overwrite: what was in {directory} is in {old}", flush=True)
         accept(config, directory, environment())
+    if shared is not None:
+        shared.lead(nodes)
     try:
         run_phases(
             phases,

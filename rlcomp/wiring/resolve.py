@@ -18,6 +18,7 @@ from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
+from rlcomp.wiring.ranks import check_ranks
 from rlcomp.wiring.reader import BROKEN, Node
 from rlcomp.wiring.remote import check_remote
 from rlcomp.wiring.returned import check_returned, check_scoring
@@ -57,6 +58,7 @@ def check_plan(plan: Plan) -> list[str]:
         + check_begun(plan)
         + check_watched(plan)
         + check_remote(plan)
+        + check_ranks(plan)
     )
 
 

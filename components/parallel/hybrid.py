@@ -1,0 +1,48 @@
+"""Hybrid sharding: groups of ranks with whole copies, in parts within each."""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+from rlcomp.arguments import Checked, PositiveFloat, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.parallel.ranks import here
+from rlcomp.parallel.sharded import Sharded, check_sharded
+
+
+class Hybrid(metaclass=Checked):
+    """Hybrid sharded weights (HSDP): ``parts`` ranks share a copy, and there are several copies.
+
+    As :class:`components.parallel.shard.Shard`, but layers are put together within ``parts``
+    neighbouring ranks, those of one machine, say; between copies only gradients travel.
+
+    Args:
+        parts: ranks that share a copy; divides the number of ranks.
+        timeout: seconds that a rank waits for the others; longer than rank 0 may be busy with
+            rollouts.
+
+    Raises:
+        ConfigError: ``parts`` does not divide the number of ranks; or as for
+            :class:`components.parallel.shard.Shard`.
+
+    Source:
+        Zhao et al. 2023, arXiv:2304.11277, section 3.2.2.
+    """
+
+    def __init__(self, *, parts: PositiveInt, timeout: PositiveFloat = 600.0) -> None:
+        self.parts = parts
+        self.timeout = timeout
+
+    def weights(self, module: nn.Module) -> Sharded:
+        """The weights of a model that a learner trains."""
+        check_sharded(module)
+        copies, left = divmod(here().size, self.parts)
+        if left:
+            raise ConfigError(
+                f"parallel.parts is {self.parts}, which does not divide {here().size} ranks: set "
+                "parallel.parts to the GPUs of a machine, or use parallel=shard"
+            )
+        names = ("copies", "parts")
+        mesh = init_device_mesh(here().device.type, (copies, self.parts), mesh_dim_names=names)
+        return Sharded(module, mesh)

@@ -1,0 +1,31 @@
+"""Data parallelism: whole weights on every rank."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from rlcomp.arguments import Checked, PositiveFloat
+from rlcomp.parallel.weights import Replicated
+
+
+class Replicate(metaclass=Checked):
+    """Replicated weights: ranks share the rows of every pass, and sum their gradients once a step.
+
+    Every rank holds all weights and moments, and takes the same step. Any model, optimiser and
+    adapter that one process trains.
+
+    Args:
+        timeout: seconds that a rank waits for the others; longer than rank 0 may be busy with
+            rollouts.
+
+    Source:
+        Li et al. 2020, arXiv:2006.15704 (there gradients are averaged: here losses are shares of
+        the whole step, so that they are summed).
+    """
+
+    def __init__(self, *, timeout: PositiveFloat = 600.0) -> None:
+        self.timeout = timeout
+
+    def weights(self, module: nn.Module) -> Replicated:
+        """The weights of a model that a learner trains."""
+        return Replicated(module)

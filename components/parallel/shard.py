@@ -1,0 +1,36 @@
+"""Fully sharded data parallelism: a part of the weights on every rank."""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+from rlcomp.arguments import Checked, PositiveFloat
+from rlcomp.parallel.ranks import here
+from rlcomp.parallel.sharded import Sharded, check_sharded
+
+
+class Shard(metaclass=Checked):
+    """Sharded weights (ZeRO-3, FSDP2): gradients and moments in parts, layers whole while read.
+
+    Ranks share the rows of every pass. Each holds its rows of every matrix, of its gradient and of
+    its moments; rank 0 has the whole weights beside them, which generate, are copied and saved.
+
+    Args:
+        timeout: seconds that a rank waits for the others; longer than rank 0 may be busy with
+            rollouts.
+
+    Raises:
+        ConfigError: a model has adapters, or no layers that transformers names.
+
+    Source:
+        Rajbhandari et al. 2020, arXiv:1910.02054 (stage 3); Zhao et al. 2023, arXiv:2304.11277.
+    """
+
+    def __init__(self, *, timeout: PositiveFloat = 600.0) -> None:
+        self.timeout = timeout
+
+    def weights(self, module: nn.Module) -> Sharded:
+        """The weights of a model that a learner trains."""
+        check_sharded(module)
+        return Sharded(module, init_device_mesh(here().device.type, (here().size,)))

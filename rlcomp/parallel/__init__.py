@@ -1,0 +1,1 @@
+"""Ranks: processes that share the passes and the gradients of one run, started by torchrun."""

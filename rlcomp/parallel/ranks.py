@@ -1,0 +1,291 @@
+"""Ranks that share one run: rank 0 runs it, the others take part in what it asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.errors import ConfigError, NumericalError, ProcessEnded, add_note
+from rlcomp.metrics import Ledger, progress, recording, step
+from rlcomp.parallel.lockstep import State, small_state, take_state
+from rlcomp.parallel.weights import Weights
+from rlcomp.parallel.world import local_rank, world
+
+
+class Parallel(Protocol):
+    """How ranks share the weights of a model: ``parallel=replicate``, ``parallel=shard``.
+
+    Attributes:
+        timeout: seconds that a rank waits for the others before it gives up.
+    """
+
+    timeout: float
+
+    def weights(self, module: nn.Module) -> Weights:
+        """The weights of a model that a learner trains, once all processes are there.
+
+        Raises:
+            ConfigError: they cannot be shared so; says why, and the remedy.
+        """
+        ...
+
+
+class Ranks:
+    """The processes of a run; this one is ``rank`` of ``size``.
+
+    Rank 0 runs the phases. The others hold the learners and their models, and wait in
+    :meth:`lead` for a method that all are to call together (:meth:`together`).
+
+    Args:
+        parallel: how they share weights.
+        rank: of this process.
+        size: how many there are.
+        device: of this process's models.
+    """
+
+    def __init__(self, parallel: Parallel, rank: int, size: int, device: torch.device) -> None:
+        self.parallel = parallel
+        self.rank, self.size, self.device = rank, size, device
+        self.models: list[Weights] = []
+        self.nodes: Mapping[str, object] | None = None
+        self.busy = False
+        # A group of its own: what rank 0 asks for never mixes with what passes exchange.
+        self.calls = dist.new_group(backend="gloo", timeout=timedelta(seconds=parallel.timeout))
+
+    def weights(self, module: nn.Module) -> Weights:
+        """The weights of a model, the same object whoever asks."""
+        found = next((one for one in self.models if one.owner is module), None)
+        if found is None:
+            found = self.parallel.weights(module)
+            self.models.append(found)
+        return found
+
+    def holds(self, module: nn.Module) -> bool:
+        """Whether rank 0 may ask all ranks to read rows with this model, here and now."""
+        free = self.nodes is not None and not self.busy
+        return (
+            free
+            and threading.current_thread() is threading.main_thread()
+            and any(one.owner is module for one in self.models)
+        )
+
+    def lead(self, nodes: Mapping[str, object]) -> bool:
+        """Whether this is rank 0, which goes on; on the others, once rank 0 is done, False.
+
+        Args:
+            nodes: of the run, by name: every learner, and on rank 0 whatever else.
+
+        Raises:
+            ConfigError: no learner shares its steps.
+            ProcessEnded: rank 0 is gone.
+        """
+        if not self.models:
+            raise ConfigError(
+                "parallel: no learner of this run shares its steps: ranks share the rows of token "
+                "sequences, and this is control, or nothing is trained; use parallel=none, "
+                "without torchrun"
+            )
+        self.nodes = dict(nodes)
+        # Built in whatever order: every rank numbers them alike.
+        self.models.sort(key=lambda model: self._path(model.owner))
+        if self.rank == 0:
+            return True
+        for model in self.models:
+            model.leave_whole()
+        while (call := self._receive()) is not None:
+            self._answer(*call)
+        return False
+
+    def together(self, node: nn.Module, method: str, *given: object) -> Any:  # noqa: ANN401
+        """Call a method of a node on all ranks, and return what it gives here.
+
+        Before it the other ranks have rank 0's weights, and its state of the node's other parts.
+
+        Args:
+            node: one of those of :meth:`lead`.
+            method: its name.
+            given: its arguments; what is in a TensorDict travels by way of the CPU.
+
+        Raises:
+            ConfigError: :meth:`lead` was not called, or with other nodes.
+        """
+        if self.busy:  # all are here already
+            return getattr(node, method)(*given)
+        owners = [model.owner for model in self.models]
+        stale = [model.stale() for model in self.models]
+        if self.size > 1:
+            state = small_state(node, owners)
+            sent = [v.cpu() if isinstance(v, TensorDict) else v for v in given]
+            self._send((self._path(node), method, sent, (progress(), step()), state, stale))
+        return self._call(node, method, given, stale)
+
+    def _path(self, node: nn.Module) -> str:
+        named = [path for path, one in (self.nodes or {}).items() if one is node]
+        if not named:
+            raise ConfigError(
+                f"{type(node).__name__} is shared by {self.size} ranks, which do not know it: "
+                "hand all nodes to ranks.lead(make.nodes) first"
+            )
+        return named[0]
+
+    def _answer(
+        self,
+        path: str,
+        method: str,
+        given: list[object],
+        at: tuple[float, int],
+        state: State,
+        stale: list[list[int]],
+    ) -> None:
+        node: Any = (self.nodes or {})[path]
+        take_state(node, [model.owner for model in self.models], state)
+        # What goes wrong with numbers goes wrong on all ranks, and rank 0 decides what follows.
+        with recording(progress=at[0], step=at[1]), contextlib.suppress(NumericalError):
+            self._call(node, method, given, stale)
+
+    def _call(self, node: Any, method: str, given: Any, stale: list[list[int]]) -> Any:  # noqa: ANN401
+        self.busy = True
+        try:
+            for model, parts in zip(self.models, stale, strict=True):
+                model.refresh(parts)
+            result = getattr(node, method)(*given)
+        except NumericalError:
+            self._done()
+            raise
+        except RuntimeError as error:
+            if _of_a_connection(error):
+                add_note(error, self._lost())
+            raise
+        self._done()
+        return result
+
+    def _done(self) -> None:
+        for model in self.models:
+            model.mark()
+        self.busy = False
+
+    def _send(self, call: object) -> None:
+        dist.broadcast_object_list([call], src=0, group=self.calls)
+
+    def _receive(self) -> Any:  # noqa: ANN401
+        call = [None]
+        try:
+            dist.broadcast_object_list(call, src=0, group=self.calls)
+        except RuntimeError as error:
+            raise ProcessEnded(f"rank {self.rank}: {self._lost()}") from error
+        return call[0]
+
+    def _lost(self) -> str:
+        return (
+            "another rank is gone, or was silent for longer than parallel.timeout="
+            f"{self.parallel.timeout:g} seconds; where a rollout takes so long, raise it"
+        )
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """The sum over ranks."""
+        result = tensor.detach().clone()
+        dist.all_reduce(result)
+        return result
+
+    def most(self, number: int) -> int:
+        """The largest of the ranks' numbers."""
+        result = torch.tensor(number)
+        dist.all_reduce(result, dist.ReduceOp.MAX, group=self.calls)
+        return int(result)
+
+    def gathered(self, value: object) -> list[Any]:
+        """The values of all ranks, in their order."""
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, value, group=self.calls)
+        return found
+
+    def dismiss(self) -> None:
+        """Let the other ranks go, unless they are in the middle of something: then they see it."""
+        if self.rank == 0 and self.size > 1 and self.nodes is not None and not self.busy:
+            with contextlib.suppress(RuntimeError):  # they are gone
+                self._send(None)
+
+
+def _of_a_connection(error: RuntimeError) -> bool:
+    told = str(error).lower()
+    return isinstance(error, dist.DistError) or any(
+        word in told for word in ("connection", "timed out", "timeout")
+    )
+
+
+_ranks: ContextVar[Ranks | None] = ContextVar("ranks", default=None)
+
+
+def ranks() -> Ranks | None:
+    """The ranks that share this run; None where it is one process."""
+    return _ranks.get()
+
+
+def here() -> Ranks:
+    """The ranks, in a call that several take together."""
+    found = _ranks.get()
+    assert found is not None
+    return found
+
+
+@contextlib.contextmanager
+def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[Ranks]:
+    """Context in which learners are built for, and led by, the processes of torchrun.
+
+    A process that torchrun did not start is one rank.
+
+    Args:
+        parallel: how they share weights.
+        device: of this process's models; ``cuda`` takes the GPU of its number.
+
+    Yields:
+        The ranks. Behind the context the others are let go.
+
+    Examples:
+        By hand, in a program that torchrun starts::
+
+            with sharing(Shard()) as ranks:
+                ...  # every process builds the parts, as ever
+                if ranks.lead(make.nodes):
+                    run_phases(phases, nodes=make.nodes, seed=0)
+    """
+    rank, size = world()
+    where = torch.device(device)
+    if where.type == "cuda":
+        where = torch.device("cuda", local_rank() if where.index is None else where.index)
+        torch.cuda.set_device(where)
+    backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
+    timeout = timedelta(seconds=parallel.timeout)
+    if size > 1:
+        dist.init_process_group(backend, timeout=timeout)
+    else:
+        store = torch._C._distributed_c10d.HashStore()
+        dist.init_process_group(backend, timeout=timeout, store=store, rank=0, world_size=1)
+    try:
+        found = Ranks(parallel, rank, size, where)
+        token = _ranks.set(found)
+        try:
+            yield found
+        finally:
+            _ranks.reset(token)
+            found.dismiss()
+    finally:
+        with contextlib.suppress(RuntimeError):
+            dist.destroy_process_group()
+
+
+def merged(ledgers: Sequence[Ledger]) -> Ledger:
+    """What the ranks have recorded, in their order."""
+    found = Ledger(ledgers[0].progress, ledgers[0].step)
+    for one in ledgers:
+        found.merge(one)
+    return found

@@ -1,0 +1,46 @@
+"""Passes without gradient that ranks share: log-probs, values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.parallel.dealing import ROW, Split, dealt
+from rlcomp.parallel.ranks import Ranks
+
+
+@torch.no_grad()
+def scored(
+    ranks: Ranks,
+    owner: nn.Module,
+    rows: TensorDict,
+    split: Split,
+    read: Callable[[Any, TensorDict], Tensor],
+) -> Tensor:
+    """What a model says of rows, each read by one rank; on all ranks, in the rows' order.
+
+    Args:
+        ranks: all of them call this.
+        owner: a model that a learner trains.
+        rows: ``[B]``, with ``attention_mask``; the same on all ranks.
+        split: into what is read at once.
+        read: the model and some rows to a tensor ``[b, T, ...]``.
+
+    Returns:
+        Shape ``[B, T, ...]``.
+    """
+    weights = ranks.weights(owner)
+    numbered = rows.copy().set(ROW, torch.arange(rows.shape[0], device=rows["tokens"].device))
+    own = dealt(rows, split, ranks.size)[ranks.rank]
+    mine = [*split(numbered[own], None)] if len(own) else []
+    idle = max(1, ranks.most(len(mine))) - len(mine)
+    found = [read(weights.module, piece) for piece in (*mine, *[numbered[:1]] * idle)]
+    weights.rest()
+    result = found[0].new_zeros(rows.shape[0], *found[0].shape[1:])
+    for piece, part in zip(mine, found, strict=False):
+        result[piece[ROW]] = part
+    return ranks.total(result)

@@ -1,0 +1,174 @@
+"""The weights of a trained model in parts, one a rank (FSDP2)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn import Parameter
+
+from rlcomp.engine.transformer import Transformer
+from rlcomp.errors import ConfigError
+from rlcomp.parallel.fsdp import shard_model
+from rlcomp.parallel.weights import Written, summed_gradients
+
+
+def check_sharded(module: nn.Module) -> None:
+    """Refuse a model whose weights are not all trained: adapters, frozen layers.
+
+    Raises:
+        ConfigError: names a frozen parameter.
+    """
+    frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
+    if frozen:
+        raise ConfigError(
+            f"parallel=shard with frozen weights ({frozen[0]}): with adapters little is trained, "
+            "and there is little to put into parts; use parallel=replicate, or adapter=none"
+        )
+
+
+class Sharded:
+    """Weights in parts (FSDP2): each rank holds, and steps, its rows of every matrix.
+
+    Passes run on a copy of the model whose layers are put together while they are read. The owner
+    on rank 0 stays whole: it generates, is copied and saved, and has the new values behind each
+    call of the learner. Optimisers are given this rank's rows as plain tensors.
+
+    Args:
+        owner: the model.
+        mesh: of the ranks, one dimension (parts), or two (copies, parts).
+    """
+
+    in_parts = True
+
+    def __init__(self, owner: nn.Module, mesh: Any) -> None:  # noqa: ANN401
+        self.owner, self.module, self.mesh = owner, _copied(owner), mesh
+        self.roots = shard_model(self.module, mesh)
+        names = [name for name, _ in owner.named_parameters()]
+        self.parameters = [*owner.parameters()]
+        self.shapes = [p.shape for p in self.parameters]
+        self.written = Written(self.parameters)
+        there = dict(self.module.named_parameters())
+        self.held = [there[name] for name in names]
+        self.parts = [_part(held) for held in self.held]
+        self._number = {id(p): n for n, p in enumerate(self.parameters)}
+        self._of_part = {id(p): n for n, p in enumerate(self.parts)}
+
+    def part(self, parameter: Parameter) -> Parameter:
+        """This rank's rows of a parameter, a plain tensor."""
+        return self.parts[self._number[id(parameter)]]
+
+    def divided(self, part: Tensor) -> bool:
+        """As :class:`Weights` says."""
+        number = self._of_part.get(id(part))
+        return number is not None and isinstance(self.held[number], DTensor)
+
+    def total_of_parts(self, tensor: Tensor) -> Tensor:
+        """As :class:`Weights` says."""
+        result = tensor.clone()
+        dist.all_reduce(result, group=self.mesh.get_group(self.mesh.ndim - 1))
+        return result
+
+    def whole(self, part: Tensor, like: Tensor) -> Tensor:
+        """As :class:`Weights` says; numbers (a count of steps) are the same on all ranks."""
+        number = self._of_part[id(like)]
+        held: Any = self.held[number]
+        if part.shape != like.shape:
+            return part
+        shape = self.shapes[number]
+        return DTensor.from_local(
+            part,
+            held.device_mesh,
+            held.placements,
+            run_check=False,
+            shape=shape,
+            stride=held.stride(),
+        ).full_tensor()
+
+    def own(self, whole: Tensor, like: Tensor) -> Tensor:
+        """This rank's rows of a whole tensor."""
+        number = self._of_part[id(like)]
+        held = self.held[number]
+        if not isinstance(held, DTensor) or whole.shape != self.shapes[number]:
+            return whole
+        shards = held.device_mesh.size(-1)
+        chunks = [*whole.chunk(shards)]
+        mine = held.device_mesh.get_local_rank(held.device_mesh.ndim - 1)
+        return chunks[mine].clone() if mine < len(chunks) else whole[:0].clone()
+
+    def stale(self) -> list[int]:
+        """As :class:`Weights` says."""
+        return self.written.numbers()
+
+    @torch.no_grad()
+    def refresh(self, parts: Sequence[int]) -> None:
+        """As :class:`Weights` says; one parameter is whole at a time."""
+        for number in parts:
+            part = self.parts[number]
+            whole = torch.empty(self.shapes[number], dtype=part.dtype, device=part.device)
+            if dist.get_rank() == 0:
+                whole.copy_(self.parameters[number])
+            dist.broadcast(whole, src=0)
+            part.copy_(self.own(whole, part))
+
+    def collect(self) -> None:
+        """As :class:`Weights` says; parts are summed where they are (reduce-scatter)."""
+        loose = [p for p in self.held if not isinstance(p, DTensor) and p.requires_grad]
+        summed_gradients(loose)
+        for held, part in zip(self.held, self.parts, strict=True):
+            if isinstance(held, DTensor):
+                grad = held.grad
+                part.grad = grad.to_local() if isinstance(grad, DTensor) else None
+                held.grad = None
+
+    def forget(self) -> None:
+        """As :class:`Weights` says."""
+        for held in self.held:
+            held.grad = None
+
+    def rest(self) -> None:
+        """Part again what a pass without gradient left whole: new values would not reach it."""
+        for root in self.roots:
+            root.reshard()
+
+    @torch.no_grad()
+    def gather(self) -> None:
+        """As :class:`Weights` says; one parameter is whole at a time."""
+        for number, parameter in enumerate(self.parameters):
+            whole: Tensor = self.held[number]
+            if isinstance(whole, DTensor):
+                whole = whole.full_tensor()
+            if dist.get_rank() == 0:
+                parameter.copy_(whole)
+
+    def mark(self) -> None:
+        """As :class:`Weights` says."""
+        self.written.mark()
+
+    def leave_whole(self) -> None:
+        """As :class:`Weights` says."""
+        for parameter in self.parameters:
+            parameter.data = parameter.data.new_empty(0)
+
+
+def _part(held: Parameter) -> Parameter:
+    if not isinstance(held, DTensor):
+        return held
+    with torch.no_grad():
+        return Parameter(held.to_local(), requires_grad=held.requires_grad)
+
+
+def _copied(owner: nn.Module) -> nn.Module:
+    """A copy of a model's weights; what it holds past ``nn.Module`` belongs to others."""
+    shared = {
+        id(value): value
+        for module in owner.modules()
+        for value in vars(module).values()
+        if not isinstance(value, (dict, set, list, Transformer, Tensor))
+    }
+    return copy.deepcopy(owner, shared)

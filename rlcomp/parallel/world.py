@@ -1,0 +1,46 @@
+"""Which rank of how many this process is, as torchrun says it; no torch is imported."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from rlcomp.errors import UserError
+
+
+def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Rank and number of ranks; ``(0, 1)`` for a process by itself.
+
+    Args:
+        environment: where torchrun says it.
+
+    Raises:
+        UserError: a launcher says how many there are, but not which one this is.
+
+    Examples:
+        >>> world({"WORLD_SIZE": "2", "RANK": "1"})
+        (1, 2)
+        >>> world({})
+        (0, 1)
+    """
+    size = environment.get("WORLD_SIZE") or "1"
+    if not re.fullmatch(r"[1-9]\d*", size):
+        raise UserError(f"WORLD_SIZE is {size!r}: must be a number of processes; unset it")
+    rank = environment.get("RANK", "0" if size == "1" else "")
+    if not re.fullmatch(r"\d+", rank) or int(rank) >= int(size):
+        raise UserError(
+            f"WORLD_SIZE is {size} and RANK is {rank!r}: start all processes by torchrun "
+            f"--nproc-per-node {size} -m rlcomp ..., or unset both"
+        )
+    return int(rank), int(size)
+
+
+def local_rank(environment: Mapping[str, str] = os.environ) -> int:
+    """Which process of this machine it is: the number of its GPU.
+
+    Examples:
+        >>> local_rank({"LOCAL_RANK": "3"})
+        3
+    """
+    return int(environment.get("LOCAL_RANK", "0"))

@@ -1,0 +1,85 @@
+"""Ranks in a test: forked processes, each with torchrun's words, under an alarm."""
+
+import multiprocessing
+import os
+import pickle
+import queue
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+
+@dataclass
+class Ended:
+    """How a rank ended: what it gave, or the error it raised; neither where it hung or died."""
+
+    value: Any = None
+    error: str | None = None
+    there: bool = False
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _be(rank: int, size: int, port: int, function: Callable[..., Any], told: Any) -> None:
+    words = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in words.items()}
+    os.environ["MASTER_ADDR"] = "127.0.0.1"
+    try:
+        ended = Ended(function(), None, there=True)
+    except BaseException:
+        ended = Ended(None, traceback.format_exc(), there=True)
+    told.put(pickle.dumps((rank, ended)))
+
+
+@pytest.fixture
+def ranks_of() -> Callable[..., list[Ended]]:
+    """``ranks_of(size, function)``: runs it in so many processes that share a group.
+
+    Forked, so that nothing is imported anew; killed after ``alarm`` seconds.
+    """
+
+    def run(size: int, function: Callable[[], Any], alarm: float = 60.0) -> list[Ended]:
+        context = multiprocessing.get_context("fork")
+        told, port = context.Queue(), free_port()
+        processes = [
+            context.Process(target=_be, args=(rank, size, port, function, told))
+            for rank in range(size)
+        ]
+        for process in processes:
+            process.start()
+        found, until = [Ended() for _ in range(size)], time.monotonic() + alarm
+        try:
+            while not all(one.there for one in found):
+                rank, ended = pickle.loads(told.get(timeout=max(0.1, until - time.monotonic())))
+                found[rank] = ended
+        except queue.Empty:
+            pass  # whoever is not there hung
+        for process in processes:
+            process.kill()
+            process.join()
+        return found
+
+    return run
+
+
+@pytest.fixture
+def of_all(ranks_of) -> Callable[..., list[Any]]:
+    """As ``ranks_of``, of ranks that all come to their end: what each gave."""
+
+    def run(size: int, function: Callable[[], Any], alarm: float = 60.0) -> list[Any]:
+        ended = ranks_of(size, function, alarm)
+        for rank, one in enumerate(ended):
+            assert one.error is None, f"rank {rank} of {size}: {one.error}"
+            assert one.there, f"rank {rank} of {size} hung"
+        return [one.value for one in ended]
+
+    return run
