@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from rlcomp.engine.native.abi import declare
 from rlcomp.engine.native.build import OBJECTS, instruction_sets, object_path
 
 _HOW = "python -m rlcomp.engine.native.build"
@@ -40,7 +41,7 @@ def absent() -> str | None:
 
 @cache
 def _loaded(path: Path) -> ctypes.CDLL:
-    return ctypes.CDLL(str(path))
+    return declare(ctypes.CDLL(str(path)))
 
 
 def library() -> ctypes.CDLL:
