@@ -203,6 +203,19 @@ def test_what_cannot_be_answered_is_refused(changes, message):
         ask(tiny_policy(), **changes)
 
 
+def test_what_is_left_out_is_the_full_distribution():
+    """Of an untrained model, whose likeliest token is seldom drawn."""
+    policy = tiny_policy()
+    expected = by_hand(policy)[1]
+
+    drawn = int(torch.randint(2**62, (), generator=torch.Generator().manual_seed(7)))
+    told = ask(policy, prompt=[6], n=3, max_tokens=6, seed=named_seed(drawn, "prompt 1"))
+
+    mask = expected["response_mask"]
+    tokens = [token for one in told["choices"] for token in one["token_ids"]]
+    assert tokens == expected["tokens"][mask].tolist()
+
+
 def test_only_its_two_paths_are_there():
     route = Completions(tiny_policy())
 
