@@ -315,6 +315,8 @@ def test_the_routes_of_a_loop_by_hand():
 def test_what_cannot_be_kept_is_refused():
     with pytest.raises(ConfigError, match=r"Qwen2ForCausalLM has no router.*keep_routing=none"):
         tiny_policy(decoding=PROXIMAL)
+    most = {**EXPERTS["qwen3_moe"], "num_experts": 255}
+    assert len(make("qwen3_moe", num_hidden_layers=1, overrides=most)._routers) == 1
     with pytest.raises(ConfigError, match="256 experts a layer, more than 255"):
         make("qwen3_moe", overrides={**EXPERTS["qwen3_moe"], "num_experts": 256})
     with pytest.raises(ConfigError, match=r"engine.checkpointing.*keep_routing=none"):
