@@ -95,6 +95,7 @@ def test_the_server_takes_over_the_weights_of_a_version(client):
                     weight.mul_(1.5)
             policy.updated()
         assert server.route.version == "1"
+        assert (server.limits.body, server.limits.seconds) == (67_108_864, 600.0)
 
 
 def test_weights_of_a_version_that_somebody_else_put_there_are_noticed(client):

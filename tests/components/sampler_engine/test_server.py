@@ -1,11 +1,14 @@
 """The client of a completions server: what it sends, and servers that fail."""
 
+import inspect
 import time
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
+from components.sampler_engine.server import ServerEngine
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.metrics import recording
@@ -217,6 +220,19 @@ def test_words_are_filled_in_wherever_they_stand(server, engine):
 def test_an_update_is_a_path_and_a_body(engine, call):
     with pytest.raises(ConfigError, match=r"sampler_engine.update.*must be a path"):
         engine(update=[call])
+
+
+def test_by_hand_one_gets_what_the_option_says():
+    file = Path(__file__).resolve().parents[3] / "conf" / "sampler_engine" / "server.yaml"
+    option = yaml.safe_load(file.read_text())["sampler_engine"]
+
+    parameters = inspect.signature(ServerEngine.__init__).parameters
+    defaults = {
+        name: one.default for name, one in parameters.items() if one.default is not one.empty
+    }
+
+    assert defaults == {name: option[name] for name in defaults}
+    assert {*option} - {*defaults} == {"_target_", "url", "model", "folder", "update"}
 
 
 def test_a_url_is_one(engine):
