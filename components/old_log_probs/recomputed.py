@@ -18,8 +18,8 @@ class Recomputed(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
     ``[B, T]`` where it is there. Writes ``old_log_probs`` ``[B, T]``, and ``routed_experts``
-    ``[B, T, L, E]`` where they are kept; records the sampler-trainer
-    mismatch where the rows are rollouts.
+    ``[B, T, L, E]`` where they are kept; records the sampler-trainer mismatch where the rows are
+    rollouts.
 
     Args:
         policy: the model that is trained.

@@ -60,7 +60,7 @@ class TransformersBatching(metaclass=Checked):
             return_logprobs=True,
             page_size=self.page_size,
             num_blocks=self._pages(request, model),
-            seed=request.seed % 2**31,
+            seed=request.seed,
         )
         inputs = [list(one) for one in request.prompts for _ in range(request.group_size)]
         quiet, attention = logging.getLogger(_QUIET), model.config._attn_implementation

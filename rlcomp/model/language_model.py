@@ -221,7 +221,7 @@ class LanguageModel(Component):
                 replayed.
 
         Returns:
-            ``[B, T]``, nats; and ``routed_experts`` ``[B, T, L, E]``, uint8.
+            ``[B, T]``, nats; and ``routed_experts`` ``[B, T, L, E]``, uint8, unknown in padding.
 
         Raises:
             ConfigError: ``decoding.keep_routing`` is ``none``.
@@ -240,9 +240,10 @@ class LanguageModel(Component):
                 kept = passes[0].view(len(some), -1, *passes[0].shape[1:])
                 missing = width - kept.shape[1]
                 routes.append(F.pad(kept, (0, 0, 0, 0, 0, missing), value=UNKNOWN))
-        back = torch.cat(order).argsort()
-        where = batch["tokens"].device
-        return torch.cat(log_probs)[back].to(where), torch.cat(routes)[back].to(where)
+        back, where = torch.cat(order).argsort(), batch["tokens"].device
+        padding = ~columns["attention_mask"][..., None, None]
+        chosen = torch.cat(routes)[back].masked_fill(padding, UNKNOWN)
+        return torch.cat(log_probs)[back].to(where), chosen.to(where)
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None

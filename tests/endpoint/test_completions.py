@@ -95,6 +95,7 @@ def test_the_server_takes_over_the_weights_of_a_version(client):
                     weight.mul_(1.5)
             policy.updated()
         assert server.route.version == "1"
+        assert (server.limits.body, server.limits.seconds) == (67_108_864, 600.0)
 
 
 def test_weights_of_a_version_that_somebody_else_put_there_are_noticed(client):
@@ -201,6 +202,19 @@ def test_a_reply_tells_the_version_the_prompt_and_the_text():
 def test_what_cannot_be_answered_is_refused(changes, message):
     with pytest.raises(RefusedError, match=message):
         ask(tiny_policy(), **changes)
+
+
+def test_what_is_left_out_is_the_full_distribution():
+    """Of an untrained model, whose likeliest token is seldom drawn."""
+    policy = tiny_policy()
+    expected = by_hand(policy)[1]
+
+    drawn = int(torch.randint(2**62, (), generator=torch.Generator().manual_seed(7)))
+    told = ask(policy, prompt=[6], n=3, max_tokens=6, seed=named_seed(drawn, "prompt 1"))
+
+    mask = expected["response_mask"]
+    tokens = [token for one in told["choices"] for token in one["token_ids"]]
+    assert tokens == expected["tokens"][mask].tolist()
 
 
 def test_only_its_two_paths_are_there():

@@ -243,7 +243,8 @@ def test_large_batches_are_routed_in_pieces(monkeypatch):
     assert torch.allclose(log_probs, whole[0], atol=1e-6)
     used = read_tokens(rows)
     assert torch.equal(routes[used].sort(-1).values, whole[1][used].sort(-1).values)
-    assert bool((routes != 255).any(-1).any(-1)[used].all())
+    assert bool((routes != 255)[used].all())
+    assert bool((routes == 255)[~rows["attention_mask"]].all())
 
 
 def test_other_weights_and_other_policies_choose_for_themselves():
@@ -314,6 +315,8 @@ def test_the_routes_of_a_loop_by_hand():
 def test_what_cannot_be_kept_is_refused():
     with pytest.raises(ConfigError, match=r"Qwen2ForCausalLM has no router.*keep_routing=none"):
         tiny_policy(decoding=PROXIMAL)
+    most = {**EXPERTS["qwen3_moe"], "num_experts": 255}
+    assert len(make("qwen3_moe", num_hidden_layers=1, overrides=most)._routers) == 1
     with pytest.raises(ConfigError, match="256 experts a layer, more than 255"):
         make("qwen3_moe", overrides={**EXPERTS["qwen3_moe"], "num_experts": 256})
     with pytest.raises(ConfigError, match=r"engine.checkpointing.*keep_routing=none"):

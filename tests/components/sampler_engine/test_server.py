@@ -1,11 +1,14 @@
 """The client of a completions server: what it sends, and servers that fail."""
 
+import inspect
 import time
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
+from components.sampler_engine.server import ServerEngine
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.metrics import recording
@@ -115,7 +118,8 @@ def test_a_server_that_is_not_there_is_told(engine):
         ((404, b""), "404"),
         ((400, b""), "400"),
         (b"[]", "no JSON object"),
-        (b'"' + b"x" * (1 << 21) + b'"', r"more than 1,0\d\d,\d\d\d bytes"),
+        # A megabyte, and 512 bytes for each of 2 * 3 tokens and 2 * 2 of the prompt.
+        (b'"' + b"x" * (1 << 21) + b'"', "more than 1,053,696 bytes"),
         (reply(weight_version="3"), "version 4 was asked"),
     ],
 )
@@ -216,6 +220,19 @@ def test_words_are_filled_in_wherever_they_stand(server, engine):
 def test_an_update_is_a_path_and_a_body(engine, call):
     with pytest.raises(ConfigError, match=r"sampler_engine.update.*must be a path"):
         engine(update=[call])
+
+
+def test_by_hand_one_gets_what_the_option_says():
+    file = Path(__file__).resolve().parents[3] / "conf" / "sampler_engine" / "server.yaml"
+    option = yaml.safe_load(file.read_text())["sampler_engine"]
+
+    parameters = inspect.signature(ServerEngine.__init__).parameters
+    defaults = {
+        name: one.default for name, one in parameters.items() if one.default is not one.empty
+    }
+
+    assert defaults == {name: option[name] for name in defaults}
+    assert {*option} - {*defaults} == {"_target_", "url", "model", "folder", "update"}
 
 
 def test_a_url_is_one(engine):

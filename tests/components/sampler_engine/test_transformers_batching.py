@@ -69,6 +69,8 @@ def test_on_a_cpu_the_cache_has_the_pages_that_all_rows_need():
     for size, pages in ((4, 2 * (2 + 1)), (5, 2 * (1 + 1)), (1, 2 * (5 + 4))):
         assert TransformersBatching(page_size=size)._pages(request(), model) == pages
     assert TransformersBatching(num_blocks=7)._pages(request(), model) == 7
+    assert TransformersBatching()._pages(request(max_new_tokens=254), model) == 2 * (1 + 1)
+    assert TransformersBatching()._pages(request(max_new_tokens=255), model) == 2 * (2 + 1)
 
     class OnGpu:
         device = torch.device("cuda")
