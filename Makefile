@@ -36,6 +36,7 @@ docs: $(VENV)/.dev
 # faults. They write their tables into docs/faults.md.
 faults: $(VENV)/.dev
 	$(BIN)/python tests/faults/run_all.py
+	$(BIN)/python tests/faults/workers.py
 	$(BIN)/python tests/faults/storage.py
 
 soak: $(VENV)/.dev

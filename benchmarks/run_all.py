@@ -41,6 +41,7 @@ COMMANDS = [
     "trees.py S",
     "reward_pool.py",
     "endpoint.py",
+    "cluster.py",
     "sandbox.py",
 ]
 SMALLEST = [
@@ -58,6 +59,7 @@ SMALLEST = [
     "trees.py tiny 2 1",
     "reward_pool.py 16 0.5",
     "endpoint.py 4 2",
+    "cluster.py 1 1 prompts.batch_size=4 model.hidden_size=16",
     "sandbox.py 4 1",
 ]
 ORDER = [f"python benchmarks/{command}" for command in COMMANDS]

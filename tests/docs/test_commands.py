@@ -75,6 +75,8 @@ SMALLEST = {
     "overhead.py": "1 1",
     "turns.py": "tiny 2 1",
     "endpoint.py": "4 2",
+    "cluster.py": "1 1 prompts.batch_size=4 model.hidden_size=16",
+    "overlap.py": "--check 2",
     "trees.py": "tiny 2 1",
     "gpu.py": "--quick",
 }

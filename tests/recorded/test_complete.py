@@ -77,8 +77,16 @@ BESIDE = {
         [*(f"*/{name}" for name in SEARCHED), "*/solved_low", "*/solved_high"],
         "tests/prover/test_searcher.py::test_the_share_of_held_out_goals_by_hand",
     ),
-    "components/collector/delayed.py": {
-        "rollout/staleness": TESTS + "collector/test_delayed.py::test_the_staleness_is_recorded",
+    "rlcomp/io/made.py": {
+        "rollout/staleness": "tests/io/test_made.py::test_the_age_is_that_of_response_tokens",
+    },
+    "rlcomp/run/remote.py": {
+        **dict.fromkeys(
+            ["cluster/weights_seconds", "cluster/waited", "cluster/made", "cluster/idle_fraction"],
+            "tests/run/test_remote.py::test_times_and_idleness_are_recorded",
+        ),
+        "cluster/restarts": "tests/run/test_remote.py::"
+        "test_restarts_are_recorded_in_the_step_they_happen_in",
     },
     "components/collector/episodes.py": dict.fromkeys(
         [
@@ -625,7 +633,7 @@ def test_every_number_is_pinned_once(metrics_of):
         if any(fnmatch(name, metric.split("/", 1)[1]) for name in numbers)
     }
     beside = {(file, metric) for file, tests in BESIDE.items() for metric in tests}
-    folders = ["components/**", "rlcomp/interfaces", "rlcomp/pareto", "rlcomp/run"]
+    folders = ["components/**", "rlcomp/interfaces", "rlcomp/pareto", "rlcomp/run", "rlcomp/io"]
     files = [path for folder in folders for path in ROOT.glob(f"{folder}/*.py")]
     names = [path.relative_to(ROOT).as_posix() for path in files]
     recorded = {(name, metric) for name in names for metric in metrics_of(name)}

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -269,22 +270,27 @@ def test_an_error_of_a_stage_says_which_worker_it_comes_from():
     assert "on worker 0 of the cluster" in told.value.__notes__
 
 
-def test_times_and_idleness_are_recorded():
-    there = remote(staleness=0)
+def test_times_and_idleness_are_recorded(monkeypatch):
+    # Made at 0; started at 10; weights from 11 to 11.5; waited from 12 to 15; looked at at 15.
+    clock = iter([0.0, 10.0, 11.0, 11.5, 12.0, 15.0, 15.0])
+    clocked = SimpleNamespace(perf_counter=lambda: next(clock))
+    monkeypatch.setattr("rlcomp.run.remote.time", clocked)
+    there = remote(staleness=0, workers=2)
+    receive, seconds = there.cluster.receive, [2.0, 4.0]
+    there.cluster.receive = lambda worker, _: replace(receive(worker, _), seconds=seconds[worker])
+
     with recording() as ledger:
         there(prompts(0))
-    found = ledger.means()
 
-    assert {name for name in found if name.startswith("cluster/")} == {
-        "cluster/waited",
-        "cluster/made",
-        "cluster/idle_fraction",
-        "cluster/weights_seconds",
-        "cluster/restarts",
+    found = {name: v for name, v in ledger.means().items() if name.startswith("cluster/")}
+    assert found == {
+        "cluster/weights_seconds": 0.5,
+        "cluster/waited": 3.0,
+        "cluster/made": 4.0,
+        # 2 + 4 of 2 x 5 s.
+        "cluster/idle_fraction": pytest.approx(0.4),
+        "cluster/restarts": 0.0,
     }
-    # This cluster makes a rollout when it is received.
-    assert 0 < found["cluster/made"] <= found["cluster/waited"]
-    assert 0 <= found["cluster/idle_fraction"] < 1
 
 
 def test_a_part_with_a_state_is_refused_by_name():

@@ -80,6 +80,7 @@ def alive(process):
     return False
 
 
+@pytest.mark.slow
 def test_weights_of_the_request_a_kill_an_error_a_hang_and_the_end():
     # One after the other, because a process needs seconds to import torch.
     with running() as (stage, cluster):

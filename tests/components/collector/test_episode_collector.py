@@ -127,32 +127,33 @@ def test_numbers_of_episodes_are_recorded():
     )
 
 
-def seeds_of(made, at):
+def seeds_of(made):
     Seeds.seeds.clear()
     made.policy.rows = [[*row] for row in ROWS]
-    with recording(step=at):
-        made(asked())
+    made(asked())
     return [*Seeds.seeds]
 
 
-def test_environments_get_seeds_of_their_own_and_of_the_step():
+def test_environments_get_seeds_of_their_own_and_of_the_rollout():
     torch.manual_seed(0)
-    first = seeds_of(collector(Told()), 4)
+    first = seeds_of(collector(Told()))
     torch.manual_seed(0)
-    assert seeds_of(made := collector(Told()), 4) == first
+    assert seeds_of(made := collector(Told())) == first
     assert len(set(first)) == 4
-    # Another rollout of the same step (dynamic_sampling=refill), and another step.
-    assert not {*seeds_of(made, 4)} & {*first}
-    assert not {*seeds_of(made, 5)} & {*first}
+    assert not {*seeds_of(made)} & {*first}
 
 
-def test_seeds_do_not_depend_on_the_rollouts_of_earlier_steps():
+def test_seeds_follow_from_the_number_of_the_rollout_whatever_was_drawn_before():
     torch.manual_seed(0)
     made = collector(Told())
-    seeds_of(made, 4), seeds_of(made, 4)
     torch.manual_seed(0)
+    other = collector(Told())
 
-    assert seeds_of(collector(Told()), 5) == seeds_of(made, 5)
+    seeds_of(made)
+    torch.rand(3, generator=other.generator)
+    seeds_of(other)
+
+    assert seeds_of(made) == seeds_of(other)
 
 
 def test_a_run_that_goes_on_at_step_1_draws_what_one_that_began_at_step_0_does():

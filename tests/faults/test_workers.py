@@ -1,29 +1,17 @@
-"""Recipes whose rollouts are made by workers: the same run, to the bit."""
+"""Recipes whose rollouts are made by workers: the same run, to the bit, also when one is killed."""
 
-import importlib.util
-import sys
-from pathlib import Path
+import signal
 
 import pytest
+import workers
+from attempts import DONE, INTERRUPTED, attempt, left
+from page import rows_of
+from recipes import TEXT, TINY, planned, pretrain
 
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 
-FAULTS = Path(__file__).parents[1] / "faults"
-
-
-def of_faults(name):
-    """A script of the tests of faults, whose recipes take a second each."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, FAULTS / f"{name}.py")
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-recipes = of_faults("recipes")
-TINY = recipes.TINY
 # Everything but processes: parts are pickled, weights published, requests answered late.
 INSIDE = ("cluster=local", "cluster._target_=rlcomp.testing.cluster.InProcessCluster")
 DELAYED = ("collector@rollout=delayed",)
@@ -36,9 +24,9 @@ CASES = {
         ("collector@rollout=delayed_two",),
     ),
     "gspo": (("recipe=gspo", *TINY), DELAYED),
-    "rlp": (("recipe=rlp", *recipes.TEXT), DELAYED),
+    "rlp": (("recipe=rlp", *TEXT), DELAYED),
     "pretrain_zero": (
-        ("recipe=pretrain_zero", *recipes.TEXT, "proposal_rows.batch_size=4"),
+        ("recipe=pretrain_zero", *TEXT, "proposal_rows.batch_size=4"),
         (*DELAYED, "collector@rollout.collector=pretrain_zero"),
     ),
     "remax": (
@@ -52,22 +40,20 @@ CASES = {
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     folder = tmp_path_factory.mktemp("base") / "base"
-    recipes.pretrain(folder)
+    pretrain(folder)
     return folder
 
 
 def left_by(words, directory):
-    """All that a run leaves, without what only a cluster records."""
+    """All that a run leaves but what waits, which other parts save."""
     config = compose_config([*words, f"directory={directory}/run"])
     launch(config, plan_of(config))
-    left = of_faults("attempts").left(directory / "run")
-    for row in left["metrics"]:
-        for name in [name for name in row if name.startswith("cluster/")]:
-            del row[name]
-    tensors = left["tensors"]
-    # What waits is saved by other parts.
-    left["tensors"] = {k: v for k, v in tensors.items() if not k.startswith("state/")}
-    return {key: left[key] for key in ("metrics", "samples", "tensors")}
+    return compared(left(directory / "run"))
+
+
+def compared(found):
+    tensors = {k: v for k, v in found["tensors"].items() if not k.startswith("state/")}
+    return {"metrics": found["metrics"], "samples": found["samples"], "tensors": tensors}
 
 
 def words_of(name, base):
@@ -100,9 +86,43 @@ def test_rollouts_that_wait_are_those_of_the_collector_that_delays_them(name, ba
 
 
 @pytest.mark.slow
-def test_processes_and_ray_give_what_workers_inside_give(tmp_path):
+def test_ray_gives_what_workers_inside_give(tmp_path):
     words = ["recipe=grpo", *TINY]
+    before = signal.getsignal(signal.SIGTERM)
+
     inside = left_by([*words, *INSIDE], tmp_path / "inside")
 
-    assert left_by([*words, "cluster=local"], tmp_path / "local") == inside
     assert left_by([*words, "cluster=ray"], tmp_path / "ray") == inside
+    assert signal.getsignal(signal.SIGTERM) == before  # which Ray takes for itself
+
+
+@pytest.mark.slow
+def test_a_killed_worker_and_a_request_to_stop_change_nothing(tmp_path):
+    words = ["recipe=grpo", *TINY]
+    inside = left_by([*words, *INSIDE], tmp_path / "inside")
+    job = planned([*words, "cluster=local", "cluster.timeout=120"])
+    asked = ("after asking a worker", 3)
+
+    with workers.alarm(workers.SECONDS):
+        killed = attempt(
+            job, tmp_path / "killed", asked, workers.kill_workers, more=workers.watch_cluster
+        )
+        stopped = attempt(
+            job, tmp_path / "stopped", asked, workers.ask_to_stop, more=workers.watch_cluster
+        )
+        again = attempt(job, tmp_path / "stopped", more=workers.watch_cluster)
+
+    assert (killed.code, stopped.code, again.code) == (DONE, INTERRUPTED, DONE), killed.told
+    assert killed.names == stopped.names == ["after asking a worker"]
+    assert compared(left(tmp_path / "killed" / "run")) == inside
+    assert compared(left(tmp_path / "stopped" / "run")) == inside
+
+
+def test_the_page_tells_of_every_fault_and_of_none_that_was_lost():
+    rows = rows_of("workers")
+
+    assert [*rows] == [*workers.FAULTS, workers.STOP]
+    for what, points, seeds, equal, there, hangs in rows.values():
+        assert int(points) == (1 if what == workers.STOP else len(workers.POINTS))
+        assert equal == f"{int(points) * int(seeds)} of {int(points) * int(seeds)}"
+        assert (seeds, there, hangs) == ("3", "0", "0")
