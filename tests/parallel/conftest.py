@@ -7,7 +7,7 @@ import queue
 import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,26 @@ def _be(rank: int, size: int, port: int, function: Callable[..., Any], told: Any
     except BaseException:
         ended = Ended(None, traceback.format_exc(), there=True)
     told.put(pickle.dumps((rank, ended)))
+
+
+@pytest.fixture
+def start_ranks() -> Iterator[Callable[..., list[Any]]]:
+    """``start_ranks(size, function)``: the processes, which run on; killed when the test ends."""
+    started = []
+
+    def start(size: int, function: Callable[[], Any]) -> list[Any]:
+        context = multiprocessing.get_context("fork")
+        told, port = context.Queue(), free_port()
+        for rank in range(size):
+            process = context.Process(target=_be, args=(rank, size, port, function, told))
+            process.start()
+            started.append(process)
+        return started
+
+    yield start
+    for process in started:
+        process.kill()
+        process.join()
 
 
 @pytest.fixture
