@@ -281,8 +281,7 @@ class LanguageModel(Component):
     ) -> Tensor:
         columns, where = self._columns(batch, decoding), batch["tokens"].device
         shared = None if torch.is_grad_enabled() or weights is not None else ranks()
-        # A distribution is too large to travel.
-        if shared is not None and reading is not distribution_read and shared.holds(self):
+        if shared is not None and shared.holds(self) and self._same_everywhere(reading):
             found: Tensor = shared.together(self, "score_together", columns, reading, decoding)
             return found.to(where)
 
@@ -294,6 +293,12 @@ class LanguageModel(Component):
         order = self._order(columns, self._budget())
         parts = [at_once(columns[rows]) for rows in order]
         return torch.cat(parts)[torch.cat(order).argsort()]
+
+    def _same_everywhere(self, reading: Reading) -> bool:
+        """Whether other ranks would read the same: adapters may be off here, hooks may look on."""
+        large = reading is distribution_read  # to travel
+        adapted = any(not parameter.requires_grad for parameter in self.model.parameters())
+        return not (large or adapted or self._hooked())
 
     def score_together(self, rows: TensorDict, reading: Reading, decoding: Decoding) -> Tensor:
         """A readout without gradient, of which each rank has some rows."""

@@ -14,11 +14,14 @@ import torch.distributed as dist
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from rlcomp.errors import ConfigError, NumericalError, ProcessEnded, add_note
+from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ProcessEnded, add_note
 from rlcomp.metrics import Ledger, progress, recording, step
 from rlcomp.parallel.lockstep import State, small_state, take_state
 from rlcomp.parallel.weights import Weights
 from rlcomp.parallel.world import local_rank, world
+
+# What is wrong with a batch or a checkpoint is so on every rank, and each goes on from there.
+_ON_ALL = (NumericalError, CheckpointError)
 
 
 class Parallel(Protocol):
@@ -147,9 +150,10 @@ class Ranks:
         stale: list[list[int]],
     ) -> None:
         node: Any = (self.nodes or {})[path]
+        given = [v.to(self.device) if isinstance(v, TensorDict) else v for v in given]
         take_state(node, [model.owner for model in self.models], state)
-        # What goes wrong with numbers goes wrong on all ranks, and rank 0 decides what follows.
-        with recording(progress=at[0], step=at[1]), contextlib.suppress(NumericalError):
+        # These go wrong on all ranks, and rank 0 decides what follows.
+        with recording(progress=at[0], step=at[1]), contextlib.suppress(*_ON_ALL):
             self._call(node, method, given, stale)
 
     def _call(self, node: Any, method: str, given: Any, stale: list[list[int]]) -> Any:  # noqa: ANN401
@@ -158,7 +162,7 @@ class Ranks:
             for model, parts in zip(self.models, stale, strict=True):
                 model.refresh(parts)
             result = getattr(node, method)(*given)
-        except NumericalError:
+        except _ON_ALL:
             self._done()
             raise
         except RuntimeError as error:

@@ -223,7 +223,7 @@ def restored(
 
 
 # What may change between a run and its continuation without changing its numbers.
-FREE = ("directory", "resume", "overwrite", "device", "tracker", "trust")
+FREE = ("directory", "resume", "overwrite", "device", "tracker", "trust", "parallel")
 
 
 def _free(path: str) -> bool:

@@ -7,7 +7,7 @@ from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan, below
 from rlcomp.wiring.reader import Node
 
-_ADAPTERS = "rlcomp.model.adapters."
+_ADAPTERS = ("rlcomp.model.adapters.", "rlcomp.model.quantized.")
 _LEARNS = {"model", "losses", "optimizer"}
 
 

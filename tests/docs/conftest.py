@@ -14,7 +14,7 @@ PROGRAMS = (
     "audit", "describe", "evaluate", "export", "replay", "report", "sample", "software-tasks",
 )  # fmt: skip
 OURS = ("rlcomp", *(f"rlcomp-{name}" for name in PROGRAMS))
-TOOLS = ("python", "python3", "pip", "make", "pre-commit")
+TOOLS = ("torchrun", "python", "python3", "pip", "make", "pre-commit")
 # In place of every program: it notes its words, and a run's directory is there afterwards.
 NOTED = """#!/bin/sh
 printf '%s\\0' "${0##*/}" "$@" END >> "$NOTES"

@@ -35,6 +35,7 @@ for folder in ("docs", "benchmarks", "experiments"):
     PAGES += sorted((ROOT / folder).rglob("*.md")) + sorted((ROOT / folder).rglob("*.py"))
 # Commands that no test here runs, by their first words, and why.
 ALLOWED = {
+    "torchrun": "tests/parallel/test_take_part.py starts it",
     "make": "each target is made of commands that CI runs",
     "pip install": "CI is installed by it, and needs no network afterwards",
     "python3 -m venv": "CI is installed by it",

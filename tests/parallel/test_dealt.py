@@ -6,8 +6,10 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from components.learner.gradient import Learner
+from components.learner.per_objective import PerObjectiveLearner
 from components.loss.bradley_terry import BradleyTerry
 from components.loss.davidson import Davidson
 from components.loss.entropy_adaptive import AdaptiveEntropyLoss
@@ -37,13 +39,15 @@ from components.loss.weight.self_normalised import SelfNormalisedWeight
 from components.loss.weight.top_entropy import TopEntropy
 from components.parallel.replicate import Replicate
 from components.parallel.shard import Shard
+from components.pareto.mgda import Mgda
 from rlcomp.engine.engine import Engine
+from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.critic import Critic
 from rlcomp.model.label_classifier import LabelClassifier
 from rlcomp.model.scorer import Scorer
 from rlcomp.model.token_scorer import TokenScorer
-from rlcomp.parallel.dealt import Dealt
+from rlcomp.parallel.dealt import Dealt, share_of
 from rlcomp.parallel.ranks import sharing
 from rlcomp.parallel.sharded import Sharded
 from rlcomp.testing import example_batch, tiny_model, tiny_policy
@@ -233,11 +237,19 @@ def test_ranks_take_the_steps_of_one_process(of_all, size, parallel):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "parallel"), [(2, Replicate), (3, Shard)])
-def test_ranks_take_the_steps_of_one_process_whatever_they_are_made_of(of_all, size, parallel):
-    found = of_all(size, partial(shared, parallel, EVERY, torch.float64), alarm=300)[0]
+@pytest.mark.parametrize(
+    ("turn", "size", "parallel"),
+    [(0, 2, Replicate), (1, 3, Replicate), (2, 2, Shard), (3, 3, Shard)],
+)
+def test_ranks_take_the_steps_of_one_process_whatever_they_are_made_of(
+    of_all, turn, size, parallel
+):
+    # Every case once: neighbours differ in the shape of their rows, and go to other ranks.
+    cases = EVERY[turn::4]
 
-    check(found, alone(EVERY, torch.float64))
+    found = of_all(size, partial(shared, parallel, cases, torch.float64), alarm=300)[0]
+
+    check(found, alone(cases, torch.float64))
 
 
 # One learner, to be broken. SGD: the size of a gradient counts.
@@ -458,3 +470,65 @@ def test_a_loss_that_is_not_finite_on_one_rank_skips_the_step_on_all(of_all):
     assert alone[1] > 0.01
     for parallel in (Replicate, Shard):
         assert of_all(2, partial(broken, parallel))[0] == pytest.approx(alone, abs=1e-12)
+
+
+def objectives(parallel):
+    """Two steps along an aggregated gradient, some parameters outside the Jacobian."""
+    make = Make(0)
+    with sharing(parallel) if parallel else contextlib.nullcontext() as ranks:
+        model = make("policy", lambda: policy("uneven").to(torch.float64))
+        one = make(
+            "learner",
+            PerObjectiveLearner,
+            model=model,
+            losses={
+                "loss": policy_loss("top_entropy", "token_mean"),
+                "imitation": PositiveNLL(nll_coef=0.3, reduction=SequenceMean()),
+            },
+            aggregator=Mgda(row_norm="none"),
+            compared="layers",
+            optimizer=partial(torch.optim.SGD, lr=0.5),
+            epochs=2,
+            micro_batch_tokens=40,
+        )
+        if ranks is not None and not ranks.lead(make.nodes):
+            return None
+        keys = ("tokens", "attention_mask", "response_mask", "old_log_probs", "advantage")
+        batch = example_batch(
+            (*keys, "advantages", "rewards", "reward_valid", "correct"), dtype=torch.float64
+        )
+        batch["tokens"] = 2 + batch["tokens"]
+        with recording(progress=0.5) as ledger, torch.no_grad():
+            one(batch)
+        return [p.detach().clone() for p in model.parameters()], ledger.means()
+
+
+def test_gradients_of_objectives_are_compared_over_all_ranks(of_all):
+    found, expected = of_all(2, partial(objectives, Replicate()))[0], objectives(None)
+
+    assert apart(list(found[0]), list(expected[0])) < 1e-12
+    assert apart(found[1], expected[1]) < 1e-12
+
+
+def test_gradients_of_objectives_are_not_compared_in_parts():
+    with pytest.raises(ConfigError, match=r"^learner compares whole gradients.*=replicate$"):
+        objectives(Shard())
+
+
+@pytest.mark.parametrize(
+    ("model", "losses", "told"),
+    [
+        (None, {"own": nn.Identity()}, "its losses hold their own models"),
+        ("policy", {"foreign": nn.Identity()}, "a loss averages over the rows it is given"),
+        ("control", {}, "Control does not read rows of tokens"),
+    ],
+)
+def test_learners_whose_steps_cannot_be_shared_are_refused(model, losses, told):
+    class Control(nn.Module):
+        in_keys = ("observation",)
+
+    given = {"policy": partial(policy, "uneven"), "control": Control}.get(model, lambda: None)()
+
+    assert share_of(given, [], sums=not losses).module is given  # of one process
+    with sharing(Replicate()), pytest.raises(ConfigError, match=rf"^parallel: .*{told}.*seed=0,1$"):
+        share_of(given, [], sums=not losses)

@@ -19,6 +19,7 @@ from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
 from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
+from rlcomp.model.adapters import adapters_off
 from rlcomp.model.muon import MuonAdamW
 from rlcomp.parallel.ranks import here, sharing
 from rlcomp.testing import example_batch, tiny_policy
@@ -233,19 +234,25 @@ def test_what_cannot_be_put_into_parts_is_refused(parallel, changed, told):
         refused(parallel, **changed)()
 
 
-def test_adapters_are_replicated(of_all):
+def test_adapters_are_replicated_and_read_by_rank_0_alone_where_they_are_off(of_all):
     def adapted(parallel):
         make = Make(0)
         with on(parallel) as ranks:
-            parts(make, rank=2)
+            policy, learner = parts(make, rank=2)
             if ranks is not None and not ranks.lead(make.nodes):
                 return None
             with recording(progress=0.5), torch.no_grad():
-                make.nodes["learner"](batch())
-            return collect(make.nodes)[0]
+                learner(batch())
+                found = {"on": policy.log_probs(batch())}
+                with adapters_off(policy.model):
+                    found["off"] = policy.log_probs(batch())
+            return collect(make.nodes)[0] | found
 
-    found, expected = of_all(2, partial(adapted, Replicate()))[0], adapted(None)
+    expected = adapted(None)  # first: peft takes seconds to import, and ranks are forked
+    found = of_all(2, partial(adapted, Replicate()))[0]
+
     assert apart(found, expected) < 1e-12
+    assert float((expected["on"] - expected["off"]).abs().max()) > 1e-3
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
