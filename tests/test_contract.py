@@ -160,6 +160,7 @@ GIVEN = {
     **{name: ["recipe=flow_grpo"] for name in OF_FLOWS},
     **{name: ["recipe=action_grpo"] for name in OF_ACTION_TOKENS},
     "replay/hindsight": ["recipe=her"],
+    "replay/reprioritise": ["recipe=sac", "replay=prioritized"],
     "learner/state_value": ["recipe=trpo"],
     "optimizer/adam_groups": ["probe.lr={actor: 1.0}"],
     "curriculum/families": ["prompts.families={sort: {easy: '${task}'}}"],
