@@ -6,7 +6,6 @@ from tensordict import TensorDict
 
 from components.replay.prioritized import PrioritizedReplay
 from rlcomp.component import Component
-from rlcomp.errors import FlowError
 from rlcomp.interfaces.holds_objective import TellsErrors
 from rlcomp.metrics import record
 
@@ -19,9 +18,6 @@ class Reprioritise(Component):
     Args:
         loss: knows the errors.
         replay: the rows are of.
-
-    Raises:
-        FlowError: the loss has seen no rows of a prioritised replay.
     """
 
     def __init__(self, *, loss: TellsErrors, replay: PrioritizedReplay) -> None:
@@ -31,13 +27,9 @@ class Reprioritise(Component):
         self.replay = replay
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Hand the errors over."""
-        if self.loss.errors is None:
-            raise FlowError(
-                "reprioritise: the loss has seen no rows with an 'index': put it behind the "
-                "learner, and sample from a replay of priorities (replay=prioritized)"
-            )
-        index, error = self.loss.errors
-        self.replay.reprioritise(index, error)
-        record("replay/error", error)
+        """Hand the errors over; before the loss has seen a row there are none."""
+        if self.loss.errors is not None:
+            index, error = self.loss.errors
+            self.replay.reprioritise(index, error)
+            record("replay/error", error)
         return batch

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.replay.prioritized import PrioritizedReplay
 from components.replay.reprioritise import Reprioritise
-from rlcomp.errors import CheckpointError, ConfigError, FlowError
+from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
@@ -119,6 +119,10 @@ def test_the_errors_of_a_loss_become_priorities():
     assert ledger.means() == {"replay/error": 1.5}
 
 
-def test_a_loss_that_saw_no_rows_by_priority_is_told_with_the_remedy():
-    with pytest.raises(FlowError, match=r"behind the learner.*replay=prioritized"):
-        Reprioritise(loss=Untold(), replay=replay())(TensorDict({}, batch_size=[]))
+def test_before_a_loss_has_seen_rows_nothing_changes():
+    buffer = replay()
+    buffer.extend(steps(0, 3))
+
+    Reprioritise(loss=Untold(), replay=buffer)(TensorDict({}, batch_size=[]))
+
+    assert buffer.priority.tolist() == [1.0, 1.0, 1.0]
