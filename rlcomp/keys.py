@@ -250,6 +250,8 @@ CONTROL: dict[Key, Spec] = {
     "intervened": Spec("N 1", _M, "the action is that of an intervener, not the policy's"),
     "trajectory": Spec("N 1", _I, "which episode the step belongs to"),
     "step_count": Spec("N 1", _I, "steps of the episode before this one"),
+    "index": Spec("N", _I, "which row of the replay it is"),
+    "priority_weight": Spec("N", _F, "importance weight of a row that was drawn by priority"),
     "value_target": Spec("N 1", _F, "return that the value of a state is fitted to"),
     "next.observation": Spec("N D", _F, "what the policy sees after the step"),
     "next.desired_goal": Spec("N G", _F, "the goal that is asked for after the step"),

@@ -161,6 +161,7 @@ GIVEN = {
     **{name: ["recipe=flow_grpo"] for name in OF_FLOWS},
     **{name: ["recipe=action_grpo"] for name in OF_ACTION_TOKENS},
     "replay/hindsight": ["recipe=her"],
+    "replay/reprioritise": ["recipe=sac", "replay=prioritized"],
     "learner/state_value": ["recipe=trpo"],
     "optimizer/adam_groups": ["probe.lr={actor: 1.0}"],
     "sampler_engine/server": ["sampler_engine.url=http://127.0.0.1:1/v1"],

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
+from torchrl.objectives import DiscreteSACLoss, SACLoss
 from torchrl.objectives.common import LossModule
 
 from rlcomp.arguments import PositiveInt, Probability
@@ -24,7 +25,8 @@ class TransitionLoss(Component):
     tensors. The discount can only be given to the estimator.
 
     Reads ``observation``, ``action`` and, under ``next``, ``observation``, ``reward``, ``done``,
-    ``terminated``. Writes the scalars of the loss.
+    ``terminated``. Writes the scalars of the loss. Of rows with an ``index`` (drawn by priority) it
+    remembers the greatest ``|delta|`` of the critics, and weighs them by ``priority_weight``.
 
     Args:
         objective: called with the networks, e.g. a partial of ``torchrl.objectives.SACLoss``.
@@ -42,6 +44,7 @@ class TransitionLoss(Component):
         *("observation", "action", "next.observation", "next.reward", "next.done"),
         "next.terminated",
     )
+    optional = ("index", "priority_weight")
     equation = "y = r + {gamma} (1 - terminated) V'(s')"
 
     calls: torch.Tensor
@@ -64,6 +67,7 @@ class TransitionLoss(Component):
         _ = getattr(self.objective, "target_entropy", None)  # a property that makes the buffer
         self.gamma = gamma
         self.period = dict(period)
+        self.errors: tuple[torch.Tensor, torch.Tensor] | None = None
         self.in_keys = list(self.objective.in_keys)
         self.out_keys = list(self.objective.out_keys)
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
@@ -76,7 +80,13 @@ class TransitionLoss(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """The scalars that are due, in a new TensorDict."""
-        values = self.objective(batch)
+        rows = batch.copy()  # torchrl writes its errors into what it is given
+        values = self.objective(rows)
+        if "index" in rows.keys() and "td_error" in rows.keys():
+            # Of soft actor-critic torchrl writes |delta|, of the others its square.
+            plain = isinstance(self.objective, (SACLoss, DiscreteSACLoss))
+            error = rows["td_error"].detach().flatten()
+            self.errors = batch["index"], error if plain else error.sqrt()
         if torch.is_grad_enabled():
             self.calls += 1
         at = int(self.calls)

@@ -27,7 +27,7 @@ class Sample(Component):
     """
 
     writes: ClassVar[tuple[str, ...]] = (*Extend.reads,)
-    may_write: ClassVar[tuple[str, ...]] = (*Extend.optional,)
+    may_write: ClassVar[tuple[str, ...]] = (*Extend.optional, "index", "priority_weight")
     fresh = True
 
     def __init__(self, *, replay: UniformReplay, batch_size: PositiveInt) -> None:

@@ -35,7 +35,7 @@ class UniformReplay(nn.Module):
 
     def __init__(self, *, capacity: PositiveInt) -> None:
         super().__init__()
-        check_arguments(type(self), (), {"capacity": capacity})
+        check_arguments(UniformReplay, (), {"capacity": capacity})
         self.capacity = capacity
         self.generator = new_generator()
         self.buffer = TensorDictReplayBuffer(

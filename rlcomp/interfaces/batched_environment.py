@@ -151,11 +151,16 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             )
 
     def begin_groups(self, group_size: int) -> TensorDict:
-        """Begin new episodes; each ``group_size`` copies in a row start alike. What is seen."""
+        """Begin new episodes; each ``group_size`` copies in a row are alike. What is seen.
+
+        They have the same start, and the same dynamics where these are drawn.
+        """
         self.check_groups(group_size)
         self.reset()
         first = self.state[::group_size]
         self.state = first.repeat_interleave(group_size, dim=0)
+        if self.ranges:
+            self.drawn = self.drawn[::group_size].repeat_interleave(group_size, dim=0)
         return self.present()
 
     def _told(self, ended: Tensor) -> TensorDict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from torch import Tensor
 from torchrl.objectives.common import LossModule
 
 
@@ -12,3 +13,15 @@ class HoldsObjective(Protocol):
     """A loss around one of torchrl's, which holds the networks and their targets."""
 
     objective: LossModule
+
+
+@runtime_checkable
+class TellsErrors(Protocol):
+    """A loss that remembers the errors of the rows it was given last.
+
+    Attributes:
+        errors: which rows of the replay (``index``) and their ``|delta|``, ``[N]`` each; None
+            before the first.
+    """
+
+    errors: tuple[Tensor, Tensor] | None

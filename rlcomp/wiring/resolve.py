@@ -48,6 +48,7 @@ def check_plan(plan: Plan) -> list[str]:
         + _check_tracker(plan)
         + _check_adapters(plan)
         + _check_patches(plan)
+        + _check_randomise(plan)
         + _check_rates(plan)
         + check_base(plan)
         + (refused or check_arguments(plan))
@@ -98,6 +99,19 @@ def _check_adapters(plan: Plan) -> list[str]:
         "adapter=none there are none: add adapter=lora, or take reference=frozen"
         for node in plan.nodes.values()
         if bare and node.target.endswith("adapter_off.AdapterOff")
+    ]
+
+
+def _check_randomise(plan: Plan) -> list[str]:
+    """Dynamics that shall be drawn, where there is no environment that has any."""
+    environment = plan.tree.get("environment")
+    if not isinstance(environment, Mapping) or "_target_" in environment:
+        return []
+    if set(environment) != {"randomise"}:
+        return []
+    return [
+        "randomise draws the dynamics of 'environment', which this recipe has not: set "
+        "randomise=none, or choose a recipe of control"
     ]
 
 

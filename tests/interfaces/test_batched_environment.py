@@ -158,6 +158,20 @@ def test_environments_by_name_are_randomised():
         )
 
 
+def test_copies_of_a_group_have_the_same_dynamics():
+    environment = made(Reach, Uniform(width=0.5, ranges=None), num_envs=6)
+    environment.begin_groups(3)
+
+    stride = environment.dynamics["stride"]
+    assert len(stride[:3].unique()) == len(stride[3:].unique()) == 1
+    assert stride[0] != stride[3]
+
+
+def test_groups_that_do_not_fit_are_refused():
+    with pytest.raises(ConfigError, match=r"num_envs is 6, no multiple of group_size 4"):
+        made(Reach, num_envs=6).begin_groups(4)
+
+
 def test_copies_of_a_group_begin_alike():
     environment = made(Reach, num_envs=6)
 

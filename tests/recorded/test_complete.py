@@ -183,6 +183,10 @@ BESIDE = {
         ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
         TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
     ),
+    "components/replay/reprioritise.py": {
+        "replay/error": TESTS
+        + "replay/test_prioritized.py::test_the_errors_of_a_loss_become_priorities",
+    },
     "components/dataset/file.py": dict.fromkeys(
         ["dataset/steps", "dataset/reward"],
         TESTS + "dataset/test_file.py::test_all_steps_are_one_batch_and_are_counted",

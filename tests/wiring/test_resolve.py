@@ -1,6 +1,20 @@
 """Checks of a config as a whole."""
 
-from rlcomp.wiring.resolve import added
+import pytest
+
+from rlcomp.errors import ConfigErrors
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import added, plan_of
+
+
+def test_dynamics_of_no_environment_are_refused():
+    told = "randomise draws the dynamics of 'environment', which this recipe has not"
+    words = ["recipe=flow_grpo", "directory=x"]
+
+    with pytest.raises(ConfigErrors, match=told):
+        plan_of(compose_config([*words, "randomise=uniform"]))
+    plan_of(compose_config([*words, "randomise=none"]))
+    plan_of(compose_config(["recipe=sac", "randomise=uniform", "directory=x"]))
 
 
 def test_what_is_added_at_the_root_is_found_however_it_is_written():

@@ -331,3 +331,52 @@ def sac_networks():
     environment = Pendulum(num_envs=1)
     actor = gaussian_actor(environment=environment, num_cells=[8], inputs=["observation"])
     return {"actor_network": actor, "qvalue_network": critic(environment)}
+
+
+def test_the_greatest_error_of_rows_drawn_by_priority_is_remembered():
+    torch.manual_seed(3)
+    batch = steps(torch.rand(ROWS, 1) * 4 - 2)
+    batch["next", "terminated"][:] = True  # the target is the reward
+    batch["index"] = torch.arange(ROWS)
+    environment = Pendulum(num_envs=1)
+    actor = deterministic_actor(
+        environment=environment, num_cells=[8, 8], inputs=["observation"], activation="relu"
+    )
+    twin = TransitionLoss(
+        objective=lambda **nets: TD3Loss(**nets, action_spec=bounded_actions(environment)),
+        networks={"actor_network": actor, "qvalue_network": critic(environment)},
+        gamma=GAMMA,
+        period={},
+    )
+    for loss in (sac(), twin):
+        assert loss.errors is None
+        loss(batch)
+
+        held = loss.objective
+        given = torch.cat([batch["observation"], batch["action"]], -1)
+        gap = both(held.qvalue_network_params, given) - batch["next", "reward"][:, 0]
+        index, error = loss.errors
+        assert index.tolist() == list(range(ROWS))
+        # torchrl's is plain of the one and squared of the other; ours is |delta| of both.
+        torch.testing.assert_close(error, gap.abs().amax(0).detach(), atol=1e-5, rtol=1e-4)
+        assert "td_error" not in batch.keys()
+
+
+def test_the_error_of_numbered_actions_is_remembered():
+    network = action_values(environment=CartPole(num_envs=1), num_cells=[8, 8])
+    loss = TransitionLoss(
+        objective=lambda **nets: DQNLoss(**nets, action_space="categorical"),
+        networks={"value_network": network},
+        gamma=GAMMA,
+        period={},
+    )
+    batch = steps(torch.randint(2, (ROWS,)))
+    batch["next", "terminated"][:] = True
+    batch["index"] = torch.arange(ROWS)
+
+    loss(batch)
+
+    online = loss.objective.value_network_params["module", "0", "module"]
+    value = relu_net(online, batch["observation"])[torch.arange(ROWS), batch["action"]]
+    gap = (value - batch["next", "reward"][:, 0]).abs().detach()
+    torch.testing.assert_close(loss.errors[1], gap, atol=1e-5, rtol=1e-4)
