@@ -13,8 +13,12 @@ from transformers import PreTrainedModel
 
 from rlcomp.component import check_arguments
 from rlcomp.engine.checkpointing import checkpoint_layers
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.families import backbone_layers, layers, unknown
 from rlcomp.engine.linear import Kernel, fastest_kernel, has_onednn, linear
+from rlcomp.engine.native.library import absent
+from rlcomp.engine.native.turn import undrawn
+from rlcomp.engine.native.weights import unread
 from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.transformer import Layers, Transformer
 from rlcomp.errors import ConfigError
@@ -45,12 +49,18 @@ class Engine:
         checkpointing: gradient checkpointing: of each layer only the input is kept for the backward
             pass, which computes the rest again. Memory falls by the number of numbers a layer
             keeps, an update takes a third longer, its numbers are the same.
+        decode: what samples with the packed forward pass on a CPU. ``native`` is a loop in C++,
+            float32, several times faster where models are small; ``torch`` is the loop it is
+            checked against. ``auto`` takes the first where its library was compiled for this
+            processor and can do what is asked: it has no filters (top-k, top-p, min-p), no half
+            precision and no GPU. The log says which it took, and why.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
     linear: Literal["auto", "torch", "onednn", "tf32", "bfloat16"] = "auto"
     compute: Literal["weights", "bfloat16"] = "weights"
     checkpointing: bool = False
+    decode: Literal["auto", "native", "torch"] = "auto"
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
@@ -63,6 +73,11 @@ class Engine:
             raise ConfigError(
                 f"engine.compute is {self.compute}, which the forward pass of transformers does "
                 "not heed: use engine.forward=auto, or engine.compute=weights"
+            )
+        if self.forward == "transformers" and self.decode == "native":
+            raise ConfigError(
+                "engine.decode is native, which reads the weights of the packed forward pass: use "
+                "engine.forward=auto, or engine.decode=auto"
             )
 
     def transformer(self, model: PreTrainedModel) -> Transformer | None:
@@ -127,6 +142,26 @@ class Engine:
     def _keep_less(self, owner: nn.Module) -> None:
         if self.checkpointing:
             checkpoint_layers(owner)
+
+    def not_native(self, transformer: Transformer | None, decoding: Decoding) -> str | None:
+        """Why the loop in C++ does not sample; None if it does.
+
+        Args:
+            transformer: of the model; None where its own forward pass is taken.
+            decoding: the distribution to draw from.
+
+        Raises:
+            ConfigError: ``decode`` is ``native``, and it cannot.
+        """
+        if self.decode == "torch":
+            return "engine.decode is torch"
+        if transformer is None:
+            why: str | None = "the forward pass is that of transformers"
+        else:
+            why = absent() or unread(transformer) or undrawn(decoding)
+        if why is not None and self.decode == "native":
+            raise ConfigError(f"engine.decode is native, but {why}; use engine.decode=auto")
+        return why
 
     def kernel(self) -> Kernel:
         """The matmul kernel.

@@ -61,9 +61,10 @@ def test_known_architectures_are_packed_and_the_log_says_so(architecture, caplog
 
     assert policy(make_model(architecture)).packs
 
-    (line,) = caplog.messages
+    line, decoding = caplog.messages
     assert f"{architecture}: packed forward pass, linear layers by" in line
-    assert caplog.records[0].levelno == logging.INFO
+    assert decoding.startswith(f"{architecture}: decoding ")
+    assert {record.levelno for record in caplog.records} == {logging.INFO}
 
 
 @pytest.mark.filterwarnings("ignore")
