@@ -19,6 +19,7 @@ from components.learner.checks import (
     wanted_keys,
 )
 from components.learner.full_batch import full_batch_forward
+from components.learner.gradient_rows import SAMPLED, OnPolicy, gradient_rows, recorded_outputs
 from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
@@ -38,6 +39,7 @@ from rlcomp.io.fields import field
 from rlcomp.io.moments import matched_moments
 from rlcomp.metrics import progress as now
 from rlcomp.metrics import record, record_total
+from rlcomp.model.memory_layout import check_dense, match_strides
 from rlcomp.seed import new_generator
 
 # What the learner itself looks at; the rest is for the model and the losses to read.
@@ -55,7 +57,9 @@ def constant(progress: float) -> float:
 class Learner(Component):
     """Learner: epochs of minibatch optimiser steps, with gradient accumulation over micro-batches.
 
-    One model forward per micro-batch, shared by all losses.
+    One model forward per micro-batch, shared by all losses. Rows that no loss has a gradient
+    through (of zero advantage, where there is no KL in the loss and no entropy bonus) are not
+    differentiated, and on the first step after sampling not read: their log-probs are known.
 
     Reads what the model and the losses read. Writes nothing into the batch.
 
@@ -125,16 +129,19 @@ class Learner(Component):
         self.trained = [parameter for _, parameter in named]
         self.trained_names = [name for name, _ in named]
         self.frozen: frozenset[str] = frozenset()
+        self.moved = False
         self.optimizer = optimizer(named)
+        check_dense(self.optimizer)
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.wanted = wanted_keys(losses)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Take ``epochs * num_minibatches`` optimiser steps."""
-        rows, taken = self._needed(batch), False
+        rows, self.moved = self._needed(batch), False
         for _ in range(self.epochs):
             for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
-                taken = self._step(part) or taken
+                self.moved = self._step(part) or self.moved
+        taken, self.moved = self.moved, False
         if taken and isinstance(self.model, Policy):
             self.model.updated()
         return batch
@@ -202,6 +209,7 @@ class Learner(Component):
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
         if isinstance(self.model, Component):
             needed |= set(self.model.optional)
+        needed |= set(SAMPLED)
         rows = canonical(type(self).__name__, batch.select(*needed, strict=False), needed)
         where = self.trained[0].device
         return rows if where.type == "cpu" else rows.to(where)
@@ -286,20 +294,48 @@ class Learner(Component):
         seen = self._with_full_batch_forward(batch)
         fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
         rows = batch.copy().update({(PREPARED, name): entry for name, entry in fixed.items()})
-        names = list(self.losses)
-        totals = dict.fromkeys(names, 0.0)
-        for micro in self.micro_batches(rows):
+        totals = dict.fromkeys(self.losses, 0.0)
+        chosen, rest = self._split(rows)
+        on_policy = OnPolicy(self.model, self.wanted, self.moved)
+        for micro in self.micro_batches(chosen):
             with torch.enable_grad(), asking(self.wanted):
                 seen = self._read(micro)
-                values = {
-                    name: loss_value(name, self.losses[name], self._view(name, seen, micro))
-                    for name in names
-                }
+                values = self._values(seen, micro)
                 total = sum(values.values(), torch.zeros(()))
                 total.backward()  # type: ignore[no-untyped-call]
-            for name, value in values.items():
-                totals[name] += float(value.detach())
+            _add(totals, values)
+            if rest is not None:
+                on_policy.compare(seen)
+        if rest is not None:
+            self._without_gradient(rest, on_policy.knows(rest), totals)
         return totals
+
+    def _split(self, rows: TensorDict) -> tuple[TensorDict, TensorDict | None]:
+        """Rows that the gradient flows through, and the others; None for none."""
+        if len(self.own) < len(self.losses) or self.model is None:
+            return rows, None
+        needed = gradient_rows(self.own.values(), rows.exclude(PREPARED), self.unit_rows)
+        if needed is None:
+            return rows, None
+        record(f"{self.name}/rows_without_gradient", ~needed)
+        return (rows, None) if bool(needed.all()) else (rows[needed], rows[~needed])
+
+    def _without_gradient(self, rows: TensorDict, known: bool, totals: dict[str, float]) -> None:
+        """Add the losses of rows without a gradient, and record their metrics."""
+        with torch.no_grad(), asking(self.wanted):
+            if known:
+                seen = recorded_outputs(rows.exclude(PREPARED))
+                _add(totals, self._values(seen, rows))
+                return
+            for micro in self.micro_batches(rows):
+                _add(totals, self._values(self._read(micro), micro))
+
+    def _values(self, seen: TensorDict, micro: TensorDict) -> dict[str, Tensor]:
+        """The losses of a micro-batch, by name."""
+        return {
+            name: loss_value(name, loss, self._view(name, seen, micro))
+            for name, loss in self.losses.items()
+        }
 
     def micro_batches(self, rows: TensorDict) -> Iterator[TensorDict]:
         """The rows of an optimiser step, as the model reads them one after the other."""
@@ -332,6 +368,7 @@ class Learner(Component):
         multiplier = self.schedule(now() if at is None else at)
         for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
             group["lr"] = base * multiplier
+        match_strides(self.trained)
         self.optimizer.step()
         for loss in self.own.values():
             loss.after_step()
@@ -357,3 +394,8 @@ class Learner(Component):
         check_shapes(matched["state"], self.optimizer)
         self.optimizer.load_state_dict(matched)
         self.frozen = frozen
+
+
+def _add(totals: dict[str, float], values: dict[str, Tensor]) -> None:
+    for name, value in values.items():
+        totals[name] += float(value.detach())
