@@ -37,8 +37,8 @@ def decode(
     :func:`rlcomp.engine.decode_transformers.decode`, as far as rounding leaves the logits alike.
 
     Takes memory for one more copy of the model's layers, and of its head where the kernel wants
-    another layout; for the keys and values of each distinct prompt once and of each answer; of these
-    no more than :func:`rlcomp.engine.free_memory.cache_budget` at a time, except for one prompt.
+    another layout; for keys and values of each distinct prompt once and of each answer; of these no
+    more than :func:`rlcomp.engine.free_memory.cache_budget` at a time, except for one prompt.
 
     Arguments and result are those of that function, but for ``transformer``: the model, and
     ``loop``: what takes the steps, :class:`Loop` if not given. Equal prompts are read once.

@@ -40,6 +40,23 @@ Draw = Callable[[Tensor, Tensor], Drawn]
 
 
 @dataclass(frozen=True)
+class TokenDraw:
+    """A draw of :func:`draw_tokens`.
+
+    Attributes:
+        decoding: the distribution to draw from; whether the sets drawn from are recorded.
+        suppressed: tokens that are never drawn, shape ``[V]``, bool.
+    """
+
+    decoding: Decoding
+    suppressed: Tensor | None = None
+
+    def __call__(self, logits: Tensor, uniform: Tensor) -> Drawn:
+        """Draw one token per row."""
+        return draw_tokens(logits, uniform, self.decoding, self.suppressed)
+
+
+@dataclass(frozen=True)
 class Sampled:
     """The sampled responses of a batch; ``S`` decode steps.
 
@@ -74,32 +91,42 @@ class Uniforms:
         self.rows = rows
         self.generator = generator
         self._drawn: list[Tensor] = []
-        # Of the generator, before a step was drawn that may turn out not to be needed.
-        self._states: dict[int, Tensor] = {}
+        # Before steps were drawn that may turn out not to be needed: how many there were, and the
+        # generator.
+        self._before: tuple[int, Tensor] | None = None
 
     def at(self, step: int) -> Tensor:
         """Numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
-        while len(self._drawn) <= step:
-            self._drawn.append(
-                torch.rand(self.rows, 1, dtype=torch.float64, generator=self.generator)
-            )
+        self._draw(step + 1)
         return self._drawn[step]
+
+    @property
+    def known(self) -> int:
+        """Steps whose numbers were drawn."""
+        return len(self._drawn)
 
     def some(self, start: int, count: int) -> Tensor:
         """Numbers of some steps, shape ``[count, B, 1]``, for which there may be no need."""
         if len(self._drawn) < start + count:
-            # Some row has come as far as `start`: nobody goes back behind it.
-            self._states = {step: state for step, state in self._states.items() if step >= start}
-        for step in range(len(self._drawn), start + count):
-            self._states[step] = self.generator.get_state()
-            self.at(step)
+            # Some row has come as far as this: nobody goes back behind it.
+            self._before = len(self._drawn), self.generator.get_state()
+            self._draw(start + count)
         return torch.stack(self._drawn[start : start + count])
 
     def rewind(self, steps: int) -> None:
         """Leave the generator as it is after so many steps, whatever was drawn in advance."""
         if steps < len(self._drawn):
-            self.generator.set_state(self._states[steps])
-            del self._drawn[steps:]
+            assert self._before is not None
+            known, state = self._before
+            self.generator.set_state(state)
+            del self._drawn[known:]
+            self._draw(steps)
+
+    def _draw(self, steps: int) -> None:
+        """Draw until there are numbers of so many steps."""
+        if (missing := steps - len(self._drawn)) > 0:
+            shape = (missing, self.rows, 1)
+            self._drawn += torch.rand(shape, dtype=torch.float64, generator=self.generator).unbind()
 
 
 class SeededUniforms(Uniforms):
@@ -114,12 +141,10 @@ class SeededUniforms(Uniforms):
         super().__init__(len(seeds), generator)
         self._own = [torch.Generator().manual_seed(seed) for seed in seeds]
 
-    def at(self, step: int) -> Tensor:
-        """Numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
-        while len(self._drawn) <= step:
+    def _draw(self, steps: int) -> None:
+        while len(self._drawn) < steps:
             block = [torch.rand(_BLOCK, dtype=torch.float64, generator=own) for own in self._own]
             self._drawn += torch.stack(block, 1)[..., None].unbind()
-        return self._drawn[step]
 
     def rewind(self, steps: int) -> None:
         """Nothing: what was drawn in advance is of generators that nobody else draws from."""
@@ -153,6 +178,20 @@ class ForkUniforms:
             copied = self.whole.generator.clone_state()
             self._seed = int(torch.randint(2**62, (), generator=copied))
         self.forks += 1
+
+    def ahead(self, steps: int) -> int:
+        """Draw the numbers of so many steps, for which there may be no need.
+
+        Returns:
+            How many there were before: :meth:`rewind` goes back to no less.
+        """
+        known = self.whole.known
+        self.whole.some(known, max(0, steps - known))
+        return known
+
+    def rewind(self, steps: int) -> None:
+        """Leave the generator as it is after so many steps, whatever was drawn in advance."""
+        self.whole.rewind(steps)
 
     def at(self, step: int) -> Tensor:
         """Numbers in [0, 1) of a step, shape ``[rows + forks, 1]``, float64, on the CPU."""

@@ -15,6 +15,7 @@ from rlcomp.component import check_arguments
 from rlcomp.engine.checkpointing import checkpoint_layers
 from rlcomp.engine.families import backbone_layers, layers, unknown
 from rlcomp.engine.linear import Kernel, fastest_kernel, has_onednn, linear
+from rlcomp.engine.native.library import absent
 from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.transformer import Layers, Transformer
 from rlcomp.errors import ConfigError
@@ -45,12 +46,17 @@ class Engine:
         checkpointing: gradient checkpointing: of each layer only the input is kept for the backward
             pass, which computes the rest again. Memory falls by the number of numbers a layer
             keeps, an update takes a third longer, its numbers are the same.
+        update: how attention, norms, rotary embedding and gate of the packed pass are computed,
+            forward and backward. ``native`` is by the library that comes compiled with rlcomp: in
+            float32, on a CPU, by one thread. ``torch`` is by PyTorch. ``auto`` takes the first
+            where it can; the log says which, and why.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
     linear: Literal["auto", "torch", "onednn", "tf32", "bfloat16"] = "auto"
     compute: Literal["weights", "bfloat16"] = "weights"
     checkpointing: bool = False
+    update: Literal["auto", "native", "torch"] = "auto"
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
@@ -58,6 +64,11 @@ class Engine:
             raise ConfigError(
                 f"engine.linear is {self.linear}, which the forward pass of transformers does not "
                 "heed: use engine.forward=auto, or engine.linear=torch"
+            )
+        if self.forward == "transformers" and self.update == "native":
+            raise ConfigError(
+                "engine.update is native, which the forward pass of transformers does not heed: "
+                "use engine.forward=auto, or engine.update=torch"
             )
         if self.forward == "transformers" and self.compute != "weights":
             raise ConfigError(
@@ -106,10 +117,13 @@ class Engine:
         name, why = model.config.model_type, unknown(model)
         if why is None:
             if _agree(Transformer(owner, read, "torch"), theirs, model.device):
-                kernel = self.kernel()
-                _LOG.info("%s: packed forward pass, linear layers by %s", name, kernel)
+                kernel, why = self.kernel(), self._why_not_native(model)
+                rest = "the native library" if why is None else f"torch ({why})"
+                told = "%s: packed forward pass, linear layers by %s, attention and norms by %s"
+                _LOG.info(told, name, kernel, rest)
+                native = why is None
                 compute = None if self.compute == "weights" else torch.bfloat16
-                return Transformer(owner, read, kernel, self.checkpointing, compute)
+                return Transformer(owner, read, kernel, self.checkpointing, compute, native)
             why = "it gives other numbers than the model's own"
         if self.forward == "packed":
             raise ConfigError(
@@ -123,6 +137,32 @@ class Engine:
         )
         self._keep_less(owner)
         return None
+
+    def _why_not_native(self, model: PreTrainedModel) -> str | None:
+        """Why the update's kernels are not the library's; None where they are.
+
+        Raises:
+            ConfigError: ``update`` is ``native``, and the library is not there or does not take
+                the model.
+        """
+        why = "engine.update=torch" if self.update == "torch" else self._not_native(model)
+        if why is not None and self.update == "native":
+            raise ConfigError(f"engine.update is native, but {why}; use engine.update=auto")
+        return why
+
+    def _not_native(self, model: PreTrainedModel) -> str | None:
+        if model.device.type != "cpu":
+            return f"the model is on {model.device.type}"
+        if self.compute != "weights" or model.dtype != torch.float32:
+            return f"the model computes in {self._dtype(model)}, the library in float32"
+        if torch.get_num_threads() > 1:
+            return f"torch has {torch.get_num_threads()} threads, the library one"
+        return absent()
+
+    def _dtype(self, model: PreTrainedModel) -> str:
+        return (
+            str(model.dtype).removeprefix("torch.") if self.compute == "weights" else self.compute
+        )
 
     def _keep_less(self, owner: nn.Module) -> None:
         if self.checkpointing:

@@ -92,6 +92,25 @@ class StopRule:
             self._over[row] = ended or self.truncated[row]
         return [self._over[row] for row in rows]
 
+    def settle(self, rows: Sequence[int], lengths: Sequence[int], ended: Sequence[bool]) -> None:
+        """Take what a loop of its own has found of some rows, all of which are over.
+
+        Args:
+            rows: numbers of rows.
+            lengths: tokens that each took.
+            ended: whether a stop ended each, not its limit.
+
+        Examples:
+            >>> rule = StopRule([1], limits=[3, 3])
+            >>> rule.settle([0, 1], [2, 3], [True, False])
+            >>> rule.lengths, rule.truncated
+            ([2, 3], [False, True])
+        """
+        for row, length, stopped in zip(rows, lengths, ended, strict=True):
+            self.lengths[row] = length
+            self.truncated[row] = not stopped
+            self._over[row] = True
+
     def _take(self, row: int, token: int) -> None:
         self.lengths[row] += 1
         ended = token in self.ids or (bool(self.texts) and self._completes(row, token))

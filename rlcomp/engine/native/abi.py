@@ -1,0 +1,110 @@
+"""The C structs of the native library and its functions, as ctypes sees them.
+
+They repeat ``src/model.h``, ``src/session.h`` and the functions at the end of ``src/session.cpp``.
+An object is loaded only if its sources are these (:func:`rlcomp.engine.native.build.digest`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_I, _D, _P = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+
+class Linear(ctypes.Structure):
+    """``x w^T + bias``: weight ``[out, in]``, bias ``[out]`` or null."""
+
+    _fields_ = (("weight", _P), ("bias", _P), ("outputs", _I), ("inputs", _I))
+
+
+class Norm(ctypes.Structure):
+    """A LayerNorm (``centred``) or a root-mean-square norm; absent without a weight."""
+
+    _fields_ = (("weight", _P), ("bias", _P), ("eps", _D), ("centred", _I))
+
+
+class Layer(ctypes.Structure):
+    """One layer; absent parts are zeros."""
+
+    _fields_ = (
+        *((name, Norm) for name in ("before_attention", "before_feed", "of_queries", "of_keys")),
+        *((name, Linear) for name in ("q", "k", "v", "out", "gate", "up", "down")),
+    )
+
+
+class Model(ctypes.Structure):
+    """A model: sizes, and pointers to its weights."""
+
+    _fields_ = (
+        *((n, _I) for n in ("layers", "hidden", "heads", "kv_heads", "head_size", "inner")),
+        ("activation", _I),
+        ("scale", _D),
+        *((name, _P) for name in ("embedding", "position_embedding", "cosine", "sine")),
+        ("layer", ctypes.POINTER(Layer)),
+        ("norm", Norm),
+        ("head", Linear),
+    )
+
+
+class Texts(ctypes.Structure):
+    """Byte strings one behind the other, and where each ends."""
+
+    _fields_ = (("bytes", _P), ("ends", _P), ("count", _I))
+
+
+class Turn(ctypes.Structure):
+    """Some steps of some rows: what is asked, and where the answers go."""
+
+    _fields_ = (
+        ("count", _I),
+        ("steps", _I),
+        *((name, _P) for name in ("rows", "limits", "uniform")),
+        ("temperature", _D),
+        ("suppressed", _P),
+        ("num_suppressed", _I),
+        ("stops", _P),
+        ("num_stops", _I),
+        ("texts", Texts),
+        ("table", Texts),
+        ("goes_on", _I),
+        ("closes", _I),
+        *((name, _P) for name in ("tokens", "log_probs", "lengths", "ended")),
+    )
+
+
+_M, _T = ctypes.POINTER(Model), ctypes.POINTER(Turn)
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "rlcomp_session": (_M, ctypes.POINTER(_P)),
+    "rlcomp_open": (_P, _P, _P, _I, _P, _I),
+    "rlcomp_read": (_P, _P, _I, _P, _P),
+    "rlcomp_logits": (_P, _P, _I, _P),
+    "rlcomp_generate": (_P, _T),
+    "rlcomp_fork": (_P, _I, ctypes.POINTER(_I)),
+    "rlcomp_rollout": (_M, _P, _P, _I, _P, _T),
+}
+
+
+def declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    """The library, with the types of its functions and the error each may return."""
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype, function.errcheck = arguments, ctypes.c_int, _check
+    for name, arguments in {"rlcomp_free": (_P,), "rlcomp_close": (_P, _I)}.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, None
+    return library
+
+
+def _check(result: int, function: Any, arguments: tuple[Any, ...]) -> None:  # noqa: ANN401
+    del arguments
+    if result:
+        raise MemoryError(f"no memory is left for keys and values ({function.__name__})")
+
+
+def integers(values: Any) -> Tensor:  # noqa: ANN401
+    """A list of numbers as the library reads it."""
+    return torch.tensor(values, dtype=torch.int64)

@@ -1,0 +1,118 @@
+"""Build of the native library: one shared object per instruction set of this machine's family.
+
+``python -m rlcomp.engine.native.build`` compiles in place; the build hook of a wheel, or of an
+editable install, does the same. No torch, no Python headers: a C++17 compiler is all it takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SOURCES = HERE / "src"
+OBJECTS = HERE / "objects"
+
+# What each object is compiled for, best first, by the machine's family. Those of x86 have names
+# that torch.backends.cpu.get_cpu_capability() gives.
+_X86 = {
+    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"),
+    "avx2": ("-mavx2", "-mfma"),
+}
+INSTRUCTION_SETS: dict[str, dict[str, tuple[str, ...]]] = {
+    "x86_64": _X86,
+    "amd64": _X86,
+    "aarch64": {"neon": ()},
+    "arm64": {"neon": ()},
+}
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fvisibility=hidden",
+    "-fPIC",
+    "-shared",
+)
+_COMPILERS = ("c++", "g++", "clang++")
+
+
+def compiler() -> str | None:
+    """The C++ compiler: ``$CXX``, else one that is found; None for none."""
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else [*_COMPILERS]
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def digest() -> str:
+    """What the sources are, in twelve letters: an object of other sources is not loaded."""
+    every = sorted(SOURCES.iterdir())
+    text = b"".join(path.name.encode() + path.read_bytes() for path in every)
+    return hashlib.sha256(text + repr((FLAGS, INSTRUCTION_SETS)).encode()).hexdigest()[:12]
+
+
+def object_path(name: str) -> Path:
+    """Where the object of an instruction set is."""
+    return OBJECTS / f"{name}-{digest()}.so"
+
+
+def instruction_sets() -> dict[str, tuple[str, ...]]:
+    """Instruction sets that are built on this machine, best first, and their compiler flags."""
+    return INSTRUCTION_SETS.get(platform.machine().lower(), {})
+
+
+def command(cxx: str, flags: Sequence[str], into: Path) -> list[str]:
+    """The call of the compiler that makes one object."""
+    # What C++ needs at run time goes into the object, where the linker can: any libstdc++ will do.
+    static = [] if sys.platform == "darwin" else ["-static-libstdc++", "-static-libgcc"]
+    sources = sorted(str(path) for path in SOURCES.glob("*.cpp"))
+    return [cxx, *FLAGS, *flags, *sources, *static, "-o", str(into)]
+
+
+def build() -> list[Path]:
+    """Compile what is not there yet, and remove what other sources left.
+
+    Returns:
+        The objects of this machine's instruction sets.
+
+    Raises:
+        RuntimeError: there is no compiler, none of this machine's family, or it failed.
+    """
+    cxx, wanted = compiler(), instruction_sets()
+    if not wanted:
+        raise RuntimeError(f"no object is made for a processor of the family {platform.machine()}")
+    if cxx is None:
+        raise RuntimeError("no C++ compiler was found (c++, g++, clang++, or CXX)")
+    OBJECTS.mkdir(exist_ok=True)
+    objects = [object_path(name) for name in wanted]
+    for path, flags in zip(objects, wanted.values(), strict=True):
+        if not path.exists():
+            _compile(cxx, flags, path)
+    for path in set(OBJECTS.glob("*.so")) - set(objects):
+        path.unlink(missing_ok=True)
+    return objects
+
+
+def _compile(cxx: str, flags: Sequence[str], path: Path) -> None:
+    # Under another name first: another process may be about to load it.
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        into = Path(folder) / path.name
+        call = command(cxx, flags, into)
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(call)}\n{done.stderr.strip()}")
+        into.replace(path)
+
+
+if __name__ == "__main__":
+    try:
+        for built in build():
+            print(built)
+    except RuntimeError as error:
+        raise SystemExit(f"the native library was not built: {error}") from None

@@ -1,0 +1,148 @@
+"""A model's current weights as the native library reads them: where they are, not copied."""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+from torch import Tensor, nn
+
+from rlcomp.engine.fused import _weights
+from rlcomp.engine.native import abi
+from rlcomp.engine.transformer import Block, Transformer
+
+# By the class of transformers' module; the numbers are those of src/model.h.
+_ACTIVATIONS = {"SiLUActivation": 0, "NewGELUActivation": 1, "GELUTanh": 1}
+# Floats of the widest vector: a head is filled up to whole ones.
+_LANES = 16
+
+
+def unread(transformer: Transformer) -> str | None:
+    """Why the native library cannot read a model; None if it can.
+
+    Args:
+        transformer: the model.
+    """
+    layers, head = transformer.layers, transformer.head()
+    assert head is not None
+    if head.weight.device.type != "cpu":
+        return f"the model is on {head.weight.device.type}"
+    if head.weight.dtype != torch.float32:
+        return f"the weights are {str(head.weight.dtype).removeprefix('torch.')}, not float32"
+    if transformer.compute is not None:
+        return "engine.compute is bfloat16"
+    if transformer.kernel == "bfloat16":
+        return "engine.linear is bfloat16"
+    names = {type(block.activation).__name__ for block in layers.blocks}
+    unknown = names - set(_ACTIVATIONS)
+    return f"its activation is {unknown.pop()}" if unknown else None
+
+
+class NativeModel:
+    """A model described to the native library.
+
+    Takes no memory for weights, but for merged adapters and for those that do not lie row by row.
+    What changes the weights in place changes what is sampled.
+
+    Args:
+        transformer: the model; :func:`unread` is None.
+        positions: rows are never longer.
+
+    Attributes:
+        struct: what the library gets.
+        vocabulary: width of the logits.
+        token_bytes: of the keys and values of a token.
+    """
+
+    def __init__(self, transformer: Transformer, positions: int) -> None:
+        layers, head = transformer.layers, transformer.head()
+        assert head is not None
+        self._alive: list[Tensor] = []
+        blocks = [self._layer(block) for block in layers.blocks]
+        self._layers = (abi.Layer * len(blocks))(*blocks)
+        first, each = layers.blocks[0], blocks[0]
+        size = each.v.outputs // first.kv_heads
+        cosine, sine = self._rotations(transformer, positions)
+        learnt = layers.position_embedding
+        self.struct = abi.Model(
+            layers=len(blocks),
+            hidden=head.weight.shape[1],
+            heads=first.heads,
+            kv_heads=first.kv_heads,
+            head_size=size,
+            inner=each.up.outputs,
+            activation=_ACTIVATIONS[type(first.activation).__name__],
+            scale=first.scale,
+            embedding=self._pointer(layers.embedding.weight),
+            position_embedding=None if learnt is None else self._pointer(learnt.weight),
+            cosine=cosine,
+            sine=sine,
+            layer=self._layers,
+            norm=self._norm(layers.norm),
+            head=self._linear(head.weight, head.bias),
+        )
+        self.vocabulary = len(head.weight)
+        filled = -(-size // _LANES) * _LANES
+        self.token_bytes = len(blocks) * first.kv_heads * 2 * filled * 4
+
+    @property
+    def pointer(self) -> ctypes._Pointer[abi.Model]:
+        """Of the struct."""
+        return ctypes.pointer(self.struct)
+
+    def _layer(self, block: Block) -> abi.Layer:
+        q, k, v = self._queries_keys_values(block)
+        *gates, up = [self._module(module) for module in block.expand]
+        before_attention, before_feed = (self._norm(norm) for norm in block.norms)
+        of_heads = [self._norm(norm) for norm in block.head_norms or ()]
+        return abi.Layer(
+            before_attention=before_attention,
+            before_feed=before_feed,
+            of_queries=of_heads[0] if of_heads else abi.Norm(),
+            of_keys=of_heads[1] if of_heads else abi.Norm(),
+            q=q,
+            k=k,
+            v=v,
+            out=self._module(block.out),
+            gate=gates[0] if gates else abi.Linear(),
+            up=up,
+            down=self._module(block.contract),
+        )
+
+    def _queries_keys_values(self, block: Block) -> list[abi.Linear]:
+        if len(block.qkv) == 3:
+            return [self._module(module) for module in block.qkv]
+        weight, bias = _weights(block.qkv[0])
+        biases = [None] * 3 if bias is None else bias.chunk(3)
+        return [self._linear(w, b) for w, b in zip(weight.chunk(3), biases, strict=True)]
+
+    def _module(self, module: nn.Module) -> abi.Linear:
+        return self._linear(*_weights(module))
+
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> abi.Linear:
+        outputs, inputs = weight.shape
+        known = None if bias is None else self._pointer(bias)
+        return abi.Linear(self._pointer(weight), known, outputs, inputs)
+
+    def _norm(self, module: nn.Module) -> abi.Norm:
+        weight = self._pointer(module.weight)  # type: ignore[arg-type]
+        if not isinstance(module, nn.LayerNorm):
+            return abi.Norm(weight, None, module.variance_epsilon, 0)
+        bias = None if module.bias is None else self._pointer(module.bias)
+        return abi.Norm(weight, bias, module.eps, 1)
+
+    def _rotations(self, transformer: Transformer, positions: int) -> tuple[int | None, int | None]:
+        """Cosines and sines, ``[positions, D / 2]`` each."""
+        layers = transformer.layers
+        if layers.rotary is None:
+            return None, None
+        like = layers.embedding.weight[None, :1]  # type: ignore[index]
+        cos, sin = layers.rotary(like, torch.arange(positions)[None])
+        half = cos.shape[-1] // 2
+        return self._pointer(cos[0, :, :half]), self._pointer(sin[0, :, :half])
+
+    def _pointer(self, tensor: Tensor) -> int:
+        """Of the numbers of a tensor, row by row, which stay for as long as this object."""
+        tensor = tensor.detach().to(torch.float32).contiguous()
+        self._alive.append(tensor)
+        return tensor.data_ptr()
