@@ -48,6 +48,13 @@ struct Rows {
 
 namespace {
 
+// Rows of a head are far apart, and a processor that looks ahead does not see them coming.
+constexpr int64_t kAhead = 8;
+
+inline void expect_rows(const float* at, int64_t row, int64_t size) {
+    for (int64_t d = 0; d < size; d += 16) __builtin_prefetch(at + kAhead * row + d);
+}
+
 // A head of some rows, read a vector at a time: [tokens, size rounded up to vectors].
 struct View {
     float* at;
@@ -94,6 +101,7 @@ View viewed(const Heads& heads, Rows rows, int64_t head, std::vector<float>& cop
     for (int64_t i = 0; i < heads.tokens; ++i) {
         const float* from = rows.at + i * rows.row + head * heads.size;
         float* into = view.of(i);
+        expect_rows(from, rows.row, heads.size);
         if (turned && heads.cosine)
             rotate(heads, i, from, 1.0f, into);
         else
@@ -108,6 +116,7 @@ void put_back(const Heads& heads, View view, Rows rows, int64_t head, bool turne
     if (in_place(heads, turned)) return;
     for (int64_t i = 0; i < heads.tokens; ++i) {
         float* into = rows.at + i * rows.row + head * heads.size;
+        expect_rows(into, rows.row, heads.size);
         if (turned && heads.cosine)
             rotate(heads, i, view.of(i), -1.0f, into);
         else
@@ -319,6 +328,8 @@ void products_of(const Heads& heads, View a, View b, std::vector<float>& into) {
     into.resize(heads.tokens);
     for (int64_t i = 0; i < heads.tokens; ++i) {
         Vec total{};
+        expect_rows(a.of(i), a.row, heads.size);
+        expect_rows(b.of(i), b.row, heads.size);
         for (int64_t d = 0; d < heads.size; d += W) total += load(a.of(i) + d) * load(b.of(i) + d);
         into[i] = sum(total);
     }
