@@ -21,6 +21,7 @@ from components.learner.checks import (
     wanted_keys,
 )
 from components.learner.full_batch import full_batch_forward
+from components.learner.gradient_rows import SAMPLED, OnPolicy, gradient_rows, recorded_outputs
 from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
@@ -40,6 +41,7 @@ from rlcomp.io.fields import field
 from rlcomp.io.moments import matched_moments
 from rlcomp.metrics import progress as now
 from rlcomp.metrics import record, record_total, recording
+from rlcomp.model.memory_layout import check_dense, match_strides
 from rlcomp.parallel.dealt import share_of
 from rlcomp.parallel.share import Pass, Share
 from rlcomp.seed import new_generator
@@ -59,7 +61,9 @@ def constant(progress: float) -> float:
 class Learner(Component):
     """Learner: epochs of minibatch optimiser steps, with gradient accumulation over micro-batches.
 
-    One model forward per micro-batch, shared by all losses.
+    One model forward per micro-batch, shared by all losses. Rows that no loss has a gradient
+    through (of zero advantage, where there is no KL in the loss and no entropy bonus) are not
+    differentiated, and on the first step after sampling not read: their log-probs are known.
 
     Reads what the model and the losses read. Writes nothing into the batch.
 
@@ -135,8 +139,10 @@ class Learner(Component):
         self.trained = [parameter for _, parameter in named]
         self.trained_names = [name for name, _ in named]
         self.frozen: frozenset[str] = frozenset()
+        self.moved = False
         self.optimizer = optimizer(named)
         share.check(self.optimizer)
+        check_dense(self.optimizer)
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.wanted = wanted_keys(losses)
 
@@ -148,15 +154,16 @@ class Learner(Component):
 
     def update(self, rows: TensorDict) -> bool:
         """Take these steps, on all ranks; whether one of them was taken."""
-        rows, taken = self._here(rows), False
+        rows, self.moved = self._here(rows), False
         try:
             for _ in range(self.epochs):
                 for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
-                    taken = self._step(part) or taken
+                    self.moved = self._step(part) or self.moved
         except NonFiniteSteps:
             self.share.gather()
             raise
         self.share.gather()
+        taken, self.moved = self.moved, False
         return taken
 
     def _updated(self) -> None:
@@ -230,6 +237,7 @@ class Learner(Component):
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
         if isinstance(self.model, Component):
             needed |= set(self.model.optional)
+        needed |= set(SAMPLED)
         rows = canonical(type(self).__name__, batch.select(*needed, strict=False), needed)
         return self._here(rows)
 
@@ -321,7 +329,13 @@ class Learner(Component):
         seen = self._with_full_batch_forward(batch)
         fixed = {name: loss.prepare(loss.view(seen)) for name, loss in self.own.items()}
         rows = batch.copy().update({(PREPARED, name): entry for name, entry in fixed.items()})
-        return self.summed(rows, self._pass, list(self.losses))
+        chosen, rest = self._split(rows)
+        on_policy = OnPolicy(self.model, self.wanted, self.moved)
+        compare = on_policy.compare if rest is not None else None
+        totals = self.summed(chosen, partial(self._pass, compare=compare), list(self.losses))
+        if rest is not None:
+            self._without_gradient(rest, on_policy.knows(rest), totals)
+        return totals
 
     def summed(self, rows: TensorDict, one: Pass, names: Sequence[str]) -> dict[str, float]:
         """What passes over the micro-batches of a step give, summed by name."""
@@ -334,20 +348,21 @@ class Learner(Component):
             parts=self.parts_of_a_step(),
         )
 
-    def _pass(self, micro: TensorDict) -> dict[str, float]:
+    def _pass(
+        self, micro: TensorDict, compare: Callable[[TensorDict], None] | None = None
+    ) -> dict[str, float]:
         """Add the gradient of a micro-batch to ``.grad``; its losses by name."""
         with torch.enable_grad(), asking(self.wanted):
             seen = self._read(micro)
             try:
-                values = {
-                    name: loss_value(name, loss, self._view(name, seen, micro))
-                    for name, loss in self.losses.items()
-                }
+                values = self._values(seen, micro)
             except NumericalError:
                 self.share.nothing(seen)
                 raise
             total = sum(values.values(), torch.zeros(()))
             total.backward()  # type: ignore[no-untyped-call]
+        if compare is not None:
+            compare(seen)
         return {name: float(value.detach()) for name, value in values.items()}
 
     def _idle(self, micro: TensorDict) -> dict[str, float]:
@@ -355,6 +370,36 @@ class Learner(Component):
         with torch.enable_grad(), asking(self.wanted), recording():
             self.share.nothing(self._read(micro))
         return {}
+
+    def _split(self, rows: TensorDict) -> tuple[TensorDict, TensorDict | None]:
+        """Rows that the gradient flows through, and the others; None for none.
+
+        Ranks read all: each has its part of the rows anyway, and all make equally many passes.
+        """
+        if len(self.own) < len(self.losses) or self.model is None or not self.share.alone:
+            return rows, None
+        needed = gradient_rows(self.own.values(), rows.exclude(PREPARED), self.unit_rows)
+        if needed is None:
+            return rows, None
+        record(f"{self.name}/rows_without_gradient", ~needed)
+        return (rows, None) if bool(needed.all()) else (rows[needed], rows[~needed])
+
+    def _without_gradient(self, rows: TensorDict, known: bool, totals: dict[str, float]) -> None:
+        """Add the losses of rows without a gradient, and record their metrics."""
+        with torch.no_grad(), asking(self.wanted):
+            if known:
+                seen = recorded_outputs(rows.exclude(PREPARED))
+                _add(totals, self._values(seen, rows))
+                return
+            for micro in self.micro_batches(rows):
+                _add(totals, self._values(self._read(micro), micro))
+
+    def _values(self, seen: TensorDict, micro: TensorDict) -> dict[str, Tensor]:
+        """The losses of a micro-batch, by name."""
+        return {
+            name: loss_value(name, loss, self._view(name, seen, micro))
+            for name, loss in self.losses.items()
+        }
 
     def micro_batches(self, rows: TensorDict, tokens: int | None = None) -> Iterator[TensorDict]:
         """The rows of an optimiser step, as the model reads them one after the other.
@@ -394,6 +439,7 @@ class Learner(Component):
         multiplier = self.schedule(now() if at is None else at)
         for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
             group["lr"] = base * multiplier
+        match_strides(self.trained)
         self.optimizer.step()
         for loss in self.own.values():
             loss.after_step()
@@ -427,3 +473,7 @@ class Learner(Component):
     def take_moments(self, whole: dict[str, Any]) -> None:
         """Load an optimiser state, on all ranks."""
         self.optimizer.load_state_dict(self.share.own(whole, self.optimizer))
+
+def _add(totals: dict[str, float], values: dict[str, Tensor]) -> None:
+    for name, value in values.items():
+        totals[name] += float(value.detach())

@@ -82,6 +82,13 @@ class PolicyLoss(TokenLoss):
                     prepared = prepared.update(part.prepare(part.view(view)))
         return prepared
 
+    def gradient_rows(self, batch: TensorDict) -> Tensor | None:
+        """Rows with an advantage other than 0, unless a part has a gradient of its own."""
+        if any(part.has_own_gradient for part in self.parts()):
+            return None
+        # NaN is not 0: such a row is read, and found.
+        return (masked(batch["advantage"], batch["response_mask"]) != 0).any(1)
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """The scalar loss of these rows."""
         view = _detached(self.weighted(batch))

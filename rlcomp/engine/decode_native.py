@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import torch
 
-from rlcomp.engine.decode_packed import _budget, _passes
+from rlcomp.engine.decode_packed import _passes
 from rlcomp.engine.draw import Draw, Sampled, TokenDraw, Uniforms
+from rlcomp.engine.free_memory import cache_budget
 from rlcomp.engine.native import abi
 from rlcomp.engine.native.library import library
 from rlcomp.engine.native.turn import Ends, Steps
@@ -34,7 +35,8 @@ def decode(
     whatever other rows there are.
 
     Reads the weights where they are. Takes memory for the keys and values of each distinct prompt
-    once and of each unfinished answer in pages of 32 tokens; no more than 2 GiB of these at a time,
+    once and of each unfinished answer in pages of 32 tokens; of these no more than
+    :func:`rlcomp.engine.free_memory.cache_budget` at a time,
     except for a single prompt.
 
     Arguments and result are those of that function; ``draw`` is a
@@ -50,7 +52,7 @@ def decode(
     numbers = uniforms.some(0, most)[..., 0]
     tokens = torch.zeros(uniforms.rows, most, dtype=torch.int64)
     log_probs = torch.zeros(uniforms.rows, most)
-    for some in _passes(groups, most, model.token_bytes, _budget(torch.device("cpu"))):
+    for some in _passes(groups, most, model.token_bytes, cache_budget(torch.device("cpu"))):
         rows = [row for answers in some.values() for row in answers]
         steps = Steps(
             range(len(rows)),

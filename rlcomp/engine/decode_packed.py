@@ -10,6 +10,7 @@ from torch import Tensor
 from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.cache import Cache, Memory
 from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
+from rlcomp.engine.free_memory import cache_budget
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.stopping import StopRule
@@ -17,10 +18,6 @@ from rlcomp.engine.transformer import Transformer
 
 # Prompt tokens read in one go: what the layers make of them on the way is not kept.
 _READ_TOKENS = 2**14
-# Bytes of keys and values at a time; on a GPU a share of what is free. More prompts than fit are
-# answered in several passes.
-_CACHE_BYTES = 2**31
-_CACHE_SHARE = 0.5
 
 
 @torch.no_grad()
@@ -40,8 +37,8 @@ def decode(
     :func:`rlcomp.engine.decode_transformers.decode`, as far as rounding leaves the logits alike.
 
     Takes memory for one more copy of the model's layers, and of its head where the kernel wants
-    another layout; for the keys and values of each distinct prompt once and of each answer; no more
-    than 2 GiB of these at a time, on a GPU half of the free memory, except for a single prompt.
+    another layout; for keys and values of each distinct prompt once and of each answer; of these no
+    more than :func:`rlcomp.engine.free_memory.cache_budget` at a time, except for one prompt.
 
     Arguments and result are those of that function, but for ``transformer``: the model, and
     ``loop``: what takes the steps, :class:`Loop` if not given. Equal prompts are read once.
@@ -54,7 +51,7 @@ def decode(
     longest, most = max(len(prompt) for prompt in groups), max(stop.limits)
     fused = Fused(transformer, longest + most)
     transcript = Transcript(uniforms.rows)
-    budget = _budget(fused.device)
+    budget = cache_budget(fused.device)
     for some in _passes(groups, most, fused.token_bytes, budget):
         for rows, start, steps in loop(fused, some, most).segments(draw, uniforms, stop):
             transcript.write(rows, start, steps)
@@ -63,15 +60,6 @@ def decode(
 
 
 Groups = dict[tuple[int, ...], list[int]]
-
-
-def _budget(device: torch.device) -> int:
-    """Bytes of keys and values at a time."""
-    if device.type != "cuda":
-        return _CACHE_BYTES
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(_CACHE_SHARE * (free + kept))
 
 
 def _passes(groups: Groups, new: int, token_bytes: int, budget: int) -> Iterator[Groups]:

@@ -54,6 +54,10 @@ class Engine:
             checked against. ``auto`` takes the first where its library was compiled for this
             processor and can do what is asked: it has no filters (top-k, top-p, min-p), no half
             precision and no GPU. The log says which it took, and why.
+        update: how attention, norms, rotary embedding and gate of the packed pass are computed,
+            forward and backward. ``native`` is by the library that comes compiled with rlcomp: in
+            float32, on a CPU, by one thread. ``torch`` is by PyTorch. ``auto`` takes the first
+            where it can; the log says which, and why.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
@@ -61,6 +65,7 @@ class Engine:
     compute: Literal["weights", "bfloat16"] = "weights"
     checkpointing: bool = False
     decode: Literal["auto", "native", "torch"] = "auto"
+    update: Literal["auto", "native", "torch"] = "auto"
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
@@ -68,6 +73,11 @@ class Engine:
             raise ConfigError(
                 f"engine.linear is {self.linear}, which the forward pass of transformers does not "
                 "heed: use engine.forward=auto, or engine.linear=torch"
+            )
+        if self.forward == "transformers" and self.update == "native":
+            raise ConfigError(
+                "engine.update is native, which the forward pass of transformers does not heed: "
+                "use engine.forward=auto, or engine.update=torch"
             )
         if self.forward == "transformers" and self.compute != "weights":
             raise ConfigError(
@@ -121,10 +131,13 @@ class Engine:
         name, why = model.config.model_type, unknown(model)
         if why is None:
             if _agree(Transformer(owner, read, "torch"), theirs, model.device):
-                kernel = self.kernel()
-                _LOG.info("%s: packed forward pass, linear layers by %s", name, kernel)
+                kernel, why = self.kernel(), self._why_not_native(model)
+                rest = "the native library" if why is None else f"torch ({why})"
+                told = "%s: packed forward pass, linear layers by %s, attention and norms by %s"
+                _LOG.info(told, name, kernel, rest)
+                native = why is None
                 compute = None if self.compute == "weights" else torch.bfloat16
-                return Transformer(owner, read, kernel, self.checkpointing, compute)
+                return Transformer(owner, read, kernel, self.checkpointing, compute, native)
             why = "it gives other numbers than the model's own"
         if self.forward == "packed":
             raise ConfigError(
@@ -138,6 +151,32 @@ class Engine:
         )
         self._keep_less(owner)
         return None
+
+    def _why_not_native(self, model: PreTrainedModel) -> str | None:
+        """Why the update's kernels are not the library's; None where they are.
+
+        Raises:
+            ConfigError: ``update`` is ``native``, and the library is not there or does not take
+                the model.
+        """
+        why = "engine.update=torch" if self.update == "torch" else self._not_native(model)
+        if why is not None and self.update == "native":
+            raise ConfigError(f"engine.update is native, but {why}; use engine.update=auto")
+        return why
+
+    def _not_native(self, model: PreTrainedModel) -> str | None:
+        if model.device.type != "cpu":
+            return f"the model is on {model.device.type}"
+        if self.compute != "weights" or model.dtype != torch.float32:
+            return f"the model computes in {self._dtype(model)}, the library in float32"
+        if torch.get_num_threads() > 1:
+            return f"torch has {torch.get_num_threads()} threads, the library one"
+        return absent()
+
+    def _dtype(self, model: PreTrainedModel) -> str:
+        return (
+            str(model.dtype).removeprefix("torch.") if self.compute == "weights" else self.compute
+        )
 
     def _keep_less(self, owner: nn.Module) -> None:
         if self.checkpointing:

@@ -12,6 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.engine.paths import Indices, Paths, paths_of
+from rlcomp.engine.tree import nodes_of
 from rlcomp.functional.masked import masked
 
 # Tokens whose attention is worked out together. Smaller tiles mean fewer pairs that the mask throws
@@ -59,6 +60,11 @@ class Packed:
     def tiles(self) -> list[Tile]:
         """They cover the tokens in order."""
         return _Tiles(self.ends, self.shared, self.ids.device).found
+
+    @cached_property
+    def nodes(self) -> Indices:
+        """Those of their tree."""
+        return nodes_of(self.ends, self.shared)
 
     @cached_property
     def paths(self) -> Paths:

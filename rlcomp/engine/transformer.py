@@ -9,15 +9,21 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from transformers.activations import SiLUActivation
 from transformers.pytorch_utils import Conv1D
 
 from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.checkpointing import checkpointed
 from rlcomp.engine.linear import Kernel, linear
+from rlcomp.engine.native import norm_gate
+from rlcomp.engine.native.tree_attention import tree_attention
 from rlcomp.engine.norm import rms_norm
 from rlcomp.engine.output_head import Head
 from rlcomp.engine.packing import Packed
 from rlcomp.engine.rotary import rotated
+
+# Both are silu: of transformers' two names for it.
+_SILU = (nn.SiLU, SiLUActivation)
 
 
 @dataclass(frozen=True)
@@ -56,29 +62,42 @@ class Block:
         rotation: Tensor | None,
         kernel: Kernel,
         compute: torch.dtype | None = None,
+        native: bool = False,
     ) -> list[Tensor]:
-        """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``."""
-        y = normed(self.norms[0], x, compute)
+        """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``.
+
+        Queries and keys are rotated, but for the native library, whose attention does that.
+        """
+        y = normed(self.norms[0], x, compute, native)
         joined = [apply(module, y, kernel) for module in self.qkv]
         if len(joined) == 1:
             joined = list(joined[0].chunk(3, -1))
         counts = (self.heads, self.kv_heads, self.kv_heads)
         q, k, v = (each.view(len(x), n, -1) for each, n in zip(joined, counts, strict=True))
         if self.head_norms is not None:
-            q, k = normed(self.head_norms[0], q), normed(self.head_norms[1], k)
-        if rotation is not None:
+            q = normed(self.head_norms[0], q, native=native)
+            k = normed(self.head_norms[1], k, native=native)
+        if rotation is not None and not native:  # the library's attention rotates
             q, k = rotated(q, rotation), rotated(k, rotation)
         return [q, k, v]
 
     def finish(
-        self, x: Tensor, attended: Tensor, kernel: Kernel, compute: torch.dtype | None = None
+        self,
+        x: Tensor,
+        attended: Tensor,
+        kernel: Kernel,
+        compute: torch.dtype | None = None,
+        native: bool = False,
     ) -> Tensor:
         """The residual stream after the layer, ``[N, H]``, from the attention output ``[N, A]``."""
         x = x + apply(self.out, attended, kernel)
-        y = normed(self.norms[1], x, compute)
-        inner = self.activation(apply(self.expand[0], y, kernel))
-        if len(self.expand) == 2:
-            inner = inner * apply(self.expand[1], y, kernel)
+        y = normed(self.norms[1], x, compute, native)
+        first, *rest = (apply(module, y, kernel) for module in self.expand)
+        if native and rest and isinstance(self.activation, _SILU):
+            inner = norm_gate.gated(first, *rest)
+        else:
+            inner = self.activation(first)
+            inner = inner * rest[0] if rest else inner
         return x + apply(self.contract, inner, kernel)
 
 
@@ -119,6 +138,8 @@ class Transformer(nn.Module):
         compute: dtype of attention, of the factors of linear layers and of the last states; the
             residual stream, into which all layers add, has that of the weights, and so have their
             gradients. None for that of the weights everywhere.
+        native: attention, RMSNorm, rotary embedding and SiLU gate by the native library, which
+            takes float32 on a CPU.
     """
 
     def __init__(
@@ -128,8 +149,10 @@ class Transformer(nn.Module):
         kernel: Kernel,
         checkpointing: bool = False,
         compute: torch.dtype | None = None,
+        native: bool = False,
     ) -> None:
         super().__init__()
+        self.native = native
         self.checkpointing = checkpointing
         self.compute = compute
         self.model = model
@@ -169,16 +192,25 @@ class Transformer(nn.Module):
         """The residual stream behind a layer, of the wanted tokens."""
 
         def layer(x: Tensor) -> Tensor:
-            q, k, v = block.project(x, rotation, self.kernel, self.compute)
-            attended = attend_packed(q, k, v, packed, block.scale)
+            q, k, v = block.project(x, rotation, self.kernel, self.compute, native)
+            if native:
+                attended = tree_attention(q, k, v, packed.nodes, block.scale, rotation)
+            else:
+                attended = attend_packed(q, k, v, packed, block.scale)
             if wanted is not None:
                 x, attended = x.index_select(0, wanted), attended.index_select(0, wanted)
-            return block.finish(x, attended, self.kernel, self.compute)
+            return block.finish(x, attended, self.kernel, self.compute, native)
 
         def whole(x: Tensor) -> Tensor:
             return within(block.module, layer, x)
 
+        native = self._takes(x)
         return checkpointed(whole, x) if self.checkpointing else whole(x)
+
+    def _takes(self, x: Tensor) -> bool:
+        """Whether the native library computes on such a residual stream."""
+        wide = self.compute is None and x.dtype == torch.float32
+        return self.native and wide and x.device.type == "cpu"
 
     def with_weights(
         self, packed: Packed, wanted: Tensor | None, weights: Mapping[str, Tensor] | None
@@ -203,7 +235,8 @@ class Transformer(nn.Module):
 
     def final(self, x: Tensor) -> Tensor:
         """The residual stream after the last layer, normed."""
-        return normed(self.layers.norm, x, self.compute)
+        native = self._takes(x)
+        return normed(self.layers.norm, x, self.compute, native)
 
     def head(self) -> Head | None:
         """The output head, with its current weights."""
@@ -246,12 +279,15 @@ def _as_it_is(module: nn.Module, x: Tensor) -> Tensor:
     return result.to(x.dtype)
 
 
-def normed(module: nn.Module, x: Tensor, compute: torch.dtype | None = None) -> Tensor:
+def normed(
+    module: nn.Module, x: Tensor, compute: torch.dtype | None = None, native: bool = False
+) -> Tensor:
     """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel; in a dtype of its own."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
         y = _as_it_is(module, x)
     else:
-        y = rms_norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
+        norm = norm_gate.rms_norm if native and module.weight.dtype == x.dtype else rms_norm
+        y = norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
     return y if compute is None else y.to(compute)
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.functional.reduction import unit_mean
@@ -24,7 +25,8 @@ class Part(Component):
         needs_forward: :meth:`prepare` needs model outputs, not data alone.
         changes_on_policy_gradient: it drops or reweights tokens, so that even on-policy the
             gradient is not the plain one.
-        has_own_gradient: it adds a term that does not vanish at zero advantage.
+        has_own_gradient: it adds a term that does not vanish at zero advantage. Without one, rows
+            of zero advantage are not differentiated.
     """
 
     step_keys: ClassVar[tuple[Key, ...]] = ()
@@ -80,6 +82,19 @@ class Loss(Component):
     def prepare(self, batch: TensorDict) -> TensorDict:
         """What all rows of an optimiser step decide, one entry per row."""
         return batch.select()
+
+    def gradient_rows(self, batch: TensorDict) -> Tensor | None:
+        """Which rows its gradient may flow through, ``[B]``, bool; None for all, the default.
+
+        The learner does not differentiate the model on other rows. A loss that says so promises
+        that their part of the gradient is exactly 0, whatever the model's outputs are, and that no
+        other row's part depends on them but by :meth:`prepare`.
+
+        Args:
+            batch: the rows of an optimiser step, without the model's outputs.
+        """
+        del batch
+        return None
 
     def weighted(self, batch: TensorDict) -> TensorDict:
         """The batch with what ``prepare`` computes, from itself if the learner gave none."""

@@ -63,7 +63,9 @@ class MuonAdamW(Optimizer, metaclass=Checked):
         )
         self.parts: list[Optimizer] = [muon]
         if others:
-            self.parts.append(AdamW(others, lr=lr, betas=betas, weight_decay=weight_decay))
+            self.parts.append(
+                AdamW(others, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
+            )
         super().__init__([group for part in self.parts for group in part.param_groups], {})
         self._share()
 

@@ -79,6 +79,8 @@ class Dealt(Share):
         others: what it trains beside the model: parameters of losses, whole on every rank.
     """
 
+    alone = False
+
     def __init__(
         self, found: Ranks, model: TensorDictModuleBase, others: Sequence[Parameter]
     ) -> None:

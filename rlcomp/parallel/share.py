@@ -27,9 +27,11 @@ class Share:
 
     Attributes:
         in_parts: whether this process trains parts of parameters.
+        alone: whether it reads all rows of a step.
     """
 
     in_parts = False
+    alone = True
 
     def __init__(self, module: TensorDictModuleBase | None) -> None:
         self.module = module

@@ -353,7 +353,8 @@ def test_prompts_read_in_pieces_are_the_same_prompts(monkeypatch, tokens):
 @pytest.mark.parametrize("prompts", [1, 2])
 def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
     # 3 answers of 40 tokens and a prompt of 7; 2 layers of 2 * 2 heads of 8 numbers of 8 bytes.
-    monkeypatch.setattr(native, "_CACHE_BYTES", prompts * (6 * 40 + 7) * 512)
+    budget = prompts * (6 * 40 + 7) * 512
+    monkeypatch.setattr(native, "cache_budget", lambda device: budget)
     loops = []
     start = native.Loop.__init__
     monkeypatch.setattr(
@@ -367,13 +368,11 @@ def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
 
 
 @pytest.mark.parametrize(("token_bytes", "passes"), [(2**26, [2]), (2**26 + 1, [1, 1])])
-def test_a_pass_holds_2_gib_of_keys_and_values(token_bytes, passes):
+def test_a_pass_holds_as_many_keys_and_values_as_the_budget(token_bytes, passes):
     # Two prompts up to the longest, of 4 tokens, and three answers of 8: 32 tokens.
     groups = {(1, 2, 3, 4): [0], (5,): [1, 2]}
 
-    assert [
-        len(some) for some in native._passes(groups, 8, token_bytes, native._CACHE_BYTES)
-    ] == passes
+    assert [len(some) for some in native._passes(groups, 8, token_bytes, 2**31)] == passes
 
 
 def test_a_model_in_half_precision_keeps_its_dtype():

@@ -1,3 +1,4 @@
+import dataclasses
 import logging
 
 import pytest
@@ -5,8 +6,10 @@ import torch
 from hydra.utils import instantiate
 
 from rlcomp.cli.describe import main
+from rlcomp.engine import engine as engines
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.native.build import build
 from rlcomp.errors import ConfigError
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
@@ -65,6 +68,66 @@ def test_known_architectures_are_packed_and_the_log_says_so(architecture, caplog
     assert f"{architecture}: packed forward pass, linear layers by" in line
     assert decoding.startswith(f"{architecture}: decoding ")
     assert {record.levelno for record in caplog.records} == {logging.INFO}
+
+
+def told(caplog, engine=AUTO, **model):
+    """Whether the native library computes, and what the log says of it."""
+    caplog.set_level(logging.INFO)
+    made = make_model()
+    made = made.to(model["dtype"]) if model else made
+    used = policy(made, engine)._transformer.native
+    return used, caplog.messages[-1].rpartition("attention and norms by ")[2]
+
+
+def test_the_native_library_is_taken_where_it_can_be(caplog):
+    build()
+
+    assert told(caplog) == (True, "the native library")
+    assert told(caplog, Engine(update="native")) == (True, "the native library")
+
+
+def several_threads(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+
+def no_library(monkeypatch):
+    monkeypatch.setattr(engines, "absent", lambda: "it is gone")
+
+
+NOT_NATIVE = {
+    "asked": (Engine(update="torch"), {}, None, "engine.update=torch"),
+    "half": (
+        Engine(compute="bfloat16"),
+        {},
+        None,
+        "the model computes in bfloat16, the library in float32",
+    ),
+    "double": (AUTO, {"dtype": torch.float64}, None, "the model computes in float64, the"),
+    "threads": (AUTO, {}, several_threads, "torch has 2 threads, the library one"),
+    "absent": (AUTO, {}, no_library, "it is gone"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_NATIVE)
+def test_the_log_says_why_the_native_library_is_not_taken(caplog, monkeypatch, case):
+    build()
+    engine, model, change, why = NOT_NATIVE[case]
+    if change:
+        change(monkeypatch)
+
+    used, note = told(caplog, engine, **model)
+
+    assert not used
+    assert note.startswith(f"torch ({why}")
+    if case != "asked":
+        asked = dataclasses.replace(engine, update="native")
+        with pytest.raises(ConfigError, match=f"engine.update is native, but {why}.*update=auto"):
+            told(caplog, asked, **model)
+
+
+def test_the_native_library_and_the_pass_of_transformers_exclude_each_other():
+    with pytest.raises(ConfigError, match=r"engine.update is native, which .* engine.update=torch"):
+        Engine(forward="transformers", update="native")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -189,11 +252,11 @@ def test_other_words_are_refused(argument):
     ("name", "expected"),
     [
         ("auto", Engine()),
-        ("portable", Engine(linear="torch")),
+        ("portable", Engine(linear="torch", update="torch")),
         ("bfloat16", Engine(linear="bfloat16")),
         ("tf32", Engine(linear="tf32")),
         ("half", Engine(linear="torch", compute="bfloat16")),
-        ("transformers", Engine(forward="transformers", linear="torch")),
+        ("transformers", Engine(forward="transformers", linear="torch", update="torch")),
     ],
 )
 def test_every_option_builds(name, expected):

@@ -15,10 +15,12 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from rlcomp.component import asking
-from rlcomp.engine import packing
+from rlcomp.engine import packing, transformer
 from rlcomp.engine.attention import attend
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.native.build import build
+from rlcomp.engine.native.tree_attention import tree_attention
 from rlcomp.engine.packing import Tile
 from rlcomp.errors import DataError
 from rlcomp.model.actor_critic import ActorCritic
@@ -181,6 +183,64 @@ def branched(seed, trees=3, branches=6):
         "response_mask": torch.tensor([[*m, *[False] * (width - len(m))] for _, m in found]),
     }
     return TensorDict(entries, batch_size=[len(found)])
+
+
+def native(model, checkpointing=False):
+    """The model with the native library's kernels, in float32."""
+    build()
+    model = copy.deepcopy(model).float()
+    engine = Engine(forward="packed", update="native", checkpointing=checkpointing)
+    return LanguageModel(model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=engine)
+
+
+@pytest.mark.parametrize("name", [*ARCHITECTURES, *UNUSUAL])
+def test_the_native_library_has_the_log_probs_and_gradients_of_float64(name):
+    architecture, overrides = UNUSUAL.get(name, (name, None))
+    model, batch = make_model(architecture, overrides=overrides), rows()
+    own, theirs = native(model), policies(model)[1]
+    called = []
+
+    with patch.object(transformer, "tree_attention", spy(called)):
+        ours = own.log_probs(batch)
+
+    assert len(called) == 2
+    torch.testing.assert_close(ours.double(), theirs.log_probs(batch), atol=1e-4, rtol=0)
+    mine = gradients(ours, own.model.parameters())
+    others = gradients(theirs.log_probs(batch), model.parameters())
+    for left, right in zip(mine, others, strict=True):
+        # A bias of keys cancels in the softmax: what is left of it is rounding.
+        assert (left - right).norm() <= 1e-4 * right.norm().clamp(min=1.0)
+
+
+def spy(called):
+    def told(*given):
+        called.append(given)
+        return tree_attention(*given)
+
+    return told
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_native_library_reads_trees(checkpointing):
+    model, batch = make_model("qwen3"), branched(seed=3)
+    own, theirs = native(model, checkpointing), policies(model)[1]
+
+    ours, expected = own.log_probs(batch), theirs.log_probs(batch)
+
+    torch.testing.assert_close(ours.double(), expected, atol=1e-4, rtol=0)
+    others = gradients(expected, model.parameters())
+    for left, right in zip(gradients(ours, own.model.parameters()), others, strict=True):
+        assert (left - right).norm() <= 1e-4 * right.norm().clamp(min=1.0)
+
+
+def test_a_model_that_became_float64_is_computed_by_torch():
+    model, batch = make_model(), rows()
+    own = native(model)
+    own.double().model.load_state_dict(model.state_dict())
+
+    torch.testing.assert_close(
+        own.log_probs(batch), policies(model)[1].log_probs(batch), atol=1e-10, rtol=0
+    )
 
 
 @pytest.mark.parametrize("tile", [128, 6, 1])

@@ -315,6 +315,12 @@ BESIDE = {
         "*/tokens": LEARNER + "test_the_response_tokens_of_all_optimiser_steps_are_recorded",
         "loss/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
         "policy/entropy": LEARNER + "test_the_entropy_of_the_response_is_recorded",
+        "*/rows_without_gradient": TESTS + "learner/test_gradient_rows.py::"
+        "test_without_any_advantage_the_gradient_is_zero_not_absent",
+    },
+    "components/learner/gradient_rows.py": {
+        "policy/entropy": TESTS + "learner/test_gradient_rows.py::"
+        "test_recorded_log_probs_are_masked",
     },
     "components/learner/per_objective.py": {
         "pareto/jacobian_mib": TESTS + "learner/test_per_objective.py::"

@@ -43,6 +43,7 @@ class KLCov(Part):
     writes = ("surrogate",)
     keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
     step_keys = ("selected",)
+    has_own_gradient = True
 
     def __init__(self, *, share: Probability = 2e-3, kl_coef: NonNegativeFloat = 1.0) -> None:
         super().__init__()

@@ -410,6 +410,32 @@ def test_the_optimisers_state_goes_on_where_it_was_saved():
     assert other.weight.tolist() == table.weight.tolist()
 
 
+def test_a_fused_optimiser_follows_a_gradient_that_lies_otherwise_in_memory():
+    class Wide(Table):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(2, 3))
+
+    wide = Wide()
+    made = learner(wide, optimizer=partial(torch.optim.AdamW, lr=0.5, fused=True, weight_decay=0.0))
+    wide.weight.grad = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]]).t()
+    made.step(progress=0.5)
+
+    # The first step of Adam is the learning rate against the gradient's sign.
+    wanted = torch.tensor([[-0.5, 0.5, -0.5], [0.5, -0.5, -0.5]])
+    torch.testing.assert_close(wide.weight.detach(), wanted)
+
+
+def test_a_fused_optimiser_is_refused_where_a_parameter_has_gaps():
+    table = Table()
+    table.weight = torch.nn.Parameter(torch.zeros(4, 2, dtype=torch.float64)[:, 0])
+
+    with pytest.raises(ConfigError, match=r"shape \[4\] is a view with strides \[2\].*fused=false"):
+        learner(table, optimizer=partial(torch.optim.AdamW, fused=True))
+
+    learner(table, optimizer=partial(torch.optim.AdamW, fused=False))
+
+
 class Shifted(Table):
     """A table with a second parameter."""
 

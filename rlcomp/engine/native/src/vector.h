@@ -24,7 +24,8 @@ typedef float Loose __attribute__((vector_size(kBytes), aligned(4), may_alias));
 
 inline Vec load(const float* p) { return *reinterpret_cast<const Loose*>(p); }
 inline void store(float* p, Vec v) { *reinterpret_cast<Loose*>(p) = v; }
-inline Vec splat(float x) { return x + Vec{}; }
+// x - 0 is x, whatever its sign; x + 0 would be an addition.
+inline Vec splat(float x) { return x - Vec{}; }
 
 // The first `count` < W numbers, then zeros.
 inline Vec load_some(const float* p, int64_t count) {

@@ -1,0 +1,107 @@
+"""The rows of an optimiser step that its gradient flows through, and what is known of the others.
+
+A row whose advantage is 0 at every token adds 0 to the gradient of a policy loss. It enters
+denominators (``Loss.prepare``) and metrics alone. Metrics need its log-probs: on the first step
+after sampling they are what the sampler recorded; later they are read without a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.functional.masked import masked
+from rlcomp.interfaces.loss import Loss
+from rlcomp.interfaces.policy import Policy
+from rlcomp.metrics import record
+
+# Nats by which the policy's log-probs may differ from recorded ones that count as its own: ten
+# times the rounding of a float32 forward pass.
+_ROUNDING = 1e-4
+# What log-probs the policy had are recorded under, best first.
+_RECORDED = ("old_log_probs", "rollout_log_probs")
+# What of a batch tells how it was sampled.
+SAMPLED = (*_RECORDED, "policy_version")
+
+
+def gradient_rows(losses: Iterable[Loss], rows: TensorDict, unit_rows: int) -> Tensor | None:
+    """Which rows the gradient of some losses flows through; None if it may be all of them.
+
+    Args:
+        losses: see :meth:`rlcomp.interfaces.loss.Loss.gradient_rows`.
+        rows: of an optimiser step, ``[B]``.
+        unit_rows: adjacent rows that are told together.
+
+    Returns:
+        Shape ``[B]``, bool, at least one unit: without any, parameters would have no gradient, and
+        an optimiser leaves those alone, where at a gradient of 0 it decays them.
+    """
+    needed = torch.zeros(rows.batch_size, dtype=torch.bool)
+    for loss in losses:
+        found = loss.gradient_rows(loss.view(rows))
+        if found is None:
+            return None
+        needed |= found.cpu()
+    needed = needed.view(-1, unit_rows).any(1).repeat_interleave(unit_rows)
+    if not bool(needed.any()):
+        needed[:unit_rows] = True
+    return needed
+
+
+class OnPolicy:
+    """Whether the rows of a step were sampled by the policy as it is, and so have known log-probs.
+
+    The step's other rows tell: their recorded log-probs must be the policy's own up to rounding. So
+    another engine, another distribution, or weights that have moved since are found out.
+
+    Args:
+        model: that is trained.
+        asked: the keys that losses read.
+        moved: whether the weights have changed since the rows came.
+    """
+
+    def __init__(self, model: object, asked: set[str], moved: bool) -> None:
+        self.version: int | None = None
+        outputs = asked.intersection(getattr(model, "out_keys", ()))
+        # Under a filter the entropy, which is that of the full distribution, is not known.
+        if isinstance(model, Policy) and not moved and not model.decoding.truncates:
+            self.version = model.version if outputs <= {"log_probs"} else None
+        self.agrees = self.version is not None
+
+    def compare(self, seen: TensorDict) -> None:
+        """Look at rows with the model's own log-probs."""
+        key = _recorded(seen)
+        if not self.agrees or key is None or "response_mask" not in seen.keys():
+            self.agrees = False
+            return
+        gap = masked(seen["log_probs"].detach() - seen[key], seen["response_mask"]).abs().max()
+        self.agrees = bool(gap <= _ROUNDING)
+
+    def knows(self, rows: TensorDict) -> bool:
+        """Whether the log-probs of these rows are known."""
+        key = _recorded(rows)
+        if not self.agrees or key is None or "policy_version" not in rows.keys():
+            return False
+        unlike = (rows["policy_version"] != self.version) | ~rows[key].isfinite()
+        return not bool((unlike & rows["response_mask"]).any())
+
+
+def recorded_outputs(rows: TensorDict) -> TensorDict:
+    """Rows with the log-probs that were recorded as the model's; records their entropy.
+
+    The entropy of ``policy/entropy`` is estimated from the sampled tokens: the mean of ``-log
+    pi(a_t|s_t)`` over samples is the entropy.
+    """
+    key = _recorded(rows)
+    assert key is not None
+    mask = rows["response_mask"]
+    log_probs = masked(rows[key], mask)
+    record("policy/entropy", -log_probs, where=mask)
+    return rows.copy().set("log_probs", log_probs)
+
+
+def _recorded(rows: TensorDict) -> str | None:
+    return next((key for key in _RECORDED if key in rows.keys()), None)

@@ -1,0 +1,57 @@
+"""Memory of the machine that is free for a cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+# Where Linux tells what is available, and a control group what it may take and has taken.
+_MACHINE = Path("/proc/meminfo")
+_GROUP = Path("/sys/fs/cgroup")
+# Shares of what is there in all, and of what is free. That of a whole machine is the same in every
+# process, so that a run is repeated to the bit; what is free bounds it where memory is short.
+_SHARE_OF_ALL = 0.25
+_SHARE_OF_FREE = 0.5
+
+
+def cache_budget(device: torch.device) -> int:
+    """Bytes that keys and values may take at a time.
+
+    On a GPU half of what is free; else a quarter of the machine's memory (its control group's), or
+    half of what is free, whichever is less.
+
+    Args:
+        device: where they go.
+    """
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(_SHARE_OF_FREE * (free + kept))
+    whole, free = machine_memory(_MACHINE, _GROUP)
+    return int(min(_SHARE_OF_ALL * whole, _SHARE_OF_FREE * free))
+
+
+def machine_memory(machine: Path, group: Path) -> tuple[int, int]:
+    """Bytes of memory that this process may take in all, and that are free.
+
+    Args:
+        machine: ``/proc/meminfo``; where there is none (not on Linux), all counts as free.
+        group: folder with ``memory.max`` and ``memory.current``; limits of version 2 of control
+            groups are obeyed where they are.
+
+    Source:
+        Linux, Documentation/filesystems/proc.rst (MemTotal, MemAvailable in kB),
+        Documentation/admin-guide/cgroup-v2.rst.
+    """
+    if not machine.exists():
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return pages, pages
+    lines = dict(line.split(":", 1) for line in machine.read_text().splitlines())
+    whole, free = (1024 * int(lines[name].split()[0]) for name in ("MemTotal", "MemAvailable"))
+    limit = group / "memory.max"
+    if limit.exists() and (text := limit.read_text().strip()) != "max":
+        taken = int((group / "memory.current").read_text())
+        whole, free = min(whole, int(text)), min(free, int(text) - taken)
+    return whole, max(free, 0)

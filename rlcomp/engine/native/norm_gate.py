@@ -1,0 +1,116 @@
+"""Norm and gate of a layer by the native library, each differentiable once."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.native.library import library
+
+_Pointer = ctypes.c_void_p
+_Number = ctypes.c_int64
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """``weight * x / sqrt(mean(x^2) + eps)``, as :func:`rlcomp.engine.norm.rms_norm`.
+
+    Args:
+        x: shape ``[..., H]``, float32, on the CPU, as all that the library takes.
+        weight: shape ``[H]``.
+        eps: added to the mean square.
+
+    Source:
+        Zhang & Sennrich 2019, arXiv:1910.07467, eq. 4.
+    """
+    if not torch.is_grad_enabled():
+        return _norm(x.contiguous(), weight.contiguous(), eps)[0]
+    result: Tensor = _RmsNorm.apply(x, weight, eps)  # type: ignore[no-untyped-call]
+    return result
+
+
+def gated(gate: Tensor, up: Tensor) -> Tensor:
+    """``silu(gate) * up``, both of one shape.
+
+    Source:
+        Shazeer 2020, arXiv:2002.05202, eq. 5.
+    """
+    if not torch.is_grad_enabled():
+        return _gated(gate.contiguous(), up.contiguous())
+    result: Tensor = _Gated.apply(gate, up)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _at(tensor: Tensor) -> ctypes.c_void_p:
+    return _Pointer(tensor.data_ptr())
+
+
+def _norm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    size = x.shape[-1]
+    rows = x.numel() // size
+    out, scale = torch.empty_like(x), torch.empty(rows)
+    library().rlcomp_rms_norm(
+        _at(x),
+        _at(weight),
+        ctypes.c_double(eps),
+        _Number(rows),
+        _Number(size),
+        _at(out),
+        _at(scale),
+    )
+    return out, scale
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:  # noqa: ANN401
+        x, weight = x.contiguous(), weight.contiguous()
+        out, scale = _norm(x, weight, eps)
+        ctx.save_for_backward(x, weight, scale)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:  # noqa: ANN401
+        x, weight, scale = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        dx = torch.empty_like(x)
+        dw = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
+        library().rlcomp_rms_norm_backward(
+            *(_at(each) for each in (x, weight, scale, gradient)),
+            _Number(len(scale)),
+            _Number(x.shape[-1]),
+            _at(dx),
+            None if dw is None else _at(dw),
+        )
+        return dx, dw, None
+
+
+def _gated(gate: Tensor, up: Tensor) -> Tensor:
+    out = torch.empty_like(gate)
+    library().rlcomp_gate(_at(gate), _at(up), _Number(gate.numel()), _at(out))
+    return out
+
+
+class _Gated(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:  # noqa: ANN401
+        gate, up = gate.contiguous(), up.contiguous()
+        ctx.save_for_backward(gate, up)
+        return _gated(gate, up)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        gate, up = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        dgate, dup = torch.empty_like(gate), torch.empty_like(up)
+        library().rlcomp_gate_backward(
+            *(_at(each) for each in (gate, up, gradient)),
+            _Number(gate.numel()),
+            _at(dgate),
+            _at(dup),
+        )
+        return dgate, dup

@@ -1,0 +1,123 @@
+"""Attention over a tree of packed tokens by the native library, differentiable once."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.native.library import library
+from rlcomp.engine.tree import Indices
+
+
+class _Heads(ctypes.Structure):
+    _fields_ = (
+        ("tokens", ctypes.c_int64),
+        ("heads", ctypes.c_int64),
+        ("kv_heads", ctypes.c_int64),
+        ("size", ctypes.c_int64),
+        ("scale", ctypes.c_double),
+        ("node", ctypes.c_void_p),
+        ("nodes", ctypes.c_int64),
+        ("cosine", ctypes.c_void_p),
+        ("sine", ctypes.c_void_p),
+    )
+
+
+class _Rows(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_void_p), ("row", ctypes.c_int64))
+
+
+def tree_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    nodes: Indices,
+    scale: float,
+    rotation: Tensor | None = None,
+) -> Tensor:
+    """Attention of packed tokens without masks: a prompt's keys with all of its answers at once.
+
+    Args:
+        q: shape ``[N, heads, D]``, float32, on the CPU.
+        k: shape ``[N, kv_heads, D]``.
+        v: shape ``[N, kv_heads, D]``.
+        nodes: :func:`rlcomp.engine.tree.nodes_of` the tokens.
+        scale: of the logits.
+        rotation: cosines and sines of the rotary embedding of queries and keys, shape ``[2, N, 1,
+            D]``, both halves of ``D`` alike; None for none.
+
+    Returns:
+        Shape ``[N, heads * D]``.
+
+    Source:
+        Dao 2023, "FlashAttention-2", arXiv:2307.08691, section 3.1: parts merged by log-sum-exp.
+    """
+    rotation = None if rotation is None else rotation.contiguous()
+    if not torch.is_grad_enabled():
+        q, k, v = _dense(q, k, v)
+        return _forward(q, k, v, nodes, scale, rotation)[0].flatten(1)
+    attended: Tensor = _TreeAttention.apply(q, k, v, nodes, scale, rotation)  # type: ignore[no-untyped-call]
+    return attended.flatten(1)
+
+
+def _dense(*tensors: Tensor) -> list[Tensor]:
+    """Tensors whose rows are contiguous; rows may be apart, as chunks of a wider matrix are."""
+    return [x if x.stride()[1:] == (x.shape[2], 1) else x.contiguous() for x in tensors]
+
+
+def _rows(x: Tensor) -> _Rows:
+    return _Rows(x.data_ptr(), x.stride(0))
+
+
+def _heads(q: Tensor, k: Tensor, nodes: Indices, scale: float, rotation: Tensor | None) -> _Heads:
+    tokens, heads, size = q.shape
+    turn = () if rotation is None else (rotation[0].data_ptr(), rotation[1].data_ptr())
+    return _Heads(tokens, heads, k.shape[1], size, scale, nodes.ctypes.data, len(nodes), *turn)
+
+
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, nodes: Indices, scale: float, rotation: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    out = torch.empty(q.shape)
+    lse = torch.empty(q.shape[1], len(q))
+    library().rlcomp_tree_attention(
+        ctypes.byref(_heads(q, k, nodes, scale, rotation)),
+        *(_rows(each) for each in (q, k, v, out)),
+        ctypes.c_void_p(lse.data_ptr()),
+    )
+    return out, lse
+
+
+class _TreeAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        nodes: Indices,
+        scale: float,
+        rotation: Tensor | None,
+    ) -> Tensor:
+        q, k, v = _dense(q, k, v)
+        out, lse = _forward(q, k, v, nodes, scale, rotation)
+        ctx.save_for_backward(q, k, v, out, lse, rotation)
+        ctx.nodes, ctx.scale = nodes, scale
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        q, k, v, out, lse, rotation = ctx.saved_tensors
+        (gradient,) = _dense(gradient)
+        dq, dk, dv = torch.empty(q.shape), torch.empty(k.shape), torch.empty(v.shape)
+        library().rlcomp_tree_attention_backward(
+            ctypes.byref(_heads(q, k, ctx.nodes, ctx.scale, rotation)),
+            *(_rows(each) for each in (q, k, v, out)),
+            ctypes.c_void_p(lse.data_ptr()),
+            *(_rows(each) for each in (gradient, dq, dk, dv)),
+        )
+        return dq, dk, dv, None, None, None

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlcomp.engine.packing import _Trie
+from rlcomp.engine.tree import nodes_of
+
+ROWS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=6), min_size=1, max_size=8)
+
+
+def trie_of(rows):
+    ids = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = row
+    return _Trie(ids, np.array([len(row) for row in rows]))
+
+
+def paths_by_hand(rows):
+    """Of each distinct prefix, in the order of the list: the places of all its beginnings."""
+    prefixes = sorted({tuple(row[:end]) for row in rows for end in range(1, len(row) + 1)})
+    # Depth first: a prefix comes right before what goes on from it.
+    at = {prefix: place for place, prefix in enumerate(prefixes)}
+    return [{at[prefix[:end]] for end in range(1, len(prefix) + 1)} for prefix in prefixes]
+
+
+@given(ROWS)
+def test_every_token_sees_the_beginnings_of_its_row_and_nothing_else(rows):
+    trie, wanted = trie_of(rows), paths_by_hand(rows)
+
+    nodes = nodes_of(trie.ends, trie.shared)
+
+    seen = [set() for _ in wanted]
+    for start, stop, reach in nodes.tolist():
+        assert start < stop <= reach
+        for token in range(start, reach):
+            seen[token] |= set(range(start, min(token + 1, stop)))
+    assert seen == wanted
+    # They cover the list once, and each comes after its descendants.
+    assert sorted(t for a, b, _ in nodes.tolist() for t in range(a, b)) == list(range(len(wanted)))
+    for place, (_, stop, reach) in enumerate(nodes.tolist()):
+        inside = [n for n, (start, *_) in enumerate(nodes.tolist()) if stop <= start < reach]
+        assert all(n < place for n in inside)
+
+
+@pytest.mark.parametrize(
+    ("ends", "shared", "wanted"),
+    [
+        ([1], [0], [[0, 1, 1]]),
+        ([2, 3], [0, 0], [[0, 2, 2], [2, 5, 5]]),
+        # A row that is the beginning of the next.
+        ([2, 4], [0, 2], [[2, 4, 4], [0, 2, 4]]),
+        # A prompt of 2; of its three answers the last two part after one more token.
+        (
+            [4, 5, 4],
+            [0, 2, 3],
+            [[2, 4, 4], [5, 7, 7], [7, 8, 8], [4, 5, 8], [0, 2, 8]],
+        ),
+    ],
+)
+def test_nodes_by_hand(ends, shared, wanted):
+    assert nodes_of(np.array(ends), np.array(shared)).tolist() == wanted
