@@ -474,6 +474,7 @@ class Learner(Component):
         """Load an optimiser state, on all ranks."""
         self.optimizer.load_state_dict(self.share.own(whole, self.optimizer))
 
+
 def _add(totals: dict[str, float], values: dict[str, Tensor]) -> None:
     for name, value in values.items():
         totals[name] += float(value.detach())

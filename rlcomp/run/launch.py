@@ -103,11 +103,7 @@ def _launch(
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
     place_remote(phases, nodes, remote_runs(plan), directory)
     with storing("run.yaml", watch):
-        if config.get("overwrite", False):
-            home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
-            if (old := set_aside(directory, home)) is not None:
-                print(f"overwrite: what was in {directory} is in {old}", flush=True)
-        accept(config, directory, environment())
+        _accept(config, directory, checkpoint)
     if shared is not None:
         shared.lead(nodes)
     try:
@@ -124,6 +120,15 @@ def _launch(
         if checkpoint is None:
             raise
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
+
+
+def _accept(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) -> None:
+    """Take the directory over: from here on the run is what stands in it."""
+    if config.get("overwrite", False):
+        home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
+        if (old := set_aside(directory, home)) is not None:
+            print(f"overwrite: what was in {directory} is in {old}", flush=True)
+    accept(config, directory, environment())
 
 
 def device(name: str) -> torch.device:
