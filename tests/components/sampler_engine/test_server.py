@@ -131,6 +131,22 @@ def test_what_cannot_go_better_is_not_tried_again(server, engine, said, message)
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        # 10 tokens of 512 bytes each; in base64 two more a byte of sets and routes.
+        ({"decoding": Decoding(top_p=0.5, replay=True)}, (1 << 20) + 10 * (512 + 2 * 2)),
+        ({"routing": (2, 3)}, (1 << 20) + 10 * (512 + 2 * 6)),
+        ({"prompts": [[5] * 9], "group_size": 1}, (1 << 20) + 12 * 512),
+    ],
+)
+def test_a_reply_is_bounded_by_what_was_asked_for(server, engine, changes, most):
+    server.say = lambda path, asked, number: b'"' + b"x" * (1 << 21) + b'"'
+
+    with pytest.raises(RlcompError, match=f"more than {most:,} bytes"):
+        generate(engine(), **{"prompts": [[5, 6]], **changes})
+
+
 def test_so_many_requests_are_under_way_at_a_time(server, engine):
     def say(path, asked, number):
         time.sleep(0.1)
