@@ -29,22 +29,30 @@ class Carried:
         generators: all that the stages hold, each once.
         weights: the storages of what may change: trainable parameters and buffers of modules,
             wherever they stand, each once; as bytes.
-        stateful: parts with a state of their own that is no tensor.
+
+    Raises:
+        ConfigError: a part has a state of its own that is no tensor, or cannot be sent.
     """
 
     def __init__(self, stages: Sequence[nn.Module]) -> None:
-        found = _Pickler(file := io.BytesIO())
+        found, kind = _Pickler(file := io.BytesIO()), type(stages[0]).__name__
         try:
             found.dump(list(stages))
         except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+            if not found.stateful:
+                raise ConfigError(
+                    f"cluster: what {kind} holds cannot be sent to a worker "
+                    f"({type(error).__name__}: {error}): name other stages in cluster.remote, or "
+                    "set cluster=none"
+                ) from error
+        if found.stateful:
             raise ConfigError(
-                f"cluster: what {type(stages[0]).__name__} holds cannot be sent to a worker "
-                f"({type(error).__name__}: {error}): name other stages in cluster.remote, or set "
-                "cluster=none"
-            ) from error
+                f"cluster: a {type(found.stateful[0]).__name__}, which {kind} runs, has a state "
+                "from step to step: on a worker it would be another one, which no checkpoint sees; "
+                "take it out of cluster.remote, or set cluster=none"
+            )
         self.stages = list(stages)
         self.generators = list(found.generators.values())
-        self.stateful = list(found.stateful.values())
         self._storages = [_bytes(storage) for storage in found.storages]
         self._changing = found.changing()
         self._structure = file.getvalue()
@@ -80,7 +88,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.storages: list[torch.UntypedStorage] = []
         self.generators: dict[int, torch.Generator] = {}
-        self.stateful: dict[int, HasRunState] = {}
+        self.stateful: list[HasRunState] = []
         self._places: dict[int, int] = {}
         self._tensors: list[Tensor] = []
 
@@ -97,7 +105,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             own = (*obj.parameters(recurse=False), *obj.buffers(recurse=False))
             self._tensors += [t for t in own if t.requires_grad or not isinstance(t, nn.Parameter)]
         if isinstance(obj, HasRunState) and not isinstance(obj, type):
-            self.stateful.setdefault(id(obj), obj)
+            self.stateful.append(obj)
         return None
 
     def _place(self, storage: torch.UntypedStorage) -> int:

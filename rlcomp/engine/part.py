@@ -37,14 +37,16 @@ class PartGenerator(torch.Generator):
         """Numbers in [0, 1) for the rows that are here, shape ``[rows, 1]``, float64.
 
         Args:
-            rows: equally many for each prompt; those of the first one come first.
+            rows: of a part, equally many for each prompt; those of the first one come first.
 
         Raises:
-            ValueError: the rows are no multiple of the prompts.
+            ValueError: the rows of a part are no multiple of its prompts.
         """
+        self.taken = True
+        if self.prompts == self.of:  # all of them: as many rows as there may be
+            return torch.rand(rows, 1, dtype=torch.float64, generator=self)
         each, left = divmod(rows, self.prompts)
         if left:
             raise ValueError(f"{rows} rows are not equally many for each of {self.prompts} prompts")
-        self.taken = True
         whole = torch.rand(self.of * each, 1, dtype=torch.float64, generator=self)
         return whole[self.first * each :][:rows]

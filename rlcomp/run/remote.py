@@ -117,13 +117,8 @@ class RemoteStages(Sequence):
         self._check()
 
     def _check(self) -> None:
+        Carried(list(self.stages))
         kind = type(self.stages[0]).__name__
-        for part in Carried(list(self.stages)).stateful:
-            raise ConfigError(
-                f"cluster: a {type(part).__name__}, which {kind} runs, has a "
-                "state from step to step: on a worker it would be another one, which no "
-                "checkpoint sees; take it out of cluster.remote, or set cluster=none"
-            )
         busy = self.staleness + 1
         if not self._splits and self.cluster.workers > busy:
             raise ConfigError(

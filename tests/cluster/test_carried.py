@@ -111,18 +111,28 @@ def test_generators_arrive_in_order_each_once():
     assert (copy.a.first, copy.a.prompts, copy.a.of) == (0, 1, 1)
 
 
-def test_parts_with_a_state_of_their_own_are_found():
-    class Counting:
-        def run_state(self):
-            return {}
+class Counting:
+    def run_state(self):
+        return {}
 
-        def load_run_state(self, state):
-            pass
+    def load_run_state(self, state):
+        pass
 
+
+def test_a_part_with_a_state_of_its_own_is_refused_by_name():
+    told = r"a Counting, which Holding runs, has a state .* take it out .* cluster=none"
+
+    with pytest.raises(ConfigError, match=told):
+        Carried([Holding(part=Counting())])
+    Carried([Holding(kind=Counting)])  # the class has none
+
+
+def test_that_is_told_before_it_cannot_be_sent():
     counting = Counting()
+    counting.numbers = (number for number in range(3))
 
-    assert Carried([Holding(part=counting, again=counting)]).stateful == [counting]
-    assert Carried([Holding(kind=Counting)]).stateful == []
+    with pytest.raises(ConfigError, match="has a state from step to step"):
+        Carried([Holding(part=counting)])
 
 
 def test_what_cannot_be_sent_is_told():

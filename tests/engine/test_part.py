@@ -42,3 +42,10 @@ def test_a_part_says_whether_its_rows_were_taken():
 def test_rows_that_no_prompt_has_alike_are_refused():
     with pytest.raises(ValueError, match="5 rows are not equally many for each of 2 prompts"):
         uniform(5, part(0, 2, 4))
+
+
+def test_a_whole_batch_may_have_any_number_of_rows():
+    found = uniform(5, part(0, 3, 3))
+
+    plain = torch.rand(5, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    assert torch.equal(found, plain)
