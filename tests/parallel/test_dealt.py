@@ -123,9 +123,6 @@ SOME = [
     "clip_cov/sequence_mean/few",
     "top_entropy/fixed_length/masked",
     "kl_penalty/sequence_sum/uneven",
-    "entropy/own/uneven",
-    "dpo/own/uneven",
-    "value/own/uneven",
     "davidson/own/masked",
 ]
 
