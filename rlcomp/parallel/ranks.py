@@ -267,15 +267,8 @@ def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[
     if where.type == "cuda":
         where = torch.device("cuda", local_rank() if where.index is None else where.index)
         torch.cuda.set_device(where)
-    backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
-    timeout = timedelta(seconds=parallel.timeout)
-    if size > 1:
-        dist.init_process_group(backend, timeout=timeout)
-    else:
-        store = torch._C._distributed_c10d.HashStore()
-        dist.init_process_group(backend, timeout=timeout, store=store, rank=0, world_size=1)
     try:
-        found = Ranks(parallel, rank, size, where)
+        found = _met(parallel, rank, size, where)
         token = _ranks.set(found)
         try:
             yield found
@@ -283,8 +276,28 @@ def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[
             _ranks.reset(token)
             found.dismiss()
     finally:
-        with contextlib.suppress(RuntimeError):
-            dist.destroy_process_group()
+        if dist.is_initialized():
+            with contextlib.suppress(RuntimeError):
+                dist.destroy_process_group()
+
+
+def _met(parallel: Parallel, rank: int, size: int, where: torch.device) -> Ranks:
+    """The ranks, once all of them are there."""
+    backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
+    timeout = timedelta(seconds=parallel.timeout)
+    try:
+        if size > 1:
+            dist.init_process_group(backend, timeout=timeout)
+        else:
+            store = torch._C._distributed_c10d.HashStore()
+            dist.init_process_group(backend, timeout=timeout, store=store, rank=0, world_size=1)
+        return Ranks(parallel, rank, size, where)
+    except RuntimeError as error:
+        raise ProcessEnded(
+            f"rank {rank} of {size} did not meet the others within "
+            f"parallel.timeout={parallel.timeout:g} seconds: one of them ended, and has said why, "
+            f"or was never started by torchrun ({str(error).splitlines()[0]:.200})"
+        ) from error
 
 
 def merged(ledgers: Sequence[Ledger]) -> Ledger:

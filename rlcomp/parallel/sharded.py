@@ -164,11 +164,13 @@ def _part(held: Parameter) -> Parameter:
 
 
 def _copied(owner: nn.Module) -> nn.Module:
-    """A copy of a model's weights; what it holds past ``nn.Module`` belongs to others."""
+    """A copy of a model's weights; what it holds past ``nn.Module`` belongs to others.
+
+    But for our own forward pass, which has to run over the copy.
+    """
     shared = {
         id(value): value
-        for module in owner.modules()
-        for value in vars(module).values()
+        for value in vars(owner).values()
         if not isinstance(value, (dict, set, list, Transformer, Tensor))
     }
     return copy.deepcopy(owner, shared)

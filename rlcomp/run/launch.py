@@ -29,6 +29,7 @@ from rlcomp.io.tracking import JsonLines, Tracker
 from rlcomp.io.wandb_run import WandB
 from rlcomp.io.watch import Watch
 from rlcomp.parallel.ranks import ranks
+from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
@@ -200,4 +201,6 @@ def resume_command(directory: Path) -> str:
         directory = directory.parent
     own = ("directory=", "resume=", "overwrite=")
     given = [text for text in sys.argv[1:] if not text.lstrip("+").startswith(own)]
-    return " ".join(["rlcomp", *map(shlex.quote, given), f"directory={directory}", "resume=auto"])
+    size = world()[1]
+    program = "rlcomp" if size == 1 else f"torchrun --nproc-per-node {size} -m rlcomp"
+    return " ".join([program, *map(shlex.quote, given), f"directory={directory}", "resume=auto"])

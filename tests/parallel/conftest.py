@@ -1,6 +1,7 @@
 """Ranks in a test: forked processes, each with torchrun's words, under an alarm."""
 
 import faulthandler
+import gc
 import multiprocessing
 import os
 import pickle
@@ -35,6 +36,8 @@ def free_port() -> int:
 def _be(
     rank: int, size: int, port: int, function: Callable[..., Any], told: Any, stack: Any = None
 ) -> None:
+    # A group that a test in the parent process had would wait for threads that are not here.
+    gc.freeze()
     if stack is not None:  # where it hangs, if it does
         faulthandler.dump_traceback_later(stack[1], file=stack[0])
     words = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
@@ -84,15 +87,18 @@ def ranks_of(tmp_path) -> Callable[..., list[Ended]]:
             context.Process(target=_be, args=(rank, size, port, function, told, stack))
             for rank, stack in enumerate(stacks)
         ]
+        gc.collect()
         for process in processes:
             process.start()
         found, until = [Ended() for _ in range(size)], time.monotonic() + alarm
-        try:
-            while not all(one.there for one in found):
-                rank, ended = pickle.loads(told.get(timeout=max(0.1, until - time.monotonic())))
+        while not all(one.there for one in found) and time.monotonic() < until:
+            dead = [not process.is_alive() for process in processes]
+            try:
+                rank, ended = pickle.loads(told.get(timeout=0.3))
                 found[rank] = ended
-        except queue.Empty:
-            pass  # whoever is not there hung
+            except queue.Empty:  # whoever is not there died or hangs
+                if all(one.there or gone for one, gone in zip(found, dead, strict=True)):
+                    break
         for process, (stack, _), one in zip(processes, stacks, found, strict=True):
             process.kill()
             process.join()

@@ -41,7 +41,7 @@ from components.parallel.replicate import Replicate
 from components.parallel.shard import Shard
 from components.pareto.mgda import Mgda
 from rlcomp.engine.engine import Engine
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
 from rlcomp.model.critic import Critic
 from rlcomp.model.label_classifier import LabelClassifier
@@ -123,9 +123,6 @@ SOME = [
     "clip_cov/sequence_mean/few",
     "top_entropy/fixed_length/masked",
     "kl_penalty/sequence_sum/uneven",
-    "entropy/own/uneven",
-    "dpo/own/uneven",
-    "value/own/uneven",
     "davidson/own/masked",
 ]
 
@@ -229,9 +226,8 @@ def check(found, expected):
             assert apart(ours, theirs) < 1e-12, (case, what)
 
 
-@pytest.mark.parametrize(("size", "parallel"), [(2, Shard), (3, Replicate)])
-def test_ranks_take_the_steps_of_one_process(of_all, size, parallel):
-    found = of_all(size, partial(shared, parallel, SOME, torch.float64))[0]
+def test_ranks_take_the_steps_of_one_process(of_all):
+    found = of_all(2, partial(shared, Shard, SOME, torch.float64))[0]
 
     check(found, alone(SOME, torch.float64))
 
@@ -449,27 +445,41 @@ def test_without_the_ledgers_of_other_ranks_metrics_are_of_some_rows(of_all):
     assert far(found, stepped(None)) == {"metrics"}
 
 
-def test_a_loss_that_is_not_finite_on_one_rank_skips_the_step_on_all(of_all):
-    def broken(parallel):
-        make = Make(0)
-        with sharing(parallel()) if parallel else contextlib.nullcontext() as ranks:
-            one = learner(make, CASE, torch.float64)
-            start = [parameter.detach().clone() for parameter in one.parameters()]
-            if ranks is not None and not ranks.lead(make.nodes):
-                return None
-            batch = rows(one, CASE, torch.float64)
-            batch["old_log_probs"][7] = torch.nan
-            with recording(progress=0.5) as ledger, torch.no_grad():
-                one(batch)
-            return ledger.means()["learner/non_finite"], apart(
-                [p.detach() for p in one.parameters()], start
-            )
+def spoilt(parallel, key, value):
+    """Steps of which two have a row that is no number: how many are skipped, and what is moved."""
+    make = Make(0)
+    with sharing(parallel()) if parallel else contextlib.nullcontext() as ranks:
+        one = learner(make, CASE, torch.float64)
+        start = [parameter.detach().clone() for parameter in one.parameters()]
+        if ranks is not None and not ranks.lead(make.nodes):
+            return None
+        batch = rows(one, CASE, torch.float64)
+        batch[key][7] = value
+        with recording(progress=0.5) as ledger, torch.no_grad():
+            one(batch)
+            told = ""
+            if key == "advantage":
+                one.accumulate(batch)
+                with pytest.raises(NumericalError) as error:
+                    one.step(progress=0.5)
+                told = str(error.value)
+        moved = apart([parameter.detach() for parameter in one.parameters()], start)
+        return ledger.means()["learner/non_finite"], moved, told
 
-    alone = broken(None)
-    assert alone[0] == 2.0  # of four steps, the two with that row
-    assert alone[1] > 0.01
+
+@pytest.mark.parametrize("key", ["old_log_probs", "advantage"])
+def test_what_is_not_finite_on_one_rank_skips_the_step_on_all(of_all, key):
+    value = torch.nan if key == "old_log_probs" else torch.inf
+    skipped, moved, told = spoilt(None, key, value)
+
+    assert skipped == 2.0  # of four steps, the two with that row
+    assert moved > 0.01
+    assert bool(told) == (key == "advantage")
     for parallel in (Replicate, Shard):
-        assert of_all(2, partial(broken, parallel))[0] == pytest.approx(alone, abs=1e-12)
+        found = of_all(2, partial(spoilt, parallel, key, value))[0]
+
+        assert found[:2] == pytest.approx((skipped, moved), abs=1e-12)
+        assert found[2] == told
 
 
 def objectives(parallel):

@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from torch import nn
 
 from components.parallel.replicate import Replicate
-from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.errors import ConfigError, NumericalError, ProcessEnded
 from rlcomp.metrics import Ledger, progress, record, recording, step
 from rlcomp.parallel.ranks import here, merged, ranks, sharing
 
@@ -152,6 +152,7 @@ def test_where_one_dies_the_others_end(ranks_of, rank):
 
 def test_rank_0_that_dies_between_two_calls_is_missed(ranks_of):
     def do(group, node):
+        group.together(node, "ask")
         os._exit(9)
 
     _, other = ranks_of(2, partial(led, do), alarm=8)
@@ -168,6 +169,17 @@ def test_nobody_waits_longer_than_the_timeout(ranks_of):
 
     assert "was silent for longer than parallel.timeout=2 seconds" in other.error
     assert time.monotonic() - begun < 15
+
+
+def test_a_rank_that_nobody_joins_gives_up(monkeypatch):
+    words = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    for name, value in words.items():
+        monkeypatch.setenv(name, value)
+
+    told = r"^rank 1 of 2 did not meet the others within parallel.timeout=1 seconds: .*torchrun"
+    with pytest.raises(ProcessEnded, match=told), sharing(Replicate(timeout=1.0)):
+        pass
+    assert ranks() is None
 
 
 def test_ledgers_are_merged_in_the_order_of_ranks():

@@ -90,6 +90,7 @@ def test_a_run_on_2_ranks_goes_on_alone_and_then_on_3_ranks(of_all):
     assert state["nodes"]["learner:"] == there["nodes"]["learner:"]
 
 
+@pytest.mark.slow
 def test_replicas_go_on_from_parts(of_all):
     saved = of_all(2, partial(went_on, Shard(), None, (0,)))[0]
     tensors, _ = of_all(3, partial(went_on, Replicate(), saved, (1,)))[0]
@@ -98,6 +99,7 @@ def test_replicas_go_on_from_parts(of_all):
     assert apart(tensors, expected) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 def test_two_dimensions_take_the_same_steps(of_all, size):
     tensors, _ = of_all(size, partial(went_on, Hybrid(parts=2), None, (0, 1)))[0]
@@ -167,22 +169,22 @@ def test_parts_are_read_by_the_pass_that_the_engine_names(of_all, forward, expec
     assert of_all(2, partial(packed, forward)) == [expected, expected]
 
 
-def checkpointed():
+def checkpointed(parallel, forward):
     make = Make(0)
-    with on(Shard()) as ranks:
-        parts(make, engine=Engine(checkpointing=True))
-        if not ranks.lead(make.nodes):
+    with on(parallel) as ranks:
+        parts(make, engine=Engine(checkpointing=True, forward=forward))
+        if ranks is not None and not ranks.lead(make.nodes):
             return None
         with recording(progress=0.5), torch.no_grad():
             make.nodes["learner"](batch())
-        return collect(make.nodes)
+        return collect(make.nodes)[0]
 
 
-def test_layers_in_parts_are_computed_again(of_all):
-    tensors, _ = of_all(2, checkpointed)[0]
+@pytest.mark.parametrize("forward", ["packed", "transformers"])
+def test_layers_in_parts_are_computed_again(of_all, forward):
+    found = of_all(2, partial(checkpointed, Shard(), forward))[0]
 
-    expected, _ = went_on(None, None, (0,))
-    assert apart(tensors, expected) < 1e-12
+    assert apart(found, checkpointed(None, forward)) < 1e-12
 
 
 def generated(parallel):

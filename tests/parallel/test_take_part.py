@@ -14,6 +14,7 @@ import pytest
 from rlcomp.cli.run import main
 from rlcomp.errors import ProcessEnded, UserError
 from rlcomp.io.saved import checkpoints_in
+from rlcomp.run.launch import resume_command
 
 SMALL = (
     "prompts.batch_size=8",
@@ -185,6 +186,19 @@ def test_a_sweep_on_several_ranks_is_refused(ranks_of, tmp_path):
 
     assert [one.value for one in ranks_of(2, tell)] == [UserError.exit_code] * 2
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("size", "program"), [("1", "rlcomp"), ("4", "torchrun --nproc-per-node 4 -m rlcomp")]
+)
+def test_a_run_is_continued_by_what_started_it(monkeypatch, size, program):
+    monkeypatch.setenv("WORLD_SIZE", size)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr("sys.argv", ["rlcomp", "parallel=shard", "directory=runs/old"])
+
+    told = resume_command(Path("runs/a"))
+
+    assert told == f"{program} parallel=shard directory=runs/a resume=auto"
 
 
 def test_a_rank_that_lost_rank_0_fails():
