@@ -72,7 +72,19 @@ FEW = [
 ]
 
 # Their losses are torchrl's.
-CONTROL_RECIPES = {"bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"}
+CONTROL_RECIPES = {
+    "bc",
+    "contrastive",
+    "control_ppo",
+    "dagger",
+    "dqn",
+    "her",
+    "hil_serl",
+    "rlpd",
+    "sac",
+    "td3",
+    "trpo",
+}
 
 # What the user has to give, and what makes a check fast. FOLDER: a model, a task, a function.
 GIVEN = {
@@ -137,6 +149,24 @@ GIVEN = {
     "loss/cloning_likelihood": ["recipe=sac"],
     "collector/goal_steps": ["recipe=her"],
     "replay/hindsight": ["recipe=her"],
+    "replay/half_half": ["recipe=rlpd"],
+    "replay/extend_interventions": ["recipe=rlpd"],
+    "replay/future": ["recipe=contrastive"],
+    "expert/u_maze_guide": ["recipe=rlpd"],
+    "intervention/scripted": ["recipe=rlpd"],
+    "intervention/function": [
+        "recipe=rlpd",
+        "probe.function={_target_: contract_parts.brevity, _partial_: true}",
+    ],
+    "intervention/queue": [
+        "recipe=rlpd",
+        "probe.device={_target_: contract_parts.brevity, _partial_: true}",
+    ],
+    "model/gaussian_network_actor": ["recipe=contrastive"],
+    "model/contrastive_critic": ["recipe=contrastive"],
+    "loss/rlpd": ["recipe=rlpd"],
+    "loss/contrastive": ["recipe=contrastive"],
+    "learner/contrastive": ["recipe=contrastive"],
     "learner/state_value": ["recipe=trpo"],
     "optimizer/adam_groups": ["probe.lr={actor: 1.0}"],
     "curriculum/families": ["prompts.families={sort: {easy: '${task}'}}"],

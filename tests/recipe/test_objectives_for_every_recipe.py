@@ -14,9 +14,12 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 WITHOUT = {"sft", "pretrain", "dpo", "step_dpo"} | {
     "bc",
     "control_ppo",
+    "contrastive",
     "dagger",
     "dqn",
     "her",
+    "hil_serl",
+    "rlpd",
     "sac",
     "td3",
     "trpo",

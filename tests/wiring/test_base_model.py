@@ -14,7 +14,19 @@ from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.plan import read
 
 RECIPES = sorted(file.stem for file in (config_directory() / "recipe").glob("*.yaml"))
-OF_CONTROL = ["bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"]
+OF_CONTROL = [
+    "bc",
+    "contrastive",
+    "control_ppo",
+    "dagger",
+    "dqn",
+    "her",
+    "hil_serl",
+    "rlpd",
+    "sac",
+    "td3",
+    "trpo",
+]
 
 
 @pytest.mark.parametrize("recipe", [name for name in RECIPES if name not in OF_CONTROL])
