@@ -9,8 +9,9 @@ from tensordict import TensorDict
 from torch import Tensor
 from torchrl.envs import EnvBase
 
-from components.intervention.intervention import Intervention
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.intervention import Intervention
+from rlcomp.model.continuous_control import bounded_actions
 
 Decides = Callable[[int, Tensor, Tensor], Sequence[float] | Tensor | None]
 
@@ -31,7 +32,7 @@ class FunctionIntervention(Intervention):
     """
 
     def __init__(self, *, environment: EnvBase, function: Decides) -> None:
-        super().__init__(environment=environment)
+        super().__init__(actions=bounded_actions(environment))
         self.function = function
 
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:

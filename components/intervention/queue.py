@@ -13,9 +13,10 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from components.intervention.function import as_action
-from components.intervention.intervention import Intervention
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveInt
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.intervention import Intervention
+from rlcomp.model.continuous_control import bounded_actions
 
 Command = Sequence[float] | Tensor | None
 
@@ -47,7 +48,7 @@ class QueueIntervention(Intervention):
         lasts: PositiveInt,
         seconds: NonNegativeFloat,
     ) -> None:
-        super().__init__(environment=environment)
+        super().__init__(actions=bounded_actions(environment))
         copies = environment.batch_size.numel()
         if copy >= copies:
             raise ConfigError(f"copy is {copy}: the environment has {copies}, from 0 on")

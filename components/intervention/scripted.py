@@ -7,10 +7,11 @@ from tensordict import TensorDict
 from torch import Tensor
 from torchrl.envs import EnvBase
 
-from components.intervention.intervention import Intervention
 from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.interfaces.guide import Guide
+from rlcomp.interfaces.intervention import Intervention
 from rlcomp.metrics import progress
+from rlcomp.model.continuous_control import bounded_actions
 
 
 class ScriptedIntervention(Intervention):
@@ -46,7 +47,7 @@ class ScriptedIntervention(Intervention):
         duration: PositiveInt,
         until: Probability,
     ) -> None:
-        super().__init__(environment=environment)
+        super().__init__(actions=bounded_actions(environment))
         self.guide = guide
         self.patience, self.duration, self.until = patience, duration, until
         copies = environment.batch_size.numel()

@@ -8,13 +8,15 @@ import torch
 from annotated_types import Interval
 from tensordict import TensorDict
 
-from components.replay.sample_by_episode import SampleByEpisode
+from components.replay.episode_rows import EpisodeRows
 from components.replay.uniform import UniformReplay
 from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
 from rlcomp.functional.hindsight import geometric_places
+from rlcomp.seed import new_generator
 
 
-class SampleFuture(SampleByEpisode):
+class SampleFuture(Component):
     """A batch of steps, each asking for what its own episode achieved later.
 
     The goal of a step is what was achieved ``k`` steps on, ``p(k) ~ gamma^(k - 1)``, ``k >= 1``,
@@ -36,6 +38,7 @@ class SampleFuture(SampleByEpisode):
     """
 
     writes = ("observation", "action", "desired_goal")
+    fresh = True
 
     def __init__(
         self,
@@ -44,12 +47,16 @@ class SampleFuture(SampleByEpisode):
         batch_size: PositiveInt,
         gamma: Annotated[float, Interval(gt=0, lt=1)],
     ) -> None:
-        super().__init__(replay=replay, batch_size=batch_size)
+        super().__init__()
+        self.replay = replay
+        self.rows = EpisodeRows(replay)
+        self.batch_size = batch_size
+        self.generator = new_generator()
         self.gamma = gamma
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Draw the rows and their goals."""
-        drawn = self.draw()
+        drawn = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(self.batch_size, generator=self.generator)
         later = geometric_places(drawn.place, drawn.last, uniform, self.gamma)
         rows = drawn.steps.select("observation", "action")

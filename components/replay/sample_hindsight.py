@@ -8,15 +8,17 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from components.replay.episode_rows import EpisodeRows
 from components.replay.extend_goals import ExtendGoals
-from components.replay.sample_by_episode import SampleByEpisode
 from components.replay.uniform import UniformReplay
 from rlcomp.arguments import PositiveInt, Probability
+from rlcomp.component import Component
 from rlcomp.functional.hindsight import future_places
 from rlcomp.interfaces.goal_environment import RewardsGoals
+from rlcomp.seed import new_generator
 
 
-class SampleHindsight(SampleByEpisode):
+class SampleHindsight(Component):
     """A batch of steps, some of which ask for what was achieved later in their own episode.
 
     With probability ``fraction`` the goal of a step ``t`` becomes what was achieved after step
@@ -42,6 +44,7 @@ class SampleHindsight(SampleByEpisode):
     """
 
     writes: ClassVar[tuple[str, ...]] = (*ExtendGoals.reads,)
+    fresh = True
 
     def __init__(
         self,
@@ -52,7 +55,11 @@ class SampleHindsight(SampleByEpisode):
         fraction: Probability,
         terminate_on_goal: bool,
     ) -> None:
-        super().__init__(replay=replay, batch_size=batch_size)
+        super().__init__()
+        self.replay = replay
+        self.rows = EpisodeRows(replay)
+        self.batch_size = batch_size
+        self.generator = new_generator()
         # Past nn.Module: it is a node of its own, and only its reward is asked for.
         object.__setattr__(self, "environment", environment)
         self.fraction = fraction
@@ -60,7 +67,7 @@ class SampleHindsight(SampleByEpisode):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Draw the rows; give some of them another goal."""
-        drawn = self.draw()
+        drawn = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(2, self.batch_size, generator=self.generator)
         goal = drawn.achieved_after(future_places(drawn.place, drawn.last, uniform[1]))
         return self._asking(drawn.steps, goal, (uniform[0] < self.fraction)[:, None])

@@ -166,7 +166,7 @@ BESIDE = {
         "evaluation/success": TESTS
         + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",
     },
-    "components/intervention/intervention.py": {
+    "rlcomp/interfaces/intervention.py": {
         "intervention/share": TESTS
         + "intervention/test_scripted.py::test_the_share_of_steps_taken_over_is_recorded",
     },

@@ -1,4 +1,4 @@
-"""Draws steps from a replay that knows which episodes they are of."""
+"""Steps of a replay, drawn with the rest of their episodes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from components.replay.uniform import UniformReplay
-from rlcomp.arguments import PositiveInt
-from rlcomp.component import Component
 from rlcomp.errors import FlowError
 from rlcomp.functional.hindsight import episode_order
-from rlcomp.seed import new_generator
 
 
 @dataclass(frozen=True)
@@ -44,44 +41,37 @@ class Drawn:
         return found
 
 
-class SampleByEpisode(Component):
-    """Draws steps uniformly with replacement, each with what follows it in its own episode.
+class EpisodeRows:
+    """The rows of a replay in the order of their episodes, which is made anew when rows are added.
 
-    A subclass makes a batch of them. An episode is what the replay holds of it.
+    An episode is what the replay holds of it.
 
     Args:
-        replay: what is drawn from.
-        batch_size: rows per batch (``N``).
+        replay: with ``trajectory`` and ``step_count``.
     """
 
-    fresh = True
-
-    def __init__(self, *, replay: UniformReplay, batch_size: PositiveInt) -> None:
-        super().__init__()
+    def __init__(self, replay: UniformReplay) -> None:
         self.replay = replay
-        self.batch_size = batch_size
-        self.generator = new_generator()
         self._order: tuple[int, Tensor, Tensor] | None = None
 
-    def draw(self) -> Drawn:
-        """Draw the steps.
+    def draw(self, count: int, generator: torch.Generator) -> Drawn:
+        """Draw so many steps uniformly with replacement, each with what follows it.
 
         Raises:
-            FlowError: the replay holds fewer rows than a batch.
+            FlowError: the replay holds fewer rows.
         """
         rows = self.replay.stored()
         held = len(self.replay)
-        if rows is None or held < self.batch_size:
+        if rows is None or held < count:
             raise FlowError(
-                f"the replay holds {held} steps, batch_size is {self.batch_size}: let it fill "
+                f"the replay holds {held} steps, batch_size is {count}: let it fill "
                 "first (phases.warm_up.steps), or lower batch_size"
             )
         order, last = self._episodes(rows)
-        place = torch.randint(held, (self.batch_size,), generator=self.generator)
+        place = torch.randint(held, (count,), generator=generator)
         return Drawn(rows, order, place, last[place])
 
     def _episodes(self, rows: TensorDict) -> tuple[Tensor, Tensor]:
-        """The order of the rows by episode, made anew where rows were added."""
         written = self.replay.written
         if self._order is None or self._order[0] != written:
             found = episode_order(rows["trajectory"][:, 0], rows["step_count"][:, 0])

@@ -8,11 +8,10 @@ from typing import ClassVar
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from torchrl.envs import EnvBase
+from torchrl.data import Bounded
 
 from rlcomp.component import Component
 from rlcomp.metrics import record
-from rlcomp.model.continuous_control import bounded_actions
 
 
 class Intervention(Component):
@@ -25,7 +24,7 @@ class Intervention(Component):
     ``[N, 1]``.
 
     Args:
-        environment: gives the bounds.
+        actions: of one copy of the environment; gives the bounds.
 
     Source:
         Luo et al. 2024, arXiv:2410.21845, section 3.3.
@@ -37,9 +36,9 @@ class Intervention(Component):
     low: Tensor
     high: Tensor
 
-    def __init__(self, *, environment: EnvBase) -> None:
+    def __init__(self, *, actions: Bounded) -> None:
         super().__init__()
-        space = bounded_actions(environment).space
+        space = actions.space
         self.register_buffer("low", space.low.clone(), persistent=False)
         self.register_buffer("high", space.high.clone(), persistent=False)
 
