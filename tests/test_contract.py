@@ -73,7 +73,8 @@ FEW = [
 
 # Their losses are torchrl's.
 CONTROL_RECIPES = {
-    *("bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"),
+    *("bc", "contrastive", "control_ppo", "dagger", "dqn", "her", "hil_serl", "rlpd"),
+    *("sac", "td3", "trpo"),
     *("flow_grpo", "action_grpo", "offline_to_online"),
 }
 
@@ -162,6 +163,24 @@ GIVEN = {
     **{name: ["recipe=action_grpo"] for name in OF_ACTION_TOKENS},
     "replay/hindsight": ["recipe=her"],
     "replay/reprioritise": ["recipe=sac", "replay=prioritized"],
+    "replay/half_half": ["recipe=rlpd"],
+    "replay/extend_interventions": ["recipe=rlpd"],
+    "replay/future": ["recipe=contrastive"],
+    "expert/u_maze_guide": ["recipe=rlpd"],
+    "intervention/scripted": ["recipe=rlpd"],
+    "intervention/function": [
+        "recipe=rlpd",
+        "probe.function={_target_: contract_parts.brevity, _partial_: true}",
+    ],
+    "intervention/queue": [
+        "recipe=rlpd",
+        "probe.device={_target_: contract_parts.brevity, _partial_: true}",
+    ],
+    "model/gaussian_network_actor": ["recipe=contrastive"],
+    "model/contrastive_critic": ["recipe=contrastive"],
+    "loss/rlpd": ["recipe=rlpd"],
+    "loss/contrastive": ["recipe=contrastive"],
+    "learner/contrastive": ["recipe=contrastive"],
     "learner/state_value": ["recipe=trpo"],
     "optimizer/adam_groups": ["probe.lr={actor: 1.0}"],
     "sampler_engine/server": ["sampler_engine.url=http://127.0.0.1:1/v1"],

@@ -11,7 +11,7 @@ from tensordict.nn import TensorDictModuleBase
 from torchrl.objectives import DiscreteSACLoss, SACLoss
 from torchrl.objectives.common import LossModule
 
-from rlcomp.arguments import PositiveInt, Probability
+from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.metrics import record
@@ -35,9 +35,12 @@ class TransitionLoss(Component):
         gamma: discount of a step, in [0, 1].
         period: entries of the loss that are used on every so many calls only: ``loss_actor: 2`` is
             TD3's delayed policy, a large one the update-to-data ratio of REDQ and RLPD.
+        alone: method of the loss by the entry that it computes, used where no other entry is due:
+            the rest need not be computed then.
 
     Raises:
-        ConfigError: an entry of ``period`` is none of the loss.
+        ConfigError: an entry of ``period`` or ``alone`` is none of the loss, or the loss has no
+            such method.
     """
 
     reads = (
@@ -56,6 +59,7 @@ class TransitionLoss(Component):
         networks: Mapping[str, TensorDictModuleBase | Callable[[], TensorDictModuleBase]],
         gamma: Probability,
         period: Mapping[str, PositiveInt],
+        alone: Mapping[str, NonEmptyText] | None = None,
     ) -> None:
         super().__init__()
         made = {
@@ -66,32 +70,56 @@ class TransitionLoss(Component):
         self.objective.make_value_estimator(gamma=gamma)
         _ = getattr(self.objective, "target_entropy", None)  # a property that makes the buffer
         self.gamma = gamma
-        self.period = dict(period)
+        self.period, self.alone = dict(period), dict(alone or {})
         self.errors: tuple[torch.Tensor, torch.Tensor] | None = None
         self.in_keys = list(self.objective.in_keys)
         self.out_keys = list(self.objective.out_keys)
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
         entries = [str(key) for key in self.out_keys]
-        for name in self.period:
-            if name not in entries:
+        for given, names in (("period", self.period), ("alone", self.alone)):
+            for name in names:
+                if name not in entries:
+                    raise ConfigError(
+                        f"{given} names '{name}', no entry of the loss{nearest(name, entries)}"
+                    )
+        for name, method in self.alone.items():
+            if not callable(getattr(self.objective, method, None)):
                 raise ConfigError(
-                    f"period names '{name}', no entry of the loss{nearest(name, entries)}"
+                    f"alone.{name} is '{method}': {type(self.objective).__name__} has no such "
+                    "method"
                 )
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """The scalars that are due, in a new TensorDict."""
-        rows = batch.copy()  # torchrl writes its errors into what it is given
-        values = self.objective(rows)
-        if "index" in rows.keys() and "td_error" in rows.keys():
-            # Of soft actor-critic torchrl writes |delta|, of the others its square.
-            plain = isinstance(self.objective, (SACLoss, DiscreteSACLoss))
-            error = rows["td_error"].detach().flatten()
-            self.errors = batch["index"], error if plain else error.sqrt()
         if torch.is_grad_enabled():
             self.calls += 1
-        at = int(self.calls)
-        due = [key for key in values.keys() if at % self.period.get(key, 1) == 0]
+        values = self._computed(batch)
+        due = [key for key in values.keys() if self._is_due(key)]
         for key in due:
             if key.startswith("loss"):
                 record(f"loss/{key.removeprefix('loss_')}", values[key].detach())
         return values.select(*due)
+
+    def _is_due(self, entry: str) -> bool:
+        return int(self.calls) % self.period.get(entry, 1) == 0
+
+    def _computed(self, batch: TensorDict) -> TensorDict:
+        """All entries; of a single loss that is due it alone, where that can be had."""
+        due = [entry for entry in map(str, self.out_keys) if self._is_due(entry)]
+        losses = [entry for entry in due if entry.startswith("loss")]
+        rows = batch.copy()  # torchrl writes its errors into what it is given
+        if len(losses) == 1 and losses[0] in self.alone:
+            value, told = getattr(self.objective, self.alone[losses[0]])(rows)
+            self._note(batch, told.get("td_error"))
+            return TensorDict({losses[0]: value}, batch_size=[])
+        values: TensorDict = self.objective(rows)
+        self._note(batch, rows.get("td_error", None))
+        return values
+
+    def _note(self, batch: TensorDict, error: torch.Tensor | None) -> None:
+        """Keep the errors of rows of a replay, for priorities."""
+        if "index" in batch.keys() and error is not None:
+            # Of soft actor-critic torchrl writes |delta|, of the others its square.
+            plain = isinstance(self.objective, (SACLoss, DiscreteSACLoss))
+            error = error.detach().flatten()
+            self.errors = batch["index"], error if plain else error.sqrt()

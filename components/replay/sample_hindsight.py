@@ -8,12 +8,12 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from components.replay.episode_rows import EpisodeRows
 from components.replay.extend_goals import ExtendGoals
 from components.replay.uniform import UniformReplay
 from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.component import Component
-from rlcomp.errors import FlowError
-from rlcomp.functional.hindsight import episode_order, future_places
+from rlcomp.functional.hindsight import future_places
 from rlcomp.interfaces.goal_environment import RewardsGoals
 from rlcomp.seed import new_generator
 
@@ -57,38 +57,20 @@ class SampleHindsight(Component):
     ) -> None:
         super().__init__()
         self.replay = replay
+        self.rows = EpisodeRows(replay)
+        self.batch_size = batch_size
+        self.generator = new_generator()
         # Past nn.Module: it is a node of its own, and only its reward is asked for.
         object.__setattr__(self, "environment", environment)
-        self.batch_size = batch_size
         self.fraction = fraction
         self.terminate_on_goal = terminate_on_goal
-        self.generator = new_generator()
-        self._order: tuple[int, Tensor, Tensor] | None = None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Draw the rows; give some of them another goal."""
-        rows = self.replay.stored()
-        held = len(self.replay)
-        if rows is None or held < self.batch_size:
-            raise FlowError(
-                f"the replay holds {held} steps, batch_size is {self.batch_size}: let it fill "
-                "first (phases.warm_up.steps), or lower batch_size"
-            )
-        order, last = self._episodes(rows)
-        place = torch.randint(held, (self.batch_size,), generator=self.generator)
-        drawn = rows[order[place]]
+        drawn = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(2, self.batch_size, generator=self.generator)
-        later = order[future_places(place, last[place], uniform[1])]
-        goal = rows["next", "achieved_goal"][later]
-        return self._asking(drawn, goal, (uniform[0] < self.fraction)[:, None])
-
-    def _episodes(self, rows: TensorDict) -> tuple[Tensor, Tensor]:
-        """The order of the rows by episode, made anew where rows were added."""
-        written = self.replay.written
-        if self._order is None or self._order[0] != written:
-            found = episode_order(rows["trajectory"][:, 0], rows["step_count"][:, 0])
-            self._order = (written, *found)
-        return self._order[1:]
+        goal = drawn.achieved_after(future_places(drawn.place, drawn.last, uniform[1]))
+        return self._asking(drawn.steps, goal, (uniform[0] < self.fraction)[:, None])
 
     def _asking(self, drawn: TensorDict, goal: Tensor, asks: Tensor) -> TensorDict:
         """Steps that ask for another goal where they are told to."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -48,3 +50,27 @@ def future_places(place: Tensor, last: Tensor, uniform: Tensor) -> Tensor:
     left = last - place + 1
     # In float32 the product may round up to the whole.
     return place + torch.minimum((uniform * left).long(), left - 1)
+
+
+def geometric_places(place: Tensor, last: Tensor, uniform: Tensor, gamma: float) -> Tensor:
+    """A later step of the same episode for each: ``k`` steps on with ``p(k) ~ gamma^k``, k >= 0.
+
+    The goal is what was achieved *after* the step, so it is ``k + 1`` steps away: a draw from the
+    discounted future of the state and action, cut at the episode's end.
+
+    Args:
+        place: of steps in the order of their episodes, ``[N]``.
+        last: the place of the last step of each one's episode, ``[N]``.
+        uniform: draws in [0, 1), ``[N]``.
+        gamma: discount, in (0, 1).
+
+    Returns:
+        Places, ``[N]`` int64.
+
+    Source:
+        Eysenbach et al. 2022, arXiv:2206.07568, section 4.1.
+    """
+    left = last - place + 1
+    within = 1 - gamma ** left.double()  # probability that the draw ends within the episode
+    ahead = torch.log1p(-uniform.double() * within) / math.log(gamma)
+    return place + torch.minimum(ahead.long(), left - 1)

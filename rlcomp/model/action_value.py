@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from torch import nn
-from torchrl.data import Categorical as CategoricalSpec
 from torchrl.envs import EnvBase
 from torchrl.modules import MLP, QValueActor, ValueOperator
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
-from rlcomp.errors import ConfigError
 from rlcomp.model.continuous_control import bounded_actions
-from rlcomp.model.control import observed_size
+from rlcomp.model.control import numbered_actions, observed_size
 
 
 def q_value(
@@ -58,12 +56,7 @@ def action_values(*, environment: EnvBase, num_cells: list[PositiveInt]) -> QVal
     Raises:
         ConfigError: the actions are not discrete, or what is observed is no vector.
     """
-    actions = environment.action_spec_unbatched
-    if not isinstance(actions, CategoricalSpec):
-        raise ConfigError(
-            f"the environment's actions are {type(actions).__name__}, this network has a value for "
-            "each numbered one: choose an environment with discrete actions, or recipe=sac"
-        )
+    actions = numbered_actions(environment)
     network = MLP(
         in_features=observed_size(environment),
         out_features=actions.n,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -99,10 +101,28 @@ def gaussian_actor(
     Raises:
         ConfigError: the actions are not bounded vectors, or an input is no vector.
     """
+    network = functools.partial(MLP, num_cells=num_cells, activation_class=nn.ReLU)
+    return gaussian_network_actor(environment=environment, inputs=inputs, network=network)
+
+
+def gaussian_network_actor(
+    *, environment: EnvBase, inputs: list[NonEmptyText], network: Callable[..., nn.Module]
+) -> ProbabilisticActor:
+    """Squashed Gaussian policy on any network; else as :func:`gaussian_actor`.
+
+    Args:
+        environment: says what is observed, and the bounds of its actions.
+        inputs: what it looks at: vectors of the environment.
+        network: called with ``in_features`` and ``out_features``; takes the inputs one by one.
+
+    Raises:
+        ConfigError: the actions are not bounded vectors, or an input is no vector.
+    """
     spec = bounded_actions(environment)
-    network = GaussianHead(_network(environment, inputs, 2 * spec.shape[-1], num_cells))
+    size = sum(observed_size(environment, key) for key in inputs)
+    head = GaussianHead(network(in_features=size, out_features=2 * spec.shape[-1]))
     return ProbabilisticActor(
-        TensorDictModule(network, in_keys=inputs, out_keys=["loc", "scale"]),
+        TensorDictModule(head, in_keys=inputs, out_keys=["loc", "scale"]),
         in_keys=["loc", "scale"],
         spec=spec,
         distribution_class=TanhNormal,

@@ -28,12 +28,7 @@ def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> Probabilisti
     Raises:
         ConfigError: the actions are not discrete, or what is observed is no vector.
     """
-    actions = environment.action_spec_unbatched
-    if not isinstance(actions, CategoricalSpec):
-        raise ConfigError(
-            f"the environment's actions are {type(actions).__name__}, this actor chooses among "
-            "numbered ones: choose an environment with discrete actions, or write an actor for it"
-        )
+    actions = numbered_actions(environment)
     network = TensorDictModule(
         _perceptron(observed_size(environment), actions.n, num_cells, gain=0.01),
         in_keys=["observation"],
@@ -61,6 +56,21 @@ def critic(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ValueOperat
         ConfigError: what is observed is no vector.
     """
     return ValueOperator(_perceptron(observed_size(environment), 1, num_cells, gain=1.0))
+
+
+def numbered_actions(environment: EnvBase) -> CategoricalSpec:
+    """The numbered actions of one copy of an environment.
+
+    Raises:
+        ConfigError: it has others.
+    """
+    spec = environment.action_spec_unbatched
+    if not isinstance(spec, CategoricalSpec):
+        raise ConfigError(
+            f"the environment's actions are {type(spec).__name__}, this network is for numbered "
+            "ones: choose an environment with discrete actions, or recipe=sac for bounded vectors"
+        )
+    return spec
 
 
 def observed_size(environment: EnvBase, key: str = "observation") -> int:

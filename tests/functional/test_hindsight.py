@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.hindsight import episode_order, future_places
+from rlcomp.functional.hindsight import episode_order, future_places, geometric_places
 
 
 def test_the_later_steps_of_a_short_episode_by_enumeration():
@@ -45,3 +45,24 @@ def test_goals_come_from_the_own_episode_and_no_earlier_step(episodes):
         later = order[future_places(place, last, torch.full((len(episodes),), draw))]
         assert torch.equal(trajectory[later], trajectory[order])
         assert bool((step[later] >= step[order]).all())
+
+
+@pytest.mark.parametrize(("gamma", "length"), [(0.5, 3), (0.9, 10), (0.99, 1)])
+def test_the_discounted_future_is_geometric_and_cut_at_the_episodes_end(gamma, length):
+    draws = (torch.arange(20_000) + 0.5) / 20_000
+    first, last = torch.full((20_000,), 5), torch.full((20_000,), 4 + length)
+
+    later = geometric_places(first, last, draws, gamma) - 5
+
+    weights = torch.tensor([gamma**k for k in range(length)])
+    share = torch.bincount(later, minlength=length) / 20_000
+    # An even grid of draws hits each part within one draw.
+    torch.testing.assert_close(share, weights / weights.sum(), atol=1e-4, rtol=0)
+
+
+def test_the_largest_draw_of_a_discounted_future_stays_within_the_episode():
+    largest = torch.tensor([1 - 2**-24])
+
+    for left in (1, 7, 10**6):
+        place = geometric_places(torch.tensor([0]), torch.tensor([left - 1]), largest, 0.99)
+        assert 0 <= place.item() < left

@@ -208,6 +208,14 @@ BESIDE = {
         "evaluation/success": TESTS
         + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",
     },
+    "rlcomp/interfaces/intervention.py": {
+        "intervention/share": TESTS
+        + "intervention/test_scripted.py::test_the_share_of_steps_taken_over_is_recorded",
+    },
+    "components/replay/sample_half_half.py": {
+        "replay/demonstrations": TESTS
+        + "replay/test_half_half.py::test_the_number_of_demonstrations_is_recorded",
+    },
     "components/replay/extend_labelled.py": {
         "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
     },

@@ -15,8 +15,8 @@ from rlcomp.wiring.plan import read
 
 RECIPES = sorted(file.stem for file in (config_directory() / "recipe").glob("*.yaml"))
 OF_CONTROL = [
-    *("bc", "control_ppo", "dagger", "dqn", "her", "sac", "td3", "trpo"),
-    *("flow_grpo", "action_grpo", "offline_to_online"),
+    *("bc", "contrastive", "control_ppo", "dagger", "dqn", "her", "hil_serl", "rlpd"),
+    *("sac", "td3", "trpo", "flow_grpo", "action_grpo", "offline_to_online"),
 ]
 
 

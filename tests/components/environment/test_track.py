@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -23,6 +25,25 @@ def test_one_step_by_hand():
     assert after[0].tolist() == pytest.approx([offset, 0.16634, 0.2], abs=1e-5)
     assert float(reward) == pytest.approx(1 - offset, abs=1e-5)
     assert not ended.any()
+
+
+@pytest.mark.parametrize(
+    ("heading", "steering", "after"),
+    [
+        # k(0) = .16829, v dt = .2: 1.1 + .2 (2 - .16829) = 1.466, -1.1 + .2 (-2 - .16829) = -1.534.
+        (1.1, 2.0, 1.2),
+        (-1.1, -2.0, -1.2),
+        (1.1, 0.6, 1.1 + 0.2 * (0.6 - 0.16829)),  # 1.18634
+        (-1.1, 0.0, -1.1 - 0.2 * 0.16829),  # -1.13366
+    ],
+)
+def test_the_heading_is_kept_within_its_bounds(heading, steering, after):
+    state = torch.tensor([[0.0, heading, 0.0]])
+
+    moved, _, _ = track(1).advance(state, torch.tensor([[steering]]))
+
+    assert float(moved[0, 1]) == pytest.approx(after, abs=1e-5)
+    assert float(moved[0, 0]) == pytest.approx(0.2 * math.sin(after), abs=1e-5)
 
 
 def test_beyond_half_a_width_it_is_off_the_road_and_drives_on():

@@ -1,0 +1,1 @@
+"""Interventions: whoever watches a policy may act in its place."""

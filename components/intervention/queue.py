@@ -1,0 +1,81 @@
+"""An intervener in another thread: a device that writes into a queue."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torchrl.envs import EnvBase
+
+from components.intervention.function import as_action
+from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.intervention import Intervention
+from rlcomp.model.continuous_control import bounded_actions
+
+Command = Sequence[float] | Tensor | None
+
+
+class QueueIntervention(Intervention):
+    """Follows the newest command that a device has put into a queue, for one copy.
+
+    ``device(commands)`` runs in a thread of its own, from the first step on, and puts actions; None
+    hands back. A command holds for ``lasts`` steps, unless another comes. Older ones that no step
+    has seen are dropped.
+
+    Args:
+        environment: gives the bounds of actions.
+        device: reads a keyboard, a gamepad, a socket; called once.
+        copy: which copy of the environment it steers.
+        lasts: steps that a command holds.
+        seconds: least time of a step, so that a person can follow.
+
+    Raises:
+        ConfigError: there is no such copy; a command that is no action.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: EnvBase,
+        device: Callable[[queue.SimpleQueue[Command]], object],
+        copy: NonNegativeInt,
+        lasts: PositiveInt,
+        seconds: NonNegativeFloat,
+    ) -> None:
+        super().__init__(actions=bounded_actions(environment))
+        copies = environment.batch_size.numel()
+        if copy >= copies:
+            raise ConfigError(f"copy is {copy}: the environment has {copies}, from 0 on")
+        self.device, self.copy, self.lasts, self.seconds = device, copy, lasts, seconds
+        self.commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self.thread: threading.Thread | None = None
+        self.command: Command = None
+        self.remaining = 0
+        self.due = 0.0
+
+    def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
+        """The newest command."""
+        self._wait()
+        while not self.commands.empty():
+            self.command, self.remaining = self.commands.get(), self.lasts
+        chosen = batch["action"].clone()
+        over = torch.zeros(len(chosen), dtype=torch.bool)
+        if self.command is not None and self.remaining:
+            chosen[self.copy] = as_action(self.command, chosen[self.copy])
+            over[self.copy] = True
+        self.remaining = max(0, self.remaining - 1)
+        return chosen, over
+
+    def _wait(self) -> None:
+        """Until the step is due; the device begins with the first."""
+        if self.thread is None:
+            self.thread = threading.Thread(target=self.device, args=(self.commands,), daemon=True)
+            self.thread.start()
+        time.sleep(max(0.0, self.due - time.monotonic()))
+        self.due = time.monotonic() + self.seconds

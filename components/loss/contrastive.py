@@ -1,0 +1,91 @@
+"""Contrastive reinforcement learning: critic by InfoNCE, actor towards the goal."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torch.func import functional_call
+from torchrl.modules import ProbabilisticActor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
+from rlcomp.component import Component
+from rlcomp.functional.contrastive import info_nce
+from rlcomp.model.contrastive_critic import ContrastiveCritic
+
+
+class ContrastiveLoss(Component):
+    """Critic, actor and temperature of contrastive RL on steps and goals that followed them.
+
+    ``L_f = mean_i (logsumexp_j f_ij - f_ii) + penalty mean_i (logsumexp_j f_ij)^2``;
+    ``L_pi = mean (alpha log pi(a|s,g) - f(s, a, g))``, ``a ~ pi``, which leaves no gradient on the
+    critic; ``L_alpha = -log alpha mean (log pi + H)``. No reward is read.
+
+    Reads ``observation``, ``action``, ``desired_goal``: of row ``i`` the goal that was achieved
+    later. Writes the scalars ``loss_critic``, ``loss_actor``, ``loss_alpha``, ``alpha``,
+    ``entropy`` and ``accuracy``, the share of rows whose own goal has the greatest energy.
+
+    Args:
+        actor: draws actions for state and goal.
+        critic: gives ``f``.
+        penalty: weight of the squared log-partition.
+        entropy_per_action: ``-H / dim A``, nats.
+        alpha_init: temperature at the start.
+
+    Source:
+        Eysenbach et al. 2022, arXiv:2206.07568; with these constants Wang et al. 2025,
+        arXiv:2503.14858.
+    """
+
+    reads = ("observation", "action", "desired_goal")
+    equation = "L = mean_i (logsumexp_j f_ij - f_ii) + {penalty} mean_i (logsumexp_j f_ij)^2"
+
+    def __init__(
+        self,
+        *,
+        actor: ProbabilisticActor,
+        critic: ContrastiveCritic,
+        penalty: NonNegativeFloat,
+        entropy_per_action: float,
+        alpha_init: PositiveFloat,
+    ) -> None:
+        super().__init__()
+        self.actor, self.critic = actor, critic
+        self.penalty = penalty
+        self.target_entropy = -entropy_per_action * actor.spec["action"].shape[-1]
+        self.log_alpha = torch.nn.Parameter(torch.tensor(math.log(alpha_init)))
+        self.out_keys = ["loss_critic", "loss_actor", "loss_alpha", "alpha", "entropy", "accuracy"]
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """The scalars, in a new TensorDict."""
+        energy = self.critic(batch[self.critic.state], batch["action"], batch[self.critic.goal])
+        own = torch.arange(len(energy), device=energy.device)
+        alpha = self.log_alpha.detach().exp()
+        action, log_prob = self._acts(batch)
+        surprise = -log_prob.detach().mean()
+        values = {
+            "loss_critic": info_nce(energy, self.penalty),
+            "loss_actor": (alpha * log_prob - self._reaches(batch, action)).mean(),
+            "loss_alpha": self.log_alpha * (surprise - self.target_entropy),
+            "alpha": alpha,
+            "entropy": surprise,
+            "accuracy": (energy.detach().argmax(dim=1) == own).float().mean(),
+        }
+        return TensorDict(values, batch_size=[])
+
+    def _acts(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
+        """Actions of the policy with their log-probs, ``[N, A]`` and ``[N]``, with gradient."""
+        drawn = self.actor.get_dist(batch.select(*self.actor.in_keys))
+        action = drawn.rsample()
+        return action, drawn.log_prob(action)
+
+    def _reaches(self, batch: TensorDict, action: Tensor) -> Tensor:
+        """``f(s_i, a_i, g_i)``, ``[N]``, with a gradient for the action only."""
+        held = {name: weight.detach() for name, weight in self.critic.phi.named_parameters()}
+        here = functional_call(self.critic.phi, held, (batch[self.critic.state], action))
+        with torch.no_grad():
+            there = self.critic.psi(batch[self.critic.goal])
+        away: Tensor = (here - there).norm(dim=-1)
+        return -away

@@ -1,0 +1,21 @@
+"""Experts that know how far it still is."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from tensordict import TensorDict
+from torch import Tensor
+
+
+@runtime_checkable
+class Guide(Protocol):
+    """A policy that knows the task."""
+
+    def __call__(self, batch: TensorDict) -> TensorDict:
+        """Write ``action``."""
+        ...
+
+    def left(self, batch: TensorDict) -> Tensor:
+        """How far it is from the states of a batch to the goal, ``[N]``, in whatever unit."""
+        ...
