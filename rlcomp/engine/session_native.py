@@ -106,7 +106,7 @@ class NativeSession:
             found = Steps(
                 [rows[n] for n in left],
                 limits=[limits[n] - start for n in left],
-                uniform=numbers.some(start, steps)[:, left],
+                uniform=numbers.some(start, steps)[:, left, 0],
                 draw=self.draw,
                 ends=ends,
                 goes_on=start > 0,
