@@ -106,7 +106,7 @@ class NativeSession:
             found = Steps(
                 [rows[n] for n in left],
                 limits=[limits[n] - start for n in left],
-                uniform=numbers.some(start, steps)[:, left],
+                uniform=numbers.some(start, steps)[:, left, 0],
                 draw=self.draw,
                 ends=ends,
                 goes_on=start > 0,
@@ -129,9 +129,8 @@ class NativeSession:
         """Read what the rows have not read yet; the next turn, or a fork, need not do so again."""
         self._read(rows)
         found = torch.empty(len(rows), self.model.vocabulary)
-        self.library.rlcomp_logits(
-            self.handle, abi.integers(rows).data_ptr(), len(rows), found.data_ptr()
-        )
+        places = abi.integers(rows)
+        self.library.rlcomp_logits(self.handle, places.data_ptr(), len(rows), found.data_ptr())
         return found
 
     def _read(self, rows: Sequence[int]) -> None:

@@ -314,3 +314,59 @@ def test_half_precision_that_is_lost_is_named(caplog):
     policy(make_model("gpt_neox"), Engine(compute="bfloat16"))
 
     assert caplog.messages[0].endswith("engine.compute=bfloat16 is lost")
+
+
+def decoding_line(caplog, engine, decoding=None, **settings):
+    caplog.set_level(logging.INFO)
+    LanguageModel(
+        model=make_model("llama", **settings),
+        tokenizer=TOKENIZER,
+        decoding=decoding or Decoding(),
+        engine=engine,
+    )
+    return caplog.messages[-1]
+
+
+# What is asked for, and why torch decodes.
+TORCH = [
+    ({"decode": "torch"}, {}, "engine.decode is torch"),
+    ({}, {"top_p": 0.9}, "it has no filters, and decoding.top_p is 0.9"),
+    ({}, {"top_k": 2}, "it has no filters, and decoding.top_k is 2"),
+    ({}, {"min_p": 0.1}, "it has no filters, and decoding.min_p is 0.1"),
+    ({"linear": "bfloat16"}, {}, "engine.linear is bfloat16"),
+    ({"compute": "bfloat16"}, {}, "engine.compute is bfloat16"),
+]
+
+
+@pytest.mark.parametrize(("asked", "filters", "why"), TORCH)
+def test_the_log_says_why_torch_decodes(asked, filters, why, caplog, monkeypatch):
+    monkeypatch.setattr(engines, "absent", lambda: None)
+
+    line = decoding_line(caplog, Engine(**asked), Decoding(**filters))
+
+    assert line == f"llama: decoding by torch: {why}"
+    if "decode" not in asked:
+        with pytest.raises(ConfigError, match=f"engine.decode is native, but {why}; use engine.de"):
+            decoding_line(caplog, Engine(decode="native", **asked), Decoding(**filters))
+
+
+def test_the_log_says_that_the_library_decodes_or_why_it_is_not_there(caplog, monkeypatch):
+    monkeypatch.setattr(engines, "absent", lambda: None)
+    assert decoding_line(caplog, AUTO) == "llama: decoding in C++"
+    monkeypatch.setattr(engines, "absent", lambda: "it is not compiled")
+    assert decoding_line(caplog, AUTO) == "llama: decoding by torch: it is not compiled"
+
+
+def test_another_activation_is_decoded_by_torch(caplog, monkeypatch):
+    monkeypatch.setattr(engines, "absent", lambda: None)
+    line = decoding_line(caplog, AUTO, hidden_act="gelu")
+    assert line == "llama: decoding by torch: its activation is GELUActivation"
+
+
+def test_native_decoding_needs_the_packed_forward_pass(monkeypatch):
+    monkeypatch.setattr(engines, "absent", lambda: None)
+    with pytest.raises(ConfigError, match=r"engine.decode is native, which reads the weights of"):
+        Engine(forward="transformers", decode="native")
+    with pytest.raises(ConfigError, match=r"but the forward pass is that of transformers; use eng"):
+        Engine(decode="native").not_native(None, Decoding())
+    assert Engine().not_native(None, Decoding()) == "the forward pass is that of transformers"
