@@ -347,6 +347,20 @@ def test_a_model_that_is_no_policy_knows_no_log_probs():
     assert not OnPolicy(torch.nn.Identity(), {"log_probs"}, moved=False).knows(rows)
 
 
+def test_micro_batches_that_agree_do_not_make_up_for_one_that_does_not():
+    policy = double_policy()
+    rows = rollout(policy)
+    seen = rows.clone().set("log_probs", rows["old_log_probs"])
+    apart = seen.clone().set("log_probs", seen["log_probs"] + 1.0)
+    on_policy = OnPolicy(policy, {"log_probs"}, moved=False)
+
+    on_policy.compare(seen)
+    assert on_policy.knows(rows)
+    for one in (apart, seen, seen):
+        on_policy.compare(one)
+        assert not on_policy.knows(rows)
+
+
 def test_recorded_log_probs_are_masked():
     rows = TensorDict(
         {
