@@ -10,6 +10,7 @@ from components.kl_controller.fixed import FixedKL
 from components.learner.gradient import Learner
 from components.learner.gradient_rows import OnPolicy, gradient_rows, recorded_outputs
 from components.loss.kl import KLLoss
+from components.loss.kl_ratio import KLRatioLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.none import NoRatio
 from components.loss.ratio.sequence import SequenceRatio
@@ -281,6 +282,24 @@ def test_all_rows_are_read_where_a_term_does_not_vanish_with_the_advantage(losse
 
     assert seen[-1] == (8, True)
     assert "learner/rows_without_gradient" not in ledger.means()
+
+
+@pytest.mark.parametrize(("kind", "estimator"), [(KLLoss, "k3"), (KLRatioLoss, "k3_ratio")])
+def test_a_coefficient_of_0_measures_the_kl_of_rows_that_are_not_read(kind, estimator):
+    policy = double_policy()
+    rows = rollout(policy)
+    rows["ref_log_probs"] = rows["old_log_probs"] - 0.1 * rows["response_mask"]
+    nothing = FixedKL(kl_coef=0.0)
+    kl = kind(controller=nothing, estimator=estimator, reduction=TokenMean())
+    seen = watched(policy)
+
+    _, losses, ledger = gradient_of(policy, {"policy": policy_loss(), "kl": kl}, rows)
+
+    assert seen == [(4, True)]
+    assert losses["kl"] == 0
+    # exp(-0.1) - 1 + 0.1 of every token, at a ratio of 1.
+    assert ledger.means()["kl/in_loss"] == pytest.approx(0.0048374, abs=1e-6)
+    assert ledger.counts["kl/in_loss"] == int(rows["response_mask"].sum())
 
 
 def test_without_any_advantage_the_gradient_is_zero_not_absent():
