@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
-_ASKED = re.compile(r"<(.)>")
+ASKED = re.compile(r"<(.)>")
 
 
 class LookupTool:
@@ -49,7 +49,7 @@ class LookupTool:
         if not action.endswith(">"):
             return Turn(done=True)
         self.questions += 1
-        asked = _ASKED.findall(action)
+        asked = ASKED.findall(action)
         letters = dict(zip(ascii_lowercase, self.map, strict=False))
         told = {letter: letters[letter] for letter in asked[-1:] if letter in letters}
         self.known = {**self.known, **told}  # a new one: a fork has its own

@@ -163,7 +163,7 @@ class Desk:
         """The calls to be answered together, in an order of their own; none: all is over."""
         with self._changed:
             while not self._ready():
-                if self._over or (not self.open and not self._waiting):
+                if self._over or not self.open:
                     return []
                 self._changed.wait(self._until_late())
             wave, self._waiting = self._waiting, []

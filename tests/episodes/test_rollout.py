@@ -280,3 +280,12 @@ def test_special_tokens_in_an_observation_are_plain_text():
     assert tokenizer.eos_token_id not in found
     assert (len(found), text) == (5, "<eos>")
     assert torch.tensor(found).unique().numel() == 5
+
+
+def test_a_policy_whose_context_is_not_what_the_episode_holds_is_found():
+    class Forgets(Scripted):
+        def extend(self, row, tokens):
+            self.contexts[row] += tokens[1:]
+
+    with pytest.raises(AssertionError, match="a context was rewritten"):
+        rolled(Forgets("ab", ["c>", "d>"]))

@@ -355,11 +355,15 @@ def test_whom_another_one_follows_is_not_told(ask):
 
 
 def test_posting_tells_who_is_there(ask):
-    calls = "posting_get_login_status(), list_all_following(), get_user_tweets('me'), get_tweet(9)"
+    calls = (
+        "posting_get_login_status(), list_all_following(), get_user_tweets('me'), get_tweet(9), "
+    )
+    calls += "comment(9, 'x')"
     told, _ = ask("TwitterAPI", BLOG | {"authenticated": True, "following_list": ["u"]}, calls)
 
     assert told[:2] == [{"login_status": True}, {"following_list": ["u"]}]
-    assert told[2:] == [{"user_tweets": [BLOG["tweets"]["0"]]}, {"error": "there is no tweet 9"}]
+    missing = {"error": "there is no tweet 9"}
+    assert told[2:] == [{"user_tweets": [BLOG["tweets"]["0"]]}, missing, missing]
 
 
 def test_the_first_id_that_is_counted_is_1(ask):

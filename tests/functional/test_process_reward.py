@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.process_reward import step_advantage
+from rlcomp.functional.process_reward import implicit_process_advantage, step_advantage
 
 BOTH = torch.tensor([True, True])
 TOGETHER = torch.tensor([0, 0])
@@ -76,3 +76,15 @@ def test_the_steps_of_a_group_sum_to_0_and_garbage_elsewhere_changes_nothing(dra
     for label in set(group.tolist()):
         assert steps[group == label].sum().item() == pytest.approx(0, abs=1e-9)
     assert not steps[~(ends & valid[:, None])].abs().gt(1e-12).any()
+
+
+def test_baselines_are_means_over_the_tokens_of_each_other_answer():
+    reward = double([1, 2, 3], [6, 0, 0], [0, 8, 0])
+    mask = torch.tensor([[True, True, True], [True, False, False], [False, True, False]])
+    group, valid = torch.tensor([0, 0, 0]), torch.tensor([True, True, True])
+
+    advantage = implicit_process_advantage(reward, mask, group, valid, 1.0)
+
+    # Means 2, 6 and 8, so that the others' are 7, 5 and 4: -6 -5 -4 | 1 | 4, summed from behind.
+    want = double([-15, -9, -4], [1, 0, 0], [0, 4, 0])
+    torch.testing.assert_close(advantage, want)

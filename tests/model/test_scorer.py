@@ -7,7 +7,7 @@ import torch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.scorer import Scorer
+from rlcomp.model.scorer import ScoreHead, Scorer
 from rlcomp.testing import check_component, tiny_model
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import character_tokenizer
@@ -103,3 +103,12 @@ def test_the_backbone_stays_in_eval_mode():
 @pytest.mark.parametrize("forward", ["packed", "transformers"])
 def test_it_keeps_the_contract(forward):
     check_component(Scorer(policy=policy(), engine=Engine(forward=forward)))
+
+
+def test_heads_begin_with_a_variance_of_one_over_the_width_and_one():
+    model, same = tiny_model(TOKENIZER), torch.Generator()
+    width = model.config.hidden_size
+    head = ScoreHead(model, torch.Generator().manual_seed(3), outputs=2)
+
+    wanted = torch.randn(width, 2, generator=same.manual_seed(3)) / (width + 1) ** 0.5
+    assert torch.equal(head.weight, wanted)

@@ -149,3 +149,13 @@ def test_what_was_never_stated_is_said(recorded, shared_data):
         lean.start(Example("", "", ""))
     with pytest.raises(ConfigError, match="no file"):
         ReplayLean(path="/nowhere.jsonl")
+
+
+@pytest.mark.parametrize("lacking", ["name", "input", "expected"])
+def test_a_line_without_one_of_its_texts_is_told_with_its_place(tmp_path, lacking):
+    row = {"name": "a", "input": "{}", "expected": "{}"} | {lacking: None}
+    path = tmp_path / "sessions.jsonl"
+    path.write_text(json.dumps(row))
+
+    with pytest.raises(DataError, match="line 1: must hold texts"):
+        sessions(path)

@@ -130,6 +130,9 @@ def test_a_critic_values_states(prover, tactics_tokenizer):
     made = prover(strategy=MonteCarlo(samples=2), value=Half(tactics_tokenizer))
     (graph,) = made.search([Example(GOALS[0], "", "")], torch.Generator()).graphs
     assert [node.value for node in graph.nodes.values()] == [1.0, 0.25, 0.0]
+    # Two simulations: one from the root, and one that goes down to h0:p ⊢ p and solves it.
+    assert graph.root.visits == 2
+    assert [node.visits for node in graph.nodes.values()][1] == 1
 
 
 def test_what_cannot_be_searched_is_refused(scripted):

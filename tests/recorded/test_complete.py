@@ -134,7 +134,7 @@ BESIDE = {
     },
     "components/collector/branching.py": dict.fromkeys(
         ["branching/delta_entropy", "branching/branches", "branching/trained_tokens"],
-        TESTS + "collector/test_branching_collector.py::test_a_tree_by_hand",
+        "tests/episodes/test_branching.py::test_a_tree_by_hand",
     ),
     "components/collector/vine.py": dict.fromkeys(
         ["vine/tokens", "vine/value", "vine/invalid_fraction"],

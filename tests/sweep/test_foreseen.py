@@ -2,6 +2,8 @@
 
 import pytest
 
+from rlcomp.sweep.foreseen import _without
+
 pytestmark = pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
 
 
@@ -46,3 +48,11 @@ def test_nothing_is_told_of_a_sound_sweep(told):
 
     assert (code, len(ran)) == (0, 2)
     assert "refused" not in before
+
+
+def test_a_sweep_without_a_fault_and_one_without_a_way_out_name_no_values():
+    jobs = [["a=1", "b=1"], ["a=2", "b=1"]]
+
+    assert _without(["a=2"], jobs, ["a", "b"]) == ["without them: a=1"]
+    assert _without([], jobs, ["a", "b"]) == []
+    assert _without(["a=1", "a=2"], jobs, ["a"]) == []

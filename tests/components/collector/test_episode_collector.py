@@ -155,6 +155,15 @@ def test_seeds_do_not_depend_on_the_rollouts_of_earlier_steps():
     assert seeds_of(collector(Told()), 5) == seeds_of(made, 5)
 
 
+def test_a_run_that_goes_on_at_step_1_draws_what_one_that_began_at_step_0_does():
+    torch.manual_seed(0)
+    made = collector(Told())
+    seeds_of(made, 0)
+    torch.manual_seed(0)
+
+    assert seeds_of(collector(Told()), 1) == seeds_of(made, 1)
+
+
 def test_a_conditioned_policy_is_asked_its_own_prompt():
     policy = Told(["d>"], ["d>"], ["d>"], ["d>"])
 

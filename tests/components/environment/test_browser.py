@@ -3,11 +3,12 @@
 import contextlib
 import re
 import socket
+import sys
 import threading
 
 import pytest
 
-from components.environment.browser import Browser
+from components.environment.browser import Browser, _click, _text
 from components.task.form import Form
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Broken, Start
@@ -15,7 +16,7 @@ from rlcomp.episodes.processes import ProcessHosts
 from rlcomp.errors import ConfigError, DataError, RlcompError
 from rlcomp.interfaces.environment import Environment, checked, checked_facts, checked_stops
 from rlcomp.interfaces.task import Example
-from rlcomp.sandbox.page import program_of
+from rlcomp.sandbox.page import Refused, program_of
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,56 @@ def filled(environment, turn, values):
         where = element(turn, f'{kind} "{name}"')
         turn = checked(environment.step(f'<type into="{where}">{value}</type>'))
     return turn
+
+
+class Hand:
+    """A page that notes what is done to it."""
+
+    def __init__(self):
+        self.done = []
+
+    def __getattr__(self, name):
+        return lambda *given: self.done.append((name, *given))
+
+
+def test_an_element_is_clicked_by_its_number_and_a_box_at_its_middle():
+    hand = Hand()
+
+    _click(hand, "e12")
+    _click(hand, "10,20,30,60")
+
+    assert hand.done == [("click", "e12"), ("click_at", 25.0, 50.0)]
+
+
+@pytest.mark.parametrize("given", [None, 1, " "])
+def test_a_page_and_its_goal_are_texts(given):
+    with pytest.raises(DataError, match=r"the column 'goal' is .*: must be a text"):
+        _text(Example("", "", "", columns={"goal": given}), "goal")
+    assert _text(Example("", "", "", columns={"goal": "x"}), "goal") == "x"
+
+
+def test_actions_are_what_their_form_says():
+    pytest.importorskip("playwright", reason="no browser: install playwright")
+    made, hand = Browser(program=sys.executable), Hand()
+    made.told = {"clicks": 0, "texts": 0, "scrolls": 0}
+
+    for action in (
+        "I press <click>e3</click>",
+        '<type into="0,0,4,2"> a b</type>',
+        "<scroll>down</scroll>",
+        "<scroll>up</scroll>",
+    ):
+        made._do(hand, action)
+
+    assert hand.done == [
+        ("click", "e3"),
+        ("write_at", 2.0, 1.0, " a b"),
+        ("scroll", 0.5),
+        ("scroll", -0.5),
+    ]
+    assert made.told == {"clicks": 1, "texts": 1, "scrolls": 2}
+    with pytest.raises(Refused, match="not the form of <click>"):
+        made._do(hand, "</click>")
 
 
 @pytest.mark.slow

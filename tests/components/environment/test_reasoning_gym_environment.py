@@ -44,6 +44,13 @@ def test_part_of_an_answer_pays_once():
     assert [made.step(said).reward for said in ("2920", "7", "2920", "292")] == [0.75, 0, 0, 0.25]
 
 
+def test_part_of_an_answer_pays_nothing_unless_it_is_asked_for():
+    made = ReasoningGym()
+    made.reset(ASKED, 0)
+
+    assert made.step("2920").reward == 0.0
+
+
 def test_it_asks_a_question_of_the_examples_seed_itself():
     made = ReasoningGym(name="leg_counting")
     world = Example("", "", "", columns={"seed": 1})

@@ -97,3 +97,14 @@ def test_the_extra_is_named(monkeypatch):
 
     with pytest.raises(MissingExtra, match=r"rlcomp\[games\]"):
         TextArena(name="GuessTheNumber-v0")
+
+
+def test_a_game_that_draws_when_it_is_made_draws_the_same_in_every_process(importable):
+    class Drawn(Guess):
+        def __init__(self):
+            super().__init__()
+            self.number = random.random()
+
+    random.seed(5)
+    assert TextArena(name=importable(Drawn)).peer.number == random.Random(0).random()
+    assert random.random() == random.Random(5).random()  # the process's own are not touched

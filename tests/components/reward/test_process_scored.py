@@ -55,10 +55,11 @@ def test_steps_end_with_the_separator_and_the_last_with_the_text(aggregation, ex
 
 
 def test_an_answer_is_right_above_one_half_and_an_empty_one_has_no_reward():
-    found = scored("a", "b", "")
+    found = scored("a", "b", "", ";")
 
-    assert found["correct"].tolist() == [True, False, False]
-    assert found["reward_valid"].tolist() == [True, True, False]
+    assert found["reward"][3] == 0.5
+    assert found["correct"].tolist() == [True, False, False, False]
+    assert found["reward_valid"].tolist() == [True, True, False, True]
 
 
 def test_without_a_separator_every_character_is_a_step():

@@ -45,6 +45,7 @@ def test_a_row_of_a_file(task):
     [
         ({}, [0.75, None], [0.75, None], True),
         ({}, [0.75, 0.5], [0.75, 0.5], False),
+        ({}, [1, 0], [1.0, 0.0], False),
         ({"scale": "signed"}, [1, -1], [1.0, 0.0], False),
         ({"scale": "signed"}, [1, 0], [1.0, 1.0], True),
         ({"scale": "signed", "neutral": "wrong"}, [1, 0], [1.0, 0.0], False),

@@ -1,0 +1,32 @@
+"""What a row of a file says about two answers."""
+
+import pytest
+
+from rlcomp.data.compared import compared_answers
+from rlcomp.data.records import Row
+from rlcomp.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("preference", "chosen"), [(1.0, "a"), (1.25, "a"), (1.75, "b"), (2.0, "b")]
+)
+def test_a_preference_from_1_to_2_is_the_second_answers(preference, chosen):
+    row = Row("f:1", {"output_1": "a", "output_2": "b", "preference": preference})
+
+    (pair,) = compared_answers(row)
+
+    assert (pair.chosen, pair.rejected) == (chosen, {"a": "b", "b": "a"}[chosen])
+
+
+def test_columns_of_other_names_are_told_which_is_which():
+    row = Row("f.jsonl:1", {"question": "1?", "response_better": "a", "response_worse": "b"})
+
+    with pytest.raises(DataError) as told:
+        compared_answers(row)
+
+    for new, old in (
+        ("prompt", "question"),
+        ("chosen", "response_better"),
+        ("rejected", "response_worse"),
+    ):
+        assert f"'{new}': row.pop('{old}')" in str(told.value)
