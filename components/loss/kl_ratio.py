@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import torch
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.functional.importance import recorded
@@ -53,6 +55,11 @@ class KLRatioLoss(TokenLoss):
         super().__init__(reduction=reduction)
         self.controller = controller
         self.estimator: RatioEstimator = estimator
+
+    def gradient_rows(self, batch: TensorDict) -> Tensor | None:
+        """All rows; none where a coefficient of 0 only measures."""
+        nothing = torch.zeros(batch.batch_size, dtype=torch.bool)
+        return None if self.controller.coef() else nothing
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """The scalar loss of these rows."""

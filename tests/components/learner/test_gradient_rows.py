@@ -10,6 +10,7 @@ from components.kl_controller.fixed import FixedKL
 from components.learner.gradient import Learner
 from components.learner.gradient_rows import OnPolicy, gradient_rows, recorded_outputs
 from components.loss.kl import KLLoss
+from components.loss.kl_ratio import KLRatioLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.none import NoRatio
 from components.loss.ratio.sequence import SequenceRatio
@@ -283,6 +284,24 @@ def test_all_rows_are_read_where_a_term_does_not_vanish_with_the_advantage(losse
     assert "learner/rows_without_gradient" not in ledger.means()
 
 
+@pytest.mark.parametrize(("kind", "estimator"), [(KLLoss, "k3"), (KLRatioLoss, "k3_ratio")])
+def test_a_coefficient_of_0_measures_the_kl_of_rows_that_are_not_read(kind, estimator):
+    policy = double_policy()
+    rows = rollout(policy)
+    rows["ref_log_probs"] = rows["old_log_probs"] - 0.1 * rows["response_mask"]
+    nothing = FixedKL(kl_coef=0.0)
+    kl = kind(controller=nothing, estimator=estimator, reduction=TokenMean())
+    seen = watched(policy)
+
+    _, losses, ledger = gradient_of(policy, {"policy": policy_loss(), "kl": kl}, rows)
+
+    assert seen == [(4, True)]
+    assert losses["kl"] == 0
+    # exp(-0.1) - 1 + 0.1 of every token, at a ratio of 1.
+    assert ledger.means()["kl/in_loss"] == pytest.approx(0.0048374, abs=1e-6)
+    assert ledger.counts["kl/in_loss"] == int(rows["response_mask"].sum())
+
+
 def test_without_any_advantage_the_gradient_is_zero_not_absent():
     policy = double_policy()
     rows = rollout(policy)
@@ -345,6 +364,20 @@ def test_a_model_that_is_no_policy_knows_no_log_probs():
     rows = rollout(double_policy())
 
     assert not OnPolicy(torch.nn.Identity(), {"log_probs"}, moved=False).knows(rows)
+
+
+def test_micro_batches_that_agree_do_not_make_up_for_one_that_does_not():
+    policy = double_policy()
+    rows = rollout(policy)
+    seen = rows.clone().set("log_probs", rows["old_log_probs"])
+    apart = seen.clone().set("log_probs", seen["log_probs"] + 1.0)
+    on_policy = OnPolicy(policy, {"log_probs"}, moved=False)
+
+    on_policy.compare(seen)
+    assert on_policy.knows(rows)
+    for one in (apart, seen, seen):
+        on_policy.compare(one)
+        assert not on_policy.knows(rows)
 
 
 def test_recorded_log_probs_are_masked():
