@@ -376,13 +376,15 @@ class Learner(Component):
 
         Ranks read all: each has its part of the rows anyway, and all make equally many passes.
         """
-        if len(self.own) < len(self.losses) or self.model is None or not self.share.alone:
+        if len(self.own) < len(self.losses) or self.model is None:
             return rows, None
         needed = gradient_rows(self.own.values(), rows.exclude(PREPARED), self.unit_rows)
         if needed is None:
             return rows, None
         record(f"{self.name}/rows_without_gradient", ~needed)
-        return (rows, None) if bool(needed.all()) else (rows[needed], rows[~needed])
+        if not self.share.alone or bool(needed.all()):
+            return rows, None
+        return rows[needed], rows[~needed]
 
     def _without_gradient(self, rows: TensorDict, known: bool, totals: dict[str, float]) -> None:
         """Add the losses of rows without a gradient, and record their metrics."""

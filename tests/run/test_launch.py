@@ -110,10 +110,10 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
 
 def test_a_run_tells_the_watch_that_it_is_given_or_one_of_its_own(tmp_path, monkeypatch):
     given, seen = Watch(), []
-    config = OmegaConf.create({"directory": str(tmp_path)})
+    config = OmegaConf.create({"directory": str(tmp_path), "seed": 0})
     monkeypatch.setattr(
         "rlcomp.run.launch._launch",
-        lambda config, plan, directory, watch, leaves: seen.append(watch),
+        lambda config, builder, directory, watch, leaves, where: seen.append(watch),
     )
 
     launch(config, Plan({}, {}, {}), given)
