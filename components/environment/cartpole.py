@@ -33,7 +33,7 @@ class CartPole(BatchedEnvironment):
     action = 2
     gravity, cart, pole, half_length = 9.8, 1.0, 0.1, 0.5
     force, seconds = 10.0, 0.02
-    parameters = ("gravity", "cart", "pole", "half_length", "force")
+    dynamics_names = ("gravity", "cart", "pole", "half_length", "force")
     widest, steepest = 2.4, 12 * 2 * math.pi / 360
 
     def __init__(
@@ -53,7 +53,7 @@ class CartPole(BatchedEnvironment):
         """One Euler step."""
         place, speed, angle, turning = state.unbind(1)
         gravity, cart, pole, half_length, strength = (
-            self.dynamics[name] for name in self.parameters
+            self.dynamics[name] for name in self.dynamics_names
         )
         force = torch.where(action.view(-1) == 1, strength, -strength)
         mass = cart + pole

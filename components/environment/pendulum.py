@@ -32,7 +32,7 @@ class Pendulum(BatchedEnvironment):
     observed = 3
     action = (-2.0, 2.0)
     gravity, mass, length, seconds, fastest = 10.0, 1.0, 1.0, 0.05, 8.0
-    parameters = ("gravity", "mass", "length")
+    dynamics_names = ("gravity", "mass", "length")
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Pendulum(BatchedEnvironment):
         torque = action[:, 0].clamp(*self.action)
         upright = (angle + math.pi) % (2 * math.pi) - math.pi
         reward = -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
-        gravity, mass, length = (self.dynamics[name] for name in self.parameters)
+        gravity, mass, length = (self.dynamics[name] for name in self.dynamics_names)
         pull = 3 * gravity / (2 * length) * angle.sin()
         push = 3 / (mass * length**2) * torque
         speed = (speed + (pull + push) * self.seconds).clamp(-self.fastest, self.fastest)

@@ -33,7 +33,7 @@ class Reach(BatchedEnvironment):
     size = 4
     action = (-1.0, 1.0)
     action_size = 2
-    parameters = ("stride",)
+    dynamics_names = ("stride",)
 
     def __init__(
         self,

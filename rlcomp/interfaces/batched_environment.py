@@ -38,7 +38,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     :meth:`observe`. The state is a buffer ``[N, S]``, so checkpoints hold it; starts are drawn from
     the environment's own generator.
 
-    What it names in ``parameters`` (its attributes) are the parameters of its dynamics, and
+    What it names in ``dynamics_names`` (its attributes) are the parameters of its dynamics, and
     :meth:`advance` takes them from :attr:`dynamics`: they can be drawn for each episode
     (``randomise``), and set by who evaluates.
 
@@ -56,7 +56,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         ConfigError: what shall be drawn is no parameter.
     """
 
-    parameters: ClassVar[tuple[str, ...]] = ()
+    dynamics_names: ClassVar[tuple[str, ...]] = ()
 
     drawn: Tensor
     lowest: Tensor
@@ -85,7 +85,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         self.register_buffer("trajectory", torch.arange(num_envs).view(-1, 1) - num_envs)
         self.randomise = randomise
         self.shift: dict[str, float] = {}
-        nominal = {name: float(getattr(self, name)) for name in self.parameters}
+        nominal = {name: float(getattr(self, name)) for name in self.dynamics_names}
         self.ranges = {} if randomise is None else dict(randomise.ranges(nominal))
         if self.ranges:
             bounds = torch.tensor(list(self.ranges.values())).expand(num_envs, -1, -1)
@@ -100,7 +100,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     @property
     def dynamics(self) -> dict[str, Parameter]:
         """The parameters of the dynamics as they are now; ``[N]`` where they are drawn."""
-        own: dict[str, Parameter] = {name: getattr(self, name) for name in self.parameters}
+        own: dict[str, Parameter] = {name: getattr(self, name) for name in self.dynamics_names}
         drawn = {name: self.drawn[:, place] for place, name in enumerate(self.ranges)}
         return {**own, **drawn, **self.shift}
 
@@ -111,10 +111,10 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             ConfigError: there is no such parameter.
         """
         for name in values:
-            if name not in self.parameters:
+            if name not in self.dynamics_names:
                 raise ConfigError(
                     f"{type(self).__name__} has no parameter '{name}' of its dynamics"
-                    f"{nearest(name, self.parameters)}"
+                    f"{nearest(name, self.dynamics_names)}"
                 )
         self.shift = dict(values)
 

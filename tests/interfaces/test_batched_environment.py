@@ -61,7 +61,7 @@ def test_drawn_parameters_are_those_of_the_dynamics(kind):
     drawn.reset()
     state = drawn.state.clone()
     action = drawn.action_spec.rand()
-    values = {name: drawn.dynamics[name].clone() for name in kind.parameters}
+    values = {name: drawn.dynamics[name].clone() for name in kind.dynamics_names}
     generator = drawn.generator.get_state()
 
     after = drawn.advance(state, action)[0]
@@ -71,7 +71,7 @@ def test_drawn_parameters_are_those_of_the_dynamics(kind):
         alone.set_dynamics({name: float(value[copy]) for name, value in values.items()})
         alone.generator.set_state(generator)
         torch.testing.assert_close(alone.advance(state, action)[0][copy], after[copy])
-    nominal = {name: getattr(drawn, name) for name in kind.parameters}
+    nominal = {name: getattr(drawn, name) for name in kind.dynamics_names}
     for name, value in values.items():
         assert len(value.unique()) == 3
         assert bool(((nominal[name] / 2 <= value) & (value <= nominal[name] * 2)).all())
@@ -181,3 +181,7 @@ def test_copies_of_a_group_begin_alike():
     assert torch.equal(seen[3], seen[5])
     assert not torch.equal(seen[0], seen[3])
     assert environment.steps.sum() == 0
+
+
+def test_an_environment_is_still_a_module_without_weights():
+    assert list(made(CartPole, Uniform(width=0.5, ranges=None)).parameters()) == []

@@ -15,7 +15,7 @@ class Pays(BatchedEnvironment):
     """Pays ``wage`` a step in copies that began above 0, and half of it in the others."""
 
     size, observed, action, wage = 1, 1, (-1.0, 1.0), 2.0
-    parameters = ("wage",)
+    dynamics_names = ("wage",)
 
     def begin(self):
         return torch.tensor([[1.0], [-1.0]])
