@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.component import asked
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
+from rlcomp.interfaces.sampler_engine import SamplerEngine
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.value_head import ValueHead, read_values, spread_values
 
@@ -33,6 +34,7 @@ class ActorCritic(LanguageModel):
         engine: how all of it is computed.
         stop_tokens: tokens that end a response, beside EOS and those of the model's
             ``generation_config``.
+        sampler_engine: who decodes; null for our own loop.
     """
 
     writes = ("log_probs", "entropy", "log_distribution", "value")  # type: ignore[assignment]
@@ -45,6 +47,7 @@ class ActorCritic(LanguageModel):
         decoding: Decoding,
         engine: Engine = AUTO,
         stop_tokens: list[str] | None = None,
+        sampler_engine: SamplerEngine | None = None,
     ) -> None:
         super().__init__(
             model=model,
@@ -52,6 +55,7 @@ class ActorCritic(LanguageModel):
             decoding=decoding,
             engine=engine,
             stop_tokens=stop_tokens,
+            sampler_engine=sampler_engine,
         )
         self.value_head = ValueHead(model)
 
