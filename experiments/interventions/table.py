@@ -1,6 +1,6 @@
-"""Table and curves of the experiment: ``python experiments/interventions/table.py RUNS FIGURE``."""
+"""What runs.sh has written: ``table.py RUNS --figure F.png``."""
 
-import sys
+import argparse
 from pathlib import Path
 from statistics import mean
 
@@ -66,10 +66,16 @@ def draw(where, path):
         axes.set_xlabel("round of 128 steps and 128 updates")
         axes.set_ylabel(metric)
         axes.grid(alpha=0.3)
-    panels[0].legend(fontsize="small")
+    if panels[0].lines:
+        panels[0].legend(fontsize="small")
     figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":
-    table(sys.argv[1])
-    draw(sys.argv[1], sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs")
+    parser.add_argument("--figure")
+    given = parser.parse_args()
+    table(given.runs)
+    if given.figure:
+        draw(given.runs, given.figure)
