@@ -4,7 +4,7 @@ where=${1:-runs/interventions}
 for seed in ${2:-0 1 2 3 4}; do
     rlcomp recipe=hil_serl seed="$seed" directory="$where/hil_serl-$seed"
     rlcomp recipe=rlpd seed="$seed" directory="$where/rlpd-$seed"
-    rlcomp recipe=rlpd demonstration_environment.num_envs=20 seed="$seed" directory="$where/more-$seed"
+    rlcomp recipe=rlpd demonstration_environment.num_envs=34 seed="$seed" directory="$where/more-$seed"
 done
 for seed in ${2:-0 1 2 3 4}; do
     rlcomp recipe=rlpd replay@sample=sample seed="$seed" directory="$where/sac-$seed"
