@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rlcomp.engine.native import build
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -36,6 +38,15 @@ def test_every_config_travels_inside_the_wheel(wheel):
 
     shipped = {f"rlcomp/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
     assert inside == {name.replace("\\", "/") for name in shipped}
+
+
+def test_the_native_library_travels_inside_and_is_all_that_depends_on_the_platform(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+
+    built = {f"rlcomp/{path.relative_to(ROOT / 'rlcomp')}" for path in build.OBJECTS.glob("*.so")}
+    assert {name for name in names if name.endswith(".so")} == built
+    assert wheel.name.startswith("rlcomp-0.2.0.dev0-py3-none-")
+    assert wheel.name.endswith("-any.whl") != bool(built)
 
 
 @pytest.mark.slow
