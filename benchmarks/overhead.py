@@ -18,11 +18,10 @@ from pathlib import Path
 import torch
 from omegaconf import OmegaConf
 
-from rlcomp.engine import decode_packed as native
-from rlcomp.engine import readouts, scoring
+from rlcomp.engine import decode_native, draw, readouts, scoring
+from rlcomp.engine import decode_packed as loop
 from rlcomp.engine.transformer import Transformer
 from rlcomp.io.tracking import JsonLines
-from rlcomp.model import language_model
 from rlcomp.run.launch import build_phase
 from rlcomp.run.program import Program
 from rlcomp.wiring.build import Builder
@@ -61,16 +60,17 @@ def clock_mathematics(clock, nodes):
     clock.wrap(Transformer, "forward", "model forward")
     clock.wrap(torch.Tensor, "backward", "model backward")
     for name in ("Fused", "_read_some"):
-        clock.wrap(native, name, "decode forward")
-    clock.wrap(native.Loop, "_step", "decode forward")
+        clock.wrap(loop, name, "decode forward")
+    clock.wrap(loop.Loop, "_step", "decode forward")
+    clock.wrap(decode_native, "_rollout", "decode loop in C++, draws included")
     clock.wrap(scoring, "pack", "packing and dropping rows")
-    clock.wrap(native.Loop, "_compact", "packing and dropping rows")
+    clock.wrap(loop.Loop, "_compact", "packing and dropping rows")
     for path in ("sft_learner", "learner"):
         clock.wrap(nodes[path].optimizer, "step", "optimiser")
     for name in ("get_total_norm", "clip_grads_with_norm_"):
         clock.wrap(torch.nn.utils, name, "optimiser")
     # Where they are looked up, not where they are defined.
-    for owner, name in ((readouts, "by_rows"), (language_model, "draw_tokens")):
+    for owner, name in ((readouts, "by_rows"), (draw, "draw_tokens")):
         clock.wrap(owner, name, "log-probs, entropy, sampling")
 
 

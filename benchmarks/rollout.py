@@ -1,4 +1,7 @@
-"""Sampling against Hugging Face generate: ``python benchmarks/rollout.py S [DRAWS] [REPEATS]``."""
+"""Sampling against Hugging Face generate and our torch loop: ``python benchmarks/rollout.py S``.
+
+DRAWS and REPEATS may follow the workload.
+"""
 
 import argparse
 
@@ -7,8 +10,12 @@ from measure import against, by_turns, emit
 from parity import check_log_probs
 from workloads import ROLLOUTS, build, sampled
 
+from rlcomp import LanguageModel
+from rlcomp.engine.engine import Engine
+
 PEER = "transformers"
-GOALS = {"S": 5.0, "L": 5.0}
+LOOP = "torch loop"
+GOALS = {"S": 12.0, "L": 7.0}
 
 
 def peer_generate(model, tokenizer, texts, workload, seed):
@@ -42,11 +49,21 @@ def main(name, draws, repeats):
     def peer(draw):
         return peer_generate(policy.model, tokenizer, texts, workload, draw)
 
+    plain = LanguageModel(
+        model=policy.model,
+        tokenizer=tokenizer,
+        decoding=policy.decoding,
+        engine=Engine(decode="torch"),
+    )
+
+    def loop(draw):
+        return int(sampled(plain, texts, workload, draw)["response_mask"].sum())
+
     batch = sampled(policy, texts, workload, 0)
     parity = [check_log_probs(policy, batch, batch["rollout_log_probs"])]
-    timings = by_turns({"rlcomp": ours, PEER: peer}, draws, repeats)
-    goal = GOALS.get(name)
-    emit([against(f"rollout {name}", timings, PEER, goal=goal, parity=parity)])
+    timings = by_turns({"rlcomp": ours, PEER: peer, LOOP: loop}, draws, repeats)
+    whole = against(f"rollout {name}", timings, PEER, goal=GOALS.get(name), parity=parity)
+    emit([whole, against(f"rollout {name}, C++ against torch", timings, LOOP, goal=None)])
 
 
 if __name__ == "__main__":

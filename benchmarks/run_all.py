@@ -21,6 +21,7 @@ from measure import table, verdict
 HERE = Path(__file__).parent
 COMMANDS = [
     "rollout.py S",
+    "rollout.py M",
     "rollout.py L",
     "rollout.py hostile",
     "scoring.py log_probs M",

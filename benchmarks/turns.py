@@ -9,9 +9,10 @@ import torch
 from measure import against, by_turns, emit, gate
 from workloads import ROLLOUTS, build
 
-from rlcomp.engine import decode_packed
-from rlcomp.engine.draw import draw_tokens
+from rlcomp.engine import decode_native, decode_packed
+from rlcomp.engine.draw import TokenDraw
 from rlcomp.engine.session import Rereading, Sampling
+from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.text.tokenizer import encode_prompts
 
@@ -30,16 +31,19 @@ def sessions(name):
     rows = 64 if name != "tiny" else 4
     group = rows // len(texts)
     prompts = [row for row in encode_prompts(tokenizer, texts) for _ in range(group)]
-    tokens = partial(draw_tokens, decoding=policy.decoding, suppressed=None)
+    tokens = TokenDraw(policy.decoding)
+    # Both sides sample by the same loop.
+    in_c = policy.engine.not_native(policy._transformer, policy.decoding) is None
+    kind, decode = (NativeSession, decode_native) if in_c else (PackedSession, decode_packed)
 
     def sampling(draw):
         return Sampling(NEVER, (), tokens, torch.Generator().manual_seed(draw))
 
     def native(draw):
-        return PackedSession(policy._transformer, prompts, sampling(draw), longest=4096)
+        return kind(policy._transformer, prompts, sampling(draw), longest=4096)
 
     def again(draw):
-        loop = partial(decode_packed.decode, policy._transformer)
+        loop = partial(decode.decode, policy._transformer)
         return Rereading(loop, prompts, sampling(draw))
 
     def single(draw):

@@ -38,6 +38,8 @@ ALLOWED_SKIPS = {
     "no Lean for WebAssembly": "a package of npm, and minutes and 3 GB for one file",
     "no wheels of lean-dojo": "there are none for Python 3.13 and later",
     "no browser": "pages are looked at and worked where Chromium or Chrome is installed",
+    "another instruction set": "a processor has AVX-512 or NEON or neither",
+    "no C++ compiler": "the native library is not there then, and the torch loop is",
     "this torch has no oneDNN product": "a build without it takes another path, which is tested",
 }
 

@@ -12,7 +12,7 @@ from rlcomp.engine.draw import Draw, Sampled, TokenDraw, Uniforms
 from rlcomp.engine.free_memory import cache_budget
 from rlcomp.engine.native import abi
 from rlcomp.engine.native.library import library
-from rlcomp.engine.native.turn import Steps
+from rlcomp.engine.native.turn import Ends, Steps
 from rlcomp.engine.native.weights import NativeModel
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
@@ -59,9 +59,7 @@ def decode(
             limits=[stop.limits[row] for row in rows],
             uniform=numbers[:, rows],
             draw=draw,
-            stops=stop.ids,
-            texts=stop.texts,
-            table=stop.table,
+            ends=Ends(stop.ids, stop.texts, stop.table),
             closes=True,
         )
         _rollout(model, some, steps)

@@ -186,7 +186,8 @@ class ForkUniforms:
             How many there were before: :meth:`rewind` goes back to no less.
         """
         known = self.whole.known
-        self.whole.some(known, max(0, steps - known))
+        if steps > known:
+            self.whole.some(known, steps - known)
         return known
 
     def rewind(self, steps: int) -> None:

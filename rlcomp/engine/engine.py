@@ -13,9 +13,12 @@ from transformers import PreTrainedModel
 
 from rlcomp.component import check_arguments
 from rlcomp.engine.checkpointing import checkpoint_layers
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.families import backbone_layers, layers, unknown
 from rlcomp.engine.linear import Kernel, fastest_kernel, has_onednn, linear
 from rlcomp.engine.native.library import absent
+from rlcomp.engine.native.turn import undrawn
+from rlcomp.engine.native.weights import unread
 from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.transformer import Layers, Transformer
 from rlcomp.errors import ConfigError
@@ -50,6 +53,11 @@ class Engine:
             forward and backward. ``native`` is by the library that comes compiled with rlcomp: in
             float32, on a CPU, by one thread. ``torch`` is by PyTorch. ``auto`` takes the first
             where it can; the log says which, and why.
+        decode: what samples with the packed forward pass on a CPU. ``native`` is a loop in C++,
+            float32, several times faster where models are small; ``torch`` is the loop it is
+            checked against. ``auto`` takes the first where its library was compiled for this
+            processor and can do what is asked: it has no filters (top-k, top-p, min-p), no half
+            precision and no GPU. The log says which it took, and why.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
@@ -57,6 +65,7 @@ class Engine:
     compute: Literal["weights", "bfloat16"] = "weights"
     checkpointing: bool = False
     update: Literal["auto", "native", "torch"] = "auto"
+    decode: Literal["auto", "native", "torch"] = "auto"
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
@@ -74,6 +83,11 @@ class Engine:
             raise ConfigError(
                 f"engine.compute is {self.compute}, which the forward pass of transformers does "
                 "not heed: use engine.forward=auto, or engine.compute=weights"
+            )
+        if self.forward == "transformers" and self.decode == "native":
+            raise ConfigError(
+                "engine.decode is native, which reads the weights of the packed forward pass: use "
+                "engine.forward=auto, or engine.decode=auto"
             )
 
     def transformer(self, model: PreTrainedModel) -> Transformer | None:
@@ -167,6 +181,26 @@ class Engine:
     def _keep_less(self, owner: nn.Module) -> None:
         if self.checkpointing:
             checkpoint_layers(owner)
+
+    def not_native(self, transformer: Transformer | None, decoding: Decoding) -> str | None:
+        """Why the loop in C++ does not sample; None if it does.
+
+        Args:
+            transformer: of the model; None where its own forward pass is taken.
+            decoding: the distribution to draw from.
+
+        Raises:
+            ConfigError: ``decode`` is ``native``, and it cannot.
+        """
+        if self.decode == "torch":
+            return "engine.decode is torch"
+        if transformer is None:
+            why: str | None = "the forward pass is that of transformers"
+        else:
+            why = absent() or unread(transformer) or undrawn(decoding)
+        if why is not None and self.decode == "native":
+            raise ConfigError(f"engine.decode is native, but {why}; use engine.decode=auto")
+        return why
 
     def kernel(self) -> Kernel:
         """The matmul kernel.

@@ -120,6 +120,13 @@ class TurnUniforms:
             self._drawn = torch.cat([self._drawn, self.whole.at(len(self._drawn))[None]])
         return self._drawn[numbers, self._places]
 
+    def some(self, start: int, count: int) -> Tensor:
+        """Numbers of some steps of this turn, for which there may be no need: ``[count, rows, 1]``."""
+        numbers = self._counts + torch.arange(start, start + count)[:, None]
+        last = int(numbers.max()) + 1
+        self.whole.ahead(last)
+        return torch.stack([self.whole.at(n) for n in range(last)])[numbers, self._places]
+
     def rewind(self, steps: int) -> None:
         """Nothing: whoever takes a step at a time draws nothing in advance."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -11,11 +12,11 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.component import Component, asked
-from rlcomp.engine import decode_packed
+from rlcomp.engine import decode_native, decode_packed
 from rlcomp.engine.decode_graph import GraphLoop
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Draw, Sampled, Uniforms, draw_tokens
+from rlcomp.engine.draw import Sampled, TokenDraw, Uniforms
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.packing import packed_pieces
 from rlcomp.engine.probe import probe
@@ -29,6 +30,7 @@ from rlcomp.engine.readouts import (
 )
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
 from rlcomp.engine.session import Rereading, Sampling, Session
+from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer, has_hooks
@@ -40,6 +42,7 @@ from rlcomp.text.rows import check_room, pad_id, rollout_rows
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import suppressed_token_mask
 
+_LOG = logging.getLogger(__name__)
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
 _NO_GRAD_TOKENS = 32_768
 _NO_GRAD_LOGITS = 2**30
@@ -112,6 +115,8 @@ class LanguageModel(Component):
         self._traits = probe(model)
         # Past nn.Module: its tensors are the model's.
         object.__setattr__(self, "_transformer", engine.transformer(model))
+        self._samples_by = ""
+        self._native(decoding)
         check_vocabulary("policy", self._traits.vocabulary, tokenizer)
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         # No buffer: it follows from the tokenizer, and checkpoints need not carry it.
@@ -330,11 +335,12 @@ class LanguageModel(Component):
                 raise ConfigError(f"{name} is {value}: write at least 1")
         self._check_prompts(prompts, max_new_tokens)
         rows = len(prompts) * group_size
-        sampled = self._decode()(
+        draw = self._draw(decoding, suppressed_tokens)
+        sampled = self._decode(draw)(
             prompts,
             group_size=group_size,
             stop=StopRule(self.stops, [max_new_tokens] * rows),
-            draw=self._draw(decoding, suppressed_tokens),
+            draw=draw,
             uniforms=Uniforms(rows, generator),
         )
         return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=self.version)
@@ -364,18 +370,17 @@ class LanguageModel(Component):
         """
         self._check_prompts(prompts, 1)
         table = token_bytes(self.tokenizer)
-        sampling = Sampling(self.stops, table, self._draw(decoding, ()), generator, seeds)
+        draw = self._draw(decoding, ())
+        sampling = Sampling(self.stops, table, draw, generator, seeds)
         if self._transformer is None or self._hooked():
             return Rereading(partial(decode, self.model, self._traits), prompts, sampling)
         longest = self.context_length or _LONGEST
-        return PackedSession(self._transformer, prompts, sampling, longest=longest)
+        kind = NativeSession if self._native(draw.decoding) else PackedSession
+        return kind(self._transformer, prompts, sampling, longest=longest)
 
-    def _draw(self, decoding: Decoding | None, suppressed_tokens: Sequence[int]) -> Draw:
-        return partial(
-            draw_tokens,
-            decoding=self.decoding if decoding is None else decoding,
-            suppressed=self._suppressed_on(self.model.device, suppressed_tokens),
-        )
+    def _draw(self, decoding: Decoding | None, suppressed_tokens: Sequence[int]) -> TokenDraw:
+        suppressed = self._suppressed_on(self.model.device, suppressed_tokens)
+        return TokenDraw(self.decoding if decoding is None else decoding, suppressed)
 
     def _check_prompts(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
         if any(isinstance(prompt, str) for prompt in prompts):
@@ -398,12 +403,24 @@ class LanguageModel(Component):
         text = self.tokenizer.decode
         check_room(lengths, new, self.context_length, lambda row: str(text(prompts[row])))
 
-    def _decode(self) -> Callable[..., Sampled]:
-        """Our own loop where it can be used; it copies the weights, and runs no hooks."""
+    def _decode(self, draw: TokenDraw) -> Callable[..., Sampled]:
+        """Our own loop where it can be used: it runs no hooks."""
         if self._transformer is None or self._hooked():
             return partial(decode, self.model, self._traits)
+        if self._native(draw.decoding):
+            return partial(decode_native.decode, self._transformer)
         loop = GraphLoop if self.device.type == "cuda" else decode_packed.Loop
         return partial(decode_packed.decode, self._transformer, loop=loop)
+
+    def _native(self, decoding: Decoding) -> bool:
+        """Whether the loop in C++ samples; the log is told when that changes."""
+        why = self.engine.not_native(self._transformer, decoding)
+        if self._transformer is not None:
+            how = "decoding in C++" if why is None else f"decoding by torch: {why}"
+            if how != self._samples_by:
+                _LOG.info("%s: %s", self.model.config.model_type, how)
+            self._samples_by = how
+        return why is None
 
     def _hooked(self) -> bool:
         return any(has_hooks(part) for part in self.model.modules())

@@ -6,7 +6,7 @@ import torch
 from hydra.utils import instantiate
 
 from rlcomp.cli.describe import main
-from rlcomp.engine import engine as engines
+from rlcomp.engine import engine as engine_module
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.native.build import build
@@ -64,9 +64,10 @@ def test_known_architectures_are_packed_and_the_log_says_so(architecture, caplog
 
     assert policy(make_model(architecture)).packs
 
-    (line,) = caplog.messages
+    line, decoding = caplog.messages
     assert f"{architecture}: packed forward pass, linear layers by" in line
-    assert caplog.records[0].levelno == logging.INFO
+    assert decoding.startswith(f"{architecture}: decoding ")
+    assert {record.levelno for record in caplog.records} == {logging.INFO}
 
 
 def told(caplog, engine=AUTO, **model):
@@ -75,7 +76,7 @@ def told(caplog, engine=AUTO, **model):
     made = make_model()
     made = made.to(model["dtype"]) if model else made
     used = policy(made, engine)._transformer.native
-    return used, caplog.messages[-1].rpartition("attention and norms by ")[2]
+    return used, caplog.text.rpartition("attention and norms by ")[2].splitlines()[0]
 
 
 def test_the_native_library_is_taken_where_it_can_be(caplog):
@@ -90,7 +91,7 @@ def several_threads(monkeypatch):
 
 
 def no_library(monkeypatch):
-    monkeypatch.setattr(engines, "absent", lambda: "it is gone")
+    monkeypatch.setattr(engine_module, "absent", lambda: "it is gone")
 
 
 NOT_NATIVE = {
@@ -313,3 +314,59 @@ def test_half_precision_that_is_lost_is_named(caplog):
     policy(make_model("gpt_neox"), Engine(compute="bfloat16"))
 
     assert caplog.messages[0].endswith("engine.compute=bfloat16 is lost")
+
+
+def decoding_line(caplog, engine, decoding=None, **settings):
+    caplog.set_level(logging.INFO)
+    LanguageModel(
+        model=make_model("llama", **settings),
+        tokenizer=TOKENIZER,
+        decoding=decoding or Decoding(),
+        engine=engine,
+    )
+    return caplog.messages[-1]
+
+
+# What is asked for, and why torch decodes.
+TORCH = [
+    ({"decode": "torch"}, {}, "engine.decode is torch"),
+    ({}, {"top_p": 0.9}, "it has no filters, and decoding.top_p is 0.9"),
+    ({}, {"top_k": 2}, "it has no filters, and decoding.top_k is 2"),
+    ({}, {"min_p": 0.1}, "it has no filters, and decoding.min_p is 0.1"),
+    ({"linear": "bfloat16"}, {}, "engine.linear is bfloat16"),
+    ({"compute": "bfloat16"}, {}, "engine.compute is bfloat16"),
+]
+
+
+@pytest.mark.parametrize(("asked", "filters", "why"), TORCH)
+def test_the_log_says_why_torch_decodes(asked, filters, why, caplog, monkeypatch):
+    monkeypatch.setattr(engine_module, "absent", lambda: None)
+
+    line = decoding_line(caplog, Engine(**asked), Decoding(**filters))
+
+    assert line == f"llama: decoding by torch: {why}"
+    if "decode" not in asked:
+        with pytest.raises(ConfigError, match=f"engine.decode is native, but {why}; use engine.de"):
+            decoding_line(caplog, Engine(decode="native", **asked), Decoding(**filters))
+
+
+def test_the_log_says_that_the_library_decodes_or_why_it_is_not_there(caplog, monkeypatch):
+    monkeypatch.setattr(engine_module, "absent", lambda: None)
+    assert decoding_line(caplog, AUTO) == "llama: decoding in C++"
+    monkeypatch.setattr(engine_module, "absent", lambda: "it is not compiled")
+    assert decoding_line(caplog, AUTO) == "llama: decoding by torch: it is not compiled"
+
+
+def test_another_activation_is_decoded_by_torch(caplog, monkeypatch):
+    monkeypatch.setattr(engine_module, "absent", lambda: None)
+    line = decoding_line(caplog, AUTO, hidden_act="gelu")
+    assert line == "llama: decoding by torch: its activation is GELUActivation"
+
+
+def test_native_decoding_needs_the_packed_forward_pass(monkeypatch):
+    monkeypatch.setattr(engine_module, "absent", lambda: None)
+    with pytest.raises(ConfigError, match=r"engine.decode is native, which reads the weights of"):
+        Engine(forward="transformers", decode="native")
+    with pytest.raises(ConfigError, match=r"but the forward pass is that of transformers; use eng"):
+        Engine(decode="native").not_native(None, Decoding())
+    assert Engine().not_native(None, Decoding()) == "the forward pass is that of transformers"

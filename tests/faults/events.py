@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
+from rlcomp.engine import decode_native, draw
 from rlcomp.io import attempt, checkpoint
 from rlcomp.io.tracking import JsonLines
-from rlcomp.model import language_model
 from rlcomp.run.program import Program
 
 DRAFT = re.compile(r"\.tmp-(step-\d+)(-deleted)?-\d+")
@@ -94,7 +94,8 @@ def _watch_stages(events):
     events.around(Program, "_at", end)
     events.around(torch.optim.AdamW, "step", inside("an optimiser's step"))
     events.around(torch.Tensor, "backward", inside("a backward pass"))
-    events.around(language_model, "draw_tokens", inside("drawing tokens"))
+    events.around(draw, "draw_tokens", inside("drawing tokens"))
+    events.around(decode_native, "_rollout", inside("a rollout in C++"))
 
 
 def _watch_writes(events):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,23 +12,39 @@ from torch import Tensor
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import TokenDraw
 from rlcomp.engine.native import abi
+from rlcomp.engine.session import Said
 
 
-def unsampled(decoding: Decoding) -> str | None:
-    """Why the library cannot draw from a distribution; None if it can."""
-    if not decoding.truncates:
-        return None
-    names = ("top_k", "top_p", "min_p")
-    default = Decoding()
-    set_to = [f"decoding.{n}={getattr(decoding, n)}" for n in names]
-    changed = [
-        text for text, n in zip(set_to, names, strict=True) if _differs(decoding, default, n)
-    ]
-    return f"it filters no tokens ({', '.join(changed)})"
+def undrawn(decoding: Decoding) -> str | None:
+    """Why the library cannot draw from a distribution; None if it can.
+
+    Args:
+        decoding: the distribution.
+
+    Examples:
+        >>> undrawn(Decoding(temperature=0.5)), undrawn(Decoding(top_p=0.9))
+        (None, 'it has no filters, and decoding.top_p is 0.9')
+    """
+    filters = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    for name, off in filters.items():
+        if (value := getattr(decoding, name)) != off:
+            return f"it has no filters, and decoding.{name} is {value}"
+    return None
 
 
-def _differs(decoding: Decoding, default: Decoding, name: str) -> bool:
-    return bool(getattr(decoding, name) != getattr(default, name))
+@dataclass(frozen=True)
+class Ends:
+    """What ends a row, beside its limit.
+
+    Attributes:
+        stops: tokens.
+        texts: byte strings.
+        table: the bytes of each token; read only where there are such texts.
+    """
+
+    stops: Collection[int]
+    texts: Sequence[bytes] = ()
+    table: Sequence[bytes] = ()
 
 
 class Steps:
@@ -38,9 +55,7 @@ class Steps:
         limits: the most tokens of each, at least 1.
         uniform: numbers in [0, 1), shape ``[steps, len(rows)]``, float64.
         draw: the distribution.
-        stops: tokens that end a row.
-        texts: byte strings that end a row.
-        table: the bytes of each token; read only where there are such texts.
+        ends: what ends a row beside its limit.
         goes_on: the turn began with other steps.
         closes: rows that are over are freed.
 
@@ -59,9 +74,7 @@ class Steps:
         limits: Sequence[int],
         uniform: Tensor,
         draw: TokenDraw,
-        stops: Sequence[int],
-        texts: Sequence[bytes] = (),
-        table: Sequence[bytes] = (),
+        ends: Ends,
         goes_on: bool = False,
         closes: bool = False,
     ) -> None:
@@ -71,30 +84,21 @@ class Steps:
         self.log_probs = torch.zeros(count, steps)
         self.lengths = torch.zeros(count, dtype=torch.int64)
         self.ended = torch.zeros(count, dtype=torch.uint8)
-        suppressed = abi.integers([]) if barred is None else barred.nonzero().flatten().contiguous()
-        ends = abi.integers(sorted(stops))
-        # What the pointers point at.
-        self._alive: list[object] = [
-            abi.integers(rows),
-            abi.integers(limits),
-            uniform.contiguous(),
-            suppressed,
-            ends,
-        ]
-        some, most, numbers = (each.data_ptr() for each in self._alive[:3])  # type: ignore[attr-defined]
+        self._alive: list[object] = []  # what the pointers point at
+        suppressed = [] if barred is None else barred.nonzero().flatten().tolist()
         self.struct = abi.Turn(
             count=count,
             steps=steps,
-            rows=some,
-            limits=most,
-            uniform=numbers,
+            rows=self._pointer(abi.integers(rows)),
+            limits=self._pointer(abi.integers(limits)),
+            uniform=self._pointer(uniform.contiguous()),
             temperature=draw.decoding.temperature,
-            suppressed=suppressed.data_ptr(),
+            suppressed=self._pointer(abi.integers(suppressed)),
             num_suppressed=len(suppressed),
-            stops=ends.data_ptr(),
-            num_stops=len(ends),
-            texts=self._texts(texts),
-            table=self._texts(table if texts else ()),
+            stops=self._pointer(abi.integers(sorted(ends.stops))),
+            num_stops=len(ends.stops),
+            texts=self._texts(ends.texts),
+            table=self._texts(ends.table if ends.texts else ()),
             goes_on=goes_on,
             closes=closes,
             tokens=self.tokens.data_ptr(),
@@ -103,9 +107,23 @@ class Steps:
             ended=self.ended.data_ptr(),
         )
 
+    def said(self) -> list[Said]:
+        """What each row sampled; truncated where no stop ended it."""
+        rows = zip(self.lengths.tolist(), self.ended.tolist(), strict=True)
+        return [
+            Said(tokens[:length], log_probs[:length], not ended)
+            for (length, ended), tokens, log_probs in zip(
+                rows, self.tokens.tolist(), self.log_probs.tolist(), strict=True
+            )
+        ]
+
     def _texts(self, texts: Sequence[bytes]) -> abi.Texts:
         joined = b"".join(texts)
         ends = abi.integers([len(text) for text in texts]).cumsum(0)
         held = ctypes.create_string_buffer(joined, len(joined) + 1)
-        self._alive += [held, ends]
-        return abi.Texts(ctypes.addressof(held), ends.data_ptr(), len(texts))
+        self._alive.append(held)
+        return abi.Texts(ctypes.addressof(held), self._pointer(ends), len(texts))
+
+    def _pointer(self, tensor: Tensor) -> int:
+        self._alive.append(tensor)
+        return tensor.data_ptr()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -73,8 +74,8 @@ class NativeModel:
             inner=each.up.outputs,
             activation=_ACTIVATIONS[type(first.activation).__name__],
             scale=first.scale,
-            embedding=self._pointer(layers.embedding.weight),
-            position_embedding=None if learnt is None else self._pointer(learnt.weight),
+            embedding=self._table(layers.embedding),
+            position_embedding=None if learnt is None else self._table(learnt),
             cosine=cosine,
             sine=sine,
             layer=self._layers,
@@ -89,6 +90,9 @@ class NativeModel:
     def pointer(self) -> ctypes._Pointer[abi.Model]:
         """Of the struct."""
         return ctypes.pointer(self.struct)
+
+    def _table(self, embedding: nn.Module) -> int:
+        return self._pointer(cast("Tensor", embedding.weight))
 
     def _layer(self, block: Block) -> abi.Layer:
         q, k, v = self._queries_keys_values(block)
@@ -125,7 +129,7 @@ class NativeModel:
         return abi.Linear(self._pointer(weight), known, outputs, inputs)
 
     def _norm(self, module: nn.Module) -> abi.Norm:
-        weight = self._pointer(module.weight)  # type: ignore[arg-type]
+        weight = self._pointer(cast("Tensor", module.weight))
         if not isinstance(module, nn.LayerNorm):
             return abi.Norm(weight, None, module.variance_epsilon, 0)
         bias = None if module.bias is None else self._pointer(module.bias)

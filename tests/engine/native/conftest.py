@@ -1,0 +1,24 @@
+"""The native library, which installing builds where there is a compiler."""
+
+import pytest
+
+from rlcomp.engine.native import build, library
+
+
+@pytest.fixture(scope="session")
+def native():
+    """The library of this machine; compiled if the checkout has none yet."""
+    if library.absent() is not None and build.compiler() is None:
+        pytest.skip("no C++ compiler")
+    build.build()
+
+
+@pytest.fixture(params=["avx512", "avx2", "neon"])
+def each(request, native, monkeypatch):
+    """The object of each instruction set that this machine has."""
+    made = list(build.instruction_sets())
+    best = library.instruction_set()
+    if request.param not in made[made.index(best) :]:
+        pytest.skip("another instruction set")
+    monkeypatch.setattr(library, "instruction_set", lambda: request.param)
+    return request.param

@@ -1,0 +1,133 @@
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rlcomp.engine.native import build
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Sources of one function, whose objects go to a folder of their own."""
+    sources = tmp_path / "src"
+    sources.mkdir()
+    (sources / "one.cpp").write_text('extern "C" int one() { return 1; }\n')
+    monkeypatch.setattr(build, "SOURCES", sources)
+    monkeypatch.setattr(build, "OBJECTS", tmp_path / "objects")
+    return sources
+
+
+def hook(root, told):
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = object.__new__(module.NativeLibrary)
+    made._BuildHookInterface__root = str(root)
+    made._BuildHookInterface__app = SimpleNamespace(display_warning=told.append)
+    return module, made
+
+
+def test_other_sources_have_another_digest(elsewhere):
+    before = build.digest()
+    assert len(before) == 12
+    (elsewhere / "one.cpp").write_text('extern "C" int one() { return 2; }\n')
+
+    assert build.digest() != before
+
+
+def test_objects_are_compiled_once_and_stale_ones_removed(elsewhere, native):
+    build.OBJECTS.mkdir()
+    (build.OBJECTS / "avx2-000000000000.so").write_text("stale")
+
+    objects = build.build()
+
+    assert objects == [build.object_path(name) for name in build.instruction_sets()]
+    assert sorted(build.OBJECTS.iterdir()) == sorted(objects)
+    times = [path.stat().st_mtime_ns for path in objects]
+    build.build()
+    assert [path.stat().st_mtime_ns for path in objects] == times
+
+
+def test_without_a_compiler_it_says_so(elsewhere, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+
+    assert build.compiler() is None
+    with pytest.raises(RuntimeError, match=r"no C\+\+ compiler was found \(c\+\+, g\+\+"):
+        build.build()
+
+
+def test_the_compiler_of_the_environment_comes_first(monkeypatch):
+    monkeypatch.setenv("CXX", sys.executable)
+
+    assert build.compiler() == sys.executable
+
+
+def test_another_processor_has_no_object(monkeypatch):
+    monkeypatch.setattr(build.platform, "machine", lambda: "riscv64")
+
+    with pytest.raises(RuntimeError, match="no object is made for a processor of the family riscv"):
+        build.build()
+
+
+def test_sources_that_do_not_compile_are_told(elsewhere, native):
+    (elsewhere / "one.cpp").write_text("this is no C++\n")
+
+    with pytest.raises(RuntimeError, match=r"one\.cpp"):
+        build.build()
+    assert list(build.OBJECTS.iterdir()) == []
+
+
+def test_every_processor_has_flags():
+    assert list(build.INSTRUCTION_SETS["x86_64"]) == ["avx512", "avx2"]
+    assert build.INSTRUCTION_SETS["amd64"] == build.INSTRUCTION_SETS["x86_64"]
+    assert (
+        list(build.INSTRUCTION_SETS["aarch64"]) == list(build.INSTRUCTION_SETS["arm64"]) == ["neon"]
+    )
+
+
+def test_a_wheel_built_without_a_compiler_is_pure_and_says_so_in_one_line(monkeypatch):
+    told, data = [], {"artifacts": []}
+    module, made = hook(ROOT, told)
+
+    def fails():
+        raise RuntimeError("no C++ compiler was found\nand more")
+
+    monkeypatch.setattr(module, "_module", lambda path: SimpleNamespace(build=fails))
+    made.initialize("standard", data)
+
+    assert data == {"artifacts": []}
+    assert told == ["rlcomp decodes by torch, several times slower: no C++ compiler was found"]
+
+
+def test_a_wheel_with_objects_names_its_platform_and_serves_every_python(monkeypatch):
+    told, data = [], {"artifacts": []}
+    module, made = hook(ROOT, told)
+    objects = [ROOT / "rlcomp" / "engine" / "native" / "objects" / "avx2-1.so"]
+    monkeypatch.setattr(module, "_module", lambda path: SimpleNamespace(build=lambda: objects))
+    monkeypatch.setattr(module.sysconfig, "get_platform", lambda: "macosx-11.0-arm64")
+    made.initialize("standard", data)
+
+    assert data == {
+        "artifacts": ["rlcomp/engine/native/objects/avx2-1.so"],
+        "pure_python": False,
+        "tag": "py3-none-macosx_11_0_arm64",
+    }
+    assert told == []
+
+
+def test_the_hook_reads_the_builder_of_this_package():
+    module, _ = hook(ROOT, [])
+
+    assert module._module(ROOT / module.BUILD).SOURCES == build.SOURCES
+
+
+def test_the_module_builds_in_place(native):
+    call = [sys.executable, "-m", "rlcomp.engine.native.build"]
+    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert done.stdout.split() == [str(build.object_path(n)) for n in build.instruction_sets()]

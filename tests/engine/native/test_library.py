@@ -1,0 +1,58 @@
+import ctypes
+
+import pytest
+import torch
+
+from rlcomp.engine.native import build, library
+
+HOW = "python -m rlcomp.engine.native.build"
+
+
+def processor(monkeypatch, machine, capability):
+    monkeypatch.setattr(build.platform, "machine", lambda: machine)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+
+
+@pytest.mark.parametrize(
+    ("machine", "capability", "found"),
+    [
+        ("x86_64", "AVX512", "avx512"),
+        ("AMD64", "AVX2", "avx2"),
+        ("x86_64", "DEFAULT", None),
+        ("aarch64", "DEFAULT", "neon"),
+        ("arm64", "SVE256", "neon"),
+        ("riscv64", "DEFAULT", None),
+    ],
+)
+def test_the_best_instruction_set_is_chosen(machine, capability, found, monkeypatch):
+    processor(monkeypatch, machine, capability)
+
+    assert library.instruction_set() == found
+
+
+def test_why_there_is_no_library(monkeypatch, tmp_path):
+    processor(monkeypatch, "x86_64", "DEFAULT")
+    assert library.absent() == "this processor (x86_64) has neither AVX-512, AVX2 nor NEON"
+    processor(monkeypatch, "x86_64", "AVX2")
+    for module in (build, library):
+        monkeypatch.setattr(module, "OBJECTS", tmp_path)
+    assert (
+        library.absent() == f"the library is not compiled (no C++ compiler at install time?): {HOW}"
+    )
+    with pytest.raises(RuntimeError, match="the library is not compiled"):
+        library.library()
+    (tmp_path / "avx2-000000000000.so").touch()
+    assert library.absent() == f"the library was compiled from other sources: {HOW}"
+    build.object_path("avx2").touch()
+    assert library.absent() is None
+
+
+def test_it_is_loaded_once_and_an_error_code_is_out_of_memory(native):
+    loaded = library.library()
+
+    assert library.library() is loaded
+    check = loaded.rlcomp_generate.errcheck
+    with pytest.raises(MemoryError, match="no memory is left for keys and values"):
+        check(1, loaded.rlcomp_generate, ())
+    assert check(0, loaded.rlcomp_generate, ()) is None
+    assert loaded.rlcomp_close.argtypes == (ctypes.c_void_p, ctypes.c_int64)
