@@ -121,7 +121,7 @@ class TurnUniforms:
         return self._drawn[numbers, self._places]
 
     def some(self, start: int, count: int) -> Tensor:
-        """Numbers of some steps of this turn, for which there may be no need: ``[count, rows, 1]``."""
+        """Numbers of some steps of this turn, needed or not, ``[count, rows, 1]``."""
         numbers = self._counts + torch.arange(start, start + count)[:, None]
         last = int(numbers.max()) + 1
         self.whole.ahead(last)

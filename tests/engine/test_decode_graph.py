@@ -126,7 +126,7 @@ def test_filters_stop_texts_and_limits_are_those_of_the_other_loop(device, chang
 @pytest.mark.parametrize("device", DEVICES)
 def test_passes_of_limited_memory_go_on_with_the_same_numbers(monkeypatch, device):
     # Three answers of 40 tokens and a prompt of 7; 2 layers of 2 * 2 heads of 8 numbers of 8 bytes.
-    monkeypatch.setattr(decode_packed, "_budget", lambda _: (6 * 40 + 7) * 512)
+    monkeypatch.setattr(decode_packed, "cache_budget", lambda _: (6 * 40 + 7) * 512)
 
     assert_same(sampled(transformer(device=device), GraphLoop), sampled(transformer(), Loop))
 

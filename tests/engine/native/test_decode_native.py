@@ -140,7 +140,7 @@ def test_prompts_that_do_not_fit_are_answered_one_pass_after_the_other(native, m
     calls = []
     rollout = decode_native._rollout
     monkeypatch.setattr(decode_native, "_rollout", lambda *a: calls.append(a) or rollout(*a))
-    monkeypatch.setattr(decode_packed, "_CACHE_BYTES", 1)
+    monkeypatch.setattr(decode_native, "cache_budget", lambda _: 1)
 
     parts, _ = decoded(decode_native, make_model("llama"))
 
