@@ -10,6 +10,7 @@ from torch import Tensor
 from rlcomp.arguments import MinLen, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
+from rlcomp.interfaces.dynamics import Randomises
 
 Corner = Annotated[list[float], MinLen(2)]
 
@@ -34,6 +35,7 @@ class UMaze(BatchedEnvironment):
         ends: whether an episode terminates at its goal.
         start_low, start_high: corners of the box of starts, ``[x, y]``.
         goal_low, goal_high: corners of the box of goals.
+        randomise: draws ``stride`` for each episode.
 
     Raises:
         ConfigError: the wall leaves no way or is none; a box is empty or not within the square.
@@ -46,6 +48,7 @@ class UMaze(BatchedEnvironment):
     size = 4
     action = (-1.0, 1.0)
     action_size = 2
+    dynamics_names = ("stride",)
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class UMaze(BatchedEnvironment):
         start_high: Corner,
         goal_low: Corner,
         goal_high: Corner,
+        randomise: Randomises | None = None,
     ) -> None:
         # Before the base asks for what is seen.
         self.stride, self.radius, self.wall, self.ends = stride, radius, wall, ends
@@ -69,7 +73,7 @@ class UMaze(BatchedEnvironment):
             "start": _box("start", start_low, start_high),
             "goal": _box("goal", goal_low, goal_high),
         }
-        super().__init__(num_envs=num_envs, max_steps=max_steps)
+        super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
         """Start and goal, anywhere in their boxes."""
@@ -81,7 +85,8 @@ class UMaze(BatchedEnvironment):
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One move, along the wall where it is in the way."""
         point, goal = state[:, :2], state[:, 2:]
-        moved = (point + self.stride * action.clamp(-1.0, 1.0)).clamp(-1.0, 1.0)
+        stride = torch.as_tensor(self.dynamics["stride"]).view(-1, 1)
+        moved = (point + stride * action.clamp(-1.0, 1.0)).clamp(-1.0, 1.0)
         along = torch.stack([moved[:, 0], point[:, 1]], dim=1)
         moved = torch.where(self.blocked(point, moved)[:, None], along, moved)
         reward = self.reward_of(moved, goal)
