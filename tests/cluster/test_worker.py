@@ -1,5 +1,7 @@
 import pickle
+import random
 
+import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
@@ -29,7 +31,8 @@ class Drawn(Component):
 
     def forward(self, batch):
         batch["drawn"] = uniform(len(batch), self.generator)[:, 0] * self.scale
-        batch["globally"] = torch.rand(len(batch))
+        drawn = [float(torch.rand(())), random.random(), np.random.rand()]
+        batch["globally"] = torch.tensor([drawn] * len(batch), dtype=torch.float64)
         record("drawn/rows", float(len(batch)))
         batch["told"] = torch.tensor([[progress(), step()]] * len(batch))
         return batch

@@ -97,3 +97,8 @@ def test_the_age_is_that_of_response_tokens():
 def test_a_token_of_newer_weights_is_told():
     with pytest.raises(FlowError, match="the policy lost its version"):
         record_age(aged(0, 5, 6), 5)
+
+
+def test_a_rollout_with_a_field_that_nothing_reads_is_told():
+    with pytest.raises(CheckpointError, match="'age' is there, which nothing reads"):
+        made_of({**Made(rows(), Ledger()).state(), "age": 1})

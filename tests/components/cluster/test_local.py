@@ -213,3 +213,18 @@ def test_the_parts_of_a_carried_stage_are_its_weight_and_generator():
 
     assert [len(each) for each in carried.weights] == [4]
     assert len(carried.generators) == 1
+
+
+def test_a_request_goes_to_its_worker_with_the_place_of_its_weights():
+    class Kept(list):
+        send = list.append
+
+    cluster = LocalCluster(workers=2)
+    cluster.links = [Kept(), Kept()]
+
+    cluster.ask(1, 2, request(5.0))
+
+    assert cluster.links[0] == []
+    ((place, data),) = cluster.links[1]
+    assert place == 2
+    assert pickle.loads(data).batch["x"].tolist() == [5.0]
