@@ -256,6 +256,7 @@ GIVEN = {
     "collector/revised": ["base=FOLDER/bytes", "tokenizer=byte"],
     "pairing/constructed": ["base=FOLDER/bytes", "tokenizer=byte"],
     "pairing/judged": ["base=FOLDER/bytes", "tokenizer=byte"],
+    "kl/in_loss": ["recipe=grpo"],
     "kl/in_reward_full": ["tokenizer.characters='012345'"],
     "kl_baseline/mismatched": ["recipe=dpo", "loss=kto"],
     "learner/gradient": ["probe.losses={policy: '${loss}'}"],

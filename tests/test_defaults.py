@@ -9,8 +9,11 @@ import yaml
 from omegaconf._utils import get_yaml_loader
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
-# A constant rate by hand; every option of ours falls to something.
-OWN = {("rlcomp.model.schedule.Schedule", "final")}
+# A constant rate by hand; every option of ours falls to something. And torchrl's own default.
+OWN = {
+    ("rlcomp.model.schedule.Schedule", "final"),
+    ("components.loss.sac_without_target_entropy.SACWithoutTargetEntropy", "alpha_init"),
+}
 
 
 def nodes(value):

@@ -21,7 +21,7 @@ from components.learner.checks import (
     wanted_keys,
 )
 from components.learner.full_batch import full_batch_forward
-from components.learner.gradient_rows import SAMPLED, OnPolicy, gradient_rows, recorded_outputs
+from components.learner.gradient_rows import OnPolicy, gradient_rows, recorded_outputs, sampled_keys
 from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
@@ -237,7 +237,7 @@ class Learner(Component):
         needed = self.wanted | set(self.model.in_keys) | {"attention_mask"}
         if isinstance(self.model, Component):
             needed |= set(self.model.optional)
-        needed |= set(SAMPLED)
+        needed |= sampled_keys(batch)
         rows = canonical(type(self).__name__, batch.select(*needed, strict=False), needed)
         return self._here(rows)
 

@@ -24,7 +24,17 @@ _ROUNDING = 1e-4
 # What log-probs the policy had are recorded under, best first.
 _RECORDED = ("old_log_probs", "rollout_log_probs")
 # What of a batch tells how it was sampled.
-SAMPLED = (*_RECORDED, "policy_version")
+_SAMPLED = (*_RECORDED, "policy_version")
+
+
+def sampled_keys(batch: TensorDict) -> set[str]:
+    """What of a batch tells how its tokens were sampled; nothing is asked for by it."""
+    mask = batch.get("response_mask", None)
+    return {
+        key
+        for key in _SAMPLED
+        if mask is not None and key in batch.keys() and batch[key].shape == mask.shape
+    }
 
 
 def gradient_rows(losses: Iterable[Loss], rows: TensorDict, unit_rows: int) -> Tensor | None:

@@ -19,6 +19,7 @@ class SACWithoutTargetEntropy(SACLoss):  # type: ignore[misc]
         arXiv:2401.16013.
     """
 
+    equation = "y = r + gamma (1 - terminated) min_i Q'_i(s', a'), a' ~ pi"
     _in_target = False
 
     @property

@@ -20,6 +20,7 @@ def to_bins(value: Tensor, low: Tensor, high: Tensor, num_bins: int) -> Tensor:
         Shape ``[..., A]``, int64, in ``0..n - 1``.
 
     Examples:
+        >>> import torch
         >>> low, high = torch.tensor(-1.0), torch.tensor(1.0)
         >>> to_bins(torch.tensor([-3.0, 0.1, 1.0]), low, high, 5)
         tensor([0, 2, 4])
@@ -38,6 +39,7 @@ def of_bins(number: Tensor, low: Tensor, high: Tensor, num_bins: int) -> Tensor:
         num_bins: ``n``, at least 2.
 
     Examples:
+        >>> import torch
         >>> of_bins(torch.tensor([0, 2, 4]), torch.tensor(-1.0), torch.tensor(1.0), 5)
         tensor([-1.,  0.,  1.])
     """

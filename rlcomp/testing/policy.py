@@ -52,8 +52,10 @@ def check_policy(policy: Policy) -> None:
 
 
 def _members() -> list[str]:
-    annotated = list(Policy.__annotations__)
-    return [*annotated, *(n for n in vars(Policy) if not n.startswith("_")), "__call__"]
+    asked = [kind for kind in reversed(Policy.__mro__) if kind.__module__ == Policy.__module__]
+    annotated = [name for kind in asked for name in kind.__annotations__]
+    own = [name for kind in asked for name in vars(kind) if not name.startswith("_")]
+    return [*dict.fromkeys([*annotated, *own]), "__call__"]
 
 
 def _refuse(policy: object, law: str, fault: str) -> None:

@@ -158,7 +158,7 @@ def test_the_command_reads_own_directories_and_is_whole_in_a_file(mine, rlcomp, 
     assert rlcomp("-cd", str(mine), "help") == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("  own ") for line in lines) == 1
+    assert sum(line.startswith("  own ") and "Mine: A = R." in line for line in lines) == 1
     assert max(map(len, lines)) > 200
     assert not any(line.endswith("…") for line in lines)
 

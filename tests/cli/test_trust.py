@@ -81,6 +81,9 @@ GADGETS = {
 LIVE = ["numpy.load", "pandas.read_pickle", "torch.load", "sympy.sympify", "shutil.copy"]
 
 
+CLUSTER = ("rlcomp/cluster", "components/cluster")
+
+
 class Evil:
     """Unpickling one runs a command."""
 
@@ -532,8 +535,9 @@ def test_no_source_reads_pickles_or_evaluates_text():
         f"{file.relative_to(home)}: {match[0]}"
         for package in ("rlcomp", "components", "experiments", "benchmarks", "docs")
         for file in (home / package).rglob("*.py")
-        # The sandbox is there to execute text, in processes that are shut in.
-        if file.parent != home / "rlcomp" / "sandbox"
+        # The sandbox is there to execute text, in processes that are shut in; a run's workers are
+        # its own processes, to which it hands its parts (docs/adr/0033).
+        if file.parent not in [home / folder for folder in ("rlcomp/sandbox", *CLUSTER)]
         for match in forbidden.finditer(file.read_text())
     ]
 

@@ -41,6 +41,8 @@ ALLOWED = {
     "python3 -m venv": "CI is installed by it",
     "pre-commit install": "it changes the clone; its hooks are those of make lint",
     "python -m pytest": "CI is that",
+    "python -m rlcomp.engine.native.build": "CI's installation does it; tests/engine/native has it",
+    "python -m sglang.launch_server": "another project's server, in an environment of its own",
     "python -m rlcomp.sweep.wandb_sweep": "tests/sweep/test_wandb_sweep.py runs it",
     "python tests/faults/": "it takes half an hour; tests/faults/test_faults.py has a few of each",
     "python docs/mechanisms.py": "it reads whole runs; test_mechanisms.py has its functions",

@@ -44,8 +44,7 @@ class Faulted:
         for index, name in enumerate(self.names):
             kinds.setdefault(kind(name), []).append(index)
         order = sorted(kinds.values(), key=lambda met: (len(met), met))
-        step = max(len(order) / most, 1)
-        chosen = [order[int(index * step)] for index in range(min(most, len(order)))]
+        chosen = random.Random(0).sample(order, min(most, len(order)))
         places = [met[(0, len(met) // 2, -1)[n % 3]] for n, met in enumerate(chosen)]
         return [(self.names[i], self.names[: i + 1].count(self.names[i])) for i in sorted(places)]
 

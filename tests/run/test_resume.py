@@ -152,7 +152,8 @@ def test_a_reference_takes_its_copy_when_its_phase_begins(metrics, whole):
     # Before the first update of the phase the policy is its own reference, warm start or not.
     assert rows[0]["kl/reference"] == pytest.approx(0.0, abs=1e-6)
     assert abs(rows[-1]["kl/reference"]) > 1e-4
-    assert all(row["learner/grad_norm"] > 0 for row in rows)
+    # In a step all of whose groups have equal rewards there is nothing to learn.
+    assert sum(row["learner/grad_norm"] > 0 for row in rows) >= 2
 
 
 def test_another_seed_is_another_run(play, metrics, tmp_path, whole):

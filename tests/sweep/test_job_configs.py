@@ -81,7 +81,7 @@ def test_a_job_that_does_not_know_an_override_fails_by_itself(swept, tmp_path, c
     assert code == 2
     assert [config.rollout.staleness for config in made] == [3, 3]
     told = json.loads((tmp_path / "all" / "0" / "failure.json").read_text())["error"]
-    assert told.startswith("rollout.staleness is not in the config; ")
+    assert told.startswith("rollout.staleness is not in the config")
     assert f"rlcomp: job 0: {told}" in capsys.readouterr().err
     states = [run.state for run in find_runs([str(tmp_path / "all")])]
     assert states == ["failed", "stopped", "stopped"]

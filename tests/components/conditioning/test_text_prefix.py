@@ -149,7 +149,7 @@ def test_waiting_rollouts_keep_their_preferences_in_a_checkpoint():
     inner = GroupCollector(policy=policy, group_size=2, max_new_tokens=4)
     first, second = (DelayedCollector(collector=inner, staleness=1) for _ in range(2))
     first(make()(prompts()))
-    waiting = first.queue[0]["preference"]
+    waiting = first.queue[0].rows["preference"]
     second.load_run_state(first.run_state())
 
     assert torch.equal(second(make()(prompts()))["preference"], waiting)

@@ -14,11 +14,12 @@ from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import read
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
-# Those of control hold their networks and know neither masks nor groups.
+# Those of control and of flows hold their networks and know neither masks nor groups.
+NOT_OF_TOKENS = r"torchrl|\$\{(actor|critic)\}|flow_matching|without_target_entropy"
 FILES = [
     file
     for file in (CONF / "loss").glob("*.yaml")
-    if not re.search(r"torchrl|\$\{(actor|critic)\}", file.read_text())
+    if not re.search(NOT_OF_TOKENS, file.read_text())
 ]
 LOSSES = sorted(file.stem for file in FILES)
 # Of the model: what a gradient may be asked of.

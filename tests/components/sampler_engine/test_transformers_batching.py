@@ -47,7 +47,7 @@ def test_its_log_probs_are_the_policys_and_its_rows_depend_on_the_seed_alone(cap
     assert int(mask.sum(1).max()) == 12
     assert torch.equal(state, torch.get_rng_state())
     assert policy.model.config._attn_implementation == attention
-    assert caplog.records == []
+    assert [each for each in caplog.records if each.levelno > logging.INFO] == []
     assert logging.getLogger("ContinuousBatchingLogger").level != logging.ERROR
 
 
