@@ -10,6 +10,9 @@ import pytest
 
 import rlcomp.model.build as model_build
 
+# Each composes a whole run, and more than one.
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Bad:

@@ -2,6 +2,9 @@
 
 import pytest
 
+# Each composes a whole run, and more than one.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def mine(place):

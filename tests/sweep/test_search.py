@@ -12,6 +12,9 @@ from rlcomp.errors import ConfigError, DataError, Interrupted
 from rlcomp.report.runs import find_runs
 from rlcomp.sweep.space import Space
 
+# Each composes a whole run, and more than one.
+pytestmark = pytest.mark.slow
+
 RATE = "learner.optimizer.lr=tag(log,interval(1e-5,1e-1))"
 
 
