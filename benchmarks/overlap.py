@@ -155,7 +155,7 @@ def check(steps):
             f"| {rollout} | {learner} | {staleness} | {sigma} | {told:.3f} | {found:.3f} "
             f"| {error:+.1%} |"
         )
-    print(f"largest error {worst:.1%}")
+    print(json.dumps([{"row": "overlap, largest error", "value": worst, "unit": "share"}]))
     return worst
 
 
