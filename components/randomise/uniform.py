@@ -12,7 +12,7 @@ from rlcomp.arguments import Checked, Fraction
 from rlcomp.interfaces.ranges import Range, named_ranges
 
 
-class Uniform(metaclass=Checked):
+class UniformDynamics(metaclass=Checked):
     """Draws parameters uniformly, for each episode anew: in ``x (1 - w)..x (1 + w)``.
 
     Args:

@@ -20,7 +20,7 @@ size = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 192, **h
 model = make("model", causal_lm, tokenizer=tokenizer, **size)
 policy = make("policy", LanguageModel, model=model, tokenizer=tokenizer, decoding=Decoding())
 reward = make("reward", ExactMatch)
-adamw = partial(AdamW, betas=(0.9, 0.95), weight_decay=0.0)
+adamw = partial(AdamW, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
 evaluation = make("evaluation", Accuracy, policy=policy, task=task, reward=reward, max_new_tokens=8)
 supervised = {"model": policy, "losses": {"sft": SFTLoss(reduction=TokenMean())}}
 data = {"task": task, "tokenizer": tokenizer, "context_length": 32}

@@ -10,7 +10,7 @@ from components.environment.pendulum import Pendulum
 from components.environment.reach import Reach
 from components.environment.track import Track
 from components.randomise.log_uniform import LogUniform
-from components.randomise.uniform import Uniform
+from components.randomise.uniform import UniformDynamics
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.dynamics import HasDynamics
 from rlcomp.seed import seeded
@@ -41,7 +41,7 @@ def played(environment, steps=30):
 @pytest.mark.parametrize("kind", MADE)
 def test_a_width_of_zero_is_no_randomisation_to_the_bit(kind):
     plain = made(kind)
-    widthless = made(kind, Uniform(width=0.0, ranges=None))
+    widthless = made(kind, UniformDynamics(width=0.0, ranges=None))
 
     assert torch.equal(played(plain), played(widthless))
     assert set(plain.state_dict()) == set(widthless.state_dict())
@@ -49,7 +49,7 @@ def test_a_width_of_zero_is_no_randomisation_to_the_bit(kind):
 
 @pytest.mark.parametrize("kind", MADE)
 def test_starts_are_the_same_with_and_without_and_what_follows_is_not(kind):
-    plain, drawn = made(kind), made(kind, Uniform(width=0.5, ranges=None))
+    plain, drawn = made(kind), made(kind, UniformDynamics(width=0.5, ranges=None))
 
     assert torch.equal(plain.reset()["observation"], drawn.reset()["observation"])
     assert not torch.equal(played(plain), played(drawn))
@@ -89,7 +89,7 @@ def test_every_parameter_of_cartpole_counts():
 
 
 def test_dynamics_are_drawn_where_an_episode_begins_and_stay_until_it_ends():
-    environment = made(Pendulum, Uniform(width=0.5, ranges=None), num_envs=2, max_steps=3)
+    environment = made(Pendulum, UniformDynamics(width=0.5, ranges=None), num_envs=2, max_steps=3)
     environment.reset()
     first = environment.drawn.clone()
     seen = environment.present()
@@ -106,7 +106,7 @@ def test_dynamics_are_drawn_where_an_episode_begins_and_stay_until_it_ends():
 
 
 def test_a_seed_gives_the_same_dynamics_again():
-    environment = made(Pendulum, Uniform(width=0.5, ranges=None))
+    environment = made(Pendulum, UniformDynamics(width=0.5, ranges=None))
     found = []
     for seed in (5, 5, 6):
         environment.set_seed(seed, static_seed=True)
@@ -118,7 +118,7 @@ def test_a_seed_gives_the_same_dynamics_again():
 
 
 def test_what_is_drawn_is_part_of_the_state():
-    environment = made(Pendulum, Uniform(width=0.5, ranges={"mass": [1.0, 3.0]}))
+    environment = made(Pendulum, UniformDynamics(width=0.5, ranges={"mass": [1.0, 3.0]}))
     environment.reset()
 
     assert environment.state_dict()["drawn"].shape == (4, 1)
@@ -144,14 +144,14 @@ def test_a_parameter_that_is_not_there_is_refused_with_the_nearest():
 def test_dynamics_of_gymnasium_are_refused():
     with pytest.raises(ConfigError, match=r"'Acrobot-v1', of gymnasium.*randomise=none"):
         control_environment(
-            name="Acrobot-v1", num_envs=1, randomise=Uniform(width=0.5, ranges=None)
+            name="Acrobot-v1", num_envs=1, randomise=UniformDynamics(width=0.5, ranges=None)
         )
 
 
 def test_environments_by_name_are_randomised():
     for name in ("Pendulum-v1", "CartPole-v1"):
         made_by_name = control_environment(
-            name=name, num_envs=2, randomise=Uniform(width=0.5, ranges=None)
+            name=name, num_envs=2, randomise=UniformDynamics(width=0.5, ranges=None)
         )
         assert made_by_name.ranges["gravity"] == pytest.approx(
             (made_by_name.gravity / 2, made_by_name.gravity * 1.5)
@@ -159,7 +159,7 @@ def test_environments_by_name_are_randomised():
 
 
 def test_copies_of_a_group_have_the_same_dynamics():
-    environment = made(Reach, Uniform(width=0.5, ranges=None), num_envs=6)
+    environment = made(Reach, UniformDynamics(width=0.5, ranges=None), num_envs=6)
     environment.begin_groups(3)
 
     stride = environment.dynamics["stride"]
@@ -184,4 +184,4 @@ def test_copies_of_a_group_begin_alike():
 
 
 def test_an_environment_is_still_a_module_without_weights():
-    assert list(made(CartPole, Uniform(width=0.5, ranges=None)).parameters()) == []
+    assert list(made(CartPole, UniformDynamics(width=0.5, ranges=None)).parameters()) == []

@@ -72,8 +72,10 @@ def test_a_run_on_two_ranks_has_the_metrics_of_one_process(
     assert {key for line in one for key in line} == {key for line in two for key in line}
     for ours, theirs in zip(two, one, strict=True):
         assert ours.pop("phase") == theirs.pop("phase")
-        assert ours == pytest.approx(theirs, rel=2e-5, abs=1e-6)
-    assert {p.name for p in tmp_path.iterdir()} == {"one", "two"}
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-6)
+    # Beside where a rank would be told to hang.
+    left = {p.name for p in tmp_path.iterdir() if not p.name.startswith("stack-")}
+    assert left == {"one", "two"}
 
 
 def left_alone(process, seconds):
