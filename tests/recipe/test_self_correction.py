@@ -13,8 +13,8 @@ SHORT = [
     "task.heeded=0.6",
     "phases.warm_start.steps=200",
     "phases.warm_start.every={evaluation: 200}",
-    "phases.rl.steps=12",
-    "phases.rl.every={evaluation: 12}",
+    "phases.rl.steps=20",
+    "phases.rl.every={evaluation: 20}",
     "evaluation.num_prompts=128",
 ]
 
