@@ -7,15 +7,15 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from components.environment.reach import Reach
 from rlcomp.arguments import MinLen, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.batched_environment import BatchedEnvironment
 from rlcomp.interfaces.dynamics import Randomises
 
 Corner = Annotated[list[float], MinLen(2)]
 
 
-class UMaze(BatchedEnvironment):
+class UMaze(Reach):
     """A point in the square [-1, 1]^2, which a wall divides except at its right.
 
     ``x' = clip(x + stride a)``, ``a`` in [-1, 1]^2. The wall is the segment from (-1, 0) to
@@ -45,11 +45,6 @@ class UMaze(BatchedEnvironment):
         width.
     """
 
-    size = 4
-    action = (-1.0, 1.0)
-    action_size = 2
-    dynamics_names = ("stride",)
-
     def __init__(
         self,
         *,
@@ -66,14 +61,20 @@ class UMaze(BatchedEnvironment):
         randomise: Randomises | None = None,
     ) -> None:
         # Before the base asks for what is seen.
-        self.stride, self.radius, self.wall, self.ends = stride, radius, wall, ends
+        self.wall, self.ends = wall, ends
         if not -1 < wall < 1:
             raise ConfigError(f"wall is {wall:g}: it ends between -1 and 1, or there is no way")
         self.boxes = {
             "start": _box("start", start_low, start_high),
             "goal": _box("goal", goal_low, goal_high),
         }
-        super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
+        super().__init__(
+            num_envs=num_envs,
+            max_steps=max_steps,
+            stride=stride,
+            radius=radius,
+            randomise=randomise,
+        )
 
     def begin(self) -> Tensor:
         """Start and goal, anywhere in their boxes."""
@@ -91,20 +92,6 @@ class UMaze(BatchedEnvironment):
         moved = torch.where(self.blocked(point, moved)[:, None], along, moved)
         reward = self.reward_of(moved, goal)
         return torch.cat([moved, goal], dim=1), reward, (reward == 0) & self.ends
-
-    def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Reward of a step that led to a point where a goal was asked for, ``[N]``: -1 or 0."""
-        away: Tensor = (achieved - desired).norm(dim=-1) > self.radius
-        return -away.float()
-
-    def observe(self, state: Tensor) -> Tensor:
-        """The point."""
-        return state[:, :2].clone()
-
-    def seen(self, state: Tensor) -> dict[str, Tensor]:
-        """The point, as observation and as the goal that it would be, and the goal."""
-        point, goal = state[:, :2].clone(), state[:, 2:].clone()
-        return {"observation": point, "achieved_goal": point.clone(), "desired_goal": goal}
 
     def blocked(self, start: Tensor, end: Tensor) -> Tensor:
         """Whether the wall is between two points, ``[N, 2]`` each; height 0 is above it."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict
+from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from rlcomp.endpoint.handler import HttpLimits, Sent
@@ -22,9 +23,13 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import RlcompError
 from rlcomp.io.quiet import no_progress_bars
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.pretrained import check_filled, read_config, read_weights
 
 _LIMITS = HttpLimits(body=64 * 2**20, seconds=600.0)
 _SUPPRESSED = -100
+# Of a request's answers: room for them is made at once.
+_MOST_TOKENS = 2**22
+_REMEDY = "write one with model.save_pretrained"
 
 
 @contextlib.contextmanager
@@ -87,6 +92,8 @@ class Completions:
         if {*body["stop_token_ids"]} != {*self.policy.stops}:
             raise RefusedError(f"stop_token_ids must be the policy's, {list(self.policy.stops)}")
         prompt = body["prompt"]
+        if body["n"] * body["max_tokens"] > _MOST_TOKENS:
+            raise RefusedError(f"n times max_tokens is above {_MOST_TOKENS}: ask for fewer")
         rows = self.policy.generate(
             [prompt],
             group_size=body["n"],
@@ -124,14 +131,25 @@ class Completions:
         return choice
 
     def _load(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        folder, own = Path(body["folder"]), self.policy.model
-        if not (folder / "config.json").is_file():
+        folder, own = str(Path(body["folder"])), self.policy.model
+        if not Path(folder, "config.json").is_file():
             raise RefusedError(f"there is no model in {folder}")
+        told, dtype = f"no weights in {folder}", str(own.dtype).removeprefix("torch.")
         with no_progress_bars():
-            made = AutoModelForCausalLM.from_pretrained(folder, dtype=own.dtype)
-        own.load_state_dict(made.state_dict())
+            config = read_config(folder, told, _REMEDY)
+            made, report = read_weights(AutoModelForCausalLM, folder, config, told, _REMEDY, dtype)
+        check_filled(folder, report)
+        theirs = made.state_dict()
+        # Before any is taken: weights that are half of another model's would answer all the same.
+        if _shapes(theirs) != _shapes(own.state_dict()):
+            raise RefusedError(f"the weights in {folder} are of another model")
+        own.load_state_dict(theirs)
         self.version = str(body["version"])
         return {"success": True, "weight_version": self.version}
+
+
+def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: each.shape for name, each in state.items()}
 
 
 def _decoding(body: Mapping[str, Any]) -> Decoding:

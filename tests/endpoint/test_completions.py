@@ -191,6 +191,7 @@ def test_a_reply_tells_the_version_the_prompt_and_the_text():
         ({"prompt": []}, "at least one token"),
         ({"temperature": -1}, "temperature"),
         ({"n": 0}, "group_size is 0"),
+        ({"n": 2**20, "max_tokens": 5}, "n times max_tokens is above 4194304"),
         ({"seed": None}, "TypeError"),
         ({"max_tokens": 900}, "the model holds 16"),
         ({"method": "GET"}, "use POST"),
@@ -202,6 +203,41 @@ def test_a_reply_tells_the_version_the_prompt_and_the_text():
 def test_what_cannot_be_answered_is_refused(changes, message):
     with pytest.raises(RefusedError, match=message):
         ask(tiny_policy(), **changes)
+
+
+def served_weights(tmp_path, change):
+    """What the server answers to a folder, which is changed after it was saved."""
+    policy = tiny_policy(seed=2)
+    before = [weight.clone() for weight in policy.model.parameters()]
+    tiny_policy(seed=3).model.save_pretrained(tmp_path)
+    change(tmp_path)
+    with pytest.raises(RefusedError) as told:
+        ask(policy, path="/weights", folder=str(tmp_path), version="9")
+    now = policy.model.parameters()
+    assert all(torch.equal(one, other) for one, other in zip(now, before, strict=True))
+    return str(told.value)
+
+
+def wider(folder):
+    tiny_policy(seed=3, intermediate_size=48).model.save_pretrained(folder)
+
+
+def pickled(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+
+
+def cut(folder):
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(wider, "are of another model"), (pickled, "pickle"), (cut, "cut off or is another format")],
+)
+def test_weights_of_a_stranger_are_refused_and_none_is_taken(tmp_path, change, message):
+    assert message in served_weights(tmp_path, change)
 
 
 def test_what_is_left_out_is_the_full_distribution():

@@ -33,14 +33,14 @@ DEALT_OUT = [
 
 
 def test_nothing_is_learnt_from_shuffled_rewards(tmp_path):
-    rows = run(
-        tmp_path, *SHORT, *DEALT_OUT, "phases.rl.steps=8", "phases.rl.every.evaluation=8", "seed=1"
-    )
+    few, ends = ["phases.rl.steps=8", "phases.rl.every.evaluation=8"], []
+    for seed in range(3):
+        rows = run(tmp_path / str(seed), *SHORT, *DEALT_OUT, *few, f"seed={seed}")
+        ends.append([row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row][-1])
 
-    told = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
     # With true rewards .5 and more after 6 steps. Chance moves a policy, too: seeds 0 to 5 end at
     # .44, .13, .03, .03, .07 and .08, from .14.
-    assert told[-1] < 0.3
+    assert sum(ends) / len(ends) < 0.3
 
 
 TINY = ["phases.warm_start.steps=2", "phases.warm_start.every={}", "phases.rl.steps=2"]

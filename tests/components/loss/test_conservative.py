@@ -178,7 +178,7 @@ def test_a_critic_is_asked_with_what_was_seen():
     class Seen(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.k = torch.nn.Parameter(torch.ones(()))
+            self.k = torch.nn.Parameter(torch.tensor(100.0))
 
         def reset_parameters(self):
             pass
@@ -189,7 +189,7 @@ def test_a_critic_is_asked_with_what_was_seen():
     batch = steps()
     loss = ours(critic=lambda: ValueOperator(Seen(), in_keys=["observation", "action"]))
 
-    # Q does not depend on the action: log int exp(Q) da - Q = log 4, estimated without error from
-    # uniform actions alone, and nearly so with those of the policy.
-    assert float(loss.conservative_gap(batch).detach()) == pytest.approx(2 * math.log(4), abs=1.0)
+    # Q is 100 times what is seen, whatever is done: log int exp(Q) da - Q = log 4, found without
+    # error from uniform actions alone, and within .02 with those of the policy (four seeds).
+    assert float(loss.conservative_gap(batch).detach()) == pytest.approx(2 * math.log(4), abs=0.08)
     assert isinstance(loss.objective.actor_network, TensorDictModule)
