@@ -120,7 +120,7 @@ class LanguageModel(Component):
     ) -> None:
         super().__init__()
         if sampler_engine is not None:
-            sampler_engine.check(decoding)
+            sampler_engine.check(decoding, model)
         self.sampler_engine = sampler_engine
         if tokenizer.eos_token_id is None:
             raise ConfigError("policy: the tokenizer has no EOS token: set tokenizer.eos_token")
