@@ -30,3 +30,12 @@ def test_columns_of_other_names_are_told_which_is_which():
         ("rejected", "response_worse"),
     ):
         assert f"'{new}': row.pop('{old}')" in str(told.value)
+
+
+@pytest.mark.parametrize(("winner", "chosen"), [("a", "x"), ("model_a", "x"), ("b", "y")])
+def test_a_battle_has_a_winner(winner, chosen):
+    row = Row("f:1", {"conversation_a": "x", "conversation_b": "y", "winner": winner})
+
+    (pair,) = compared_answers(row)
+
+    assert (pair.chosen, pair.rejected) == (chosen, {"x": "y", "y": "x"}[chosen])
