@@ -39,3 +39,12 @@ def test_a_battle_has_a_winner(winner, chosen):
     (pair,) = compared_answers(row)
 
     assert (pair.chosen, pair.rejected) == (chosen, {"x": "y", "y": "x"}[chosen])
+
+
+def test_the_pairs_of_a_ranking_count_as_one_row():
+    row = Row("f:1", {"responses": ["x", "y", "z"], "ratings": [1.0, 3.0, 2.0]})
+
+    pairs = compared_answers(row)
+
+    assert [(pair.chosen, pair.rejected) for pair in pairs] == [("y", "x"), ("z", "x"), ("y", "z")]
+    assert [pair.told for pair in pairs] == [{"weight": 1 / 3}] * 3
