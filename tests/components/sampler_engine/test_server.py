@@ -97,13 +97,13 @@ def test_what_stays_so_stops_the_run_and_says_where(server, engine, name):
 
 
 def test_a_server_that_hangs_is_waited_for_until_the_timeout(server, engine):
-    server.say = lambda path, asked, number: time.sleep(0.6) if number == 1 else reply()
+    server.say = lambda path, asked, number: time.sleep(6) if number == 1 else reply()
 
     started = time.monotonic()
     rows = generate(engine(timeout=0.2), prompts=[[5, 6]])
 
     assert rows.tokens.tolist()[0] == [8, 1, 0]
-    assert time.monotonic() - started < 0.6
+    assert time.monotonic() - started < 5
 
 
 def test_a_server_that_is_not_there_is_told(engine):
