@@ -6,6 +6,7 @@ from tensordict import TensorDict
 
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.cluster import free
 from rlcomp.cluster.carried import Carried
 from rlcomp.cluster.free import FreeWorker, sampled
 from rlcomp.cluster.seating import Group, Row
@@ -95,15 +96,27 @@ def test_tokens_have_the_version_of_the_weights_that_were_loaded_before_the_turn
     assert reply.rows["policy_version"][~reply.rows["response_mask"]].sum() == 0
 
 
-def test_seconds_are_those_since_the_reply_before():
-    made, _ = worker(collector(), seats=2)
+def test_seconds_are_those_of_turns_since_the_reply_before(monkeypatch):
+    made, _ = worker(collector(), seats=2, look_every=4)
     made.take(request(0, ["1", "2"], of=2))
+    clock = iter([10.0, 12.0, 20.0, 25.0])
+    monkeypatch.setattr(free.time, "perf_counter", lambda: next(clock))
 
-    replies = []
-    while made.busy:
-        replies += made.turn()
-    assert all(0 < reply.seconds < 60 for reply in replies)
-    assert made._seconds == 0.0
+    first, second = made.turn(), made.turn()
+
+    # Two rows a turn, each to its end: a group in each turn, of 2 s and of 5 s.
+    assert [reply.seconds for reply in first + second] == [2.0, 5.0]
+    assert not made.busy
+
+
+def test_seconds_of_turns_without_a_reply_are_those_of_the_next_one(monkeypatch):
+    made, _ = worker(collector(), look_every=2)
+    made.take(request(0, ["1"], of=1))
+    clock = iter([10.0, 12.0, 20.0, 25.0])
+    monkeypatch.setattr(free.time, "perf_counter", lambda: next(clock))
+
+    assert made.turn() == []
+    assert [reply.seconds for reply in made.turn()] == [7.0]
 
 
 def test_a_prompt_that_leaves_no_room_is_refused():

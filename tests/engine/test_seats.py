@@ -162,7 +162,10 @@ def test_numbers_are_those_of_the_whole_batch_step_by_step():
 
     expected = [float(whole.at(step)[3]) for step in range(200)]
 
+    assert own.of(3, 0, 64).tolist() == expected[:64]
+    assert len(own._drawn) == 64
     assert own.of(3, 62, 4).tolist() == expected[62:66]
+    assert len(own._drawn) == 128
     assert own.of(3, 0, 200).tolist() == expected
     assert own.of(3, 128, 0).tolist() == []
 

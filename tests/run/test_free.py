@@ -12,7 +12,7 @@ from components.collector.greedy_baseline import GreedyBaselineCollector
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded
-from rlcomp.interfaces.cluster import Free
+from rlcomp.interfaces.cluster import Free, Part
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import recording
@@ -101,6 +101,18 @@ def test_prompts_are_those_of_the_first_call_so_many_times_more_and_none_is_lost
     asked = [(number, part.first) for _, number, part in stage.cluster.asked]
     assert asked == [(number, place) for number in range(7) for place in range(4)]
     assert stage.admission.started == stage.admission.allowed == 7 * 12
+
+
+def test_what_the_rule_does_not_admit_waits():
+    stage = free(staleness=1, workers=2)
+    stage(prompts(0))
+    stage.admission.started += 3  # rows
+
+    stage(prompts(1))
+
+    parts = [part for _, number, part in stage.cluster.asked if number == 2]
+    assert parts == [Part(0, 1, 4), Part(1, 1, 4), Part(2, 1, 4)]
+    assert [name for name, _ in stage.pool.waiting] == [(2, 3)]
 
 
 def test_a_call_begins_no_more_than_the_rule_admits():
