@@ -130,3 +130,49 @@ def test_a_worker_without_groups_waits():
 
     assert served(worker, [message(0)], [], [message(1)]) == []
     assert worker.loaded == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize(("free", "made"), [(None, "Worker"), ("settings", "FreeWorker")])
+def test_a_worker_of_the_schedule_begins_with_the_settings_of_the_run(free, made, monkeypatch):
+    told = []
+
+    def noted(name):
+        return lambda *given: told.append((name, *given)) or name
+
+    for name in ("apply_settings", "Worker", "FreeWorker", "_serve_fixed", "_serve_free"):
+        monkeypatch.setattr(serve, name, noted(name))
+    pipe = Pipe([("torch", b"stages", "weights", free)])
+
+    serve._serve(pipe)
+
+    given = (b"stages",) if free is None else (b"stages", free)
+    kind = "_serve_fixed" if free is None else "_serve_free"
+    assert told == [("apply_settings", "torch"), (made, *given), (kind, pipe, made, "weights")]
+    assert pipe.sent == [(serve.READY, None)]
+
+
+def test_stages_that_cannot_be_unpacked_are_told(monkeypatch):
+    pipe = Pipe([("torch", b"no pickle", "weights", None)])
+    monkeypatch.setattr(serve, "apply_settings", lambda settings: None)
+
+    serve._serve(pipe)
+
+    ((kind, _),) = pipe.sent
+    assert kind == FAILED
+
+
+def test_under_fixed_every_request_is_answered_with_its_weights():
+    class Answering(Worker):
+        def answer(self, request):
+            if request == "bad":
+                raise ConfigError("set a=1")
+            return request, self.loaded[-1]
+
+    pipe = Pipe([message(0, "a"), message(1, "bad"), message(1, "b")])
+
+    with pytest.raises(EOFError):
+        serve._serve_fixed(pipe, Answering(), shared())
+    (one, failed, other) = pipe.sent
+    assert one == (REPLY, ("a", FIRST))
+    assert failed[0] == FAILED
+    assert other == (REPLY, ("b", SECOND))

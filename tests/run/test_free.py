@@ -242,6 +242,27 @@ def test_times_are_recorded(monkeypatch):
     assert found["cluster/weights_seconds"] == 0.25
     assert found["cluster/made"] == 4 * 3.0 / 2
     assert found["cluster/waited"] == 4.0
+    # Between the start (0) and the end of the step (4.25 s) two workers were busy for 12 s.
+    assert found["cluster/idle_fraction"] == 0.0
+
+
+def test_idle_workers_are_told(monkeypatch):
+    stage = free(staleness=0, workers=2, look_every=5)
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    poll = stage.cluster.poll
+
+    def polled(worker, silent):
+        clock[0] += 5.0
+        reply = poll(worker, silent)
+        return None if reply is None else replace(reply, seconds=3.0)
+
+    monkeypatch.setattr(stage.cluster, "poll", polled)
+    with recording() as ledger:
+        stage(prompts(0))
+
+    # 4 groups of 3 s in 20 s of two workers: 12 of 40 s.
+    assert ledger.means()["cluster/idle_fraction"] == pytest.approx(1 - 12 / 40)
 
 
 def test_groups_that_wait_are_in_the_checkpoint_and_the_others_are_asked_for_again(tmp_path):
@@ -283,6 +304,9 @@ def test_a_state_that_cannot_be_is_refused():
 
     with pytest.raises(CheckpointError, match=r"'asked' holds 12 rows, and 'allowed' is 11"):
         free(staleness=1).load_run_state({**state, "done": [], "allowed": 11})
+    again = free(staleness=1)
+    again.load_run_state({**state, "done": [], "allowed": 12})
+    assert again.admission.started == 0
 
 
 def test_a_phase_begins_and_ends_without_groups():
