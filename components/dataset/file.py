@@ -1,4 +1,4 @@
-"""Steps of control from a file: the data of offline learning."""
+"""Offline data set: transitions from a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROUNDING = 1e-4
 
 
 class TransitionFile(Component):
-    """All steps of a file as one batch, for a replay.
+    """Offline data set: all transitions ``(s, a, r, s', terminated)`` of a file as one batch.
 
     Reads nothing. Writes ``observation``, ``action`` and, under ``next``, ``observation``,
     ``reward``, ``done``, ``terminated`` and ``truncated``. Records ``dataset/steps`` and

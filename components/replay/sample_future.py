@@ -1,4 +1,4 @@
-"""Steps with goals from their discounted future."""
+"""Geometric goal relabelling: steps with goals from their discounted future."""
 
 from __future__ import annotations
 

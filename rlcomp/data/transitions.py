@@ -1,4 +1,4 @@
-"""Steps of control from a file: JSON Lines, safetensors, or a Minari folder.
+"""Transitions from a file: JSON Lines, safetensors, or a Minari folder.
 
 A row is a step: ``observation``, ``action``, ``reward``, ``next_observation``, ``terminated``, and
 ``truncated`` where it is known. A file is somebody else's: every entry is looked at, and no code of
