@@ -58,5 +58,5 @@ def test_a_pair_without_its_prompt_is_told_which_column_may_hold_it(columns, tol
 def test_a_completion_without_its_label_is_no_preference():
     row = Row("f:1", {"prompt": "1?", "completion": "yes"})
 
-    with pytest.raises(DataError, match="f:1: .*no "):
+    with pytest.raises(DataError, match=r"f:1: .*no "):
         preference_examples(row, "prompt", "messages")
