@@ -53,3 +53,10 @@ def test_a_pair_without_its_prompt_is_told_which_column_may_hold_it(columns, tol
 
     with pytest.raises(DataError, match=told):
         preference_examples(row, "prompt", "messages")
+
+
+def test_a_completion_without_its_label_is_no_preference():
+    row = Row("f:1", {"prompt": "1?", "completion": "yes"})
+
+    with pytest.raises(DataError, match=r"f:1: .*no "):
+        preference_examples(row, "prompt", "messages")

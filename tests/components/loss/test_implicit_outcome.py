@@ -66,7 +66,7 @@ def test_its_accuracy_is_recorded():
 
 @pytest.mark.parametrize("reward", [-1.0, 1.5, math.nan])
 def test_a_reward_that_is_no_outcome_is_refused(reward):
-    with pytest.raises(DataError, match=r"an outcome is from 0 \(wrong\) to 1"):
+    with pytest.raises(DataError, match=rf"the reward {reward:g}: an outcome is from 0"):
         ImplicitOutcome()(rows(reward=torch.tensor([1.0, reward, 0.0])))
 
 
