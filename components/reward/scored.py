@@ -91,6 +91,9 @@ class Scored(Component):
     def _normalised(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Take the scores into the statistics (Chan's formula), and apply these."""
         seen = self.count, self.mean, self.squares
-        self.count, self.mean, self.squares = merged_moments(*seen, scores[:, valid].double())
+        found = merged_moments(*seen, scores[:, valid].double())
+        # In place: who holds the buffers sees that they have changed.
+        for held, new in zip(seen, found, strict=True):
+            held.copy_(new)
         std = (self.squares / self.count.clamp(min=1)).sqrt().clamp(min=_LEAST_STD)
         return ((scores - self.mean[:, None]) / std[:, None]).to(scores.dtype)

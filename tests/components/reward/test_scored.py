@@ -93,6 +93,17 @@ def test_statistics_are_those_of_all_batches_so_far():
     assert {"count", "mean", "squares"} <= {*split.state_dict()}
 
 
+def test_statistics_stay_the_tensors_that_were_registered():
+    reward = Scored(scorers=[Says(1.0, 3.0)], normalised=True)
+    held = dict(reward.named_buffers())
+
+    reward(batch(2))
+
+    assert held["count"].item() == 2
+    assert (held["mean"].tolist(), held["squares"].tolist()) == ([2.0], [2.0])
+    assert all(buffer is held[name] for name, buffer in reward.named_buffers())
+
+
 def test_the_spread_of_the_members_is_recorded():
     with recording() as ledger:
         rewarded([1.0, -3.0], [3.0, 3.0])

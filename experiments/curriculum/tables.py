@@ -1,0 +1,80 @@
+"""Orders of preference pairs: ``tables.py RUNS|RESULTS.jsonl``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from statistics import mean
+
+from rlcomp.io.json_lines import read_lines
+from rlcomp.report.statistics import estimate, paired
+
+ARMS = {
+    "easy_first": "easy, bridging, judged",
+    "hard_first": "judged, bridging, easy",
+    "in_turns": "the three in turns",
+    "hard_only": "judged alone, 40 steps",
+    "hard_thrice": "judged alone, 120 steps",
+}
+KEYS = ("ordered", "after_10", "after_30")
+
+
+def collect(runs):
+    """A row a run: how the reward model orders pairs, and the policy after steps of RL."""
+    found = []
+    for arm in ARMS:
+        for path in sorted((runs / arm).glob("*/metrics.jsonl")):
+            rows = read_lines(path)
+            probed = [row["reward_model/accuracy"] for row in rows if row["phase"] == "probe"]
+            judged = [row for row in rows if "pairing/unjudged" in row]
+            said = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
+            values = dict(zip(("start", "after_10", "after_20", "after_30"), said, strict=True))
+            found.append(
+                {
+                    "arm": arm,
+                    "seed": path.parent.name,
+                    "judged_steps": len(judged),
+                    "ordered": round(mean(probed), 4),
+                    **{key: round(value, 4) for key, value in values.items()},
+                }
+            )
+    return found
+
+
+def by_seed(rows, arm, key):
+    """Of each seed a value."""
+    return {row["seed"]: float(row[key]) for row in rows if row["arm"] == arm}
+
+
+def table(rows):
+    """Markdown: means with 95 % intervals, and what is paired by seed."""
+    lines = [
+        "| pairs | seeds | judged steps | ordered as the utility does | after 10 steps of RL "
+        "| after 30 | ordered, less the curriculum | after 10, less it | after 30, less it |",
+        f"|{'---|' * 9}",
+    ]
+    for arm, name in ARMS.items():
+        held = [by_seed(rows, arm, key) for key in KEYS]
+        cells = [estimate([*values.values()]).text() for values in held]
+        for key, values in zip(KEYS, held, strict=True):
+            less = paired(values, by_seed(rows, "easy_first", key))
+            cells.append(less.text(sign="+") if less and arm != "easy_first" else "-")
+        steps = {row["judged_steps"] for row in rows if row["arm"] == arm}
+        lines.append(f"| {name} | {len(held[0])} | {max(steps)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--results", type=Path)
+    given = parser.parse_args()
+    rows = read_lines(given.runs) if given.runs.suffix == ".jsonl" else collect(given.runs)
+    if given.results:
+        given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
