@@ -462,6 +462,8 @@ AT_HOME = {
     "reference/moving_average": "grpo",
     "reward/weighted_sum": "grpo",
     "experiment/own_pairs": "online_dpo",
+    "loss/tdpo": "dpo",
+    "loss/tdpo1": "dpo",
     "experiment/domain_teachers": "on_policy_distillation",
     "experiment/teacher_of_bytes": "on_policy_distillation",
     "experiment/prime": "grpo",
@@ -602,8 +604,10 @@ TEXTS = {
         * 2,
     },
     **dict.fromkeys(
-        ("reference/teachers", "reward/by_column"), tagged("5", "6", verify_with="digits")
+        ("reference/teachers", "reference/teachers_full", "reward/by_column"),
+        tagged("5", "6", verify_with="digits"),
     ),
+    "experiment/domain_teachers": tagged("5", "6", verify_with="up"),
     "reward/constraints": tagged(
         '{"a": 1, "b": 2}', "{}", variables={"a": [1, 2], "b": [1, 2]}, constraints=["a < b"]
     ),

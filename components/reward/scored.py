@@ -30,7 +30,8 @@ class Scored(Component):
     learner that names them changes them. A phase that uses one nobody has trained is refused.
 
     An answer is ``correct`` if its reward is above 0, which means something of centred or
-    normalised scores only: ask a verifier in the evaluation.
+    normalised scores only: ask a verifier in the evaluation. (An evaluation that asks this part
+    takes its answers into the statistics.)
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{scored: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``; False of a score that is

@@ -14,8 +14,7 @@ ARMS = {
     "easy_first": "easy, bridging, judged",
     "hard_first": "judged, bridging, easy",
     "in_turns": "the three in turns",
-    "hard_only": "judged alone, 40 steps",
-    "hard_thrice": "judged alone, 120 steps",
+    "hard_only": "judged alone",
 }
 KEYS = ("ordered", "after_10", "after_30")
 
@@ -29,7 +28,7 @@ def collect(runs):
             probed = [row["reward_model/accuracy"] for row in rows if row["phase"] == "probe"]
             judged = [row for row in rows if "pairing/unjudged" in row]
             said = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
-            values = dict(zip(("start", "after_10", "after_20", "after_30"), said, strict=True))
+            values = dict(zip(("after_10", "after_20", "after_30"), said, strict=True))
             found.append(
                 {
                     "arm": arm,
