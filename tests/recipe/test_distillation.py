@@ -44,7 +44,11 @@ def test_a_policy_that_has_not_seen_the_solution_learns_of_one_that_has(tmp_path
 
 def test_a_student_learns_the_rules_of_two_specialists(tmp_path):
     words = ("up.length=4", "down.length=4", "experiment=domain_teachers", *STUDENT[1:])
-    words += ("phases.down_teacher.steps=120", "~phases.down_teacher.every", "~phases.teacher.every")
+    words += (
+        "phases.down_teacher.steps=120",
+        "~phases.down_teacher.every",
+        "~phases.teacher.every",
+    )
 
     rows = launched(tmp_path, "on_policy_distillation", *words)
 
@@ -60,9 +64,7 @@ def test_a_student_learns_the_rules_of_two_specialists(tmp_path):
 
 
 def test_a_student_of_characters_learns_of_a_teacher_of_bytes(tmp_path):
-    rows = launched(
-        tmp_path, "on_policy_distillation", "experiment=teacher_of_bytes", *STUDENT
-    )
+    rows = launched(tmp_path, "on_policy_distillation", "experiment=teacher_of_bytes", *STUDENT)
 
     apart = [row["kl/reference"] for row in rows if "kl/reference" in row]
     found = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
