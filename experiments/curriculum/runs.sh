@@ -35,5 +35,4 @@ for seed in "$@"; do
     arm hard_first "$seed" easy $three '~phases.reward_model.after' phases.bridge.after=reward_model phases.easy.after=bridge
     arm in_turns "$seed" reward_model10 $three $(turns) '~phases.easy.after' phases.easy.steps=0 phases.bridge.steps=0 \
         phases.reward_model.steps=0
-    arm hard_only "$seed" reward_model phases.easy=null phases.bridge=null '~phases.reward_model.after'
 done

@@ -14,7 +14,6 @@ ARMS = {
     "easy_first": "easy, bridging, judged",
     "hard_first": "judged, bridging, easy",
     "in_turns": "the three in turns",
-    "hard_only": "judged alone",
 }
 KEYS = ("ordered", "after_10", "after_30")
 
