@@ -42,7 +42,7 @@ class CollectedPairs(Collected):
         "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
     }
     reads: ClassVar[tuple[str, ...]] = (*Collected.reads, "chosen")
-    optional = (*Collected.optional, "label_noise")
+    optional: ClassVar[tuple[str, ...]] = (*Collected.optional, "label_noise")
     unit_rows: ClassVar[int] = 2
     name: ClassVar[str] = "collected_pairs"
 

@@ -1,7 +1,5 @@
 """Reward models in a small form: sorting four digits; trained, exported, and used by RL."""
 
-from statistics import mean
-
 import pytest
 import torch
 
@@ -103,8 +101,8 @@ def test_an_implicit_reward_model_learns_of_outcomes_and_pays_tokens(tmp_path):
     rows = launched(tmp_path, "recipe=grpo", "experiment=prime", *words)
 
     told = {phase: [row for row in rows if row["phase"] == phase] for phase in ("outcomes", "rl")}
-    # A copy of the policy orders nothing, and pays nothing.
-    assert told["outcomes"][0]["implicit_reward/token"] < 1e-3
-    assert told["rl"][-1]["implicit_reward/token"] > 0.01
-    assert mean(row["implicit_reward/auc"] for row in told["rl"]) > 0.6
+    assert told["outcomes"][-1]["implicit_reward/accuracy"] > 0.8
+    # At first it orders what it has not seen; the policy then learns what it overrates.
+    assert told["rl"][0]["implicit_reward/auc"] > 0.8
+    assert all(row["implicit_reward/token"] > 0.01 for row in told["rl"])
     assert all(row["advantage/process"] > 0 for row in told["rl"])
