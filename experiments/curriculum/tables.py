@@ -24,17 +24,19 @@ def collect(runs):
     for arm in ARMS:
         for path in sorted((runs / arm).glob("*/metrics.jsonl")):
             rows = read_lines(path)
-            probed = [row["reward_model/accuracy"] for row in rows if row["phase"] == "probe"]
-            judged = [row for row in rows if "pairing/unjudged" in row]
+            probed = [row for row in rows if row["phase"] == "probe"]
+            right = [
+                row["reward_model/accuracy"] for row in probed if "reward_model/accuracy" in row
+            ]
             said = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
-            values = dict(zip(("after_10", "after_20", "after_30"), said, strict=True))
             found.append(
                 {
                     "arm": arm,
                     "seed": path.parent.name,
-                    "judged_steps": len(judged),
-                    "ordered": round(mean(probed), 4),
-                    **{key: round(value, 4) for key, value in values.items()},
+                    "judged_steps": sum("pairing/unjudged" in row for row in rows),
+                    "ordered": round(mean(right or [float("nan")]), 4),
+                    "after_10": round(said[0], 4),
+                    "after_30": round(said[-1], 4),
                 }
             )
     return found

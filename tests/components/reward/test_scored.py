@@ -134,3 +134,10 @@ def test_a_scorer_is_read_without_gradient_and_not_its_own():
 
 def test_it_keeps_the_contract():
     check_component(Scored(scorers=[scorer(), scorer()], combination="min"))
+
+
+def test_a_spread_that_is_rounding_is_not_blown_up():
+    # Mean and standard deviation 1e-7, which is taken for 1e-6.
+    found = rewarded([0.0, 2e-7], normalised=True)["reward"]
+
+    assert found.tolist() == pytest.approx([-0.1, 0.1])
