@@ -139,5 +139,5 @@ def test_a_rating_may_be_a_rounding_error_off_its_level():
     near = ordinal()(answers(reward=torch.tensor([5.0, 3.00009, 0])))["loss"]
 
     assert near.item() == ordinal()(answers(reward=torch.tensor([5.0, 3.0, 0])))["loss"].item()
-    with pytest.raises(DataError, match="row 1 has the rating 3.00012"):
+    with pytest.raises(DataError, match=r"row 1 has the rating 3\.00012"):
         ordinal()(answers(reward=torch.tensor([5.0, 3.00012, 0])))
