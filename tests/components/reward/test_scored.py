@@ -113,12 +113,13 @@ def test_the_spread_of_the_members_is_recorded():
 
 
 def test_the_score_before_normalisation_is_recorded():
+    # Of the rows 50.5, 251.5 and one that is not valid; the members' own means are others.
+    members = [1.0, 3.0, float("nan")], [100.0, 500.0, 7.0]
     with recording() as ledger:
-        rewarded([1.0, 3.0], [100.0, 500.0], normalised=True)
+        rewarded(*members, rows=3, normalised=True)
     with recording() as plain:
-        rewarded([1.0, 3.0], [100.0, 500.0])
+        rewarded(*members, rows=3)
 
-    # (2 + 300) / 2, where the normalised scores have mean 0.
     assert ledger.means()["reward/raw_score"] == pytest.approx(151.0)
     assert "reward/raw_score" not in plain.means()
 
