@@ -128,3 +128,10 @@ def test_a_rating_goes_before_a_label_and_a_label_is_0_or_1():
 def test_ties_are_told_where_there_are_any():
     assert tied_pairs(columns({"tie": True}, {}, {"tie": False})).tolist() == [True, False, False]
     assert tied_pairs(columns({}, {"tie": False})) is None
+
+
+def test_a_completion_without_its_label_is_no_preference():
+    row = Row("f:1", {"prompt": "1?", "completion": "yes"})
+
+    with pytest.raises(DataError, match="f:1: .*no "):
+        preference_examples(row, "prompt", "messages")
