@@ -133,5 +133,5 @@ def test_ties_are_told_where_there_are_any():
 def test_a_completion_without_its_label_is_no_preference():
     row = Row("f:1", {"prompt": "1?", "completion": "yes"})
 
-    with pytest.raises(DataError, match="f:1: .*no "):
+    with pytest.raises(DataError, match=r"f:1: .*no "):
         preference_examples(row, "prompt", "messages")
