@@ -17,6 +17,19 @@ CURRENT = "current"
 _NAME = re.compile(r"\.?version-\d+")
 
 
+def check_whole(model: PreTrainedModel) -> None:
+    """Refuse a model with adapters.
+
+    Raises:
+        ConfigError: it has some.
+    """
+    if any("lora_" in name for name, _ in model.named_parameters()):
+        raise ConfigError(
+            "sampler_engine hands whole models to its server, and the policy has adapters: use "
+            "adapter=none, or sampler_engine=transformers_batching"
+        )
+
+
 def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
     """Write ``folder/version-N`` with ``model.safetensors`` and ``config.json``.
 
@@ -35,11 +48,7 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
         ConfigError: the model has adapters.
         RlcompError: the folder cannot be written.
     """
-    if any("lora_" in name for name, _ in model.named_parameters()):
-        raise ConfigError(
-            "sampler_engine hands whole models to its server, and the policy has adapters: use "
-            "adapter=none, or sampler_engine=transformers_batching"
-        )
+    check_whole(model)
     place, draft = folder / f"version-{version}", folder / f".version-{version}"
     try:
         shutil.rmtree(draft, ignore_errors=True)

@@ -33,10 +33,11 @@ from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.phase import Phase
+from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
-from rlcomp.run.remote import place_remote
 from rlcomp.run.resume import saved_run
 from rlcomp.run.take_part import shared_by, take_part
+from rlcomp.run.try_engines import try_engines
 from rlcomp.run.try_environments import try_environments
 from rlcomp.run.try_rewards import try_rewards
 from rlcomp.run.unreachable import tell_unreachable
@@ -101,6 +102,7 @@ def _launch(
     if isinstance(cluster := builder.built.get("cluster"), Cluster):
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
+    try_engines(nodes)
     try_environments(nodes)
     place_on(where if shared is None else shared.device, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}

@@ -62,6 +62,20 @@ def address(url: str, name: str = "sandbox.url") -> SplitResult:
     return parts
 
 
+def connect(where: SplitResult) -> None:
+    """Connect to a server, and say nothing.
+
+    Raises:
+        Lost: there is no connection.
+    """
+    kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
+    try:
+        there = (where.hostname or "", where.port or kind.default_port)
+        socket.create_connection(there, timeout=_CONNECT).close()
+    except OSError as error:
+        raise Lost(in_one_line(error)) from error
+
+
 def post(
     where: SplitResult,
     path: str,

@@ -63,6 +63,7 @@ class NativeModel:
         layers, head = transformer.layers, transformer.head()
         assert head is not None
         self._alive: list[Tensor] = []
+        self._transformer, self._positions = transformer, positions
         blocks = [self._layer(block) for block in layers.blocks]
         self._layers = (abi.Layer * len(blocks))(*blocks)
         first, each = layers.blocks[0], blocks[0]
@@ -154,3 +155,10 @@ class NativeModel:
         tensor = tensor.detach().to(torch.float32).contiguous()
         self._alive.append(tensor)
         return tensor.data_ptr()
+
+    def refresh(self) -> None:
+        """Write what had to be copied anew, after weights were changed in place."""
+        now = NativeModel(self._transformer, self._positions)
+        for mine, fresh in zip(self._alive, now._alive, strict=True):
+            if mine.data_ptr() != fresh.data_ptr():
+                mine.copy_(fresh)
