@@ -55,7 +55,10 @@ def main(name, repeats):
     pairs = zip(gradients(policy, ours), gradients(policy, plain), strict=True)
     apart = largest(float((a - b).norm() / b.norm()) for a, b in pairs)
     timings = by_turns({"rlcomp": ours, "every row": plain}, 1, repeats)
-    label, parity = f"update {name}, half of the groups without an advantage", [gate("gradients", apart, 1e-6)]
+    label, parity = (
+        f"update {name}, half of the groups without an advantage",
+        [gate("gradients", apart, 1e-6)],
+    )
     emit([against(label, timings, "every row", goal=GOALS.get(name), parity=parity)])
 
 

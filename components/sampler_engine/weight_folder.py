@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rlcomp.io.quiet import no_progress_bars
 
 # What a server reads that is told no path: the folder of the last version.
 CURRENT = "current"
+_NAME = re.compile(r"\.?version-\d+")
 
 
 def check_whole(model: PreTrainedModel) -> None:
@@ -69,6 +71,7 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
 
 def drop_others(folder: Path, version: int) -> None:
     """Remove the folders of all versions but one, which the server has read."""
-    for place in [*folder.glob("version-*"), *folder.glob(".version-*")]:
-        if place.name != f"version-{version}":
+    for place in folder.iterdir():
+        # Others' folders may be called alike (version-1.5).
+        if _NAME.fullmatch(place.name) and place.name != f"version-{version}":
             shutil.rmtree(place, ignore_errors=True)

@@ -30,7 +30,14 @@ from rlcomp.engine.readouts import (
     read,
     squares_read,
 )
-from rlcomp.engine.routing import UNKNOWN, recorded, routers_of, routes_of_rows, routing_shape
+from rlcomp.engine.routing import (
+    UNKNOWN,
+    check_experts,
+    recorded,
+    routers_of,
+    routes_of_rows,
+    routing_shape,
+)
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
 from rlcomp.engine.seats import RereadingSeats, Seats
 from rlcomp.engine.seats_native import NativeSeats
@@ -464,7 +471,7 @@ class LanguageModel(Component):
     ) -> Sampled:
         """Have an engine sample; the generator gives its seed."""
         suppressed = self._suppressed_on(torch.device("cpu"), suppressed_tokens)
-        keeps = decoding.keep_routing == "rollout"
+        routers = routers_of(self.model) if decoding.keep_routing == "rollout" else []
         request = SamplingRequest(
             prompts=prompts,
             group_size=sizes[0],
@@ -475,10 +482,13 @@ class LanguageModel(Component):
             vocabulary=self._traits.vocabulary,
             seed=int(torch.randint(2**62, (), generator=generator)),
             version=self.version,
-            routing=routing_shape(routers_of(self.model)) if keeps else None,
+            routing=routing_shape(routers) if routers else None,
         )
         engine.update(self.version, self.model)
-        return engine.generate(request, self.model)
+        sampled = engine.generate(request, self.model)
+        if routers and sampled.routes is not None:
+            check_experts(routers, sampled.routes)
+        return sampled
 
     def session(
         self,

@@ -16,6 +16,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
+from rlcomp.engine.freed_memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.interfaces.cluster import Cluster
 from rlcomp.io.attempt import accept, chosen_options
@@ -65,6 +66,7 @@ def launch(
         Interrupted: stopped on request; the message says how to go on.
         ConfigError: the directory has links where a run writes.
     """
+    keep_freed_memory()
     builder, where = Builder(plan, int(config.seed)), device(str(config.get("device", "auto")))
     with shared_by(builder, where) as found:
         if found is not None and found.rank > 0:

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from rlcomp.errors import ConfigError, RlcompError, in_one_line
 
 _CONNECT = 10.0  # seconds
+_TOLD = 400  # bytes of a refusal that are told on
 
 
 class Lost(RlcompError):
@@ -147,4 +148,6 @@ def _check(answer: HTTPResponse, path: str) -> None:
         told = f"it answers {told} and sends to {elsewhere}, which is not followed"
         raise Refused(told, answer.status)
     if answer.status != 200:
-        raise Refused(f"it answers {told}: has it POST {path}?", answer.status)
+        said = answer.read(_TOLD).decode(errors="replace")
+        why = f" It says {said!r}" if said else ""
+        raise Refused(f"it answers {told}: has it POST {path}?{why}", answer.status)

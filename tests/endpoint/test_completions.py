@@ -191,18 +191,30 @@ def test_a_reply_tells_the_version_the_prompt_and_the_text():
         ({"prompt": []}, "at least one token"),
         ({"temperature": -1}, "temperature"),
         ({"n": 0}, "group_size is 0"),
-        ({"n": 2**20, "max_tokens": 5}, "n times max_tokens is above 4194304"),
+        ({"logit_bias": {"-1": -100}}, "suppressed_tokens holds -1"),
+        ({"logit_bias": {"15": -100}}, "suppressed_tokens holds 15"),
+        # With the prompt's two: one more than there is room for.
+        ({"n": 2**20, "max_tokens": 3}, "n times the tokens .* is above 4194304"),
         ({"seed": None}, "TypeError"),
+        ({"seed": 2**64}, "ValueError"),
         ({"max_tokens": 900}, "the model holds 16"),
         ({"method": "GET"}, "use POST"),
         ({"path": "/weights", "folder": "/nowhere", "version": "1"}, "no model in /nowhere"),
-        ({"path": "/weights"}, "KeyError: 'folder'"),
+        ({"path": "/weights"}, "the request has no 'folder'"),
         ({"return_routed_experts": True}, "Qwen2ForCausalLM has no router"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(changes, message):
     with pytest.raises(RefusedError, match=message):
         ask(tiny_policy(), **changes)
+
+
+def test_a_number_beyond_all_floats_is_refused():
+    policy = tiny_policy()
+    sent = '{"prompt": [3], "n": 1, "max_tokens": 2, "seed": 1e999, "stop_token_ids": [1]}'
+
+    with pytest.raises(RefusedError, match="OverflowError"):
+        Completions(policy)("POST", "/v1/completions", sent.encode())
 
 
 def served_weights(tmp_path, change):

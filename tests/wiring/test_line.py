@@ -23,10 +23,28 @@ line = functools.cache(lambda *words: line_of(words, []))
         ("group_size", None),
         ("phases", "phases"),
         ("advantage.gamma", None),
+        ("gamma", None),
     ],
 )
 def test_what_imitates_has_the_same_settings_elsewhere(path, like):
     assert line("recipe=sft").like(path) == like
+
+
+@pytest.mark.parametrize(
+    ("word", "here"),
+    [
+        ("batch_size", "sample.batch_size"),
+        ("buffer_size", "replay.capacity"),
+        ("env", "environment.name"),
+        ("env_id", "environment.name"),
+        ("gamma", "loss.gamma"),
+        ("num_envs", "environment.num_envs"),
+        ("tau", "targets.updater.tau"),
+    ],
+)
+def test_words_of_control_where_the_recipe_has_them(word, here):
+    assert line("recipe=sac").like(word) == here
+    assert line("recipe=sft").like(word) is None
 
 
 def test_a_remedy_is_as_it_stands_or_in_the_words_of_the_line_or_none():
@@ -94,6 +112,16 @@ def test_what_is_there_or_nowhere_is_lacking_in_no_choice(name):
         (
             "kl=none beta=0.1",
             "beta is not in the config; here it is kl_controller.kl_coef=0.1, but kl=none has no ",
+        ),
+        (
+            "recipe=trpo evaluation.shifts={short:{half_length:0.05}}",
+            "evaluation.shifts is not in the config; it is a setting of "
+            "evaluator@evaluation=shifted",
+        ),
+        (
+            "recipe=sac learner.optimizer.lr={actor:1e-3}",
+            "learner.optimizer.lr.actor is not in the config; did you mean 'actor_network'? "
+            "(known: actor_network, log_alpha, qvalue_network)",
         ),
         ("phases.rl.step=3", "phases.rl.step is not in the config; did you mean 'steps'?"),
         ("trainer.foo=3", "trainer.foo is not in the config, and nothing here is known to be the"),
