@@ -858,7 +858,8 @@ def texts(option):
         entries["columns"] = encode_columns(columns)
     rows = len(next(iter(entries.values())))
     # Read beside the columns, unless they are given.
-    if option.startswith("reference/") and not {"tokens", "response_mask"} & entries.keys():
+    scored = option.startswith(("reference/", "experiment/domain_teachers"))
+    if scored and not {"tokens", "response_mask"} & entries.keys():
         keys = ("tokens", "attention_mask", "response_mask")
         entries |= dict(example_batch(keys, rows=rows).items())
     return TensorDict(entries, batch_size=[rows])
