@@ -3,13 +3,19 @@
 The demo's GRPO step, with rollouts here and by ``cluster=local``, one after the other: seconds on
 the clock, so that two free cores are needed. What a step's transport costs is CPU of the run's
 process: weights out, prompts out, rows in. Weights are published, of so many megabytes.
+
+``--batches 1 10`` measures instead what passes through the run's process for so many times the
+demo's batch, its rollouts by the untrained policy: bytes of the rows, and CPU to take them in.
 """
 
 import argparse
 import contextlib
 import io
 import json
+import multiprocessing
+import pickle
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,8 +24,12 @@ import torch
 from measure import emit, gate, row
 
 from components.cluster.local import LocalCluster
+from rlcomp.interfaces.cluster import Reply
+from rlcomp.metrics import Ledger
 from rlcomp.run.launch import launch
+from rlcomp.run.parts import build
 from rlcomp.run.remote import RemoteStages
+from rlcomp.run.stages import empty_batch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 
@@ -74,7 +84,7 @@ def weights_seconds(megabytes, repeats=20):
     cluster = LocalCluster()
     size = int(megabytes * 1e6)
     cluster._ring = torch.zeros(3, size, dtype=torch.uint8).share_memory_()
-    cluster._published = 0
+    cluster._stamps, cluster._published = torch.full((3,), -1), 0
     mine = [torch.ones(size // 4).view(torch.uint8)]
     found = []
     for _ in range(repeats + 3):  # every buffer is written once before
@@ -82,6 +92,38 @@ def weights_seconds(megabytes, repeats=20):
         cluster.publish(mine)
         found.append(time.process_time() - start)
     return statistics.median(found[3:])
+
+
+def batches(multiples, repeats=5):
+    """Print what a step's rows cost the run's process, by multiples of the demo's batch."""
+    print("| batch | rows | bytes | CPU to pickle (a worker), ms | CPU to take in (the run), ms |")
+    print("|---|---|---|---|---|")
+    for multiple in multiples:
+        parts = build("recipe=grpo", f"prompts.batch_size={64 * multiple}")
+        with torch.no_grad():
+            rows = parts["rollout"](parts["prompts"](empty_batch()))
+        made, taken = [], []
+        for _ in range(repeats):
+            start = time.process_time()
+            data = pickle.dumps(Reply(0, 0, rows, Ledger(), 0.0), protocol=pickle.HIGHEST_PROTOCOL)
+            made.append(time.process_time() - start)
+            taken.append(received(data))
+        figures = [statistics.median(each) * 1e3 for each in (made, taken)]
+        print(
+            f"| {multiple}x | {len(rows):,} | {len(data):,} | {figures[0]:.1f} | {figures[1]:.1f} |"
+        )
+
+
+def received(data):
+    """CPU seconds of this process to read a message from a pipe and unpickle it."""
+    here, there = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=there.send_bytes, args=(data,))
+    child.start()
+    start = time.process_time()
+    pickle.loads(here.recv_bytes())
+    seconds = time.process_time() - start
+    child.join()
+    return seconds
 
 
 def main(steps, megabytes, words):
@@ -138,6 +180,10 @@ if __name__ == "__main__":
     parser.add_argument("steps", nargs="?", type=int, default=20)
     parser.add_argument("megabytes", nargs="?", type=float, default=40.0)
     parser.add_argument("words", nargs="*", default=[])
+    parser.add_argument("--batches", nargs="+", type=int, default=[])
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.batches:
+        batches(given.batches)
+        sys.exit()
     main(given.steps, given.megabytes, given.words)

@@ -15,7 +15,7 @@ from parity import check_gradients, check_log_probs, grpo_loss, judged, update
 from torch import nn
 from workloads import ROLLOUTS, build, sampled
 
-GOALS = {"update": 0.50, "rollout": 0.40}
+GOALS = {"update": 0.75, "rollout": 0.40}
 ROWS = 1024
 
 

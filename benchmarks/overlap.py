@@ -6,16 +6,23 @@ rollout after the other. Printed are seconds a step, the shares of time in which
 are busy, and the mean age of rollouts. The cores are taken to be free: where processes share them,
 all take longer.
 
+``--tails`` goes through the events of both schedules, decode step by decode step, for responses
+whose lengths are log-normal: under ``fixed`` a worker begins a rollout when all rows of the one
+before have ended, under ``free`` a row that has ended gives its seat to the next.
+
 ``--check 40`` measures six settings instead, with a real queue, a real second process and sleeps in
-the place of work, and prints prediction beside measurement.
+the place of work, and prints prediction beside measurement. ``--free 8`` measures both schedules
+with a real worker, whose decode steps sleep, for log-normal lengths.
 """
 
 import argparse
 import json
+import math
 import random
 import statistics
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +30,19 @@ import torch
 from tensordict import TensorDict
 
 from components.cluster.local import LocalCluster
+from components.collector.group import GroupCollector
+from rlcomp.batch import encode_texts
 from rlcomp.component import Component
+from rlcomp.engine.decoding import Decoding as Temperature
+from rlcomp.engine.draw import Sampled
+from rlcomp.engine.session import Said
+from rlcomp.interfaces.cluster import Free
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.run.free import FreeStages
 from rlcomp.run.remote import RemoteStages
+from rlcomp.testing.tiny import tiny_model
+from rlcomp.text.rows import rollout_rows
+from rlcomp.text.tokenizer import character_tokenizer
 
 STALENESS = (0, 1, 2, 4)
 # Seconds that a request and its reply take on their way.
@@ -75,6 +93,106 @@ def fixed(rollouts, rest, *, staleness, workers=1, splits=True, transport=TRANSP
     made = sum(rollouts) / workers
     age = statistics.mean(min(number, staleness) for number in range(len(rest)))
     return Predicted(now / len(rest), min(made / now, 1.0), sum(rest) / now, age)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a model of responses.
+
+    Attributes:
+        rows: of a step.
+        step: seconds of a decode step, whatever its rows.
+        row: seconds that each row adds to it.
+        learner: seconds of everything else of a step of the run.
+        workers: how many.
+    """
+
+    rows: int
+    step: float
+    row: float
+    learner: float
+    workers: int = 1
+
+
+class Decoding:
+    """One worker: rows that are sampled together, a token of each in every step.
+
+    Args:
+        sizes: of the model.
+        refills: whether a row that has ended gives its seat to the next; else all rows of a batch
+            begin together, when all of those before have ended.
+    """
+
+    def __init__(self, sizes, *, refills):
+        self.sizes, self.refills = sizes, refills
+        self.seats = -(-sizes.rows // sizes.workers)
+        self.now, self.waiting, self.seated, self.ended = 0.0, deque(), {}, {}
+
+    @property
+    def idle(self):
+        """Whether there is nothing to sample."""
+        return not self.seated and not self.waiting
+
+    def ask(self, name, length, now):
+        """A row to sample, not before a time."""
+        if self.idle:
+            self.now = max(self.now, now)
+        self.waiting.append((name, length))
+
+    def go_on(self, until=math.inf):
+        """Decode until a row ends, or the time is up."""
+        if self.refills or not self.seated:
+            while self.waiting and len(self.seated) < self.seats:
+                name, length = self.waiting.popleft()
+                self.seated[name] = length
+        each = self.sizes.step + self.sizes.row * len(self.seated)
+        steps = min(self.seated.values())
+        if until < math.inf:
+            steps = min(steps, math.ceil((until - self.now) / each))
+        self.now += steps * each
+        left = {name: length - steps for name, length in self.seated.items()}
+        self.ended |= {name: self.now for name, length in left.items() if not length}
+        self.seated = {name: length for name, length in left.items() if length}
+
+
+def by_rows(lengths, sizes, *, staleness, free):
+    """The events of a schedule, decode step by decode step.
+
+    Args:
+        lengths: tokens of each row, in the order in which rows are asked for.
+        sizes: of rows and steps.
+        staleness: steps that rollouts are asked for ahead.
+        free: whether seats are refilled, and a step consumes the rows that were done first; else
+            it consumes its own.
+
+    Returns:
+        Seconds of each step of the run.
+    """
+    workers = [Decoding(sizes, refills=free) for _ in range(sizes.workers)]
+    asked, now, steps = 0, 0.0, []
+    for number in range(len(lengths) // sizes.rows - staleness):
+        began = now
+        for worker in workers:
+            while worker.now < now and not worker.idle:
+                worker.go_on(now)
+        while asked < (number + staleness + 1) * sizes.rows:  # the rule of admission
+            workers[asked % sizes.workers].ask(asked, lengths[asked], now)
+            asked += 1
+        last = (number + 1) * sizes.rows
+        wanted = range(asked) if free else range(last - sizes.rows, last)
+        now = max(now, _when(workers, wanted, last if free else sizes.rows)) + sizes.learner
+        steps.append(now - began)
+    return steps
+
+
+def _when(workers, wanted, count):
+    """When so many of some rows have ended."""
+    while True:
+        ended = sorted(t for w in workers for name, t in w.ended.items() if name in wanted)
+        busy = [worker for worker in workers if not worker.idle]
+        if len(ended) >= count and all(worker.now >= ended[count - 1] for worker in busy):
+            return ended[count - 1]
+        min(busy, key=lambda worker: worker.now).go_on()
 
 
 def times_of(run):
@@ -159,15 +277,164 @@ def check(steps):
     return worst
 
 
+# A decode step that is measured, and what each row adds to it, seconds.
+STEP, ROW = 0.004, 0.00002
+FULL = Temperature()
+TAILS = (Sizes(512, 0.01, 0.0002, 30, 4), Sizes(512, 0.01, 0.0002, 90, 4))
+TAILS += (Sizes(64, 0.001, 0.0001, 0.2), Sizes(64, 0.001, 0.00002, 0.1))
+
+
+def tails(sigma, steps=8):
+    """Print seconds a step of both schedules, for log-normal lengths."""
+    print("| rows | decode step, s | learner, s | workers | staleness | fixed | free | gain |")
+    print("|---|---|---|---|---|---|---|---|")
+    for sizes in TAILS:
+        for staleness in (1, 2):
+            rows = sizes.rows * (steps + staleness + 2)
+            mean = 2000 if sizes.rows > 64 else 128
+            lengths = tailed(mean, sigma, rows, 8 * mean)
+            found = [
+                statistics.mean(by_rows(lengths, sizes, staleness=staleness, free=free)[2:])
+                for free in (False, True)
+            ]
+            print(
+                f"| {sizes.rows} | {sizes.step:g} + {sizes.row:g} a row | {sizes.learner:g} "
+                f"| {sizes.workers} | {staleness} | {found[0]:.3g} | {found[1]:.3g} "
+                f"| {found[0] / found[1]:.2f} |"
+            )
+
+
+def tailed(mean, sigma, count, longest, seed=1):
+    """Log-normal lengths, at least 1."""
+    return [max(1, min(longest, round(each))) for each in drawn(mean, sigma, count, seed)]
+
+
+class Tailed(LanguageModel):
+    """A policy whose responses are as long as their prompt says, and take the time of an engine.
+
+    A decode step sleeps ``STEP + ROW * rows`` seconds and draws nothing.
+    """
+
+    def generate(self, prompts, *, group_size, **_):
+        """All rows at once, each to its length."""
+        lengths = [length_of(prompt) for prompt in prompts for _ in range(group_size)]
+        for step in range(max(lengths)):
+            sleep_step(sum(length > step for length in lengths))
+        tokens = torch.full((len(lengths), max(lengths)), 2)
+        ends = torch.tensor(lengths)
+        sampled = Sampled(tokens, torch.zeros(tokens.shape), ends, torch.zeros(len(ends)).bool())
+        return rollout_rows(prompts, sampled, pad=0, version=self.version)
+
+    def seats(self, *, reread=False):
+        """Seats that are left after so many tokens."""
+        return TailedSeats()
+
+
+class TailedSeats:
+    """Seats whose rows end at the length that their context says."""
+
+    def __init__(self):
+        self.left, self.count = {}, 0
+
+    def add(self, contexts):
+        """Begin rows."""
+        rows = range(self.count, self.count + len(contexts))
+        self.count += len(contexts)
+        self.left |= dict(zip(rows, map(length_of, contexts), strict=True))
+        return list(rows)
+
+    def advance(self, numbers):
+        """Sample on, no further than the end of each row."""
+        takes = {row: min(len(own), self.left[row]) for row, own in numbers.items()}
+        for step in range(max(takes.values())):
+            sleep_step(sum(count > step for count in takes.values()))
+        for row, count in takes.items():
+            self.left[row] -= count
+        return {
+            row: Said([2] * count, [0.0] * count, self.left[row] > 0)
+            for row, count in takes.items()
+        }
+
+    def renew(self):
+        """Nothing is kept."""
+
+    def close(self, rows):
+        """Nothing is held."""
+
+
+def sleep_step(rows):
+    """A decode step of so many rows."""
+    time.sleep(STEP + ROW * rows)
+
+
+def length_of(prompt):
+    """What a prompt of :class:`Lengths` says."""
+    return prompt[0] + 128 * prompt[1]
+
+
+class Lengths:
+    """Prompts that are numbers: two tokens to the base of 128."""
+
+    def check_policy(self, policy):
+        """Any."""
+
+    def encode(self, texts, columns):
+        """Of each its digits."""
+        return [[int(text) % 128, int(text) // 128] for text in texts]
+
+
+def measure_free(steps, rows=32, mean=64, learner=0.1):
+    """Print seconds a step of both schedules with a real worker beside predictions; the gain."""
+    tokenizer = character_tokenizer(characters="".join(map(chr, range(256, 512))))
+    model = tiny_model(tokenizer, context_length=1024)
+    policy = Tailed(model=model, tokenizer=tokenizer, decoding=FULL)
+    lengths = tailed(mean, 1.0, rows * (steps + 2), 8 * mean)
+    found, sizes = {}, Sizes(rows, STEP, ROW, learner)
+    for schedule, kind in (("fixed", RemoteStages), ("free", FreeStages)):
+        collector = GroupCollector(
+            policy=policy, group_size=1, max_new_tokens=8 * mean, prompt=Lengths()
+        )
+        cluster = LocalCluster(staleness=1, schedule=schedule, free=Free(look_every=8))
+        try:
+            told = list(timed(kind(stages=[collector], cluster=cluster), lengths, rows, learner))
+        finally:
+            cluster.close()
+        # The first step asks for its own prompts twice, and waits for a process.
+        model_of = by_rows(lengths[:rows] + lengths, sizes, staleness=1, free=schedule == "free")
+        found[schedule] = statistics.mean(told[2:])
+        print(f"{schedule}: predicted {statistics.mean(model_of[2:]):.3f} s a step, ", end="")
+        print(f"measured {found[schedule]:.3f} s")
+    gain = found["fixed"] / found["free"]
+    print(json.dumps([{"row": "overlap, fixed over free", "value": gain, "unit": "x"}]))
+    return gain
+
+
+def timed(remote, lengths, rows, learner):
+    """Seconds of each step."""
+    for first in range(0, len(lengths), rows):
+        start = time.perf_counter()
+        some = encode_texts([str(n) for n in lengths[first : first + rows]])
+        with torch.no_grad():
+            remote(TensorDict({"prompt": some}, batch_size=[rows]))
+        time.sleep(learner)
+        yield time.perf_counter() - start
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", nargs="?", help="a run's directory")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--check", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--tails", type=float, default=0, metavar="SIGMA")
+    parser.add_argument("--free", type=int, default=0, metavar="STEPS")
     given = parser.parse_args()
     if given.check:
         check(given.check)
+    elif given.tails:
+        tails(given.tails)
+    elif given.free:
+        measure_free(given.free)
     elif given.run:
         report(given.run, given.workers)
     else:
-        parser.error("name a run, or --check 40")
+        parser.error("name a run, or --check 40, --tails 1 or --free 8")

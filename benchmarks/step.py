@@ -14,7 +14,7 @@ from pathlib import Path
 from measure import Timing, absent, against, emit, row
 
 PEER = "trl"
-GOALS = {"S": 5.0, "M": 6.0, "L": 7.0, "hostile": 2.2}
+GOALS = {"S": 9.0, "M": 8.0, "L": 8.0, "hostile": 5.0}
 MEMORY = {"L": 0.5}
 HERE = Path(__file__).parent
 

@@ -190,6 +190,7 @@ SCHEMA: dict[Key, Spec] = {
         "B K", _F, "probability of each label of the text; NaN where unknown", absent=math.nan
     ),
     "policy_version": Spec("B T", _I, "which weights sampled the token"),
+    "too_old": Spec("B T", _M, "the weights that sampled the token are too old to learn from it"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),
     "trajectory_id": Spec("B", _I, "which episode the row belongs to", offset="trajectory_id"),

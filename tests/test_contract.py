@@ -317,6 +317,11 @@ GIVEN = {
         "probe.references={digits: {_target_: components.reference.teacher.Teacher, "
         "policy: '${policy}', teacher: '${teacher}'}}",
     ],
+    "reference/teachers_full": [
+        "+teacher=trained",
+        "probe.references={digits: {_target_: components.reference.teacher_full.TeacherFull, "
+        "policy: '${policy}', teacher: '${teacher}'}}",
+    ],
     "reference/teacher": ["+teacher=trained"],
     "reference/teacher_by_spans": ["+teacher=trained"],
     "teacher/given": [
@@ -457,6 +462,11 @@ AT_HOME = {
     "reference/moving_average": "grpo",
     "reward/weighted_sum": "grpo",
     "experiment/own_pairs": "online_dpo",
+    "loss/tdpo": "dpo",
+    "loss/tdpo1": "dpo",
+    "experiment/domain_teachers": "on_policy_distillation",
+    "experiment/teacher_of_bytes": "on_policy_distillation",
+    "experiment/prime": "grpo",
     "experiment/reward_ensemble": "instruct_gpt",
     "experiment/dialogue_pairs": "reward_model",
     "experiment/ratings": "reward_model",
@@ -594,8 +604,10 @@ TEXTS = {
         * 2,
     },
     **dict.fromkeys(
-        ("reference/teachers", "reward/by_column"), tagged("5", "6", verify_with="digits")
+        ("reference/teachers", "reference/teachers_full", "reward/by_column"),
+        tagged("5", "6", verify_with="digits"),
     ),
+    "experiment/domain_teachers": tagged("5", "6", verify_with="up"),
     "reward/constraints": tagged(
         '{"a": 1, "b": 2}', "{}", variables={"a": [1, 2], "b": [1, 2]}, constraints=["a < b"]
     ),

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from rlcomp.cluster.link import Link
+from rlcomp.cluster.serve import Shared
 from rlcomp.cluster.worker import process_settings
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Cluster, Reply, Request
+from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request
 
 _SHARED = "/dev/shm"  # where Linux keeps shared memory
 
@@ -27,9 +28,13 @@ class LocalCluster(Cluster):
         workers: processes.
         remote: the stages that run on them; null: the collector of each phase.
         schedule: ``fixed``: what step ``k`` consumes was asked for in step ``k - staleness``.
+            ``free``: workers refill the seats of rows that have ended, take new weights between
+            decode steps, and a step consumes the groups that are done first.
         staleness: steps between request and use; null: as ``collector=delayed`` says, else 1.
+            Under ``free`` rollouts of so many steps are asked for ahead.
         timeout: seconds without a word after which a worker that is waited for is ended.
         restarts: how many lost workers of a run are started again.
+        free: how, under ``free``.
 
     Raises:
         ConfigError: there is too little shared memory for the weights.
@@ -39,27 +44,35 @@ class LocalCluster(Cluster):
         """Start the processes."""
         self.links = [Link(number) for number in range(self.workers)]
 
-    def start(self, stages: bytes, sizes: list[int], versions: int) -> None:
+    def start(
+        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+    ) -> None:
         """Hand the stages over; room for the weights of ``versions`` publications is made."""
         if not self.links:
             self.prepare()
         _check_room(sum(sizes) * versions)
         self._ring = torch.empty(versions, sum(sizes), dtype=torch.uint8)
         self._ring.share_memory_()  # type: ignore[no-untyped-call]
+        self._stamps = torch.full((versions,), -1)
+        self._stamps.share_memory_()  # type: ignore[no-untyped-call]
         self._published = 0
-        self._part = (process_settings(), stages, self._ring, sizes)
+        shared = Shared(self._ring, self._stamps, sizes)
+        self._part = (process_settings(), stages, shared, free)
         for link in self.links:
             link.send(self._part)
 
     def publish(self, weights: list[Tensor]) -> int:
-        """Copy the weights into the next buffer of the ring; its number."""
-        slot = self._published % len(self._ring)
+        """Copy the weights into the next buffer of the ring; the number of the publication."""
+        number = self._published
+        slot = number % len(self._ring)
         self._published += 1
+        self._stamps[slot] = -1  # whoever reads it now has some of both
         if weights:
             torch.cat([each.cpu() for each in weights], out=self._ring[slot])
-        return slot
+        self._stamps[slot] = number
+        return number
 
-    def ask(self, worker: int, weights: object, request: Request) -> None:
+    def ask(self, worker: int, weights: object, request: Request | None) -> None:
         """Hand a request to a worker."""
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self.links[worker].send((weights, data))
@@ -68,6 +81,10 @@ class LocalCluster(Cluster):
         """The next reply of a worker."""
         reply: Reply = self.links[worker].receive(timeout)
         return reply
+
+    def poll(self, worker: int, silent: float) -> Reply | None:
+        """The next reply of a worker, if one is there."""
+        return self.links[worker].poll(silent, self.timeout)  # type: ignore[no-any-return]
 
     def restart(self, worker: int) -> None:
         """End a process, and start one in its place."""

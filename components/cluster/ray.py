@@ -17,7 +17,7 @@ from torch import Tensor
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.cluster.worker import Worker, apply_settings, failure, process_settings
 from rlcomp.errors import require
-from rlcomp.interfaces.cluster import Cluster, Reply, Request, WorkerLost
+from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request, WorkerLost
 
 # To import torch and take over the stages, on however busy a machine.
 _START_SECONDS = 600.0
@@ -68,9 +68,11 @@ class RayCluster(Cluster):
         self.resources = resources
         self._own = False  # whether Ray was started here
 
-    def start(self, stages: bytes, sizes: list[int], versions: int) -> None:
+    def start(
+        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+    ) -> None:
         """Connect, or start a Ray here; make the actors."""
-        del versions  # an object lives as long as a request holds it
+        del versions, free  # an object lives as long as a request holds it
         import ray
 
         if not ray.is_initialized():
@@ -108,8 +110,9 @@ class RayCluster(Cluster):
         whole = torch.cat([each.cpu() for each in weights]) if weights else torch.empty(0)
         return ray.put(whole.numpy())
 
-    def ask(self, worker: int, weights: object, request: Request) -> None:
+    def ask(self, worker: int, weights: object, request: Request | None) -> None:
         """Hand a request to an actor."""
+        assert request is not None
         self.links[worker].ask(weights, request)
 
     def receive(self, worker: int, timeout: float) -> Reply:

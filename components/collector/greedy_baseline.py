@@ -44,6 +44,7 @@ class GreedyBaselineCollector(GroupCollector):
     }
     writes = (*GroupCollector.writes, "greedy")
     must_reach = ("greedy",)
+    refills = False  # the greedy responses are no rows of the sampler
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out."""

@@ -14,7 +14,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
-from rlcomp.text.answers import answer_prompts
+from rlcomp.text.answers import answer_prompts, with_texts
 from rlcomp.text.prompt import or_text
 
 
@@ -39,6 +39,7 @@ class GroupCollector(Collector):
 
     optional = (*Collector.optional, "columns")
     splits = True
+    refills = True
 
     def __init__(
         self,
@@ -60,26 +61,52 @@ class GroupCollector(Collector):
         """Roll out."""
         return self._sampled(batch)
 
+    def encode(self, batch: TensorDict) -> list[list[int]]:
+        """What the policy reads of each prompt."""
+        texts = decode_texts(batch[_asked(batch)])
+        ids = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
+        return [list(prompt) for prompt in ids]
+
+    def answered(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
+        """The rows of prompts from what was sampled behind :meth:`encode`; records their metrics.
+
+        Args:
+            batch: the prompts.
+            rollout: the rows of :meth:`rlcomp.interfaces.policy.Policy.generate`.
+        """
+        texts = decode_texts(batch[_asked(batch)])
+        rows = with_texts(self.policy, texts, rollout, self.group_size)
+        return _recorded(self._kept(rows, batch, self.group_size))
+
     def _sampled(self, batch: TensorDict) -> TensorDict:
         """Sample ``group_size`` responses per prompt; record their metrics."""
-        rollout = self._answers(batch, self.group_size, self.policy.decoding)
-        lengths = rollout["response_mask"].sum(1)
-        record("rollout/length", lengths)
-        record("rollout/truncated", rollout["truncated"])
-        record_total("rollout/tokens", float(lengths.sum()))
-        return rollout
+        return _recorded(self._answers(batch, self.group_size, self.policy.decoding))
 
     def _answers(self, batch: TensorDict, group_size: int, decoding: Decoding) -> TensorDict:
-        asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
-        texts = decode_texts(batch[asked])
         rollout = answer_prompts(
             self.policy,
-            texts,
-            prompt_ids=self.prompt.encode(texts, decode_columns(batch, [CONVERSATION])),
+            decode_texts(batch[_asked(batch)]),
+            prompt_ids=self.encode(batch),
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,
             decoding=decoding,
             generator=self.generator,
         )
+        return self._kept(rollout, batch, group_size)
+
+    @staticmethod
+    def _kept(rollout: TensorDict, batch: TensorDict, group_size: int) -> TensorDict:
         rows = torch.arange(len(batch), device=rollout["tokens"].device)
         return keep_prompt(rollout, batch, rows.repeat_interleave(group_size))
+
+
+def _asked(batch: TensorDict) -> str:
+    return "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
+
+
+def _recorded(rollout: TensorDict) -> TensorDict:
+    lengths = rollout["response_mask"].sum(1)
+    record("rollout/length", lengths)
+    record("rollout/truncated", rollout["truncated"])
+    record_total("rollout/tokens", float(lengths.sum()))
+    return rollout

@@ -1,10 +1,11 @@
-"""Steps of control from a file: the data of offline learning."""
+"""Offline data set: transitions from a file."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from tensordict import TensorDict
+from torch import Tensor
 from torchrl.envs import EnvBase
 
 from rlcomp.arguments import NonEmptyText
@@ -15,9 +16,12 @@ from rlcomp.metrics import record
 from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.model.control import observed_size
 
+# Of the width of an action's bounds: what float32 and a simulator's own clipping leave.
+_ROUNDING = 1e-4
+
 
 class TransitionFile(Component):
-    """All steps of a file as one batch, for a replay.
+    """Offline data set: all transitions ``(s, a, r, s', terminated)`` of a file as one batch.
 
     Reads nothing. Writes ``observation``, ``action`` and, under ``next``, ``observation``,
     ``reward``, ``done``, ``terminated`` and ``truncated``. Records ``dataset/steps`` and
@@ -30,7 +34,8 @@ class TransitionFile(Component):
 
     Raises:
         DataError: the file cannot be read, or a step is malformed; names file and line.
-        ConfigError: its steps are of another environment.
+        ConfigError: its steps are of another environment: sizes differ, or an action lies outside
+            the environment's bounds by more than rounding.
     """
 
     writes: ClassVar[tuple[str, ...]] = (
@@ -43,10 +48,8 @@ class TransitionFile(Component):
         super().__init__()
         self.path = path
         self.steps = read_transitions(path)
-        sizes = {
-            "observation": observed_size(environment),
-            "action": int(bounded_actions(environment).shape[-1]),
-        }
+        actions = bounded_actions(environment)
+        sizes = {"observation": observed_size(environment), "action": int(actions.shape[-1])}
         for key, size in sizes.items():
             if self.steps[key].shape[1] != size:
                 raise ConfigError(
@@ -54,6 +57,20 @@ class TransitionFile(Component):
                     f"numbers, but that of the environment has {size}: set environment.name to "
                     "the one that the steps are of"
                 )
+        self._check_bounds(actions.space.low, actions.space.high)
+
+    def _check_bounds(self, low: Tensor, high: Tensor) -> None:
+        """Refuse actions that a squashed policy cannot take: their likelihood would be made up."""
+        taken, slack = self.steps["action"], _ROUNDING * (high - low)
+        outside = ((taken < low - slack) | (taken > high + slack)).nonzero()
+        if len(outside):
+            step, place = outside[0].tolist()
+            raise ConfigError(
+                f"dataset.path is {self.path!r}, whose step {step} (from 0) has the action "
+                f"{taken[step, place]:g}, but those of the environment lie in [{low[place]:g}, "
+                f"{high[place]:g}]: scale the file's actions, or clip them where the environment "
+                "did"
+            )
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """The steps."""

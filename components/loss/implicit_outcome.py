@@ -51,10 +51,10 @@ class ImplicitOutcome(RowLoss):
         batch = self.weighted(batch)
         mask, weight = batch["response_mask"], batch["row_weight"]
         seen, target = weight > 0, masked(batch["reward"].detach(), weight > 0)
-        if bool(((target < 0) | (target > 1) | target.isnan()).any()):
-            wrong = target[(target < 0) | (target > 1) | target.isnan()][0]
+        wrong = target[~((target >= 0) & (target <= 1))]  # NaN is neither
+        if len(wrong):
             raise DataError(
-                f"an answer has the reward {float(wrong):g}: an outcome is from 0 (wrong) to 1 "
+                f"an answer has the reward {float(wrong[0]):g}: an outcome is from 0 (wrong) to 1 "
                 "(right); use such a reward, and put shaping behind the learner of the reward model"
             )
         ratio = masked(batch["log_probs"], mask) - masked(batch["ref_log_probs"].detach(), mask)

@@ -12,18 +12,18 @@ from rlcomp.arguments import MinLen, NonEmptyText
 from rlcomp.batch import decode_columns
 from rlcomp.component import Component
 from rlcomp.errors import DataError, nearest
+from rlcomp.keys import Key
 
 
 class Teachers(Component):
     """Reference by domain: each row is scored by its domain's specialist.
 
-    Reads what the references read, and ``columns``. Writes what they write: ``ref_log_probs``
-    ``[B, T]``, and ``ref_log_distribution`` ``[B, T, V]`` where all of them do. Records what they
-    do, over all rows.
+    Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]``. Records
+    what they do, over all rows.
 
     Args:
-        references: by the name of their domain, such as ``reference=teacher_full`` with a teacher
-            of its own each.
+        references: by the name of their domain, such as ``reference=teacher`` with a teacher of its
+            own each.
         column: of the examples, a text that names the domain.
 
     Raises:
@@ -35,7 +35,7 @@ class Teachers(Component):
 
     reads = ("tokens", "attention_mask", "response_mask")
     optional = ("columns", "rollout_log_probs")
-    writes = ("ref_log_probs",)
+    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
     runs = ("references",)
     column_remedy: ClassVar[str] = "write it into the task's data, or set reference.column"
 
@@ -59,10 +59,9 @@ class Teachers(Component):
         scored: dict[str, torch.Tensor] = {}
         for domain, rows in self._rows(batch).items():
             found = self.references[domain](batch[rows].copy())
-            for key in ("ref_log_probs", "ref_log_distribution"):
-                if key in found.keys():
-                    empty = found[key].new_zeros(len(batch), *found[key].shape[1:])
-                    scored.setdefault(key, empty)[rows] = found[key]
+            for key in map(str, self.writes):
+                empty = found[key].new_zeros(len(batch), *found[key].shape[1:])
+                scored.setdefault(key, empty)[rows] = found[key]
         return batch.update(scored)
 
     def _rows(self, batch: TensorDict) -> dict[str, list[int]]:

@@ -72,15 +72,17 @@ class PrioritizedReplay(UniformReplay):
         return drawn
 
     def reprioritise(self, index: Tensor, error: Tensor) -> None:
-        """Give rows the priority of their errors.
+        """Give rows the priority of their errors; those without a finite one keep theirs.
 
         Args:
             index: rows, ``[N]``.
             error: ``|delta|``, ``[N]``.
         """
         priority = error.detach().float().abs() + self.epsilon
-        self.priority[index] = priority
-        self.greatest = max(self.greatest, float(priority.amax()))
+        # Of a step that the learner skipped: one NaN would be the sum of all probabilities.
+        finite = priority.isfinite()
+        self.priority[index[finite]] = priority[finite]
+        self.greatest = max([self.greatest, *priority[finite].tolist()])
 
     def run_state(self) -> dict[str, object]:
         """The rows, the place of the next one, and the priorities."""

@@ -1,4 +1,4 @@
-"""Gives the rows of a replay the priority of their errors."""
+"""Priority update of a prioritised replay: each row by the error of its last update."""
 
 from __future__ import annotations
 

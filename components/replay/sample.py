@@ -23,6 +23,7 @@ class Sample(Component):
         batch_size: rows per batch (``N``).
 
     Raises:
+        ConfigError: the replay never holds so many rows.
         FlowError: the replay holds fewer rows.
     """
 
@@ -32,6 +33,7 @@ class Sample(Component):
 
     def __init__(self, *, replay: UniformReplay, batch_size: PositiveInt) -> None:
         super().__init__()
+        replay.check_draws(batch_size)
         self.replay = replay
         self.batch_size = batch_size
 

@@ -1,4 +1,4 @@
-"""Steps with goals from their discounted future."""
+"""Geometric goal relabelling: steps with goals from their discounted future."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class SampleFuture(Component):
         gamma: discount, in (0, 1).
 
     Raises:
+        ConfigError: the replay never holds so many rows.
         FlowError: the replay holds fewer rows.
 
     Source:
@@ -48,6 +49,7 @@ class SampleFuture(Component):
         gamma: Annotated[float, Interval(gt=0, lt=1)],
     ) -> None:
         super().__init__()
+        replay.check_draws(batch_size)
         self.replay = replay
         self.rows = EpisodeRows(replay)
         self.batch_size = batch_size

@@ -1,4 +1,4 @@
-"""Batches of which one half is demonstrations."""
+"""Symmetric sampling of RLPD: batches of which one half is demonstrations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SampleHalfHalf(Component):
         batch_size: rows per batch (``N``), even.
 
     Raises:
-        ConfigError: ``batch_size`` is odd.
+        ConfigError: ``batch_size`` is odd, or the replay never holds half of it.
         FlowError: there are no demonstrations, or fewer own steps than half a batch.
 
     Source:
@@ -46,6 +46,7 @@ class SampleHalfHalf(Component):
         super().__init__()
         if batch_size % 2:
             raise ConfigError(f"batch_size is {batch_size}: two halves need an even number")
+        replay.check_draws(batch_size // 2)
         self.replay = replay
         self.demonstrations = demonstrations
         self.batch_size = batch_size

@@ -37,6 +37,7 @@ class SampleHindsight(Component):
             there.
 
     Raises:
+        ConfigError: the replay never holds so many rows.
         FlowError: the replay holds fewer rows.
 
     Source:
@@ -56,6 +57,7 @@ class SampleHindsight(Component):
         terminate_on_goal: bool,
     ) -> None:
         super().__init__()
+        replay.check_draws(batch_size)
         self.replay = replay
         self.rows = EpisodeRows(replay)
         self.batch_size = batch_size

@@ -13,7 +13,7 @@ from torchrl.data.replay_buffers import RandomSampler
 
 from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.errors import CheckpointError
+from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.io.fields import field
 from rlcomp.keys import nested
 from rlcomp.seed import new_generator
@@ -56,6 +56,18 @@ class UniformReplay(nn.Module):
         """Draw so many rows."""
         drawn: TensorDict = self.buffer.sample(rows)
         return drawn
+
+    def check_draws(self, rows: int) -> None:
+        """Refuse batches that it will never hold the rows of.
+
+        Raises:
+            ConfigError: names both numbers.
+        """
+        if rows > self.capacity:
+            raise ConfigError(
+                f"replay.capacity is {self.capacity}, and {rows} rows are drawn at a time: raise "
+                "it, or lower batch_size"
+            )
 
     @property
     def written(self) -> int:

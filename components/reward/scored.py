@@ -30,7 +30,8 @@ class Scored(Component):
     learner that names them changes them. A phase that uses one nobody has trained is refused.
 
     An answer is ``correct`` if its reward is above 0, which means something of centred or
-    normalised scores only: ask a verifier in the evaluation.
+    normalised scores only: ask a verifier in the evaluation. (An evaluation that asks this part
+    takes its answers into the statistics.)
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{scored: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``; False of a score that is
@@ -91,6 +92,9 @@ class Scored(Component):
     def _normalised(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Take the scores into the statistics (Chan's formula), and apply these."""
         seen = self.count, self.mean, self.squares
-        self.count, self.mean, self.squares = merged_moments(*seen, scores[:, valid].double())
+        found = merged_moments(*seen, scores[:, valid].double())
+        # In place: who holds the buffers sees that they have changed.
+        for held, new in zip(seen, found, strict=True):
+            held.copy_(new)
         std = (self.squares / self.count.clamp(min=1)).sqrt().clamp(min=_LEAST_STD)
         return ((scores - self.mean[:, None]) / std[:, None]).to(scores.dtype)

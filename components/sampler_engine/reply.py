@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rlcomp.engine.draw import Sampled
 from rlcomp.engine.routing import UNKNOWN
+from rlcomp.engine.sampling_mask import contains
 from rlcomp.errors import RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 
@@ -75,16 +76,15 @@ def read_responses(
     found = [
         _response(each, request, prompt) for each in sorted(choices, key=lambda each: each["index"])
     ]
-    usage = reply.get("usage") or {}
-    told, there = usage.get("completion_tokens"), sum(len(each.tokens) for each in found)
+    told, there = _part(reply, "usage").get("completion_tokens"), sum(len(r.tokens) for r in found)
     if told is not None and told != there:
         raise WrongReplyError(f"it counts {told} sampled tokens and has the ids of {there}")
     return found
 
 
 def _check_version(reply: Mapping[str, Any], version: int, versioned: bool) -> None:
-    metadata = reply.get("metadata")  # where SGLang tells it
-    told = reply.get("weight_version", (metadata or {}).get("weight_version"))
+    elsewhere = _part(reply, "metadata").get("weight_version")  # where SGLang tells it
+    told = reply.get("weight_version", elsewhere)
     if told is None and versioned:
         raise WrongReplyError(
             "it does not tell weight_version, so that nobody knows which weights sampled: set "
@@ -95,6 +95,12 @@ def _check_version(reply: Mapping[str, Any], version: int, versioned: bool) -> N
             f"it is of weight_version {told!r:.40}, and version {version} was asked: does another "
             "run use the server?"
         )
+
+
+def _part(reply: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object in a reply; an empty one where something else stands there."""
+    found = reply.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _response(
@@ -118,6 +124,10 @@ def _response(
     if request.decoding.replays:
         bits = (len(tokens), -(-request.vocabulary // 8))
         kept = _packed(choice, "sampling_mask", bits, "decoding.replay", "=false decoding=full")
+        if not bool(contains(kept, torch.tensor(tokens)).all()):
+            raise WrongReplyError(
+                "its sampling_mask bars a token that it sampled: which set is it?"
+            )
     # A greedy policy takes its token with probability 1.
     routes = None
     if request.routing is not None:
@@ -148,12 +158,12 @@ def _log_probs(log_probs: object, tokens: Sequence[int]) -> list[float]:
     for place, value in enumerate(log_probs):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise WrongReplyError(f"the log-prob of its token {place} is {value!r:.40}: no number")
-        if not math.isfinite(value) or value <= _LOWEST or value > _ROUNDING:
+        if not _LOWEST < value <= _ROUNDING:  # as it is not where it is NaN
             raise WrongReplyError(
-                f"the log-prob of its token {place} is {value:g}: not one of a sampled token (vLLM "
-                "needs --logprobs-mode processed_logprobs)"
+                f"the log-prob of its token {place} is {value!r:.40}: not one of a sampled token "
+                "(vLLM needs --logprobs-mode processed_logprobs)"
             )
-    return log_probs
+    return [float(value) for value in log_probs]  # JSON writes 0 for 0.0
 
 
 def _truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) -> bool:
@@ -162,6 +172,11 @@ def _truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) 
     if ends and ends[0] < len(tokens) - 1:
         raise WrongReplyError(
             f"it went on behind stop token {tokens[ends[0]]}: it must heed stop_token_ids"
+        )
+    if len(tokens) > request.max_new_tokens:
+        raise WrongReplyError(
+            f"a response has {len(tokens)} tokens: it must heed max_tokens, which is "
+            f"{request.max_new_tokens}"
         )
     if ends:
         return False

@@ -19,7 +19,7 @@ from components.sampler_engine.reply import (
     as_sampled,
     read_responses,
 )
-from components.sampler_engine.weight_folder import drop_others, write_weights
+from components.sampler_engine.weight_folder import check_whole, drop_others, write_weights
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled
@@ -27,7 +27,7 @@ from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 from rlcomp.io.strict_json import parse_json
 from rlcomp.metrics import record_total
-from rlcomp.sandbox.http_post import Lost, Refused, address, post
+from rlcomp.sandbox.http_post import Lost, Refused, address, connect, post
 from rlcomp.seed import named_seed
 
 _T = TypeVar("_T")
@@ -94,8 +94,10 @@ class ServerEngine(metaclass=Checked):
         self._root = self._where._replace(path=self._where.path.removesuffix("/v1"))
         self._served: int | None = None
 
-    def check(self, decoding: Decoding) -> None:
-        """Refuse truncated sampling whose sets are not replayed."""
+    def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
+        """Refuse truncated sampling whose sets are not replayed, and adapters to hand over."""
+        if self.calls:
+            check_whole(model)
         if decoding.truncates and not decoding.replay:
             raise ConfigError(
                 f"decoding is {decoding}, and sampler_engine.url={self.url} samples: it tells "
@@ -103,6 +105,20 @@ class ServerEngine(metaclass=Checked):
                 "decoding=full, or decoding.replay=true with a server that knows "
                 "return_sampling_mask"
             )
+
+    def reach(self) -> None:
+        """Connect to the server once, before the run.
+
+        Raises:
+            ConfigError: nobody is there.
+        """
+        try:
+            connect(self._where)
+        except Lost as error:
+            raise ConfigError(
+                f"sampler_engine.url is {self.url}: nobody is there ({error}), tried before the "
+                "run: start the server (docs/engines.md), or set sampler_engine.url=..."
+            ) from error
 
     def update(self, version: int, model: PreTrainedModel) -> None:
         """Hand over the weights of a version, unless the server has them."""

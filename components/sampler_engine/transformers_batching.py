@@ -37,8 +37,9 @@ class TransformersBatching(metaclass=Checked):
         self.num_blocks = num_blocks
         self.page_size = page_size
 
-    def check(self, decoding: Decoding) -> None:
+    def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
         """Refuse truncated sampling: the sets that it kept are not told."""
+        del model
         if decoding.truncates:
             raise ConfigError(
                 f"decoding is {decoding}, and sampler_engine=transformers_batching does not tell "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,20 @@ from rlcomp.io.quiet import no_progress_bars
 
 # What a server reads that is told no path: the folder of the last version.
 CURRENT = "current"
+_NAME = re.compile(r"\.?version-\d+")
+
+
+def check_whole(model: PreTrainedModel) -> None:
+    """Refuse a model with adapters.
+
+    Raises:
+        ConfigError: it has some.
+    """
+    if any("lora_" in name for name, _ in model.named_parameters()):
+        raise ConfigError(
+            "sampler_engine hands whole models to its server, and the policy has adapters: use "
+            "adapter=none, or sampler_engine=transformers_batching"
+        )
 
 
 def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
@@ -33,11 +48,7 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
         ConfigError: the model has adapters.
         RlcompError: the folder cannot be written.
     """
-    if any("lora_" in name for name, _ in model.named_parameters()):
-        raise ConfigError(
-            "sampler_engine hands whole models to its server, and the policy has adapters: use "
-            "adapter=none, or sampler_engine=transformers_batching"
-        )
+    check_whole(model)
     place, draft = folder / f"version-{version}", folder / f".version-{version}"
     try:
         shutil.rmtree(draft, ignore_errors=True)
@@ -60,6 +71,7 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
 
 def drop_others(folder: Path, version: int) -> None:
     """Remove the folders of all versions but one, which the server has read."""
-    for place in [*folder.glob("version-*"), *folder.glob(".version-*")]:
-        if place.name != f"version-{version}":
+    for place in folder.iterdir():
+        # Others' folders may be called alike (version-1.5).
+        if _NAME.fullmatch(place.name) and place.name != f"version-{version}":
             shutil.rmtree(place, ignore_errors=True)

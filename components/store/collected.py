@@ -55,7 +55,7 @@ class Collected(Component):
         "correct",
         "group_id",
     )
-    optional = ("answer", "answer_ends", "example_id")
+    optional: ClassVar[tuple[str, ...]] = ("answer", "answer_ends", "example_id")
     unit_rows: ClassVar[int] = 1  # rows that are kept and drawn together
     name: ClassVar[str] = "collected"  # what its metrics are called
 

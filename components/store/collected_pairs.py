@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from tensordict import TensorDict
@@ -10,6 +11,7 @@ from torch import Tensor
 from components.store.collected import Collected
 from rlcomp.arguments import PositiveInt
 from rlcomp.functional.reduction import unit_mean
+from rlcomp.keys import Key, OwnKey
 
 
 class CollectedPairs(Collected):
@@ -19,7 +21,7 @@ class CollectedPairs(Collected):
     the same where both answers are. A pair of which an answer has no valid reward is left out.
 
     Reads what :class:`~components.store.collected.Collected` reads, and ``chosen`` ``[B]``: rows 2k
-    and 2k + 1 are a pair. Writes nothing.
+    and 2k + 1 are a pair; ``label_noise`` ``[B]`` where a judge has written it. Writes nothing.
 
     Records ``collected_pairs/kept_fraction`` of the rows it was shown, and
     ``collected_pairs/rows``, two a pair.
@@ -36,7 +38,11 @@ class CollectedPairs(Collected):
         Llama Team 2024 (Llama 3), arXiv:2407.21783, section 4.2.1: preference data of a round.
     """
 
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+    }
     reads: ClassVar[tuple[str, ...]] = (*Collected.reads, "chosen")
+    optional: ClassVar[tuple[str, ...]] = (*Collected.optional, "label_noise")
     unit_rows: ClassVar[int] = 2
     name: ClassVar[str] = "collected_pairs"
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from components.store.collected_pairs import CollectedPairs
 from components.store.replay import Replay
 from rlcomp.arguments import PositiveInt
+from rlcomp.keys import Key, OwnKey
 
 
 class ReplayPairs(Replay):
@@ -23,6 +25,9 @@ class ReplayPairs(Replay):
         FlowError: the store is empty.
     """
 
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+    }
     writes: ClassVar[tuple[str, ...]] = (*CollectedPairs.reads,)
     may_write: ClassVar[tuple[str, ...]] = (*CollectedPairs.optional,)
 

@@ -43,10 +43,17 @@ def leads() -> bool:
 
 
 def check_shared(plan: Plan) -> None:
-    """Refuse several processes where nothing says how they share the run.
+    """Refuse several processes where nothing says how they share the run; warn of one that would.
 
     Raises:
         UserError: says what to add.
     """
     if "parallel" not in plan.nodes:
         check_alone(os.environ)
+    elif "WORLD_SIZE" not in os.environ:
+        warnings.warn(
+            "parallel: torchrun did not start this process, so that it is the only rank and shares "
+            "with nobody: torchrun --standalone --nproc-per-node 2 -m rlcomp ..., or parallel=none",
+            RlcompWarning,
+            stacklevel=2,
+        )

@@ -1,4 +1,4 @@
-"""Stages on their way to a worker: pickled once, their weights and generators apart.
+"""Serialisation of stages for workers: pickled once, their weights and generators apart.
 
 Weights are storages, as in a checkpoint of torch: tied tensors and views stay what they are, and
 new weights are written below all of them. Pickles go from a run to its own workers, and nowhere

@@ -60,19 +60,50 @@ class Link:
         while True:
             seconds = timeout if self._ready else _START_SECONDS
             try:
-                told: Any = self._inbox.get(timeout=seconds)
+                told = self._inbox.get(timeout=seconds)
             except queue.Empty:
-                raise WorkerLost(f"worker {self.number} says nothing for {seconds:g} s") from None
-            if told is _GONE:
-                self.process.join(1.0)
-                raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")
-            kind, body = told
-            if kind == FAILED:
-                raise pickle.loads(body)
-            if kind != READY:
-                reply: Reply = body
+                raise self._silent(seconds) from None
+            if (reply := self._read_out(told)) is not None:
                 return reply
+
+    def poll(self, silent: float, timeout: float) -> Reply | None:
+        """The next reply, if one is there.
+
+        Args:
+            silent: seconds that a reply is being waited for.
+            timeout: the most of them.
+
+        Raises:
+            WorkerLost: the process is gone, or has said nothing for too long.
+            Exception: what the stages raised.
+        """
+        while True:
+            try:
+                told = self._inbox.get_nowait()
+            except queue.Empty:
+                seconds = timeout if self._ready else _START_SECONDS
+                if silent > seconds:
+                    raise self._silent(seconds) from None
+                return None
+            if (reply := self._read_out(told)) is not None:
+                return reply
+
+    def _silent(self, seconds: float) -> WorkerLost:
+        return WorkerLost(f"worker {self.number} says nothing for {seconds:g} s")
+
+    def _read_out(self, told: Any) -> Reply | None:  # noqa: ANN401
+        """What a message says; None: the worker is ready."""
+        if told is _GONE:
+            self.process.join(1.0)
+            raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")
+        kind, body = told
+        if kind == FAILED:
+            raise pickle.loads(body)
+        if kind == READY:
             self._ready = True
+            return None
+        reply: Reply = body
+        return reply
 
     def close(self) -> None:
         """End the process, whatever it does."""

@@ -9,9 +9,14 @@ import pickle
 import signal
 import threading
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
+from rlcomp.cluster.free import FreeWorker
 from rlcomp.cluster.worker import Worker, apply_settings, failure
+from rlcomp.interfaces.cluster import Reply
 
 READY, REPLY, FAILED = "ready", "reply", "failed"
 
@@ -27,24 +32,84 @@ def serve(connection: Connection) -> None:
         return
 
 
+class Shared(NamedTuple):
+    """Weights in shared memory.
+
+    Attributes:
+        ring: a buffer for each of the last publications, uint8.
+        stamps: the number of the publication in each buffer; -1 while it is written.
+        sizes: bytes of each storage.
+    """
+
+    ring: Tensor
+    stamps: Tensor
+    sizes: list[int]
+
+    def load(self, worker: Worker, number: int) -> bool:
+        """Have a worker take over a publication; whether it was whole.
+
+        Under ``fixed`` it always is. A free worker may come so late that its buffer is being
+        written to, or holds a newer one: then a message about that one is on its way.
+        """
+        slot = number % len(self.ring)
+        worker.load(torch.split(self.ring[slot], self.sizes))
+        return int(self.stamps[slot]) == number
+
+
 def _serve(connection: Connection) -> None:
-    settings, stages, ring, sizes = connection.recv()
+    settings, stages, shared, free = connection.recv()
     try:
         apply_settings(settings)
-        worker = Worker(stages)
+        worker = Worker(stages) if free is None else FreeWorker(stages, free)
     except Exception as error:
         _send(connection, FAILED, failure(error))
         return
     _send(connection, READY, None)
+    serving = _serve_fixed if free is None else _serve_free
+    serving(connection, worker, shared)  # type: ignore[arg-type]
+
+
+def _serve_fixed(connection: Connection, worker: Worker, shared: Shared) -> None:
     while True:
-        slot, data = connection.recv()
+        number, data = connection.recv()
         try:
-            worker.load(ring[slot].split(sizes))
+            shared.load(worker, number)
             reply = worker.answer(pickle.loads(data))
         except Exception as error:
             _send(connection, FAILED, failure(error))
         else:
             _send(connection, REPLY, reply)
+
+
+def _serve_free(connection: Connection, worker: FreeWorker, shared: Shared) -> None:
+    """Decode; between two turns take what has come: all groups, and the newest weights."""
+    newest = loaded = -1  # publications: the last one told of; the one that is decoded with
+    while True:
+        # Where a publication was not whole, a message about a newer one is on its way.
+        told = _come(connection, wait=loaded < 0 or not worker.busy)
+        replies: list[Reply] = []
+        try:
+            for number, data in told:
+                newest = number
+                if (request := pickle.loads(data)) is not None:
+                    worker.take(request)
+            if newest != loaded:
+                loaded = newest if shared.load(worker, newest) else -1
+            if loaded >= 0 and worker.busy:
+                replies = worker.turn()
+        except Exception as error:
+            _send(connection, FAILED, failure(error))
+            return
+        for reply in replies:
+            _send(connection, REPLY, reply)
+
+
+def _come(connection: Connection, *, wait: bool) -> list[tuple[int, bytes]]:
+    """All messages that are there; at least one, where there is nothing else to do."""
+    told: list[tuple[int, bytes]] = []
+    while connection.poll() or (wait and not told):
+        told.append(connection.recv())
+    return told
 
 
 def _send(connection: Connection, kind: str, told: Any) -> None:  # noqa: ANN401

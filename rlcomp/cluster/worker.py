@@ -14,6 +14,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from rlcomp.cluster.carried import unpack
+from rlcomp.engine.freed_memory import keep_freed_memory
 from rlcomp.errors import ConfigError, ProcessEnded, exit_refused
 from rlcomp.interfaces.cluster import Reply, Request
 from rlcomp.metrics import recording
@@ -32,6 +33,7 @@ def process_settings() -> dict[str, Any]:
 
 def apply_settings(settings: Mapping[str, Any]) -> None:
     """The settings of another process, here."""
+    keep_freed_memory()
     torch.set_num_threads(settings["threads"])
     torch.set_default_dtype(settings["dtype"])
     torch.set_float32_matmul_precision(settings["matmul"])

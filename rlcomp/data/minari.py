@@ -75,8 +75,11 @@ def _steps(file: Path) -> Iterator[Row]:
     try:
         with pyarrow.memory_map(str(file)) as source:
             table = ipc.open_file(source).read_all()
+            # Else offsets that lead out of the file would be followed.
+            table.validate(full=True)
         columns = {name: table.column(name).to_pylist() for name in _COLUMNS}
-    except (pyarrow.ArrowException, KeyError, OSError) as error:
+    # Texts that are not UTF-8, times that Python cannot hold: it may claim anything.
+    except (pyarrow.ArrowException, KeyError, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{file} is no episode of a Minari data set: {error}") from error
     steps = len(columns["observations"]) - 1
     if steps < 1:

@@ -1,4 +1,4 @@
-"""Steps of control from a file: JSON Lines, safetensors, or a Minari folder.
+"""Transitions from a file: JSON Lines, safetensors, or a Minari folder.
 
 A row is a step: ``observation``, ``action``, ``reward``, ``next_observation``, ``terminated``, and
 ``truncated`` where it is known. A file is somebody else's: every entry is looked at, and no code of
@@ -7,7 +7,6 @@ it is run.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -119,7 +118,8 @@ def _stacked(rows: Iterable[Row]) -> dict[str, Tensor]:
         columns["reward"].append(_number(row.place, "reward", step["reward"]))
         for name in _FLAGS:
             columns[name].append(_flag(row.place, name, step[name]))
-    _check_ends(sizes)
+    place, before = sizes["observation"]
+    _check_ends(place, before, sizes["next_observation"][1])
     return {
         name: torch.tensor(values, dtype=torch.bool if name in _FLAGS else torch.float32)
         for name, values in columns.items()
@@ -138,8 +138,7 @@ def _vector(place: str, name: str, value: object, sizes: dict[str, tuple[str, in
     return [_number(place, name, each) for each in value]
 
 
-def _check_ends(sizes: Mapping[str, tuple[str, int]]) -> None:
-    (place, before), (_, after) = sizes["observation"], sizes["next_observation"]
+def _check_ends(place: str, before: int, after: int) -> None:
     if before != after:
         raise DataError(
             f"{place}: 'observation' has {before} numbers, 'next_observation' {after}: must be as "
@@ -150,8 +149,8 @@ def _check_ends(sizes: Mapping[str, tuple[str, int]]) -> None:
 def _number(place: str, name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise DataError(f"{place}: '{name}' holds {_short(value)}: must be a number")
-    # Beyond float32 it would be infinite.
-    if not math.isfinite(value) or abs(value) > torch.finfo(torch.float32).max:
+    # Beyond float32 it would be infinite; nor is NaN within.
+    if not abs(value) <= torch.finfo(torch.float32).max:
         raise DataError(f"{place}: '{name}' holds {_short(value)}: must be finite, in float32")
     return float(value)
 
@@ -184,7 +183,11 @@ def _safetensors(place: Path) -> dict[str, Tensor]:
     if not rows:
         raise DataError(f"{place}: it has no steps")
     found.setdefault("truncated", torch.zeros(rows, dtype=torch.bool))
-    return {name: _column(place, name, value, rows) for name, value in found.items()}
+    columns = {name: _column(place, name, value, rows) for name, value in found.items()}
+    _check_ends(
+        str(place), *(columns[name].shape[1] for name in ("observation", "next_observation"))
+    )
+    return columns
 
 
 def _column(place: Path, name: str, value: Tensor, rows: int) -> Tensor:
@@ -197,7 +200,7 @@ def _column(place: Path, name: str, value: Tensor, rows: int) -> Tensor:
     if name in _FLAGS:
         if value.dtype != torch.bool:
             raise DataError(f"{place}: '{name}' is {value.dtype}: must be bool")
-        return value
+        return value.view(torch.uint8) != 0  # a file may hold other bytes than 0 and 1
     if not value.is_floating_point():
         raise DataError(f"{place}: '{name}' is {value.dtype}: must be of floats")
     narrow = value.float()

@@ -27,7 +27,7 @@ from rlcomp.model.pretrained import check_filled, read_config, read_weights
 
 _LIMITS = HttpLimits(body=64 * 2**20, seconds=600.0)
 _SUPPRESSED = -100
-# Of a request's answers: room for them is made at once.
+# Of a request's rows, the prompt told back in each: room for them is made at once.
 _MOST_TOKENS = 2**22
 _REMEDY = "write one with model.save_pretrained"
 
@@ -84,7 +84,9 @@ class Completions:
         with self._free:
             try:
                 told = self._posts[path](parsed(body))
-            except (KeyError, TypeError, ValueError, AttributeError, RlcompError) as error:
+            except KeyError as error:
+                raise RefusedError(f"the request has no {error}") from error
+            except (TypeError, ValueError, AttributeError, OverflowError, RlcompError) as error:
                 raise RefusedError(f"{type(error).__name__}: {error}") from error
         return Sent(json.dumps(told).encode())
 
@@ -92,8 +94,11 @@ class Completions:
         if {*body["stop_token_ids"]} != {*self.policy.stops}:
             raise RefusedError(f"stop_token_ids must be the policy's, {list(self.policy.stops)}")
         prompt = body["prompt"]
-        if body["n"] * body["max_tokens"] > _MOST_TOKENS:
-            raise RefusedError(f"n times max_tokens is above {_MOST_TOKENS}: ask for fewer")
+        if body["n"] * (len(prompt) + body["max_tokens"]) > _MOST_TOKENS:
+            raise RefusedError(
+                f"n times the tokens of prompt and max_tokens is above {_MOST_TOKENS}: ask for "
+                "fewer at a time"
+            )
         rows = self.policy.generate(
             [prompt],
             group_size=body["n"],

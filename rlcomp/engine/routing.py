@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from rlcomp.errors import ConfigError, ShapeError
+from rlcomp.errors import ConfigError, RlcompError, ShapeError
 from rlcomp.metrics import record
 
 # Which experts read a token is not known: the model chooses.
@@ -54,6 +54,25 @@ def routers_of(model: nn.Module) -> list[nn.Module]:
 def routing_shape(routers: Sequence[nn.Module]) -> tuple[int, int]:
     """Layers with a router, and experts that each of them takes for a token: ``(L, K)``."""
     return len(routers), int(routers[0].top_k)  # type: ignore[arg-type]
+
+
+def check_experts(routers: Sequence[nn.Module], routes: Tensor) -> None:
+    """Refuse routes to experts that there are not: somebody else's sampler may tell any.
+
+    Args:
+        routers: of the model that scores.
+        routes: uint8; :data:`UNKNOWN` is no expert.
+
+    Raises:
+        RlcompError: names the expert.
+    """
+    experts = min(len(cast("Tensor", router.weight)) for router in routers)
+    wrong = routes[(routes >= experts) & (routes != UNKNOWN)]
+    if len(wrong):
+        raise RlcompError(
+            f"the sampler engine tells of expert {int(wrong[0])}, and a layer of the policy has "
+            f"{experts}: does it serve another model?"
+        )
 
 
 @contextlib.contextmanager

@@ -57,6 +57,7 @@ class NativeSession:
         self.unread: list[list[int]] = [[] for _ in self.contexts]
         self.over: set[int] = set()
         self.model = NativeModel(transformer, longest)
+        self.longest = longest
         self.library = library()
         self.handle: ctypes.c_void_p | None = None
 
@@ -83,7 +84,12 @@ class NativeSession:
         return len(self.contexts) - 1
 
     def close(self, rows: Sequence[int]) -> None:
-        """Free what rows hold."""
+        """Free what rows hold.
+
+        Raises:
+            ValueError: there is no such row.
+        """
+        self._check_rows(rows)
         self.over.update(rows)
         if self.handle is not None:
             for row in rows:
@@ -93,7 +99,13 @@ class NativeSession:
     def generate(
         self, rows: Sequence[int], *, limits: Sequence[int], texts: Sequence[bytes] = ()
     ) -> list[Said]:
-        """Sample one turn in some rows."""
+        """Sample one turn in some rows.
+
+        Raises:
+            ValueError: there is no such row or it is over, a token is not the model's, or a turn
+                leads beyond the longest row. The library would read and write beside its memory.
+        """
+        self._check(rows, limits)
         counts = [self.sampled[row] for row in rows]
         numbers = TurnUniforms(self.uniforms, rows, counts)
         known = self.uniforms.ahead(0)
@@ -126,12 +138,40 @@ class NativeSession:
 
     @torch.no_grad()
     def logits(self, rows: Sequence[int]) -> Tensor:
-        """Read what the rows have not read yet; the next turn, or a fork, need not do so again."""
+        """Read what the rows have not read yet; the next turn, or a fork, need not do so again.
+
+        Raises:
+            ValueError: as by :meth:`generate`.
+        """
+        self._check(rows, [1] * len(rows))
         self._read(rows)
         found = torch.empty(len(rows), self.model.vocabulary)
         places = abi.integers(rows)
         self.library.rlcomp_logits(self.handle, places.data_ptr(), len(rows), found.data_ptr())
         return found
+
+    def _check_rows(self, rows: Sequence[int]) -> None:
+        for row in rows:
+            if row not in range(len(self.contexts)):
+                raise ValueError(f"there is no row {row}: the session has {len(self.contexts)}")
+
+    def _check(self, rows: Sequence[int], limits: Sequence[int]) -> None:
+        self._check_rows(rows)
+        for row, limit in zip(rows, limits, strict=True):
+            if row in self.over:
+                raise ValueError(f"row {row} is over: sample before it is closed")
+            # A turn's last token is read with what follows it.
+            if len(self.contexts[row]) + limit - 1 > self.longest:
+                raise ValueError(
+                    f"row {row} has {len(self.contexts[row])} tokens, which leave no room for "
+                    f"{limit} more: the longest row has {self.longest}"
+                )
+        known = range(self.model.vocabulary)
+        # Before the first turn all rows are read.
+        for new in self.contexts if self.handle is None else [self.unread[row] for row in rows]:
+            if new and (min(new) not in known or max(new) not in known):
+                wrong = next(token for token in new if token not in known)
+                raise ValueError(f"token {wrong} is none of the model's, 0 to {known[-1]}")
 
     def _read(self, rows: Sequence[int]) -> None:
         """Read all tokens of some rows."""

@@ -64,5 +64,5 @@ def draw_by_probability(probability: Tensor, draws: Tensor) -> Tensor:
         tensor([0, 1, 1])
     """
     total = probability.double().cumsum(0)
-    found = torch.searchsorted(total, draws.double() * total[-1], right=True)
-    return found.clamp(max=len(probability) - 1)
+    # A double below 1 times the total is below the total, rounded as well.
+    return torch.searchsorted(total, draws.double() * total[-1], right=True)

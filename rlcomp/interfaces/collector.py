@@ -26,6 +26,8 @@ class Collector(Component):
         splits: whether the rows of a prompt are the same where a batch is dealt out to several
             collectors: all that they draw is a number for each row
             (:func:`rlcomp.engine.draw.uniform`), with equally many rows for each prompt.
+        refills: whether a worker may sample its rows by refilled seats
+            (:class:`rlcomp.interfaces.cluster.RefillsSeats`).
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt",)
@@ -45,6 +47,7 @@ class Collector(Component):
     fresh = True
     keeps_prompt = True
     splits: ClassVar[bool] = False
+    refills: ClassVar[bool] = False
 
     def __call__(self, batch: TensorDict | None = None) -> TensorDict:
         """Roll out; the next request draws by a seed of its own."""

@@ -115,14 +115,15 @@ class TokenLoss(Loss):
     ``loss = sum_it w_it l_it`` with ``w`` = ``loss_weight`` ``[B, T]``, which the reduction writes.
 
     A row without a valid reward (``reward_valid`` ``[B]`` is False) is an empty response: it adds
-    nothing, and no denominator counts it.
+    nothing, and no denominator counts it. Neither is a token counted that is ``too_old``
+    ``[B, T]``.
 
     Args:
         reduction: writes ``loss_weight`` from the ``response_mask`` of the whole optimiser step.
     """
 
     weight_key = "loss_weight"
-    optional: ClassVar[tuple[Key, ...]] = ("reward_valid",)
+    optional: ClassVar[tuple[Key, ...]] = ("reward_valid", "too_old")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         cls.optional = _with(cls, TokenLoss.optional)
@@ -133,12 +134,16 @@ class TokenLoss(Loss):
         self.reduction = reduction
 
     def view(self, batch: TensorDict) -> TensorDict:
-        """The batch as the loss and its parts see it: rows without a valid reward are empty."""
+        """The batch as the loss and its parts see it: without tokens of which nothing is learnt."""
         view = super().view(batch)
-        if "reward_valid" not in view.keys() or "response_mask" not in view.keys():
+        if "response_mask" not in view.keys():
             return view
-        valid = view["reward_valid"][:, None]
-        return view.copy().set("response_mask", view["response_mask"] & valid)
+        mask = view["response_mask"]
+        if "reward_valid" in view.keys():
+            mask = mask & view["reward_valid"][:, None]
+        if "too_old" in view.keys():
+            mask = mask & ~view["too_old"]
+        return view.copy().set("response_mask", mask)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """``loss_weight`` of every token, ``[B, T]``; subclasses add step-level keys of parts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from transformers import PreTrainedModel
 
@@ -42,11 +42,24 @@ class SamplingRequest:
     routing: tuple[int, int] | None = None
 
 
+@runtime_checkable
+class Elsewhere(Protocol):
+    """An engine in another process, which has to be there before the run."""
+
+    def reach(self) -> None:
+        """Find out whether it is.
+
+        Raises:
+            ConfigError: it is not; names where it was looked for, and the remedy.
+        """
+        ...
+
+
 class SamplerEngine(Protocol):
     """Samples in place of our own decode loop (``sampler_engine=``)."""
 
-    def check(self, decoding: Decoding) -> None:
-        """Refuse a policy's decoding whose log-probs the engine cannot tell.
+    def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
+        """Refuse a decoding whose log-probs the engine cannot tell, or a model it cannot take.
 
         Raises:
             ConfigError: names the setting and the remedy.

@@ -30,8 +30,17 @@ from rlcomp.engine.readouts import (
     read,
     squares_read,
 )
-from rlcomp.engine.routing import UNKNOWN, recorded, routers_of, routes_of_rows, routing_shape
+from rlcomp.engine.routing import (
+    UNKNOWN,
+    check_experts,
+    recorded,
+    routers_of,
+    routes_of_rows,
+    routing_shape,
+)
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
+from rlcomp.engine.seats import RereadingSeats, Seats
+from rlcomp.engine.seats_native import NativeSeats
 from rlcomp.engine.session import Rereading, Sampling, Session
 from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession
@@ -118,7 +127,7 @@ class LanguageModel(Component):
     ) -> None:
         super().__init__()
         if sampler_engine is not None:
-            sampler_engine.check(decoding)
+            sampler_engine.check(decoding, model)
         self.sampler_engine = sampler_engine
         if tokenizer.eos_token_id is None:
             raise ConfigError("policy: the tokenizer has no EOS token: set tokenizer.eos_token")
@@ -424,7 +433,7 @@ class LanguageModel(Component):
         for name, value in (("group_size", group_size), ("max_new_tokens", max_new_tokens)):
             if value < 1:
                 raise ConfigError(f"{name} is {value}: write at least 1")
-        self._check_prompts(prompts, max_new_tokens)
+        self.check_prompts(prompts, max_new_tokens)
         rows = len(prompts) * group_size
         if self.sampler_engine is not None:
             sampled = self._sampled_by(
@@ -462,7 +471,7 @@ class LanguageModel(Component):
     ) -> Sampled:
         """Have an engine sample; the generator gives its seed."""
         suppressed = self._suppressed_on(torch.device("cpu"), suppressed_tokens)
-        keeps = decoding.keep_routing == "rollout"
+        routers = routers_of(self.model) if decoding.keep_routing == "rollout" else []
         request = SamplingRequest(
             prompts=prompts,
             group_size=sizes[0],
@@ -473,10 +482,13 @@ class LanguageModel(Component):
             vocabulary=self._traits.vocabulary,
             seed=int(torch.randint(2**62, (), generator=generator)),
             version=self.version,
-            routing=routing_shape(routers_of(self.model)) if keeps else None,
+            routing=routing_shape(routers) if routers else None,
         )
         engine.update(self.version, self.model)
-        return engine.generate(request, self.model)
+        sampled = engine.generate(request, self.model)
+        if routers and sampled.routes is not None:
+            check_experts(routers, sampled.routes)
+        return sampled
 
     def session(
         self,
@@ -502,7 +514,7 @@ class LanguageModel(Component):
             DataError: a prompt has no tokens or leaves no room for one more.
         """
         check_turns(self)
-        self._check_prompts(prompts, 1)
+        self.check_prompts(prompts, 1)
         table = token_bytes(self.tokenizer)
         draw = self._draw(decoding, ())
         sampling = Sampling(self.stops, table, draw, generator, seeds)
@@ -512,11 +524,44 @@ class LanguageModel(Component):
         kind = NativeSession if self._native(draw.decoding) else PackedSession
         return kind(self._transformer, prompts, sampling, longest=longest)
 
+    def seats(self, *, reread: bool = False) -> Seats:
+        """Rows that begin and end at any time (:class:`rlcomp.engine.seats.Seats`).
+
+        They are sampled by the policy's own decoding. Where the loop in C++ cannot, rows are read
+        again whenever they sample on; the log says so.
+
+        Args:
+            reread: whether new weights read again what old ones have read; without the loop in C++
+                they always do.
+
+        Raises:
+            ConfigError: an engine of others samples, or routes are to be kept.
+        """
+        if self.sampler_engine is not None or self.decoding.keep_routing == "rollout":
+            raise ConfigError(
+                "refilled seats are of our own decode loop, which records no routes there: set "
+                "sampler_engine=own and decoding.keep_routing=none, or cluster.schedule=fixed"
+            )
+        draw = self._draw(None, ())
+        if self._transformer is None or self._hooked() or not self._native(draw.decoding):
+            _LOG.info(
+                "rows are read again whenever they sample on: only decoding in C++ keeps them"
+            )
+            return RereadingSeats(self._decode(draw), self.stops, draw)
+        longest = self.context_length or _LONGEST
+        return NativeSeats(self._transformer, self.stops, draw, longest=longest, reread=reread)
+
     def _draw(self, decoding: Decoding | None, suppressed_tokens: Sequence[int]) -> TokenDraw:
         suppressed = self._suppressed_on(self.model.device, suppressed_tokens)
         return TokenDraw(self.decoding if decoding is None else decoding, suppressed)
 
-    def _check_prompts(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+    def check_prompts(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+        """Refuse prompts that cannot be answered.
+
+        Raises:
+            ConfigError: a prompt is a text.
+            DataError: one has no tokens, an unknown one, or leaves no room for ``max_new_tokens``.
+        """
         if any(isinstance(prompt, str) for prompt in prompts):
             raise ConfigError(
                 "generate takes token ids; rlcomp.text.answers.answer_prompts(policy, texts, ...) "

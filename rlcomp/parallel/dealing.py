@@ -1,4 +1,4 @@
-"""Deals the rows of an optimiser step out to ranks."""
+"""Load balancing: the rows of an optimiser step, dealt out to ranks evenly by tokens."""
 
 from __future__ import annotations
 

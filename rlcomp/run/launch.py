@@ -16,6 +16,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
+from rlcomp.engine.freed_memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.interfaces.cluster import Cluster
 from rlcomp.io.attempt import accept, chosen_options
@@ -32,10 +33,11 @@ from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.phase import Phase
+from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
-from rlcomp.run.remote import place_remote
 from rlcomp.run.resume import saved_run
 from rlcomp.run.take_part import shared_by, take_part
+from rlcomp.run.try_engines import try_engines
 from rlcomp.run.try_environments import try_environments
 from rlcomp.run.try_rewards import try_rewards
 from rlcomp.run.unreachable import tell_unreachable
@@ -64,6 +66,7 @@ def launch(
         Interrupted: stopped on request; the message says how to go on.
         ConfigError: the directory has links where a run writes.
     """
+    keep_freed_memory()
     builder, where = Builder(plan, int(config.seed)), device(str(config.get("device", "auto")))
     with shared_by(builder, where) as found:
         if found is not None and found.rank > 0:
@@ -99,6 +102,7 @@ def _launch(
     if isinstance(cluster := builder.built.get("cluster"), Cluster):
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
+    try_engines(nodes)
     try_environments(nodes)
     place_on(where if shared is None else shared.device, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
-from torch import Tensor, nn
+from torch import Tensor
 
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import cat
@@ -23,6 +22,7 @@ from rlcomp.cluster.worker import version_of
 from rlcomp.errors import ConfigError, FlowError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import (
     Cluster,
+    Free,
     Part,
     Reply,
     Request,
@@ -32,7 +32,6 @@ from rlcomp.interfaces.cluster import (
 from rlcomp.io import fields
 from rlcomp.io.made import Made, made_of, record_age
 from rlcomp.metrics import Ledger, merge, progress, record, record_total, step
-from rlcomp.run.phase import Phase
 from rlcomp.run.stages import Sequence
 from rlcomp.seed import next_request
 
@@ -173,12 +172,12 @@ class RemoteStages(Sequence):
         self.queue = deque(map(made_of, fields.field(state, "queue", list)))
         self.number = fields.field(state, "number", NonNegativeInt)
 
-    def _start(self) -> Carried:
+    def _start(self, free: Free | None = None) -> Carried:
         """Not before the first call: what does not change is then what the run goes on with."""
         if self._carried is None:
             self._carried = Carried(list(self.stages))
             sizes = [len(each) for each in self._carried.weights]
-            self.cluster.start(self._carried.data(), sizes, self.staleness + 2)
+            self.cluster.start(self._carried.data(), sizes, self.staleness + 2, free)
             self._since = time.perf_counter()
         return self._carried
 
@@ -273,46 +272,6 @@ class RemoteStages(Sequence):
         record("cluster/idle_fraction", max(0.0, 1.0 - share))
         record_total("cluster/restarts", self._lost - self._counted)
         self._busy, self._since, self._counted = 0.0, now, self._lost
-
-
-def place_remote(
-    phases: Mapping[str, Phase],
-    nodes: dict[str, object],
-    runs: Iterable[tuple[str, ...]],
-    directory: Path,
-) -> None:
-    """Put remote stages into phases, in the place of what they run.
-
-    Args:
-        phases: built.
-        nodes: by path; the remote stages are added, as ``cluster.<path of the first stage>``.
-        runs: the stages that run on workers (:func:`rlcomp.wiring.remote.remote_runs`).
-        directory: of the run.
-    """
-    cluster = nodes.get("cluster")
-    if not isinstance(cluster, Cluster):
-        return
-    for number, run in enumerate(runs):
-        stages: list[Any] = [nodes[path] for path in run]
-        workers = cluster if number == 0 else cluster.another()
-        remote = RemoteStages(stages=stages, cluster=workers)
-        remote.path, remote.directory = run[0], directory
-        nodes |= {f"cluster.{run[0]}": remote, f"cluster.{run[0]}.workers": workers}
-        for phase in phases.values():
-            phase.stages = _replaced(phase.stages, stages, remote)
-            later = phase.later.items()
-            phase.later = {step: _replaced(listed, stages, remote) for step, listed in later}
-
-
-def _replaced(stages: Iterable[nn.Module], run: list[object], remote: RemoteStages) -> list[Any]:
-    """A list with one stage in the place of several; so are those that a loop repeats."""
-    listed = list(stages)
-    for at, stage in enumerate(listed):
-        if isinstance(stage, Sequence) and stage is not remote:
-            stage.stages = nn.ModuleList(_replaced(stage.stages, run, remote))
-        if all(a is b for a, b in itertools.zip_longest(listed[at : at + len(run)], run)):
-            listed[at : at + len(run)] = [remote]
-    return listed
 
 
 def _prompts(batch: TensorDict, part: Part) -> TensorDict:

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from rlcomp.errors import ConfigError, RlcompError, in_one_line
 
 _CONNECT = 10.0  # seconds
+_TOLD = 400  # bytes of a refusal that are told on
 
 
 class Lost(RlcompError):
@@ -59,6 +60,20 @@ def address(url: str, name: str = "sandbox.url") -> SplitResult:
     if not known or parts.query or parts.fragment or not (url.isascii() and url.isprintable()):
         raise ConfigError(f"{name}={url!r}: must be http://host:port or https://host:port")
     return parts
+
+
+def connect(where: SplitResult) -> None:
+    """Connect to a server, and say nothing.
+
+    Raises:
+        Lost: there is no connection.
+    """
+    kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
+    try:
+        there = (where.hostname or "", where.port or kind.default_port)
+        socket.create_connection(there, timeout=_CONNECT).close()
+    except OSError as error:
+        raise Lost(in_one_line(error)) from error
 
 
 def post(
@@ -133,4 +148,6 @@ def _check(answer: HTTPResponse, path: str) -> None:
         told = f"it answers {told} and sends to {elsewhere}, which is not followed"
         raise Refused(told, answer.status)
     if answer.status != 200:
-        raise Refused(f"it answers {told}: has it POST {path}?", answer.status)
+        said = answer.read(_TOLD).decode(errors="replace")
+        why = f" It says {said!r}" if said else ""
+        raise Refused(f"it answers {told}: has it POST {path}?{why}", answer.status)

@@ -8,8 +8,9 @@ from typing import Literal
 from torch import Tensor
 
 from rlcomp.arguments import NonNegativeInt, PositiveFloat, PositiveInt
+from rlcomp.cluster.free import FreeWorker
 from rlcomp.cluster.worker import Worker
-from rlcomp.interfaces.cluster import Cluster, Part, Reply, Request, WorkerLost
+from rlcomp.interfaces.cluster import Cluster, Free, Part, Reply, Request, WorkerLost
 
 
 class InProcessCluster(Cluster):
@@ -25,7 +26,8 @@ class InProcessCluster(Cluster):
         staleness: as of every cluster.
         timeout: no worker hangs.
         restarts: how many lost workers are started again.
-        lost: at which receptions, counted from 1, the worker has died.
+        free: as of every cluster.
+        lost: at which receptions, or looks for a reply, counted from 1, the worker has died.
 
     Attributes:
         asked: worker, number and part of every request.
@@ -37,10 +39,11 @@ class InProcessCluster(Cluster):
         *,
         workers: PositiveInt = 1,
         remote: list[str] | None = None,
-        schedule: Literal["fixed"] = "fixed",
+        schedule: Literal["fixed", "free"] = "fixed",
         staleness: NonNegativeInt | None = None,
         timeout: PositiveFloat = 600.0,
         restarts: NonNegativeInt = 3,
+        free: Free | None = None,
         lost: list[int] | None = None,
     ) -> None:
         super().__init__(
@@ -50,20 +53,26 @@ class InProcessCluster(Cluster):
             staleness=staleness,
             timeout=timeout,
             restarts=restarts,
+            free=free,
         )
         self.lost = lost or []
         self.asked: list[tuple[int, int, Part]] = []
         self.restarted: list[int] = []
         self._received, self._published = 0, 0
+        self._ready: dict[int, deque[Reply]] = {}
 
-    def start(self, stages: bytes, sizes: list[int], versions: int) -> None:
+    def start(
+        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+    ) -> None:
         """Make the workers."""
+        self._free = free
         self._stages = stages
         self._ring: list[list[Tensor]] = [[] for _ in range(versions)]
         self._here = [self._new() for _ in range(self.workers)]
 
     def _new(self) -> tuple[Worker, deque[tuple[int, Request]]]:
-        return Worker(self._stages), deque()
+        free = self._free
+        return Worker(self._stages) if free is None else FreeWorker(self._stages, free), deque()
 
     def publish(self, weights: list[Tensor]) -> int:
         """Copy the weights into the next place of a ring."""
@@ -72,9 +81,17 @@ class InProcessCluster(Cluster):
         self._ring[slot] = [each.clone() for each in weights]
         return slot
 
-    def ask(self, worker: int, weights: object, request: Request) -> None:
-        """Keep a request."""
+    def ask(self, worker: int, weights: object, request: Request | None) -> None:
+        """Keep a request; under ``free`` it is taken at once, with the weights."""
         assert isinstance(weights, int)
+        made = self._here[worker][0]
+        if isinstance(made, FreeWorker):
+            made.load(self._ring[weights])
+            if request is not None:
+                self.asked.append((worker, request.number, request.part))
+                made.take(request)
+            return
+        assert request is not None
         self.asked.append((worker, request.number, request.part))
         self._here[worker][1].append((weights, request))
 
@@ -88,9 +105,22 @@ class InProcessCluster(Cluster):
         made.load(self._ring[slot])
         return made.answer(request)
 
+    def poll(self, worker: int, silent: float) -> Reply | None:
+        """A group of a worker, which takes a turn where none is ready."""
+        self._received += 1
+        if self._received in self.lost:
+            raise WorkerLost(f"worker {worker} died")
+        made = self._here[worker][0]
+        assert isinstance(made, FreeWorker)
+        ready = self._ready.setdefault(worker, deque())
+        if not ready and made.busy:
+            ready.extend(made.turn())
+        return ready.popleft() if ready else None
+
     def restart(self, worker: int) -> None:
         """Make a worker anew, with no request."""
         self.restarted.append(worker)
+        self._ready.pop(worker, None)
         self._here[worker] = self._new()
 
     def close(self) -> None:

@@ -61,6 +61,23 @@ def answer_prompts(
         suppressed_tokens=suppressed_tokens,
         generator=generator,
     )
+    return with_texts(policy, prompts, rows, group_size)
+
+
+def with_texts(
+    policy: Policy, prompts: Sequence[str], rows: TensorDict, group_size: int
+) -> TensorDict:
+    """Sampled rows, checked, with the texts ``prompt`` and ``response`` ``[B, W]``.
+
+    Args:
+        policy: sampled them; its tokenizer decodes.
+        prompts: ``P`` texts.
+        rows: those of :meth:`rlcomp.interfaces.policy.Policy.generate`.
+        group_size: answers per prompt; those of prompt 0 come first.
+
+    Raises:
+        ConfigError: they are not as the interface says.
+    """
     rows = _checked(type(policy).__name__, rows, len(prompts), group_size)
     device, mask = rows["tokens"].device, rows["response_mask"]
     starts, lengths = mask.int().argmax(1), mask.sum(1)

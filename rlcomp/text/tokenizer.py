@@ -210,10 +210,18 @@ def suppressed_token_mask(
     Returns:
         Shape ``[V]``, bool, True where an id is barred; None if none is.
 
+    Raises:
+        ConfigError: one of ``suppressed_tokens`` is none of the vocabulary's.
+
     Examples:
         >>> suppressed_token_mask(character_tokenizer(characters="a"), 5)
         tensor([ True, False, False,  True,  True])
     """
+    for one in suppressed_tokens:
+        if one not in range(vocabulary):
+            raise ConfigError(
+                f"suppressed_tokens holds {one}, but the policy's ids are 0 to {vocabulary - 1}"
+            )
     suppressed = torch.ones(vocabulary, dtype=torch.bool)
     known = torch.tensor(sorted(set(tokenizer.get_vocab().values())))
     suppressed[known[known < vocabulary]] = False

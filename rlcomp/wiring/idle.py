@@ -11,7 +11,7 @@ from rlcomp.wiring.plan import Plan, collect
 from rlcomp.wiring.reader import Node
 
 # Nodes of the program itself, which no phase has to name.
-_OWN = ("tracker", "checkpoint")
+_OWN = ("tracker", "checkpoint", "cluster", "parallel")
 _CLIP = re.compile(r"\+{0,2}(\w+(?:\.\w+)*?)([./])trust_region(?:\.\w+)*=(?!none$)")
 
 

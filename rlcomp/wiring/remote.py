@@ -8,6 +8,7 @@ from typing import Any
 from rlcomp.errors import nearest
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.flow_source import flow_of, ran
+from rlcomp.wiring.free import check_free
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
@@ -29,13 +30,14 @@ def remote_runs(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def marks(plan: Plan) -> dict[str, str]:
-    """Where stages run that do not run here, by path: ``@local x2``."""
+    """Where stages run that do not run here, by path: ``@local x2``, ``@local x2 free``."""
     cluster = plan.tree.get("cluster")
     if not isinstance(cluster, Node):
         return {}
     kind = cluster.target.split(".")[-2]
     count = cluster.arguments.get("workers", 1)
-    return {path: f"@{kind} x{count}" for run in remote_runs(plan) for path in run}
+    free = " free" if cluster.arguments.get("schedule") == "free" else ""
+    return {path: f"@{kind} x{count}{free}" for run in remote_runs(plan) for path in run}
 
 
 def check_remote(plan: Plan) -> list[str]:
@@ -45,14 +47,12 @@ def check_remote(plan: Plan) -> list[str]:
         return []
     named = cluster.arguments.get("remote")
     if named is None:
-        return (
-            []
-            if remote_runs(plan)
-            else [
-                "cluster: no stage of this run rolls prompts out: set cluster=none, or name stages "
-                "in cluster.remote"
-            ]
-        )
+        if runs := remote_runs(plan):
+            return check_free(plan, runs)
+        return [
+            "cluster: no stage of this run rolls prompts out: set cluster=none, or name stages in "
+            "cluster.remote"
+        ]
     if not isinstance(named, list) or not named:
         return []  # told by the check of arguments
     lists = [[node.path for node in each] for each in _lists(plan)]
@@ -64,7 +64,7 @@ def check_remote(plan: Plan) -> list[str]:
             f"cluster.remote begins with {named[0]}, which starts no new batch: all that it reads "
             "would have to travel; begin with the stage that rolls out"
         ]
-    return []
+    return check_free(plan, remote_runs(plan))
 
 
 def _not_together(named: Sequence[str], lists: Sequence[Sequence[str]]) -> str | None:

@@ -63,7 +63,7 @@ def _taken_over(key: str, text: str, beside: Iterable[str]) -> str | None:
 def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str:
     """What to say of a setting that nobody knows, by those that stand beside it."""
     (parent, _, name), group = key.rpartition("."), key.split(".")[0]
-    if having := _options_with(key):
+    if having := _options_with(key, line):
         more = ", …" if len(having) > _SHOWN else ""
         return f"{key} is not in the config; it is a setting of {', '.join(having[:_SHOWN])}{more}"
     if parent and not beside and (config_directory() / group).is_dir():
@@ -102,6 +102,8 @@ def _an_option(name: str) -> str | None:
 def _of_other_part(name: str, beside: list[str], line: Line | None) -> str | None:
     """Which part elsewhere has a setting of this name, where one alone has; None: none."""
     groups = having(name)
+    if any(one.startswith(name) for one in beside):
+        return None
     if line is None or len(groups) != 1 or difflib.get_close_matches(name, beside, cutoff=0.75):
         return None
     path = f"{groups[0]}.{name}"
@@ -181,7 +183,7 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> st
     """What the setting is here, or which choice has it; None: nothing is known."""
     root, (given, value) = key.split(".")[0], _given(key, text)
     set_to = "" if value is None else f"={value}"
-    if line and (like := line.like(given)):
+    if line and (like := line.like(given)) and like != given:
         recipe = line.choices["recipe"]
         return f"{given} is not in the config with recipe={recipe}; here it is {like}{set_to}"
     lacks = line and root != given and root not in _FOREIGN and line.lacks(root)
@@ -216,13 +218,19 @@ def _fitting(given: str, value: str, told: str, line: Line | None) -> str:
     return f"here it is {told}" + (f", but {lacks}" if lacks else "")
 
 
-def _options_with(key: str) -> list[str]:
-    """The options of a group, ``task=file``, whose yaml sets this key."""
-    group, _, name = key.rpartition(".")
-    group = group.replace(".", "/")
+def _options_with(key: str, line: Line | None) -> list[str]:
+    """The options of a group, ``task=file``, whose yaml sets this key.
+
+    Where a group stands at another path, they are written so: ``evaluator@evaluation=shifted``.
+    """
+    path, _, name = key.rpartition(".")
+    group = word = path.replace(".", "/")
+    for chosen in line.choices if line else ():
+        if chosen.endswith(f"@{path}"):
+            group, word = chosen.partition("@")[0], chosen
     files = sorted((config_directory() / group).glob("*.yaml")) if group else []
     options = {file.stem: OmegaConf.load(file) for file in files}
-    return [f"{group}={option}" for option, own in options.items() if {"_target_", name} <= {*own}]
+    return [f"{word}={option}" for option, own in options.items() if {"_target_", name} <= {*own}]
 
 
 def keys_below(config: DictConfig, parent: str) -> list[str]:

@@ -52,6 +52,17 @@ def test_every_stage_shows_part_and_keys_with_shapes(describe):
     assert f"empty slots: {slots}" in text
 
 
+def test_parts_stand_two_columns_behind_what_runs_them(describe):
+    text, _, _ = describe("recipe=grpo")
+
+    lines = text.splitlines()
+    depths = [
+        next(len(line) - len(line.lstrip()) for line in lines if line.split()[:1] == [path])
+        for path in ("learner", "loss", "loss.ratio")
+    ]
+    assert depths == [2, 4, 6]
+
+
 def test_a_stage_that_starts_a_new_batch_says_so(describe):
     text, _, _ = describe("recipe=grpo")
 

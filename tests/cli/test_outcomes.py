@@ -236,7 +236,7 @@ def test_the_first_signal_is_answered_at_once_and_the_run_saved(folder, send):
         "rlcomp: stopping at the end of this step; still in stage 'reward (Function)', phase 'rl', "
         "step 2 of 3; a second signal stops at once\n"
     )
-    assert took < 2  # the reward takes 3 seconds
+    assert took < 2.5  # the reward takes 3 seconds
     assert process.returncode == 75
     assert rest.startswith("rlcomp: stopped in phase rl after step 2, saved; go on with: rlcomp ")
     assert not (folder / "run" / "failure.json").exists()

@@ -30,3 +30,21 @@ def test_columns_of_other_names_are_told_which_is_which():
         ("rejected", "response_worse"),
     ):
         assert f"'{new}': row.pop('{old}')" in str(told.value)
+
+
+@pytest.mark.parametrize(("winner", "chosen"), [("a", "x"), ("model_a", "x"), ("b", "y")])
+def test_a_battle_has_a_winner(winner, chosen):
+    row = Row("f:1", {"conversation_a": "x", "conversation_b": "y", "winner": winner})
+
+    (pair,) = compared_answers(row)
+
+    assert (pair.chosen, pair.rejected) == (chosen, {"x": "y", "y": "x"}[chosen])
+
+
+def test_the_pairs_of_a_ranking_count_as_one_row():
+    row = Row("f:1", {"responses": ["x", "y", "z"], "ratings": [1.0, 3.0, 2.0]})
+
+    pairs = compared_answers(row)
+
+    assert [(pair.chosen, pair.rejected) for pair in pairs] == [("y", "x"), ("z", "x"), ("y", "z")]
+    assert [pair.told for pair in pairs] == [{"weight": 1 / 3}] * 3

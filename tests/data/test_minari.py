@@ -1,6 +1,8 @@
 """Minari folders in their Arrow format, as Minari's own storage lays them out."""
 
 import json
+import shutil
+import struct
 
 import pytest
 
@@ -107,6 +109,58 @@ def test_episodes_that_are_none_are_refused(folder):
     for name in ("a.arrow", "b.arrow"):
         (data / "2" / name).write_bytes(content)
     with pytest.raises(DataError, match=r"2 has 2 files \.arrow"):
+        read_transitions(str(folder))
+
+
+LISTS = {
+    "observations": [[1.0], [2.0]],
+    "actions": [[1.0], [0.0]],
+    "rewards": [1.0, 0.0],
+    "terminations": [False, False],
+    "truncations": [False, False],
+}
+
+
+def write_episode(file, **changes):
+    from pyarrow import ipc
+
+    table = pyarrow.table({**LISTS, **changes})
+    with pyarrow.OSFile(str(file), "wb") as sink, ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+@pytest.fixture
+def lists(folder):
+    """The folder with one episode, whose observations are lists with offsets."""
+    for number in ("10", "2"):
+        shutil.rmtree(folder / "data" / number)
+    file = next((folder / "data" / "0").glob("*.arrow"))
+    write_episode(file)
+    return file
+
+
+def test_offsets_that_lead_out_of_the_file_are_not_followed(lists, folder):
+    assert len(read_transitions(str(folder))) == 1
+    content, offsets = lists.read_bytes(), struct.pack("<iii", 0, 1, 2)
+    assert offsets in content
+
+    lists.write_bytes(content.replace(offsets, struct.pack("<iii", 0, 1, 2**20)))
+
+    with pytest.raises(DataError, match=r"is no episode of a Minari data set: .*offsets"):
+        read_transitions(str(folder))
+
+
+UNREAD = {
+    "no UTF-8": pyarrow.array([b"\xff", b"\xfe"], pyarrow.binary()).view(pyarrow.string()),
+    "beyond all times": pyarrow.array([2**62, 2**62], pyarrow.timestamp("s")),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_python_cannot_hold_is_refused(lists, folder, name):
+    write_episode(lists, observations=UNREAD[name])
+
+    with pytest.raises(DataError, match="is no episode of a Minari data set"):
         read_transitions(str(folder))
 
 

@@ -75,6 +75,8 @@ WRONG = [
     ({"action": [True]}, r"a\.jsonl:2: 'action' holds True: must be a number"),
     ({"reward": True}, r"a\.jsonl:2: 'reward' holds True: must be a number"),
     ({"reward": 1e39}, r"a\.jsonl:2: 'reward' holds 1e\+39: must be finite"),
+    ({"reward": -(10**400)}, r"a\.jsonl:2: 'reward' holds -10+\.\.\.: must be finite"),
+    ({"reward": math.nan}, r"a\.jsonl:2: 'reward' holds nan: must be finite"),
     ({"terminated": 0}, r"a\.jsonl:2: 'terminated' is 0: must be true or false"),
     ({"truncated": "no"}, r"a\.jsonl:2: 'truncated' is 'no': must be"),
     (
@@ -132,12 +134,21 @@ def test_narrow_and_wide_floats_become_float32(tmp_path):
     assert not rows["next", "truncated"].any()
 
 
+def test_any_byte_but_zero_is_true(tmp_path):
+    odd = torch.tensor([0, 1, 6], dtype=torch.uint8).view(torch.bool)
+
+    rows = read_transitions(saved(tmp_path / "a.safetensors", terminated=odd))
+
+    assert rows["next", "terminated"].view(torch.uint8).flatten().tolist() == [0, 1, 1]
+
+
 BAD = [
     ({"code": torch.zeros(3)}, "'code' is no entry of a step"),
     ({"action": None}, "the step has no 'action'"),
     ({"action": torch.ones(2, 1)}, r"'action' has shape \[2, 1\]: must be \[3, numbers\]"),
     ({"action": torch.ones(3)}, r"'action' has shape \[3\]: must be \[3, numbers\]"),
     ({"action": torch.ones(3, 0)}, r"'action' has shape \[3, 0\]"),
+    ({"next_observation": torch.ones(3, 3)}, "'observation' has 2 numbers, 'next_observation' 3"),
     ({"reward": torch.ones(3, 2)}, r"'reward' has shape \[3, 2\]: must be \[3\]"),
     ({"reward": torch.tensor(1.0)}, "it has no steps"),
     ({"terminated": torch.zeros(3)}, r"'terminated' is torch.float32: must be bool"),

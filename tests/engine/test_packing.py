@@ -156,6 +156,26 @@ def test_answers_that_do_not_fit_one_tile_take_several():
     ]
 
 
+def test_what_goes_on_behind_a_longer_prefix_has_a_mask_of_its_own_length():
+    rows = [[2, 3, 4, 5, 6, 7, 8, 9], [2, 3, 4, 5, 8, 7, 6, 9]]
+    batch = make_batch(rows, [[0, 0, 0, 0, 1, 1, 1, 1]] * 2)
+
+    with tile_size(5):
+        tiles = pack(batch)[0].tiles
+
+    # Three tokens behind four: reading these again would cost more than the mask.
+    assert [(tile.rows, tile.prefix) for tile in tiles] == [
+        (slice(0, 4), ()),
+        (slice(4, 7), (0,)),
+        (slice(7, 10), (0,)),
+    ]
+    assert (tiles[2].mask == 0).int().tolist() == [
+        [1, 1, 1, 1, 1, 0, 0],
+        [1, 1, 1, 1, 1, 1, 0],
+        [1, 1, 1, 1, 1, 1, 1],
+    ]
+
+
 def test_a_long_row_by_itself_needs_no_mask():
     batch = make_batch([[1, 2, 3, 4, 5]], [[0, 0, 1, 1, 1]])
 

@@ -13,15 +13,17 @@ from components.old_log_probs.recomputed import Recomputed
 from components.reference.teacher import Teacher
 from rlcomp.batch import cat, encode_texts
 from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.draw import Sampled
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.routing import (
+    UNKNOWN,
     recorded,
     replayed,
     routers_of,
     routes_of_rows,
     routing_shape,
 )
-from rlcomp.errors import ConfigError, ShapeError
+from rlcomp.errors import ConfigError, RlcompError, ShapeError
 from rlcomp.interfaces.policy import check_turns
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
@@ -335,6 +337,34 @@ def test_routes_of_another_model_are_refused():
 
     with pytest.raises(ShapeError, match=r"\(1, 2\) layers and experts a token.*\(2, 2\)"):
         policy.score(rows)
+
+
+class Tells:
+    """A sampler engine that has each token read by the same experts."""
+
+    def __init__(self, routes):
+        self.routes = torch.tensor(routes, dtype=torch.uint8)
+
+    def update(self, version, model):
+        pass
+
+    def generate(self, request, model):
+        routes = self.routes.expand(1, len(request.prompts[0]) + 1, 1, 2)
+        ended = torch.tensor([1]), torch.tensor([False])
+        return Sampled(torch.tensor([[1]]), torch.zeros(1, 1), *ended, routes=routes)
+
+
+def test_experts_that_there_are_not_are_refused_when_they_are_told():
+    policy = make("mixtral", num_hidden_layers=1)
+    policy.sampler_engine = Tells([7, UNKNOWN])
+    given = {"group_size": 1, "max_new_tokens": 1, "generator": torch.Generator()}
+
+    assert policy.generate([[5]], **given)["routed_experts"][0, 0].tolist() == [[7, UNKNOWN]]
+    policy.sampler_engine = Tells([0, 8])
+    with pytest.raises(
+        RlcompError, match="expert 8, and a layer of the policy has 8: does it serve"
+    ):
+        policy.generate([[5]], **given)
 
 
 @pytest.mark.parametrize(

@@ -795,3 +795,25 @@ def test_an_excluded_function_cannot_be_called():
     assert "error" in World(["MathAPI"], {}, ["add"]).call(Call("add", {"a": 1, "b": 2}))
     with pytest.raises(DataError, match="WebSearchAPI is not simulated"):
         World(["WebSearchAPI"], {})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "register_credit_card('no', '2345', '08/2025', 'Bob Day', 567)",
+        "get_credit_card_balance('no', 'c1')",
+        "set_budget_limit('no', 9)",
+        "cancel_booking('no', 'b1')",
+        "get_booking_history('no')",
+        "purchase_insurance('no', 'full', 9, 'b1', 'c1')",
+        "retrieve_invoice('no', 'b1')",
+        BOOK.replace("'t'", "'no'"),
+    ],
+)
+def test_without_the_token_nothing_is_told_or_changed(ask, call):
+    (told,), state = ask("TravelAPI", TRAVELLER, call)
+    _, before = ask("TravelAPI", TRAVELLER, "travel_get_login_status()")
+
+    assert list(told) == ["error"]
+    assert "token" in told["error"]
+    assert state == before

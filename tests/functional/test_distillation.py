@@ -212,3 +212,14 @@ def test_the_two_horizons_differ_on_the_first_token():
 
     assert (found[0][0] - found[1][0]).abs().max() > 0.01
     torch.testing.assert_close(found[0][1:], found[1][1:])
+
+
+def test_a_token_that_one_side_never_draws_is_as_likely_as_e_to_the_minus_40():
+    never = torch.tensor([[[0.0, -math.inf]]], dtype=torch.float64)
+    half = torch.tensor([[[0.5, 0.5]]], dtype=torch.float64).log()
+    mask = torch.ones(1, 1, dtype=torch.bool)
+
+    found = divergence(half, never, mask, "reverse")
+
+    # (log(1/2) - 0) / 2 + (log(1/2) + 40) / 2
+    assert found.item() == pytest.approx(math.log(0.5) + 20)

@@ -181,3 +181,19 @@ def test_the_sequential_kl_is_of_the_reference_to_the_policy():
     found = forward_kl(policy, ref, torch.ones(1, 1, dtype=torch.bool))
 
     assert found.item() == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
+
+
+def test_exponents_above_40_are_cut():
+    assert divergence_score(number(-41.0), "forward_kl", 0.5).item() == pytest.approx(
+        -math.expm1(40)
+    )
+    assert divergence_score(number(-39.0), "forward_kl", 0.5).item() == pytest.approx(
+        -math.expm1(39)
+    )
+    assert power_transform(number(-41.0), 1.0).item() == pytest.approx(-math.expm1(40))
+    assert power_transform(number(-39.0), 1.0).item() == pytest.approx(-math.expm1(39))
+
+
+def test_a_certain_answer_has_the_odds_of_one_in_ten_million_against_it():
+    assert log_odds(number(0.0)).item() == pytest.approx(math.log(1e7), abs=1e-6)
+    assert log_odds(number(-2e-7)).item() == pytest.approx(math.log(0.5e7), abs=1e-6)

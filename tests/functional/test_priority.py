@@ -48,4 +48,7 @@ def test_each_row_is_drawn_as_often_as_its_probability():
 
 
 def test_the_largest_draw_is_a_row():
+    largest = torch.tensor([1 - 2**-53], dtype=torch.float64)
+
+    assert draw_by_probability(torch.tensor([0.3, 0.7, 0.0]), largest).tolist() == [1]
     assert draw_by_probability(torch.full((3,), 1 / 3), torch.tensor([1 - 2**-24])).tolist() == [2]

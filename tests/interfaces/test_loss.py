@@ -67,6 +67,27 @@ def test_a_row_without_a_valid_reward_adds_nothing_and_is_not_counted(reduction,
     assert rows["response_mask"] is mask
 
 
+# Rows of 3 tokens and 1, log-probs 1 2 3; 6. Without the first token 3 tokens are left, and in the
+# mean of rows the first row has 2 of them; without the last one a row is left.
+@pytest.mark.parametrize(
+    ("reduction", "old", "value"),
+    [
+        (TokenMean(), [[1, 0, 0], [0, 0, 0]], (2 + 3 + 6) / 3),
+        (SequenceMean(), [[1, 0, 0], [0, 0, 0]], ((2 + 3) / 2 + 6) / 2),
+        (TokenMean(), [[0, 0, 0], [1, 0, 0]], (1 + 2 + 3) / 3),
+        (SequenceMean(), [[0, 0, 0], [1, 1, 1]], 2),
+        (TokenMean(), [[1, 1, 1], [1, 0, 0]], 0),
+    ],
+)
+def test_a_token_that_is_too_old_adds_nothing_and_is_not_counted(reduction, old, value):
+    rows = batch().set("too_old", torch.tensor(old).bool())
+
+    loss = Sum(reduction=reduction)
+
+    assert loss(loss.view(rows))["loss"].item() == pytest.approx(value, abs=1e-6)
+    assert rows["response_mask"].sum() == 4
+
+
 def test_without_any_valid_reward_the_loss_is_0():
     rows = batch().set("reward_valid", torch.tensor([False, False]))
 
@@ -86,8 +107,8 @@ class CountsInvalidRows(Sum):
 def test_optional_keys_of_its_own_leave_the_valid_reward_among_them():
     own = type("Own", (Sum,), {"optional": ("entropy",)})
 
-    assert own.optional == ("entropy", "reward_valid")
-    assert Sum.optional == ("reward_valid",)
+    assert own.optional == ("entropy", "reward_valid", "too_old")
+    assert Sum.optional == ("reward_valid", "too_old")
 
 
 def test_a_loss_that_counts_invalid_rows_is_caught():

@@ -57,10 +57,10 @@ def test_the_longest_failure_there_can_be_is_read(tmp_path):
 
 
 def test_a_name_that_comes_twice_is_found_among_many_at_once():
-    names = ",".join(f'"{number}": 0' for number in range(20_000))
+    names = ",".join(f'"{number}": 0' for number in range(60_000))
     started = time.perf_counter()
 
-    with pytest.raises(ValueError, match="it has '19999' twice"):
-        parse_json(f'{{{names}, "19999": 0}}'.encode())
+    with pytest.raises(ValueError, match="it has '59999' twice"):
+        parse_json(f'{{{names}, "59999": 0}}'.encode())
 
-    assert time.perf_counter() - started < 2.0
+    assert time.perf_counter() - started < 10

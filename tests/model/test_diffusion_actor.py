@@ -33,6 +33,10 @@ def test_the_network_is_told_the_share_of_the_steps():
     told = ScaledTime(torch.nn.Identity(), 40)(torch.tensor([[0.5, 1.0, 10.0]]))
 
     assert told.tolist() == [[0.5, 1.0, 0.25]]
+    many = torch.arange(24.0).view(2, 3, 4)
+    told = ScaledTime(torch.nn.Identity(), 2)(many)
+    assert told[..., :3].equal(many[..., :3])
+    assert told[..., 3].equal(many[..., 3] / 2)
 
 
 def test_it_draws_actions_and_greedily_repeats_itself():

@@ -124,3 +124,30 @@ def test_four_held_out_texts_by_hand():
         torch.tensor([0.0, 1.0, -2.0, 3.0, 0.0, 0.0, 0.0, -1.0, -1.0, -1.0, -1.0])
     )
     assert found["held/nll"] == pytest.approx(float(nats.mean()))
+
+
+class Doubtful(Texts):
+    """Labels 0, 1/2 and .4 of three texts: what is at least as likely as not counts as there."""
+
+    def __len__(self):
+        return 3
+
+    def example(self, index):
+        return Example(
+            "?" + "a" * index, "", "", columns={"labels": {"rude": [0, 0.5, 0.4][index]}}
+        )
+
+
+def test_a_label_of_one_half_is_there():
+    class One(LabelClassifier):
+        def logits(self, batch):
+            tokens = batch["tokens"] == TOKENIZER.convert_tokens_to_ids("a")
+            return tokens.sum(1, keepdim=True).double()
+
+    made = One(policy=classifier().policy, labels=("rude",))
+    with recording() as told:
+        Labels(scorer=made, task=Doubtful())(None)
+
+    # Scores 0, 1, 2; the second alone has it.
+    assert told.means()["held_out/rude/share"] == pytest.approx(1 / 3)
+    assert told.means()["held_out/rude/auc"] == 1 / 2

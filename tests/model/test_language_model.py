@@ -212,6 +212,25 @@ def test_weights_handed_over_replace_the_models_own(engine):
     torch.testing.assert_close(swapped, other.log_probs(batch))
 
 
+def test_recorded_experts_are_taken_with_its_own_weights_only():
+    experts = {"num_local_experts": 8, "num_experts_per_tok": 2}
+    settings = {"architecture": "mixtral", "overrides": experts}
+    policy = make_policy(decoding=Decoding(keep_routing="rollout"), **settings)
+    free = make_policy(**settings)
+    with torch.no_grad():
+        for weight in [*policy.model.parameters(), *free.model.parameters()]:
+            if weight.ndim == 3:  # the experts', small as they are made
+                weight.mul_(8)
+    batch, width = rows(policy), 9
+    batch["routed_experts"] = torch.arange(2, dtype=torch.uint8).expand(6, width, 2, 2).contiguous()
+    weights = {name: value.detach().clone() for name, value in policy.weights().items()}
+
+    chosen = free.log_probs(batch)
+
+    torch.testing.assert_close(policy.log_probs(batch, weights), chosen)
+    assert (policy.log_probs(batch) - chosen).abs().max() > 0.1
+
+
 def test_the_model_is_and_stays_in_eval_mode():
     made = make_policy()
     policy = LanguageModel(model=made.model.train(), tokenizer=made.tokenizer, decoding=Decoding())

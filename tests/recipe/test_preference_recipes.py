@@ -34,7 +34,7 @@ def test_the_mechanism_of_a_recipe_is_at_work(tmp_path, at_work, recipe, own):
     at_work(recipe, launched(tmp_path, f"recipe={recipe}", *own))
 
 
-@pytest.mark.parametrize("words", [("loss=kto",), ("loss=tdpo", "reference=frozen_full")])
+@pytest.mark.parametrize("words", [("loss=kto",), ("loss=tdpo",)])
 def test_other_losses_widen_the_margin_as_well(tmp_path, words):
     few = ("phases.warm_start.steps=20", "phases.preference.steps=10", "evaluation.num_prompts=8")
 

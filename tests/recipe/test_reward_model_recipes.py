@@ -89,3 +89,20 @@ def test_an_ensemble_is_four_reward_models_with_a_learner_each():
     assert [each.path for each in plan.nodes["reward"].arguments["scorers"]] == scorers
     stages = [each.path for each in plan.phases["reward_model"].stages]
     assert stages[-4:] == [*learners]
+
+
+@pytest.mark.no_cover
+@pytest.mark.slow
+def test_an_implicit_reward_model_learns_of_outcomes_and_pays_tokens(tmp_path):
+    words = ("demonstrations.batch_size=128", "phases.warm_start.steps=60", "group_size=8")
+    words += ("prompts.batch_size=32", "phases.outcomes.steps=30", "~phases.outcomes.every")
+    words += ("phases.rl.steps=10", "phases.rl.every={evaluation: 10}")
+
+    rows = launched(tmp_path, "recipe=grpo", "experiment=prime", *words)
+
+    told = {phase: [row for row in rows if row["phase"] == phase] for phase in ("outcomes", "rl")}
+    assert told["outcomes"][-1]["implicit_reward/accuracy"] > 0.8
+    # At first it orders what it has not seen; the policy then learns what it overrates.
+    assert told["rl"][0]["implicit_reward/auc"] > 0.8
+    assert all(row["implicit_reward/token"] > 0.01 for row in told["rl"])
+    assert all(row["advantage/process"] > 0 for row in told["rl"])

@@ -88,6 +88,16 @@ BESIDE = {
         "cluster/restarts": "tests/run/test_remote.py::"
         "test_restarts_are_recorded_in_the_step_they_happen_in",
     },
+    "rlcomp/run/free.py": {
+        **dict.fromkeys(
+            ["cluster/weights_seconds", "cluster/made"],
+            "tests/run/test_free.py::test_times_are_recorded",
+        ),
+        **dict.fromkeys(
+            ["rollout/too_old", "rollout/versions"],
+            "tests/run/test_free.py::test_tokens_that_are_older_than_the_most_are_told_by_hand",
+        ),
+    },
     "components/collector/episodes.py": dict.fromkeys(
         [
             "rollout/length",

@@ -18,7 +18,8 @@ from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import recording
 from rlcomp.run.phase import Phase
-from rlcomp.run.remote import RemoteStages, place_remote
+from rlcomp.run.place_remote import place_remote
+from rlcomp.run.remote import RemoteStages
 from rlcomp.run.stages import Refill
 from rlcomp.testing import tiny_policy
 from rlcomp.testing.cluster import InProcessCluster

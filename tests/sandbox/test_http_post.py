@@ -7,7 +7,7 @@ import pytest
 
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.sandbox import http_post
-from rlcomp.sandbox.http_post import Lost, address, post
+from rlcomp.sandbox.http_post import Lost, Refused, address, post
 
 
 def asked(url, seconds=20.0, most=1000):
@@ -141,6 +141,19 @@ def test_a_refusal_is_not_asked_again(status, saying):
         asked(saying(with_body(b"", status)))
 
     assert not isinstance(refused.value, Lost)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"no \x1b[2J \xff", r" It says 'no \\x1b\[2J .'$"),
+        (b"a" * 401, r" It says 'a{400}'$"),
+        (b"", "$"),
+    ],
+)
+def test_what_a_refusal_says_is_told_on_and_harms_no_terminal(body, told, saying):
+    with pytest.raises(Refused, match=rf"POST /run_code\?{told}"):
+        asked(saying(with_body(body, "400 Bad")))
 
 
 @pytest.mark.parametrize(

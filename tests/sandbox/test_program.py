@@ -76,7 +76,7 @@ def test_the_wall_clock_ends_a_program(sandbox):
 
     assert (outcome.status, outcome.message) == ("timeout", "not done after 0.4 s")
     assert outcome.stdout == "so far\n"
-    assert 0.4 <= outcome.wall <= time.monotonic() - started < 3
+    assert 0.4 <= outcome.wall <= time.monotonic() - started < 30
 
 
 def test_seconds_of_the_cpu_end_a_program(sandbox):

@@ -169,6 +169,12 @@ def test_tokens_that_are_never_to_be_chosen_are_barred_beside_the_others():
     assert suppressed.tolist() == [True, True, False, True, True]
 
 
+@pytest.mark.parametrize("other", [-1, 5])
+def test_ids_beyond_the_vocabulary_cannot_be_suppressed(other):
+    with pytest.raises(ConfigError, match=rf"suppressed_tokens holds {other}, .* 0 to 4$"):
+        suppressed_token_mask(character_tokenizer(characters="ab"), 5, suppressed_tokens=[other])
+
+
 def test_tokens_beyond_a_gap_in_the_ids_are_not_barred():
     backend = Tokenizer(models.WordLevel({"a": 0, "<end>": 3}))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")

@@ -25,3 +25,16 @@ def test_a_whole_number_longer_than_any_float_is_a_probability_of_zero():
 def test_half_a_character_is_no_text():
     with pytest.raises(ValueError, match="half a character"):
         completion(body(content="yes \ud800"))
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [
+        *(("12", 12), ("0", 0), (str(2**40 - 1), 2**40 - 1), (str(2**40), 0)),
+        *(("-1", 0), ("true", 0), ("1.0", 0), ('"7"', 0), ("null", 0)),
+    ],
+)
+def test_tokens_are_counted_where_their_number_is_one(said, counted):
+    usage = f', "usage": {{"total_tokens": {said}}}}}'.encode()
+
+    assert completion(body().removesuffix(b"}") + usage).tokens == counted

@@ -212,7 +212,7 @@ def test_hostile_text_of_100_000_characters_is_judged_at_once(piece):
     for name, given, _, _ in cases:
         followed(text, [name], [given])
 
-    assert time.thread_time() - start < 2.0  # 0.3 s; a quadratic pattern takes minutes
+    assert time.thread_time() - start < 20  # 0.3 s; a quadratic pattern takes minutes
 
 
 # The one verdict of 672 that we do not share. Google's checker puts a random letter in place of one

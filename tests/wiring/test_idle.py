@@ -39,6 +39,8 @@ def test_a_setting_that_changes_nothing_is_told(words, told):
         [ONE, "collector@rollout=delayed", CLIP],
         [ONE, "loss/trust_region=none"],
         ["recipe=reinforce", "sft_learner.optimizer.lr=1e-5", "evaluation.num_prompts=8"],
+        ["cluster=local", "cluster.workers=2", "cluster.timeout=60"],
+        ["parallel=shard", "parallel.timeout=60"],
         ["recipe=agent", "player.max_turns=3", "checkpoint.keep=2", "seed=1"],
     ],
 )

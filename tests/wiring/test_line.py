@@ -95,6 +95,16 @@ def test_what_is_there_or_nowhere_is_lacking_in_no_choice(name):
             "kl=none beta=0.1",
             "beta is not in the config; here it is kl_controller.kl_coef=0.1, but kl=none has no ",
         ),
+        (
+            "recipe=trpo evaluation.shifts={short:{half_length:0.05}}",
+            "evaluation.shifts is not in the config; it is a setting of "
+            "evaluator@evaluation=shifted",
+        ),
+        (
+            "recipe=sac learner.optimizer.lr={actor:1e-3}",
+            "learner.optimizer.lr.actor is not in the config; did you mean 'actor_network'? "
+            "(known: actor_network, log_alpha, qvalue_network)",
+        ),
         ("phases.rl.step=3", "phases.rl.step is not in the config; did you mean 'steps'?"),
         ("trainer.foo=3", "trainer.foo is not in the config, and nothing here is known to be the"),
     ],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from annotated_types import Interval
 from torch import Tensor
 
 from rlcomp.arguments import PositiveFloat
@@ -19,7 +22,7 @@ class Exo(Link):
 
     Args:
         beta: scale of the scores, per nat; small: the policy may move far for a preference.
-        epsilon: probability that a label is wrong, below 1.
+        epsilon: probability that a label is wrong, between 0 and 1.
 
     Source:
         Ji et al. 2024 (EXO), arXiv:2402.00856, eq. 17.
@@ -29,7 +32,9 @@ class Exo(Link):
         "l = q (log q - log(1 - {epsilon})) + (1 - q) (log(1 - q) - log {epsilon}), q = s({beta} m)"
     )
 
-    def __init__(self, *, beta: PositiveFloat = 0.1, epsilon: PositiveFloat = 1e-3) -> None:
+    def __init__(
+        self, *, beta: PositiveFloat = 0.1, epsilon: Annotated[float, Interval(gt=0, lt=1)] = 1e-3
+    ) -> None:
         super().__init__()
         self.beta = beta
         self.epsilon = epsilon

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.errors import ConfigError
 from rlcomp.functional.preference_score import Divergence, divergence_score, token_log_ratio
 from rlcomp.interfaces.preference import Score
 
@@ -21,6 +22,9 @@ class DivergenceScore(Score):
         divergence: ``forward_kl``, ``jensen_shannon`` or ``alpha``.
         alpha: of the alpha divergence, not 1.
 
+    Raises:
+        ConfigError: alpha is 1.
+
     Source:
         Wang et al. 2023 (f-DPO), arXiv:2309.16240, table 1.
     """
@@ -30,6 +34,10 @@ class DivergenceScore(Score):
 
     def __init__(self, *, divergence: Divergence = "forward_kl", alpha: float = 0.5) -> None:
         super().__init__()
+        if divergence == "alpha" and alpha == 1:
+            raise ConfigError(
+                "DivergenceScore: alpha is 1, the reverse KL, which loss=dpo has: set another"
+            )
         self.divergence = divergence
         self.alpha = alpha
 

@@ -34,6 +34,10 @@ def unread(transformer: Transformer) -> str | None:
         return "engine.compute is bfloat16"
     if transformer.kernel == "bfloat16":
         return "engine.linear is bfloat16"
+    if (
+        len({block.scale for block in layers.blocks}) > 1
+    ):  # scale_attn_by_inverse_layer_idx of GPT-2
+        return "its attention is scaled otherwise in every layer"
     names = {type(block.activation).__name__ for block in layers.blocks}
     unknown = names - set(_ACTIVATIONS)
     return f"its activation is {unknown.pop()}" if unknown else None
@@ -59,6 +63,7 @@ class NativeModel:
         layers, head = transformer.layers, transformer.head()
         assert head is not None
         self._alive: list[Tensor] = []
+        self._transformer, self._positions = transformer, positions
         blocks = [self._layer(block) for block in layers.blocks]
         self._layers = (abi.Layer * len(blocks))(*blocks)
         first, each = layers.blocks[0], blocks[0]
@@ -150,3 +155,10 @@ class NativeModel:
         tensor = tensor.detach().to(torch.float32).contiguous()
         self._alive.append(tensor)
         return tensor.data_ptr()
+
+    def refresh(self) -> None:
+        """Write what had to be copied anew, after weights were changed in place."""
+        now = NativeModel(self._transformer, self._positions)
+        for mine, fresh in zip(self._alive, now._alive, strict=True):
+            if mine.data_ptr() != fresh.data_ptr():
+                mine.copy_(fresh)

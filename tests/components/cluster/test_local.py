@@ -3,10 +3,12 @@
 import contextlib
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,11 +16,18 @@ from tensordict import TensorDict
 
 from components.cluster import local
 from components.cluster.local import LocalCluster
+from components.collector.group import GroupCollector
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.cluster import link as link_module
 from rlcomp.cluster.carried import Carried
+from rlcomp.cluster.link import Link
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Part, Request, WorkerLost
+from rlcomp.interfaces.cluster import Free, Part, Request, WorkerLost
+from rlcomp.metrics import recording
+from rlcomp.run.free import FreeStages
 from rlcomp.run.remote import RemoteStages
+from rlcomp.testing import tiny_policy
 
 ALARM = 300
 
@@ -115,6 +124,97 @@ def test_weights_of_the_request_a_kill_an_error_a_hang_and_the_end():
     cluster.close()  # once more changes nothing
 
 
+@pytest.mark.slow
+def test_under_schedule_free_a_kill_loses_what_is_in_flight_and_no_prompt():
+    torch.manual_seed(1)
+    policy = tiny_policy(scale=4.0)
+    collector = GroupCollector(policy=policy, group_size=2, max_new_tokens=6)
+    cluster = LocalCluster(schedule="free", staleness=1, timeout=60.0, free=Free(look_every=2))
+    stage, found, versions, restarts = FreeStages(stages=[collector], cluster=cluster), [], [], 0
+    try:
+        for number in range(5):
+            if number == 2:
+                os.kill(cluster.links[0].process.pid, signal.SIGKILL)
+            texts = [f"{number}+{n}=" for n in range(3)]
+            asked = TensorDict({"prompt": encode_texts(texts)}, batch_size=[3])
+            with recording() as ledger, torch.no_grad():
+                rows = stage(asked)
+            found += decode_texts(rows["prompt"])[::2]
+            versions.append(int(rows["policy_version"][rows["response_mask"]].max()))
+            restarts += ledger.means()["cluster/restarts"]
+            policy.updated()
+        process = cluster.links[0].process
+        left = stage.pool.unfinished()
+    finally:
+        cluster.close()
+    # Of 6 requests (that of the first step twice) 5 are consumed, each prompt of them once.
+    done = [decode_texts(made.rows["prompt"])[0] for made in stage.pool.done.values()]
+    under_way = [decode_texts(request.batch["prompt"])[0] for _, request in left]
+    every = sorted(f"{number}+{n}=" for number in (0, 0, 1, 2, 3, 4) for n in range(3))
+    assert sorted(found + done + under_way) == every
+    assert len(found) == 15
+    assert restarts == 1
+    assert versions[0] == 0
+    assert all(version <= number for number, version in enumerate(versions))
+    assert not alive(process.pid)
+
+
+class Kept(list):
+    """A link's inbox, or what it was sent."""
+
+    send = list.append
+
+    def get_nowait(self):
+        if not self:
+            raise queue.Empty
+        return self.pop(0)
+
+
+@pytest.fixture
+def link():
+    """Without a process."""
+    made = object.__new__(Link)
+    made.number, made._ready, made._inbox = 2, False, Kept()
+    made.process = SimpleNamespace(join=lambda seconds: None, exitcode=-9)
+    return made
+
+
+def test_a_poll_takes_what_is_there_and_waits_for_nothing(link):
+    assert link.poll(0.0, 5.0) is None
+    link._inbox += [("ready", None), ("reply", "made"), ("reply", "other")]
+
+    assert link.poll(9e9, 5.0) == "made"
+    assert link.poll(9e9, 5.0) == "other"
+    assert link.poll(5.0, 5.0) is None
+    with pytest.raises(WorkerLost, match="worker 2 says nothing for 5 s"):
+        link.poll(5.1, 5.0)
+
+
+def test_a_worker_that_is_not_ready_may_take_longer(link):
+    assert link.poll(600.0, 5.0) is None
+    with pytest.raises(WorkerLost, match="worker 2 says nothing for 600 s"):
+        link.poll(600.1, 5.0)
+
+
+def test_a_poll_tells_what_the_stages_raised_and_who_is_gone(link):
+    link._inbox += [("failed", pickle.dumps(ConfigError("set a=1"))), link_module._GONE]
+
+    with pytest.raises(ConfigError, match="set a=1"):
+        link.poll(0.0, 5.0)
+    with pytest.raises(WorkerLost, match=r"worker 2 died \(exit code -9\)"):
+        link.poll(0.0, 5.0)
+
+
+def test_a_cluster_polls_with_its_timeout(link):
+    cluster = LocalCluster(timeout=7.0, workers=2)
+    link._ready = True
+    cluster.links = [None, link]
+
+    assert cluster.poll(1, 7.0) is None
+    with pytest.raises(WorkerLost, match="for 7 s"):
+        cluster.poll(1, 7.5)
+
+
 def request(value):
     return Request(99, None, 0.0, 0, (1,), Part(0, 1, 1), batch(value))
 
@@ -139,6 +239,7 @@ def test_a_system_without_that_folder_is_not_asked(monkeypatch):
 def test_weights_go_round_a_ring():
     cluster = LocalCluster(workers=1)
     cluster._ring = torch.zeros(2, 3, dtype=torch.uint8)
+    cluster._stamps = torch.tensor([-1, -1])
     cluster._published = 0
     weights = [torch.tensor([1, 2], dtype=torch.uint8), torch.tensor([3], dtype=torch.uint8)]
 
@@ -148,7 +249,10 @@ def test_weights_go_round_a_ring():
 
     assert slots == [0, 1]
     assert cluster._ring.tolist() == [[1, 2, 3], [9, 2, 3]]
-    assert cluster.publish(weights) == 0
+    assert cluster._stamps.tolist() == [0, 1]
+    assert cluster.publish(weights) == 2
+    assert cluster._ring.tolist() == [[9, 2, 3], [9, 2, 3]]
+    assert cluster._stamps.tolist() == [2, 1]
 
 
 SCRIPT = """
@@ -216,9 +320,6 @@ def test_the_parts_of_a_carried_stage_are_its_weight_and_generator():
 
 
 def test_a_request_goes_to_its_worker_with_the_place_of_its_weights():
-    class Kept(list):
-        send = list.append
-
     cluster = LocalCluster(workers=2)
     cluster.links = [Kept(), Kept()]
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -53,3 +54,21 @@ def test_all_steps_are_one_batch_and_are_counted(path):
 def test_steps_of_another_environment_are_refused(path, environment, told):
     with pytest.raises(ConfigError, match=told):
         TransitionFile(path=path, environment=environment)
+
+
+def with_actions(path, *actions):
+    file = Path(path)
+    step = json.loads(file.read_text().splitlines()[0])
+    file.write_text("".join(json.dumps({**step, "action": [one]}) + "\n" for one in actions))
+    return TransitionFile(path=path, environment=Pendulum(num_envs=1))
+
+
+def test_actions_lie_within_the_bounds_of_the_environment_but_for_rounding(path):
+    # 1e-4 of the width of [-2, 2] is 4e-4.
+    assert with_actions(path, -2.00039, 2.00039).steps["action"].numel() == 2
+
+
+@pytest.mark.parametrize("action", [-2.00041, 2.00041])
+def test_actions_outside_the_bounds_are_refused(path, action):
+    with pytest.raises(ConfigError, match=rf"step 1 .* action {action:g}, .* in \[-2, 2\]: scale"):
+        with_actions(path, 0.0, action)

@@ -47,6 +47,7 @@ def test_a_copy_goes_on_by_itself():
     ("change", "message"),
     [
         ({"payoffs": [[1, -1], [-1, 1]]}, "must be 3 rows of 3 numbers"),
+        ({"payoffs": [[0, -2, 1], [2, 0], [-1, 1, 0]]}, "must be 3 rows of 3 numbers"),
         ({"roles": ["a"]}, "a text for each of two seats"),
     ],
 )

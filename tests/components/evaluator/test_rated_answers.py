@@ -43,3 +43,22 @@ def test_four_answers_by_hand():
     assert ledger.means()["held/accuracy"] == pytest.approx(4 / 5)
     # Ranks 1, 2, 3.5, 3.5 and 1, 3, 2, 4: products sum to 3, squares to 4.5 and 5.
     assert ledger.means()["held/rank_correlation"] == pytest.approx(3 / 22.5**0.5)
+
+
+class Alike(Answers):
+    """Ratings 1 and 2 of answers with one ``a`` each, and 3 of one with none."""
+
+    def __len__(self):
+        return 3
+
+    def example(self, index):
+        text, rating = [("abb", 1), ("bab", 2), ("bbb", 3)][index]
+        return Example("?" * (index + 1), text, text, columns={"rating": rating})
+
+
+def test_equal_scores_of_unequal_ratings_are_half_right():
+    policy = LanguageModel(model=tiny_model(TOKENIZER), tokenizer=TOKENIZER, decoding=Decoding())
+    with recording() as ledger:
+        RatedAnswers(scorer=Counts(policy=policy), task=Alike())(None)
+
+    assert ledger.means()["held_out/accuracy"] == pytest.approx((1 / 2 + 0 + 0) / 3)

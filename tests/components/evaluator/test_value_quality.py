@@ -54,6 +54,27 @@ def test_errors_are_those_by_hand():
     assert found["value_quality/invalid_fraction"] == pytest.approx(1 / 6)
 
 
+class Place(Foretells):
+    """How manieth of the response each token is."""
+
+    def values(self, batch):
+        self.places = batch["response_mask"].cumsum(1) * batch["response_mask"]
+        return self.places.float()
+
+
+def test_values_are_read_at_any_token_of_the_response():
+    part = evaluator(Function(function=lambda response: 0.0), num_prompts=16, max_new_tokens=4)
+    part.critic = Place()
+
+    found = measured(part)
+
+    # Of a response of n tokens each is as likely: squares of 1 to 4, never only of the first.
+    lengths = part.critic.places.amax(1).double()
+    expected = (lengths + 1) * (2 * lengths + 1) / 6
+    assert 1 < found["value_quality/error"] < 4
+    assert found["value_quality/brier"] == pytest.approx(expected.mean().item(), rel=0.5)
+
+
 def test_every_evaluation_asks_the_same():
     part = evaluator(Function(function=lambda response: float(len(response) > 1)))
 

@@ -99,7 +99,7 @@ def test_steps_take_their_time():
         step(part)
 
     # The first is due at once.
-    assert 0.15 <= time.monotonic() - begin < 2
+    assert 0.15 <= time.monotonic() - begin < 20
 
 
 def test_a_copy_that_is_not_there_is_refused():

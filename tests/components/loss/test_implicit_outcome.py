@@ -64,9 +64,19 @@ def test_its_accuracy_is_recorded():
     assert ledger.means() == {"implicit_reward/accuracy": 0.5}
 
 
+def test_even_odds_say_wrong_and_so_does_an_outcome_of_one_half():
+    even = torch.tensor([[-3.0, -2.0], [-2.0, 0.0], [0.0, 0.0]])
+    soft = torch.tensor([0.5, 1.0, 5.0])
+
+    with recording() as ledger:
+        ImplicitOutcome()(rows(log_probs=even, reward=soft))
+
+    assert ledger.means() == {"implicit_reward/accuracy": 0.5}
+
+
 @pytest.mark.parametrize("reward", [-1.0, 1.5, math.nan])
 def test_a_reward_that_is_no_outcome_is_refused(reward):
-    with pytest.raises(DataError, match=r"an outcome is from 0 \(wrong\) to 1"):
+    with pytest.raises(DataError, match=rf"the reward {reward:g}: an outcome is from 0"):
         ImplicitOutcome()(rows(reward=torch.tensor([1.0, reward, 0.0])))
 
 

@@ -133,3 +133,11 @@ def test_it_keeps_the_contract():
     batch = example_batch((*loss.reads, *loss.optional), dtype=torch.float64)
     batch["reward"] = torch.tensor([1.0, 3.0, 5.0])[torch.arange(len(batch)) % 3].double()
     check_loss(loss, batch)
+
+
+def test_a_rating_may_be_a_rounding_error_off_its_level():
+    near = ordinal()(answers(reward=torch.tensor([5.0, 3.00009, 0])))["loss"]
+
+    assert near.item() == ordinal()(answers(reward=torch.tensor([5.0, 3.0, 0])))["loss"].item()
+    with pytest.raises(DataError, match=r"row 1 has the rating 3\.00012"):
+        ordinal()(answers(reward=torch.tensor([5.0, 3.00012, 0])))

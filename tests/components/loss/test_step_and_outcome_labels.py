@@ -81,6 +81,20 @@ def test_a_reward_that_is_no_outcome_is_refused():
         OutcomeLabelLoss()(answers(reward=torch.tensor([1.0, 2.0, 0.0])))
 
 
+def test_even_odds_say_wrong_and_so_does_a_label_of_one_half():
+    half = steps().set("token_score", torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]))
+    half["step_label"] = torch.tensor([[9.0, 1.0, 0.5], [0.5, 9.0, 9.0]])
+    even = answers(model_score=torch.tensor([0.0, 1.0, 5.0]), reward=torch.tensor([0.5, 0.5, 7.0]))
+
+    with recording() as ledger:
+        StepLabelLoss()(half)
+        OutcomeLabelLoss()(even)
+
+    # Steps: right taken for wrong, half for right, half for wrong; answers: wrong, right.
+    assert ledger.means()["process/accuracy"] == pytest.approx(1 / 3)
+    assert ledger.means()["outcome/accuracy"] == pytest.approx(1 / 2)
+
+
 @pytest.mark.parametrize(
     "loss", [StepLabelLoss(), OutcomeLabelLoss(), OutcomeLabelLoss(positions="last")]
 )

@@ -1,12 +1,16 @@
 import pytest
 import torch
+from tensordict import TensorDict
+from tokenizers import normalizers
 
 from components.reference.teacher import Teacher
 from components.reference.teacher_by_spans import TeacherBySpans
+from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.tokenizer import byte_tokenizer
+from rlcomp.text.token_bytes import token_bytes
+from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 
 def rollout(of):
@@ -52,3 +56,29 @@ def test_bytes_and_characters_are_the_same_spans_of_ascii():
         "teacher/tokens": scored,
         "kl/reference": pytest.approx(sum(apart) / len(apart), abs=1e-5),
     }
+
+
+def test_what_neither_side_writes_as_it_stands_is_compared_with_nothing():
+    student = tiny_policy(tokenizer=byte_tokenizer())
+    read = character_tokenizer(characters="ab")
+    read.backend_tokenizer.normalizer = normalizers.Replace("\ufffd", "b")
+    teacher = tiny_policy(tokenizer=read, seed=1)
+    # "a", then half a character, which is decoded to a question mark of three bytes.
+    ids = student.tokenizer("a")["input_ids"][-1:]
+    odd = token_bytes(student.tokenizer).index(b"\xc3")
+    tokens = torch.tensor([[*ids, *ids, odd, student.tokenizer.eos_token_id]])
+    own = torch.tensor([[0.0, -1.0, -2.0, -3.0]])
+    rows = {
+        "tokens": tokens,
+        "attention_mask": torch.ones(1, 4, dtype=torch.bool),
+        "response_mask": torch.tensor([[False, True, True, True]]),
+        "rollout_log_probs": own,
+        "prompt": encode_texts(["a"]),
+        "response": encode_texts(["a\ufffd"]),
+    }
+
+    found = TeacherBySpans(policy=student, teacher=teacher)(TensorDict(rows, [1]))["ref_log_probs"]
+
+    # The "a" is a span of both; behind it no token is the text's, on either side.
+    assert found[0, 1] != -1
+    assert found[0, 2:].tolist() == [-2, -3]

@@ -4,8 +4,9 @@ import torch
 from components.reference.teacher import Teacher
 from components.reference.teacher_full import TeacherFull
 from components.reference.teachers import Teachers
+from components.reference.teachers_full import TeachersFull
 from rlcomp.batch import encode_columns
-from rlcomp.errors import DataError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers
@@ -25,7 +26,7 @@ def by_domain(policies, kind=Teacher):
     student, first, second = policies
     teachers = {"sums": first, "words": second}
     references = {n: kind(policy=student, teacher=t) for n, t in teachers.items()}
-    return Teachers(references=references)
+    return (TeachersFull if kind is TeacherFull else Teachers)(references=references)
 
 
 def test_every_row_is_scored_by_its_domain_s_teacher(policies):
@@ -63,3 +64,20 @@ def test_a_row_of_no_domain_is_refused_by_its_number(policies, name, told):
         by_domain(policies)(rows)
 
     assert told in str(error.value)
+
+
+def test_without_a_loss_that_asks_no_distribution_is_written(policies):
+    found = by_domain(policies)(rows_of(policies[0], "sums", "words", "words", "sums"))
+
+    assert {"ref_log_probs", "ref_log_distribution"} & {*found.keys()} == {"ref_log_probs"}
+
+
+def test_a_teacher_without_a_distribution_is_refused_by_its_name(policies):
+    student, first, second = policies
+    references = {
+        "sums": TeacherFull(policy=student, teacher=first),
+        "words": Teacher(policy=student, teacher=second),
+    }
+
+    with pytest.raises(ConfigError, match=r"references\.words is a Teacher, .*teacher_full for it"):
+        TeachersFull(references=references)

@@ -67,6 +67,11 @@ def test_more_than_there_is_cannot_be_drawn():
         sample()
 
 
+def test_a_batch_that_the_replay_never_holds_is_refused_when_it_is_built():
+    with pytest.raises(ConfigError, match=r"replay\.capacity is 100, and 101 rows are drawn"):
+        sampler(batch_size=101)
+
+
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_a_future_without_discount_is_refused(gamma):
     with pytest.raises(ConfigError, match="gamma"):

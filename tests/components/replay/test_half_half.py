@@ -22,12 +22,12 @@ def steps(start, count, copies=1):
     )
 
 
-def half_half(own=9, shown=2, batch_size=8, seed=0):
+def half_half(own=9, shown=2, batch_size=8, seed=0, capacity=50):
     """Own steps are numbered from 0, demonstrations from 100."""
     parts = []
     for name, first, count in (("replay", 0, own), ("demonstrations", 100, shown)):
         with seeded(seed, name):
-            parts.append(UniformReplay(capacity=50))
+            parts.append(UniformReplay(capacity=capacity))
         if count:
             Extend(replay=parts[-1])(steps(first, count))
     return SampleHalfHalf(replay=parts[0], demonstrations=parts[1], batch_size=batch_size)
@@ -86,6 +86,12 @@ def test_half_a_batch_of_own_steps_is_enough_and_needed():
     assert half_half(own=4)().batch_size == (8,)
     with pytest.raises(FlowError, match="holds 3 steps, half of batch_size is 4"):
         half_half(own=3)()
+
+
+def test_the_replay_must_have_room_for_half_a_batch():
+    half_half(own=0, shown=0, capacity=4)
+    with pytest.raises(ConfigError, match=r"replay\.capacity is 3, and 4 rows are drawn"):
+        half_half(own=0, shown=0, capacity=3)
 
 
 def test_an_odd_batch_has_no_halves():

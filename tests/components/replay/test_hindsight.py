@@ -6,7 +6,7 @@ from components.environment.reach import Reach
 from components.replay.extend_goals import ExtendGoals
 from components.replay.sample_hindsight import SampleHindsight
 from components.replay.uniform import UniformReplay
-from rlcomp.errors import FlowError
+from rlcomp.errors import ConfigError, FlowError
 from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
@@ -150,6 +150,11 @@ def test_a_restored_sampler_draws_the_same_steps_and_goals(tmp_path):
 
     assert torch.equal(one["desired_goal"], two["desired_goal"])
     assert torch.equal(one["observation"], two["observation"])
+
+
+def test_a_batch_that_the_replay_never_holds_is_refused_when_it_is_built():
+    with pytest.raises(ConfigError, match=r"replay\.capacity is 5, and 6 rows are drawn"):
+        sampler(capacity=5)
 
 
 def test_fewer_rows_than_a_batch_are_told():

@@ -52,6 +52,18 @@ def test_new_rows_have_the_greatest_priority_so_far():
     assert buffer.stored()["observation"].flatten().tolist() == [4.0, 1.0, 2.0, 3.0]
 
 
+def test_errors_that_are_not_finite_change_no_priority():
+    buffer = replay()
+    buffer.extend(steps(0, 3))
+
+    buffer.reprioritise(torch.tensor([0, 1, 2]), torch.tensor([torch.nan, 1.5, torch.inf]))
+
+    assert buffer.priority.tolist() == [1.0, 2.0, 1.0]
+    assert buffer.greatest == 2.0
+    buffer.reprioritise(torch.tensor([1]), torch.tensor([torch.nan]))
+    assert buffer.priority.tolist() == [1.0, 2.0, 1.0]
+
+
 def test_alpha_and_beta_of_zero_are_a_uniform_replay():
     buffer = replay(alpha=0.0, beta=0.0)
     buffer.extend(steps(0, 4))

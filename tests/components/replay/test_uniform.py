@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from components.replay.extend import Extend
 from components.replay.sample import Sample
 from components.replay.uniform import UniformReplay
-from rlcomp.errors import CheckpointError, FlowError
+from rlcomp.errors import CheckpointError, ConfigError, FlowError
 from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.run.check_flow import built_flow
@@ -86,6 +86,12 @@ def test_a_replay_smaller_than_a_batch_is_told_with_the_remedy():
 
     with pytest.raises(FlowError, match=r"holds 3 steps, batch_size is 4: .*phases\.warm_up"):
         Sample(replay=buffer, batch_size=4)()
+
+
+def test_a_replay_that_never_holds_a_batch_is_refused_when_it_is_built():
+    Sample(replay=replay(4), batch_size=4)
+    with pytest.raises(ConfigError, match=r"replay\.capacity is 4, and 5 rows are drawn at a time"):
+        Sample(replay=replay(4), batch_size=5)
 
 
 @pytest.mark.parametrize("stored", [3, 4, 6])

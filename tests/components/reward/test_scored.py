@@ -93,6 +93,17 @@ def test_statistics_are_those_of_all_batches_so_far():
     assert {"count", "mean", "squares"} <= {*split.state_dict()}
 
 
+def test_statistics_stay_the_tensors_that_were_registered():
+    reward = Scored(scorers=[Says(1.0, 3.0)], normalised=True)
+    held = dict(reward.named_buffers())
+
+    reward(batch(2))
+
+    assert held["count"].item() == 2
+    assert (held["mean"].tolist(), held["squares"].tolist()) == ([2.0], [2.0])
+    assert all(buffer is held[name] for name, buffer in reward.named_buffers())
+
+
 def test_the_spread_of_the_members_is_recorded():
     with recording() as ledger:
         rewarded([1.0, -3.0], [3.0, 3.0])
@@ -102,12 +113,13 @@ def test_the_spread_of_the_members_is_recorded():
 
 
 def test_the_score_before_normalisation_is_recorded():
+    # Of the rows 50.5, 251.5 and one that is not valid; the members' own means are others.
+    members = [1.0, 3.0, float("nan")], [100.0, 500.0, 7.0]
     with recording() as ledger:
-        rewarded([1.0, 3.0], [100.0, 500.0], normalised=True)
+        rewarded(*members, rows=3, normalised=True)
     with recording() as plain:
-        rewarded([1.0, 3.0], [100.0, 500.0])
+        rewarded(*members, rows=3)
 
-    # (2 + 300) / 2, where the normalised scores have mean 0.
     assert ledger.means()["reward/raw_score"] == pytest.approx(151.0)
     assert "reward/raw_score" not in plain.means()
 
@@ -123,3 +135,10 @@ def test_a_scorer_is_read_without_gradient_and_not_its_own():
 
 def test_it_keeps_the_contract():
     check_component(Scored(scorers=[scorer(), scorer()], combination="min"))
+
+
+def test_a_spread_that_is_rounding_is_not_blown_up():
+    # Mean and standard deviation 1e-7, which is taken for 1e-6.
+    found = rewarded([0.0, 2e-7], normalised=True)["reward"]
+
+    assert found.tolist() == pytest.approx([-0.1, 0.1])

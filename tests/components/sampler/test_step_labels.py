@@ -166,3 +166,26 @@ def test_held_out_steps_by_hand():
     assert found["held/first_error"] == pytest.approx(1 / 2)
     high, low = 1 / (1 + 2.718281828**-2), 1 / (1 + 2.718281828)
     assert found["held/ece"] == pytest.approx((4 * high + 2 * low) / 6 - 1 / 2)
+
+
+class Even(TokenScorer):
+    """Even odds of an ``a``, log-odds 3 of anything else."""
+
+    def token_scores(self, batch):
+        return torch.where(batch["tokens"] == byte_tokenizer().encode("a")[0], 0.0, 3.0)
+
+
+def test_even_odds_call_a_step_wrong_and_a_label_of_one_half_says_so():
+    tokenizer = byte_tokenizer()
+    policy = LanguageModel(model=tiny_model(tokenizer), tokenizer=tokenizer, decoding=Decoding())
+    task = Listed(
+        answer("1?", ["a", "b"], [0.5, True]), answer("2?", ["b", "b"], [1, 0.75]), held_out=1.0
+    )
+
+    with recording() as ledger:
+        LabelledSteps(scorer=Even(policy=policy), task=task)(None)
+
+    found = ledger.means()
+    assert found["held_out/accuracy"] == 1
+    assert found["held_out/base"] == pytest.approx(3 / 4)
+    assert found["held_out/first_error"] == 1

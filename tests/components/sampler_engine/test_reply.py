@@ -60,6 +60,7 @@ def test_what_servers_leave_out_or_add_is_borne():
         read({**told, "metadata": {"weight_version": "3"}}, versioned=False)
 
 
+VERSIONLESS = {key: value for key, value in reply().items() if key != "weight_version"}
 WRONG = {
     "no choices": ({"weight_version": "4"}, "no list of choices"),
     "a text of choices": (reply(choices="a"), "no list of choices"),
@@ -98,12 +99,18 @@ WRONG = {
     ),
     "cut too late": (
         with_first(token_ids=[8] * 4, logprobs=log_probs(*[-1] * 4), finish_reason="length"),
-        r"4 tokens \(finish_reason 'length'",
+        "4 tokens: it must heed max_tokens, which is 3",
+    ),
+    "ended too late": (
+        with_first(token_ids=[8, 8, 8, 1], logprobs=log_probs(*[-1] * 4)),
+        "4 tokens: it must heed max_tokens, which is 3",
     ),
     "aborted": (
         with_first(token_ids=[8] * 3, logprobs=log_probs(*[-1] * 3), finish_reason="abort"),
         "finish_reason 'abort'",
     ),
+    "a log-prob beyond all floats": (with_first(logprobs=log_probs(-(10**400), -1)), "token 0 is"),
+    "metadata as a list": ({**VERSIONLESS, "metadata": ["4"]}, "versioned=false"),
     "ids dropped": (reply(usage={"completion_tokens": 6}), "counts 6 sampled tokens.*ids of 5"),
     "another version": (reply(weight_version="3"), "weight_version '3', and version 4 was asked"),
     "no version": (reply(weight_version=None), "sampler_engine.versioned=false"),
@@ -124,6 +131,16 @@ def test_rounding_above_zero_and_unlikely_tokens_are_no_mistakes():
     assert read(told)[0].log_probs == [0.01, -9998.0]
 
 
+def test_log_probs_are_floats_however_they_are_written():
+    told = with_first(logprobs=log_probs(-1, 0))
+
+    assert [type(value) for value in read(told)[0].log_probs] == [float, float]
+
+
+def test_a_usage_that_counts_nothing_is_borne():
+    assert len(read(reply(usage=["5"]))) == 2
+
+
 def test_a_greedy_policy_takes_its_token_with_probability_one():
     found = read(reply(), decoding=Decoding(temperature=0.0))
 
@@ -133,22 +150,31 @@ def test_a_greedy_policy_takes_its_token_with_probability_one():
 REPLAYED = Decoding(top_p=0.5, replay=True)
 
 
-def masks(count):
-    """Of 10 ids in two bytes each."""
-    return base64.b64encode(bytes(range(2 * count))).decode()
+def mask(*numbers):
+    """Of 10 ids in two bytes a token, the first id the highest bit."""
+    return base64.b64encode(bytes(numbers)).decode()
 
 
 def test_sampling_masks_are_read_where_they_are_replayed():
-    told = reply(choices=[{**ENDED, "sampling_mask": masks(2)}, {**CUT, "sampling_mask": masks(3)}])
+    # Of 8 and 1; of 8, 9 and 2, the last drawn from 2 and 3.
+    ended, cut = mask(0, 128, 64, 0), mask(0, 128, 0, 64, 48, 0)
+    told = reply(choices=[{**ENDED, "sampling_mask": ended}, {**CUT, "sampling_mask": cut}])
 
-    ended, cut = read(told, decoding=REPLAYED)
+    first, second = read(told, decoding=REPLAYED)
 
-    assert ended.kept.tolist() == [[0, 1], [2, 3]]
-    assert cut.kept.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert first.kept.tolist() == [[0, 128], [64, 0]]
+    assert second.kept.tolist() == [[0, 128], [0, 64], [48, 0]]
     assert read(told)[0].kept is None
 
 
-@pytest.mark.parametrize("told", [None, "", "x", "\xe4", 7, masks(1), masks(3)])
+def test_a_token_outside_its_sampling_mask_is_refused():
+    with pytest.raises(WrongReplyError, match="sampling_mask bars a token that it sampled"):
+        read(with_first(sampling_mask=mask(0, 128, 191, 255)), decoding=REPLAYED)
+
+
+@pytest.mark.parametrize(
+    "told", [None, "", "x", "\xe4", 7, mask(0, 128), mask(0, 128, 64, 0, 0, 0)]
+)
 def test_without_the_sampling_masks_nothing_is_replayed(told):
     with pytest.raises(WrongReplyError, match=r"no sampling_mask.*decoding=full"):
         read(with_first(sampling_mask=told), decoding=REPLAYED)

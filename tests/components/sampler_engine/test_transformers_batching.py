@@ -92,9 +92,9 @@ def test_filters_reach_the_generation_config():
 
 @pytest.mark.parametrize("decoding", [Decoding(top_p=0.9), Decoding(top_k=2, replay=True)])
 def test_truncated_sampling_is_refused(decoding):
-    TransformersBatching().check(HOT)
+    TransformersBatching().check(HOT, None)
     with pytest.raises(ConfigError, match="does not tell which tokens it kept"):
-        TransformersBatching().check(decoding)
+        TransformersBatching().check(decoding, None)
 
 
 def test_lost_and_failed_responses_stop_the_run(monkeypatch):

@@ -48,12 +48,13 @@ def test_the_link_is_that_of_the_last_version_and_what_was_there_is_replaced(tmp
 
 
 def test_other_versions_are_dropped_and_nothing_else(tmp_path):
-    for name in ("version-1", "version-12", "version-2", ".version-5", "base"):
+    kept = ["base", "my-version-3", "version-1.5", "version-12", "version-mine"]
+    for name in ("version-1", "version-2", ".version-5", *kept):
         (tmp_path / name).mkdir()
 
     drop_others(tmp_path, 12)
 
-    assert names(tmp_path) == ["base", "version-12"]
+    assert names(tmp_path) == kept
 
 
 def test_adapters_are_refused(tmp_path):

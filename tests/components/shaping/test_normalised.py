@@ -65,3 +65,10 @@ def test_one_batch_or_two_give_the_same_moments(first, second):
 
 def test_it_keeps_the_contract():
     check_component(Normalised())
+
+
+def test_a_spread_that_is_rounding_is_not_blown_up():
+    # Mean and standard deviation 1e-7, which is taken for 1e-6.
+    found = Normalised()(rows(0.0, 2e-7))["reward"]
+
+    assert found.tolist() == pytest.approx([-0.1, 0.1])

@@ -111,6 +111,24 @@ def test_turns_begin_and_end_at_sampled_tokens():
     assert last.int().tolist() == [[0, 0, 0, 1, 0, 1, 0, 0, 1]]
 
 
+@pytest.mark.parametrize(
+    ("stage", "key"),
+    [
+        (TurnPotential(potential=Given()), "turn_reward"),
+        (Potential(potential=Given()), "token_reward"),
+        (StepRewards(), "token_reward"),
+    ],
+)
+def test_no_gradient_goes_through_rewards_or_potentials(stage, key):
+    batch = steps(
+        turn_id=torch.tensor([[-1, 0, 0, 1, 1]]),
+        value=torch.ones(1, 5, requires_grad=True),
+        **{key: torch.ones(1, 5, requires_grad=True)},
+    )
+
+    assert not stage(batch)[key].requires_grad
+
+
 def test_turns_are_shaped_by_the_states_in_which_they_begin():
     rows = TensorDict(
         {

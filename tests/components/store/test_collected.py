@@ -99,6 +99,7 @@ def test_a_phase_begins_with_an_empty_store_unless_told():
         store = Collected(emptied=emptied)
         show(store, rows(["b"] if emptied else ["a"], [1.0]))
         store.begin_phase()
+        assert store.shown == (0 if emptied else 1)
         show(store, rows(["a"] if emptied else ["b"], [1.0]))
         assert held(store) == left
     store.begin_phase()

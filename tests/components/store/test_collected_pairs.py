@@ -72,6 +72,17 @@ def test_pairs_are_drawn_whole_each_once_an_epoch():
     assert first["chosen"].tolist() == [True, False, True, False]
 
 
+def test_soft_labels_of_a_judge_are_kept_with_their_pairs():
+    store, batch = CollectedPairs(), pairs("ab", "cd", "ef", valid=[True, False, True])
+    batch["label_noise"] = torch.tensor([0.1, 0.3, 0.4]).repeat_interleave(2)
+    store(batch)
+    other = CollectedPairs()
+    other.load_run_state(store.run_state())
+    drawn = ReplayPairs(store=other, batch_size=2)(TensorDict({}, batch_size=[]))
+    found = dict(zip(told(drawn), drawn["label_noise"].view(-1, 2).tolist(), strict=True))
+    assert found == {"ab": pytest.approx([0.1] * 2), "ef": pytest.approx([0.4] * 2)}
+
+
 def test_it_goes_on_where_it_was():
     store, other = CollectedPairs(), CollectedPairs()
     store(pairs("ab", "cd"))

@@ -42,3 +42,19 @@ def test_flawed_demonstrations_have_a_letter_too_many():
 def test_examples_are_as_many_as_it_is_told():
     assert len(TwoScripts(size=12)) == 12
     assert len({TwoScripts().example(n).prompt for n in range(50)}) == 50
+
+
+def test_every_letter_of_both_scripts_is_asked_for_and_may_be_the_one_too_many():
+    some = [TwoScripts(length=5, flawed=1.0).example(n) for n in range(400)]
+
+    assert {letter for each in some for letter in each.prompt[:-1]} == {*LATIN, *CYRILLIC}
+    assert {each.demonstration[0] for each in some} == {*LATIN, *CYRILLIC}
+
+
+def test_some_demonstrations_are_flawed_and_none_unless_it_is_said():
+    some = [TwoScripts(flawed=0.3).example(n) for n in range(500)]
+
+    # Binomial: mean 150, sd 10.
+    assert 110 < sum(len(each.demonstration) > len(each.answer) for each in some) < 190
+    assert all(each.demonstration == each.answer for each in map(TwoScripts().example, range(99)))
+    assert TwoScripts(held_out=0.3).held_out == 0.3

@@ -39,6 +39,27 @@ def test_one_that_does_not_shows_no_more_than_the_form():
         assert 0.4 < sum(same) / len(same) < 0.6
 
 
+def test_orders_of_one_that_does_not_heed_are_drawn_evenly_and_apart():
+    task = UnsaidOrder(heeded=0.0, length=6)
+    found = []
+    for index in range(0, 2_000_000, 997):
+        digits = sorted(task.example(index).prompt[:-1])
+        first, _, second = task.example(index).turns
+        found.append(tuple(text == "".join(digits) for text in (first[:-1], second)))
+
+    # Of 2,007 a share of a quarter has a standard deviation of .01.
+    for pair in ((True, True), (True, False), (False, True), (False, False)):
+        assert found.count(pair) / len(found) == pytest.approx(0.25, abs=0.04)
+
+
+def test_three_in_ten_demonstrations_heed_unless_it_is_said():
+    told = [UnsaidOrder(length=6).example(index).turns[1] for index in range(0, 2_000_000, 997)]
+
+    # "?" is a third of those that do not.
+    assert told.count("?|") / len(told) == pytest.approx(0.7 / 3, abs=0.04)
+
+
 def test_too_long_prompts_are_refused():
+    assert len(UnsaidOrder(length=18)) == 2 * 10**18
     with pytest.raises(ConfigError, match="length is 19"):
         UnsaidOrder(length=19)

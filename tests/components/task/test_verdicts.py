@@ -66,6 +66,13 @@ def test_a_template_of_ones_own_is_filled_once():
     assert (first, second)[int(example.answer) - 1] == "".join(sorted(prompt[:-1]))
 
 
+def test_prompts_have_so_many_digits_and_all_of_them_occur():
+    asked = [parts(example)[0] for example in EXAMPLES]
+
+    assert {len(digits) for digits in asked} == {4}
+    assert {digits[0] for digits in asked} == set("0123456789")
+
+
 def test_digits_all_alike_are_not_asked_for():
     assert all(len(set(parts(Verdicts(length=2).example(n))[0])) == 2 for n in range(200))
 

@@ -149,3 +149,50 @@ def test_what_is_over_is_not_forked(native):
 
     with pytest.raises(ValueError, match="row 0 is over: fork it before it is closed"):
         session.fork(0)
+
+
+@pytest.mark.parametrize("rows", [[-1], [2]])
+def test_rows_that_are_not_there_are_refused(rows, native):
+    session = opened(NativeSession, model_of("llama"), [[5], [6]])
+    session.generate([0], limits=[1])
+
+    with pytest.raises(ValueError, match=f"no row {rows[0]}: the session has 2"):
+        session.generate(rows, limits=[1])
+    with pytest.raises(ValueError, match=f"no row {rows[0]}"):
+        session.logits(rows)
+    with pytest.raises(ValueError, match=f"no row {rows[0]}"):
+        session.close(rows)
+
+
+def test_what_is_over_samples_no_more(native):
+    session = opened(NativeSession, model_of("llama"), [[5], [6]])
+    session.generate([0, 1], limits=[1, 1])
+    session.close([1])
+
+    with pytest.raises(ValueError, match="row 1 is over: sample before"):
+        session.generate([0, 1], limits=[1, 1])
+
+
+@pytest.mark.parametrize("token", [-1, VOCABULARY])
+def test_tokens_that_the_model_has_not_are_refused(token, native):
+    model = model_of("llama")
+    with pytest.raises(ValueError, match=rf"token {token} is none of the model's, 0 to 28"):
+        opened(NativeSession, model, [[5], [5, token]]).generate([0], limits=[1])
+    session = opened(NativeSession, model, [[5], [6]])
+    session.generate([0, 1], limits=[1, 1])
+    session.extend(1, [0, token, 28])
+
+    assert len(session.generate([0], limits=[1])) == 1
+    with pytest.raises(ValueError, match=f"token {token} is none"):
+        session.generate([1], limits=[1])
+
+
+def test_rows_are_never_longer_than_the_longest(native):
+    """Its last token is read with what follows it."""
+    session = opened(NativeSession, model_of("llama"), [[5] * 512])
+
+    assert len(session.generate([0], limits=[1])[0].tokens) == 1
+    with pytest.raises(ValueError, match=r"has 513 tokens.*no room for 1 more"):
+        session.generate([0], limits=[1])
+    with pytest.raises(ValueError, match="no room for 2 more: the longest row has 512"):
+        opened(NativeSession, model_of("llama"), [[5] * 512]).generate([0], limits=[2])

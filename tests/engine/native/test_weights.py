@@ -56,6 +56,16 @@ def test_gpt2_has_one_matrix_of_queries_keys_and_values():
     assert found.struct.position_embedding == model.transformer.wpe.weight.data_ptr()
 
 
+def test_attention_that_is_scaled_by_layer_is_not_read():
+    config = GPT2Config(
+        vocab_size=11, n_embd=12, n_layer=2, n_head=3, scale_attn_by_inverse_layer_idx=True
+    )
+
+    why = unread(Transformer(GPT2LMHeadModel(config).eval(), layers, "torch"))
+
+    assert why == "its attention is scaled otherwise in every layer"
+
+
 @pytest.mark.parametrize(
     ("model", "kernel", "why"),
     [

@@ -1,0 +1,291 @@
+"""Stages on workers under schedule ``free``: who has which group, and which ones are consumed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+
+from rlcomp.arguments import Fraction, NonNegativeInt
+from rlcomp.batch import cat
+from rlcomp.cluster.carried import Carried
+from rlcomp.cluster.pool import Admission, Pool
+from rlcomp.cluster.worker import version_of
+from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded, add_note
+from rlcomp.interfaces.cluster import Cluster, Part, RefillsSeats, Reply, Request, WorkerLost
+from rlcomp.io import fields
+from rlcomp.io.made import Made, made_of, record_age, saved_rows
+from rlcomp.metrics import Ledger, merge, progress, record, step
+from rlcomp.run.remote import RemoteStages, _device
+from rlcomp.seed import next_request
+
+# Between two looks for replies, while the run waits for nothing else.
+_PAUSE = 0.001
+
+
+class FreeStages(RemoteStages):
+    """A collector that runs on the workers of a cluster with ``schedule=free``.
+
+    Stands where the collector stood. Each call publishes the weights, asks for the groups of its
+    prompts (the first call for the same ``staleness`` times more), and hands out as many groups as
+    it has prompts: those that were done first. Groups are begun by
+    :class:`rlcomp.cluster.pool.Admission`. Workers take new weights between decode steps, so that
+    tokens of one row may be of several versions (``policy_version``), and ``rollout_log_probs`` is
+    what each token was drawn from.
+
+    Reads and writes what the collector does; also writes ``too_old`` ``[B, T]``: response tokens
+    more than ``cluster.free.max_age`` versions old.
+
+    With ``staleness=0`` the tokens are those of schedule ``fixed``. Else which groups a step
+    consumes depends on timing, and two runs differ. A lost worker loses the tokens of its groups,
+    which are begun anew. A checkpoint holds the groups that are done, and the prompts and seeds of
+    those that are not; these are begun anew when the run goes on.
+
+    Records what :class:`rlcomp.run.remote.RemoteStages` does; ``cluster/made`` are the seconds in
+    which workers made the groups of the step; ``rollout/staleness`` of response tokens,
+    ``rollout/too_old``, the share of them without a weight, and ``rollout/versions``, how many
+    versions sampled a row.
+
+    Args:
+        stages: one collector, or ``collector=delayed`` around it.
+        cluster: the workers.
+
+    Raises:
+        ConfigError: the collector refills no seats, or keeps routing.
+    """
+
+    def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:
+        super().__init__(stages=stages, cluster=cluster)
+        age = cluster.free.max_age
+        self.max_age = self.staleness if age is None else age
+        self.pool = Pool[Request, Made](cluster.workers)
+        self.admission = Admission(self.staleness)
+        self._quiet = [0.0] * cluster.workers  # since when a worker has said nothing
+        self._weights: object = None
+
+    def _check(self) -> None:
+        stage, kind = self.stages[0], type(self.stages[0]).__name__
+        if len(self.stages) > 1:
+            raise ConfigError(
+                "cluster.schedule is free: groups come back one by one, and only the collector "
+                "runs on workers; set cluster.remote=null, or cluster.schedule=fixed"
+            )
+        if not getattr(stage, "refills", False) or not isinstance(stage, RefillsSeats):
+            raise ConfigError(
+                f"cluster.schedule is free, and {kind} does not refill seats: set "
+                "cluster.schedule=fixed, or collector@rollout=group"
+            )
+        if not hasattr(stage.policy, "seats"):
+            raise ConfigError(
+                f"cluster.schedule is free, and {type(stage.policy).__name__} has no seats "
+                "(rlcomp.interfaces.cluster.RefilledPolicy): set cluster.schedule=fixed"
+            )
+        Carried(list(self.stages))
+
+    def begin_phase(self) -> None:
+        """Forget the groups of the previous phase."""
+        self._forget()
+
+    def finish_phase(self) -> None:
+        """End the workers, whatever they are doing: nobody will consume it."""
+        self.cluster.close()
+        self._carried = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.pool = Pool(self.cluster.workers)
+        self.admission = Admission(self.staleness)
+
+    def settle(self) -> None:
+        """Nothing is waited for: what is not done is begun anew."""
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Ask for groups; return those that are done first."""
+        carried = self._begin(batch)
+        began = time.perf_counter()
+        self._weights = self.cluster.publish(carried.weights)
+        record("cluster/weights_seconds", time.perf_counter() - began)
+        prompts, size = len(batch), self._size
+        first = self.admission.allowed == 0
+        self.admission.step(prompts * size)
+        for _ in range(self.staleness + 1 if first else 1):
+            self._ask_for(carried, batch)
+        self._hand_over(size)
+        began = time.perf_counter()
+        self._collect(prompts)
+        self._record(time.perf_counter() - began)
+        return self._consumed(self.pool.take(prompts), carried)
+
+    @property
+    def _size(self) -> int:
+        stage = self.stages[0]
+        assert isinstance(stage, RefillsSeats)
+        return stage.group_size
+
+    def _begin(self, batch: TensorDict) -> Carried:
+        """Start the workers, if they are not there."""
+        seats = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
+        return self._start(replace(self.cluster.free, seats=seats))
+
+    def _ask_for(self, carried: Carried, batch: TensorDict) -> None:
+        """Let the groups of a batch wait to be begun."""
+        seeds = tuple(generator.initial_seed() for generator in carried.generators)
+        for place in range(len(batch)):
+            request = Request(
+                number=self.number,
+                version=None,
+                progress=progress(),
+                step=step(),
+                seeds=seeds,
+                part=Part(place, 1, len(batch)),
+                batch=batch[place : place + 1].clone().cpu(),
+            )
+            self.pool.waiting.append(((self.number, place), request))
+        self.number += 1
+        for generator in carried.generators:
+            next_request(generator)
+
+    def _hand_over(self, size: int) -> None:
+        """New weights for all; new groups to those who have the fewest."""
+        for worker in range(self.cluster.workers):
+            self.cluster.ask(worker, self._weights, None)
+        while self.pool.waiting and self.admission.admits(size):
+            self.admission.start(size)
+            worker, request = self.pool.hand_over()
+            if len(self.pool.under_way[worker]) == 1:
+                self._quiet[worker] = time.monotonic()
+            self.cluster.ask(worker, self._weights, request)
+
+    def _collect(self, wanted: int) -> None:
+        """Wait until so many groups are done."""
+        self._look()
+        while len(self.pool.done) < wanted:
+            time.sleep(_PAUSE)
+            self._look()
+
+    def _look(self) -> None:
+        """Take every reply that is there."""
+        for worker, has in enumerate(self.pool.under_way):
+            while has:
+                reply = self._reply_of(worker)
+                if reply is None:
+                    break
+                assert reply.part is not None
+                self._busy += reply.seconds
+                self._quiet[worker] = time.monotonic()
+                made = Made(reply.rows, reply.ledger, reply.seconds)
+                self.pool.come_back(worker, (reply.number, reply.part.first), made)
+
+    def _reply_of(self, worker: int) -> Reply | None:
+        try:
+            return self.cluster.poll(worker, time.monotonic() - self._quiet[worker])
+        except WorkerLost as lost:
+            self._lost_worker(worker, lost)
+            return None
+        except Exception as error:
+            add_note(error, f"on worker {worker} of the cluster")
+            raise
+
+    def _lost_worker(self, worker: int, lost: WorkerLost) -> None:
+        """Start it again; its groups begin anew, with the weights of now."""
+        has = self.pool.under_way[worker]
+        if self._lost >= self.cluster.restarts:
+            raise ProcessEnded(self._told(next(iter(has.values())), lost)) from lost
+        self._lost += 1
+        self.cluster.restart(worker)
+        self._quiet[worker] = time.monotonic()
+        for request in has.values():
+            self.cluster.ask(worker, self._weights, request)
+
+    def _consumed(self, groups: list[Made], carried: Carried) -> TensorDict:
+        """The batch of some groups, with their ages."""
+        ledger = Ledger()
+        for group in groups:
+            ledger.merge(group.ledger)
+        merge(ledger)
+        seconds = [group.seconds for group in groups if group.seconds is not None]
+        record("cluster/made", sum(seconds) / self.cluster.workers)
+        rows = cat([group.rows for group in groups]).to(_device(carried.weights))
+        newest = version_of(list(self.stages))
+        assert newest is not None
+        record_age(rows, newest)
+        return aged(rows, newest, self.max_age)
+
+    def run_state(self) -> dict[str, Any]:
+        """Groups that are done, and prompts and seeds of those that are not."""
+        return {
+            "done": [
+                {"number": number, "place": place, **made.state()}
+                for (number, place), made in self.pool.done.items()
+            ],
+            "asked": [_state(request) for _, request in self.pool.unfinished()],
+            "number": self.number,
+            "allowed": self.admission.allowed,
+        }
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Restore them: what is not done waits to be begun."""
+        self._forget()
+        self.number = fields.field(state, "number", NonNegativeInt)
+        self.admission.allowed = fields.field(state, "allowed", NonNegativeInt)
+        for each in fields.field(state, "done", list):
+            name = tuple(fields.field(each, of, NonNegativeInt) for of in ("number", "place"))
+            made = {of: fields.field(each, of, dict) for of in ("rows", "recorded")}
+            self.pool.done[name[0], name[1]] = made_of(made)
+        for request in map(_request, fields.field(state, "asked", list)):
+            self.pool.waiting.append(((request.number, request.part.first), request))
+        # What is not done has not been started here.
+        left = len(self.pool.waiting) * self._size
+        if left > self.admission.allowed:
+            raise CheckpointError(
+                f"'asked' holds {left} rows, and 'allowed' is {self.admission.allowed}"
+            )
+        self.admission.started = self.admission.allowed - left
+
+
+def aged(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
+    """Rows with ``too_old``: response tokens of weights that are more versions behind than that.
+
+    Records ``rollout/too_old`` and ``rollout/versions``.
+
+    Args:
+        rows: hold ``policy_version`` and ``response_mask`` ``[B, T]``.
+        newest: version of the policy that consumes them.
+        max_age: the oldest that has a weight.
+    """
+    mask, version = rows["response_mask"], rows["policy_version"]
+    rows["too_old"] = mask & (newest - version > max_age)
+    record("rollout/too_old", rows["too_old"], where=mask)
+    changes = (version[:, 1:] != version[:, :-1]) & mask[:, 1:] & mask[:, :-1]
+    record("rollout/versions", changes.sum(1) + 1.0)
+    return rows
+
+
+def _state(request: Request) -> dict[str, Any]:
+    """What a checkpoint holds of a request."""
+    part = request.part
+    return {
+        "number": request.number,
+        "progress": request.progress,
+        "step": request.step,
+        "seeds": list(request.seeds),
+        "part": [part.first, part.prompts, part.of],
+        "batch": request.batch.to_dict(),
+    }
+
+
+def _request(state: object) -> Request:
+    """A request from its saved state."""
+    part = fields.field(state, "part", list[int])
+    return Request(
+        number=fields.field(state, "number", NonNegativeInt),
+        version=None,
+        progress=fields.field(state, "progress", Fraction),
+        step=fields.field(state, "step", NonNegativeInt),
+        seeds=tuple(fields.field(state, "seeds", list[int])),
+        part=Part(*part),
+        batch=saved_rows(fields.field(state, "batch", dict)),
+    )

@@ -1,0 +1,59 @@
+"""Where the remote stages of a run stand: in the place of what they run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from rlcomp.interfaces.cluster import Cluster
+from rlcomp.run.free import FreeStages
+from rlcomp.run.phase import Phase
+from rlcomp.run.remote import RemoteStages
+from rlcomp.run.stages import Sequence
+
+
+def place_remote(
+    phases: Mapping[str, Phase],
+    nodes: dict[str, object],
+    runs: Iterable[tuple[str, ...]],
+    directory: Path,
+) -> None:
+    """Put remote stages into phases, in the place of what they run.
+
+    Args:
+        phases: built.
+        nodes: by path; the remote stages are added, as ``cluster.<path of the first stage>``.
+        runs: the stages that run on workers (:func:`rlcomp.wiring.remote.remote_runs`).
+        directory: of the run.
+    """
+    cluster = nodes.get("cluster")
+    if not isinstance(cluster, Cluster):
+        return
+    for number, run in enumerate(runs):
+        stages: list[Any] = [nodes[path] for path in run]
+        workers = cluster if number == 0 else cluster.another()
+        free = cluster.schedule == "free"
+        remote = (FreeStages if free else RemoteStages)(stages=stages, cluster=workers)
+        remote.path, remote.directory = run[0], directory
+        # What waits is other state: a run that goes on with the other schedule begins anew.
+        name = f"cluster.{run[0]}.free" if free else f"cluster.{run[0]}"
+        nodes |= {name: remote, f"cluster.{run[0]}.workers": workers}
+        for phase in phases.values():
+            phase.stages = _replaced(phase.stages, stages, remote)
+            later = phase.later.items()
+            phase.later = {step: _replaced(listed, stages, remote) for step, listed in later}
+
+
+def _replaced(stages: Iterable[nn.Module], run: list[object], remote: RemoteStages) -> list[Any]:
+    """A list with one stage in the place of several; so are those that a loop repeats."""
+    listed = list(stages)
+    for at, stage in enumerate(listed):
+        if isinstance(stage, Sequence) and stage is not remote:
+            stage.stages = nn.ModuleList(_replaced(stage.stages, run, remote))
+        if all(a is b for a, b in itertools.zip_longest(listed[at : at + len(run)], run)):
+            listed[at : at + len(run)] = [remote]
+    return listed

@@ -1,0 +1,125 @@
+"""What parts of preferences, reward models, judges and pipelines do where nothing is said.
+
+That their options say the same is in tests/test_defaults.py.
+"""
+
+import inspect
+
+import pytest
+
+from components.advantage.prime import Prime
+from components.advantage.process import Process
+from components.evaluator.labels import Labels
+from components.evaluator.preferences import HeldOutPairs
+from components.evaluator.rated_answers import RatedAnswers
+from components.evaluator.reward_model import RewardModelPairs
+from components.evaluator.step_labels import LabelledSteps
+from components.evaluator.value_quality import ValueQuality
+from components.judge.endpoint import EndpointJudge
+from components.judge.generative import Generative
+from components.judge.word_prefix import WordPrefix
+from components.loss.bradley_terry import BradleyTerry
+from components.loss.davidson import Davidson
+from components.loss.implicit_outcome import ImplicitOutcome
+from components.loss.kto import KTOLoss
+from components.loss.ordinal_regression import OrdinalRegression
+from components.loss.preference import PreferenceLoss
+from components.pairing.best_worst import BestWorst
+from components.pairing.judged import Judged as JudgedPairs
+from components.pairwise_judge.endpoint import EndpointPairs
+from components.pairwise_judge.ensemble import Ensemble
+from components.pairwise_judge.learned import Learned as LearnedJudge
+from components.pairwise_judge.option_log_probs import OptionLogProbs
+from components.pairwise_judge.reasoned import Reasoned
+from components.pairwise_judge.simulated import Simulated
+from components.reward.judged import Judged
+from components.reward.learned import Learned
+from components.reward.rubric import Rubric
+from components.reward.ruler import Ruler
+from components.reward.scored import Scored
+from components.reward.tournament import Tournament
+from components.shaping.implicit_process import ImplicitProcess
+from components.shaping.normalised import Normalised
+from components.shaping.potential import Potential
+from components.shaping.rater_noise import RaterNoise
+from components.shaping.step_rewards import StepRewards
+from components.shaping.turn_potential import TurnPotential
+from components.store.collected import Collected
+from components.store.collected_pairs import CollectedPairs
+from components.task.answer_verdicts import AnswerVerdicts
+from components.task.labelled_texts import LabelledTexts
+from components.task.revisions import Revisions
+from components.task.sorting_graded import SortingGraded
+from components.task.sorting_pairs import SortingPairs
+from components.task.step_labels import StepLabelled
+from components.task.two_orders import TwoOrders
+from components.task.two_scripts import TwoScripts
+from components.task.unsaid_order import UnsaidOrder
+from components.task.verdicts import Verdicts
+from components.value.language_targets import LanguageTargets
+from components.writer.endpoint import EndpointWriter
+from components.writer.language_model import LanguageModelWriter
+
+DEFAULTS = {
+    Prime: {"process_coef": 1.0, "gamma": 1.0},
+    Process: {"epsilon": 1e-06},
+    Labels: {"num_texts": 512},
+    HeldOutPairs: {"num_pairs": 256},
+    RatedAnswers: {"num_answers": 512},
+    RewardModelPairs: {"num_pairs": 512, "bins": 10},
+    LabelledSteps: {"num_answers": 512, "bins": 10},
+    ValueQuality: {"num_prompts": 128, "continuations": 64},
+    EndpointJudge: {"least_mass": 0.05, "alternatives": 20},
+    Generative: {"least_mass": 0.05},
+    WordPrefix: {"least": 3},
+    BradleyTerry: {"margin": 0.0, "label_noise": 0.0, "centring_coef": 0.01},
+    Davidson: {"nu": 1.0, "learnt": True, "rate": 100.0, "label_noise": 0.0, "centring_coef": 0.01},
+    ImplicitOutcome: {"beta": 0.05},
+    KTOLoss: {"beta": 0.1, "desirable_weight": 1.0, "undesirable_weight": 1.0},
+    OrdinalRegression: {"rate": 100.0},
+    PreferenceLoss: {"label_noise": 0.0, "unbiased": False, "pair_coef": 1.0, "nll_coef": 0.0},
+    BestWorst: {"gap": 0.0},
+    JudgedPairs: {"soft": True, "votes": 0},
+    EndpointPairs: {"least_mass": 0.05, "alternatives": 20},
+    Ensemble: {"least": 1},
+    LearnedJudge: {"scale": 1.0, "batch_size": 32},
+    OptionLogProbs: {"least_mass": 0.05, "batch_size": 64},
+    Reasoned: {"rationales": 1, "least": 1, "clip": 0.0},
+    Simulated: {"temperature": 0.2, "position_bias": 0.0, "length_bias": 0.0},
+    Judged: {"correct_from": 0.5},
+    Learned: {"batch_size": 32},
+    Rubric: {"correct_from": 1.0},
+    Ruler: {"tries": 3, "correct_from": 0.5},
+    Scored: {"penalty": 0.5, "normalised": False},
+    Tournament: {"correct_from": 0.5},
+    ImplicitProcess: {"beta": 0.05},
+    Normalised: {"clip": 5.0},
+    Potential: {"coef": 1.0, "gamma": 1.0},
+    RaterNoise: {"temperature": 0.2},
+    StepRewards: {"coef": 1.0},
+    TurnPotential: {"coef": 1.0, "gamma": 1.0},
+    Collected: {"distinct": True, "emptied": True},
+    CollectedPairs: {"distinct": True, "emptied": True},
+    AnswerVerdicts: {"mislabelled": 0.0},
+    LabelledTexts: {"held_out": 0.2},
+    Revisions: {"length": 6, "size": 5000, "flawed": 0.0, "held_out": 0.1},
+    SortingGraded: {"length": 6, "most": 4, "held_out": 0.1, "mislabelled": 0.0},
+    SortingPairs: {"length": 6, "position": 5, "held_out": 0.1, "ties": 0.0, "mislabelled": 0.0},
+    StepLabelled: {"held_out": 0.1},
+    TwoOrders: {"length": 6, "held_out": 0.1},
+    TwoScripts: {"length": 6, "strayed": 0.0, "flawed": 0.0, "size": 1_000_000, "held_out": 0.1},
+    UnsaidOrder: {"length": 3, "heeded": 0.3, "held_out": 0.1},
+    Verdicts: {"length": 6, "size": 5000, "flawed": 0.0, "held_out": 0.1},
+    LanguageTargets: {"continuations": 4},
+    EndpointWriter: {"max_new_tokens": 512},
+    LanguageModelWriter: {"max_new_tokens": 512},
+}
+
+
+@pytest.mark.parametrize("part", DEFAULTS)
+def test_numbers_that_nobody_gives(part):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    found = {one.name: one.default for one in given if isinstance(one.default, (int, float))}
+    assert found == DEFAULTS[part]
+    assert [*map(type, found.values())] == [*map(type, DEFAULTS[part].values())]
