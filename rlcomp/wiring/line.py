@@ -16,6 +16,16 @@ from rlcomp.wiring.options import config_directory, usual_option
 
 # Where the same setting stands in recipes that imitate instead of sampling.
 _LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}
+# What control is used to call settings, where a recipe has them.
+_OF_CONTROL = {
+    "batch_size": "sample.batch_size",
+    "buffer_size": "replay.capacity",
+    "env": "environment.name",
+    "env_id": "environment.name",
+    "gamma": "loss.gamma",
+    "num_envs": "environment.num_envs",
+    "tau": "targets.updater.tau",
+}
 _NOT_ASKED = ("experiment", "suite")
 
 
@@ -44,6 +54,8 @@ class Line(NamedTuple):
         """The same setting in this config: itself, or what does that here; None: nothing does."""
         if self.has(path):
             return path
+        if path in _OF_CONTROL and self.has(_OF_CONTROL[path]):
+            return _OF_CONTROL[path]
         root, _, rest = path.partition(".")
         phase, _, of_phase = rest.partition(".")
         others = [f"{_LIKES.get(root)}.{rest}"]

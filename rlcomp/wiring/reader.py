@@ -204,7 +204,10 @@ class Reader:
         first = str(error).splitlines()[0]
         if "parent node" in first or "Recursive" in first:
             through = "" if name == dotted(path) else f" -> {name}"
-            return f"circular: {dotted(path)}{through} -> {dotted(path)}"
+            told = f"circular: {dotted(path)}{through} -> {dotted(path)}"
+            if dotted(path).startswith(f"{name}."):
+                told += f": it holds itself; is its option for another node, {name}@NODE=OPTION?"
+            return told
         return f"{dotted(path)} is {text}: {first}"
 
     def _mapping(self, node: DictConfig, path: Path) -> Any:  # noqa: ANN401

@@ -66,7 +66,7 @@ TRAINING = {
     "top_p": "decoding.top_p",
     "top_k": "decoding.top_k",
     "min_p": "decoding.min_p",
-    "use_vllm": "nothing to set: answers are sampled in the run's own process; leave it out",
+    "use_vllm": "sampler_engine=vllm, a server (docs/engines.md)",
     "mask_truncated_completions": "filter=overlong",
     # optimiser
     "learning_rate": "learner.optimizer.lr",

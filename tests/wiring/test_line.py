@@ -23,10 +23,28 @@ line = functools.cache(lambda *words: line_of(words, []))
         ("group_size", None),
         ("phases", "phases"),
         ("advantage.gamma", None),
+        ("gamma", None),
     ],
 )
 def test_what_imitates_has_the_same_settings_elsewhere(path, like):
     assert line("recipe=sft").like(path) == like
+
+
+@pytest.mark.parametrize(
+    ("word", "here"),
+    [
+        ("batch_size", "sample.batch_size"),
+        ("buffer_size", "replay.capacity"),
+        ("env", "environment.name"),
+        ("env_id", "environment.name"),
+        ("gamma", "loss.gamma"),
+        ("num_envs", "environment.num_envs"),
+        ("tau", "targets.updater.tau"),
+    ],
+)
+def test_words_of_control_where_the_recipe_has_them(word, here):
+    assert line("recipe=sac").like(word) == here
+    assert line("recipe=sft").like(word) is None
 
 
 def test_a_remedy_is_as_it_stands_or_in_the_words_of_the_line_or_none():

@@ -258,7 +258,10 @@ def test_a_cycle_names_every_node_of_it():
 
 
 def test_a_node_that_holds_itself_is_a_cycle():
-    assert errors_of(a={"_target_": KEEP, "me": "${a}"}) == ["circular: a.me -> a -> a.me"]
+    assert errors_of(a={"_target_": KEEP, "me": "${a}"}) == [
+        "circular: a.me -> a -> a.me: it holds itself; is its option for another node, "
+        "a@NODE=OPTION?"
+    ]
 
 
 def test_a_reference_to_its_own_place_is_a_cycle():
