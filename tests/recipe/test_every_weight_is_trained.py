@@ -10,6 +10,8 @@ from torch import nn
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.io.state import owned
 from rlcomp.run.launch import launch
+from rlcomp.testing import tiny_model
+from rlcomp.text.tokenizer import byte_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
@@ -26,8 +28,17 @@ def of_control(recipe):
 
 
 CONTROL = [recipe for file in CONF.glob("*.yaml") if of_control(recipe := file.stem)]
+LANGUAGE = sorted({file.stem for file in CONF.glob("*.yaml")} - {*CONTROL})
+ON_TEXT = ("next_segment", "pretrain_zero", "quiet_star", "rlp", "rpt")
+# One for each kind of learner, and for what else is trained beside a policy.
+MOVING = ("nlrl", "pama_critic", "ppo", "reward_model", "self_play", "text_classifier", "upgrad")
 # Weights that stay what they are, by what their names hold, and why.
-FROZEN = {"target_": "target networks follow by their own stage"}
+FROZEN = {
+    "target_": "target networks follow by their own stage",
+    "proxy.": "a given model says which positions of a text are hard to predict",
+}
+# Likewise, in one recipe.
+FROZEN_IN = {"text_classifier": {"model:": "the classifier begins as a copy of it"}}
 STEP = {"observation": [1.0, 0.0, 0.0], "action": [0.5], "reward": -1.0, "terminated": False}
 SMALL = {
     "updates.times": 8,
@@ -37,15 +48,43 @@ SMALL = {
     "environment.max_steps": 20,
     "evaluation_environment.num_envs": 2,
     "evaluation.num_samples": 4,
+    "prompts.batch_size": 4,
+    "demonstrations.batch_size": 8,
+    "evaluation.num_prompts": 8,
+    "model.hidden_size": 16,
+    "model.intermediate_size": 16,
 }
 
 
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """``given(recipe)``: what a recipe needs beside its name, files and a base."""
+    folder = tmp_path_factory.mktemp("given")
+    rows = {
+        "steps": [{**STEP, "next_observation": [1.0, 0.0, 0.1]}] * 8,
+        "sums": [{"question": f"{n}+1?", "answer": f"so #### {n + 1}"} for n in range(40)],
+        "labels": [{"prompt": f"text {n}", "a": n % 2} for n in range(80)],
+    }
+    for name, lines in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    text = "".join(f"Line {n} of a text that is long enough.\n" for n in range(300))
+    (folder / "text.txt").write_text(text)
+    tokenizer = byte_tokenizer()
+    tiny_model(tokenizer, intermediate_size=16, context_length=2048).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    on_text = ["task@corpus=text", f"corpus.path={folder}/text.txt", "context_length=2048"]
+    words = {
+        "offline_to_online": [f"dataset.path={folder}/steps.jsonl"],
+        "gsm8k": [f"task.path={folder}/sums.jsonl"],
+        "text_classifier": [f"task.path={folder}/labels.jsonl", "task.labels=[a]"],
+        **{recipe: [f"base={folder}", *on_text] for recipe in ON_TEXT},
+    }
+    return lambda recipe: words.get(recipe, [])
+
+
 def config_of(recipe, folder, *words):
-    """The recipe, two steps of every phase, with a file where it needs one."""
-    file = folder / "steps.jsonl"
-    file.write_text((json.dumps({**STEP, "next_observation": [1.0, 0.0, 0.1]}) + "\n") * 8)
-    given = [f"dataset.path={file}"] if "offline" in recipe else []
-    config = compose_config([f"recipe={recipe}", f"directory={folder}/run", *given, *words])
+    """The recipe, two steps of every phase, small."""
+    config = compose_config([f"recipe={recipe}", f"directory={folder}/run", *words])
     for phase in filter(None, config.phases.values()):
         with open_dict(phase):
             phase.steps, phase.every = min(int(phase.steps), 2), {"checkpoint": 2}
@@ -71,10 +110,24 @@ def not_trained(made):
     ]
 
 
+def not_frozen(recipe, names):
+    frozen = FROZEN | FROZEN_IN.get(recipe, {})
+    return [name for name in names if not any(part in name for part in frozen)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", sorted(CONTROL))
-def test_every_weight_of_a_control_recipe_moves(recipe, tmp_path):
-    config = config_of(recipe, tmp_path)
+@pytest.mark.parametrize("recipe", LANGUAGE)
+def test_every_weight_of_a_language_recipe_has_a_learner(recipe, given, tmp_path):
+    made = Builder(plan_of(config_of(recipe, tmp_path, *given(recipe))), seed=0).all()
+
+    assert learners(made)
+    assert not_frozen(recipe, not_trained(made)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [*sorted(CONTROL), *MOVING])
+def test_every_weight_of_a_learner_moves(recipe, given, tmp_path):
+    config = config_of(recipe, tmp_path, *given(recipe))
     plan = plan_of(config)
     made = Builder(plan, seed=0).all()
     assert not_trained(made) == []
@@ -91,7 +144,7 @@ def test_every_weight_of_a_control_recipe_moves(recipe, tmp_path):
     assert before
     assert before.keys() <= after.keys()
     still = [name for name, tensor in before.items() if torch.equal(tensor, after[name])]
-    assert [name for name in still if not any(part in name for part in FROZEN)] == []
+    assert not_frozen(recipe, still) == []
 
 
 def test_a_critic_that_is_a_node_of_its_own_would_be_found(tmp_path):
