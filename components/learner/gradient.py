@@ -153,7 +153,10 @@ class Learner(Component):
         return batch
 
     def update(self, rows: TensorDict) -> bool:
-        """Take these steps, on all ranks; whether one of them was taken."""
+        """Take these steps, on all ranks; whether one of them was taken: not of no rows."""
+        if not len(rows):  # a filter has kept none
+            record_total(f"{self.name}/tokens", 0.0)
+            return False
         rows, self.moved = self._here(rows), False
         try:
             for _ in range(self.epochs):

@@ -395,3 +395,17 @@ def test_recorded_log_probs_are_masked():
     assert seen["log_probs"].tolist() == [[0.0, -1.0, -3.0]]
     assert "log_probs" not in rows.keys()
     assert ledger.means() == {"policy/entropy": 2.0}
+
+
+def test_no_rows_are_no_step():
+    policy = tiny_policy()
+    taught = learner(policy, {"policy": policy_loss()})
+    before = [parameter.clone() for parameter in policy.parameters()]
+    rows = rollout(policy)
+
+    with recording() as ledger:
+        taught(rows[:0])
+
+    assert ledger.means() == {"learner/tokens": 0.0}
+    assert all(map(torch.equal, before, policy.parameters()))
+    assert policy.version == rows["policy_version"].max()
