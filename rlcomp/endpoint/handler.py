@@ -130,13 +130,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         try:
+            if "Origin" in self.headers:  # a browser's: any page may post to a port of loopback
+                raise RefusedError("requests of web pages are not answered", 403, "forbidden")
             if not self.server.route.admits(self.path):
                 raise RefusedError("there is nothing here", 404, "not_found")
             sent = self._routed(self._body())
         except RefusedError as error:
             sent = refusal(error)
             # What was not read of the body would be taken for another request.
-            self.close_connection |= error.status in (404, 411, 413)
+            self.close_connection |= error.status in (403, 404, 411, 413)
         self._send(sent)
 
     def _routed(self, body: bytes) -> Sent:

@@ -45,6 +45,10 @@ def path_of(url):
 
 ATTACKS = {
     "a wrong secret": lambda path: (request("/" + "A" * 32 + "/v1/completions"), {404}),
+    "a web page": lambda path: (
+        request(f"{path}/completions", head="Origin: http://example.org\r\n"),
+        {403},
+    ),
     "a path that climbs": lambda path: (request(f"{path}/../../../../etc/passwd", b""), {404}),
     "an encoded path that climbs": lambda path: (request(f"{path}/%2e%2e%2fetc%2fpasswd"), {404}),
     "a file of the system": lambda path: (request("/etc/passwd", b"", method="GET"), {404}),
