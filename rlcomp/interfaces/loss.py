@@ -143,6 +143,8 @@ class TokenLoss(Loss):
             mask = mask & view["reward_valid"][:, None]
         if "too_old" in view.keys():
             mask = mask & ~view["too_old"]
+        if mask is view["response_mask"]:
+            return view
         return view.copy().set("response_mask", mask)
 
     def prepare(self, batch: TensorDict) -> TensorDict:

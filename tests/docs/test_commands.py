@@ -72,6 +72,7 @@ SMALLEST = {
     "limit.py": "1 tiny",
     "checkpoint.py": "1 tiny",
     "checkpointing.py": "tiny 1",
+    "dead_groups.py": "tiny 1",
     "reward_pool.py": "16 0.5",
     "sandbox.py": "4 1",
     "gemm.py": "1",

@@ -115,7 +115,7 @@ def test_options_are_found_by_what_their_class_writes():
         "teacher_by_spans",
         "teacher_full",
     )
-    options += ("teachers",)
+    options += ("teachers", "teachers_full")
     assert options_writing("ref_log_probs") == [f"reference={option}" for option in options]
     assert options_writing("no such key") == []
 

@@ -85,12 +85,19 @@ SCORED = [
     "plackett_luce",
     "score_regression",
 ]
+# They choose another part of the recipe, too.
+OF_A_RECIPE = ("tdpo", "tdpo1")
 OF_TOKENS = [all_masked, all_truncated, one_token]
 
 
 @cache
 def built(name):
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        if name in OF_A_RECIPE:
+            plan, _ = read(
+                compose("config", overrides=["recipe=dpo", f"loss={name}", "directory=x"])
+            )
+            return Builder(plan, seed=0).build(plan.nodes["loss"])
         given = compose(overrides=[f"+loss@probe={name}", "+loss=grpo", "+kl_controller=fixed"])
     config = OmegaConf.create(OmegaConf.to_container(given, resolve=False))
     config.update(
