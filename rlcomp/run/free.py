@@ -54,7 +54,7 @@ class FreeStages(RemoteStages):
         cluster: the workers.
 
     Raises:
-        ConfigError: the collector refills no seats, or keeps routing.
+        ConfigError: the collector, or its policy, refills no seats.
     """
 
     def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:

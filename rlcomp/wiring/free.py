@@ -32,6 +32,11 @@ def check_free(plan: Plan, runs: Sequence[tuple[str, ...]]) -> list[str]:
             "cluster.schedule is free, and sampler_engine decodes: only our own decode loop takes "
             "new weights between steps; set sampler_engine=own, or cluster.schedule=fixed"
         )
+    if any(node.arguments.get("keep_routing") == "rollout" for node in plan.nodes.values()):
+        found.append(
+            "cluster.schedule is free, and decoding.keep_routing is rollout: no routes are recorded "
+            "of rows in refilled seats; set decoding.keep_routing=none, or cluster.schedule=fixed"
+        )
     return found
 
 

@@ -53,6 +53,10 @@ def test_losses_that_weigh_by_the_log_probs_of_the_draw_may_be_free(words):
             ("recipe=areal_decoupled", "sampler_engine=transformers_batching"),
             "sampler_engine decodes: only our own decode loop takes new weights between steps",
         ),
+        (
+            ("recipe=keep_routing",),
+            "decoding.keep_routing is rollout: no routes are recorded of rows in refilled seats",
+        ),
     ],
 )
 def test_what_cannot_work_is_told_by_name_with_the_remedy(words, told):
