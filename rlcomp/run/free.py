@@ -19,7 +19,7 @@ from rlcomp.interfaces.cluster import Cluster, Part, RefillsSeats, Reply, Reques
 from rlcomp.io import fields
 from rlcomp.io.made import Made, made_of, record_age, saved_rows
 from rlcomp.metrics import Ledger, merge, progress, record, step
-from rlcomp.run.remote import RemoteStages, _device
+from rlcomp.run.remote import RemoteStages, device_of
 from rlcomp.seed import next_request
 
 # Between two looks for replies, while the run waits for nothing else.
@@ -208,7 +208,7 @@ class FreeStages(RemoteStages):
         merge(ledger)
         seconds = [group.seconds for group in groups if group.seconds is not None]
         record("cluster/made", sum(seconds) / self.cluster.workers)
-        rows = cat([group.rows for group in groups]).to(_device(carried.weights))
+        rows = cat([group.rows for group in groups]).to(device_of(carried.weights))
         newest = version_of(list(self.stages))
         assert newest is not None
         record_age(rows, newest)

@@ -152,7 +152,7 @@ class RemoteStages(Sequence):
             record("cluster/made", made.seconds)
         merge(made.ledger)
         # A new TensorDict: later stages write into it.
-        rows = made.on(_device(carried.weights))
+        rows = made.on(device_of(carried.weights))
         newest = version_of(list(self.stages))
         if self.staleness and newest is not None and "policy_version" in rows.keys():
             record_age(rows, newest)
@@ -279,5 +279,6 @@ def _prompts(batch: TensorDict, part: Part) -> TensorDict:
     return batch if whole else batch[part.first : part.first + part.prompts].clone()
 
 
-def _device(weights: list[Tensor]) -> torch.device:
+def device_of(weights: list[Tensor]) -> torch.device:
+    """Where the weights are, that rows go to; the CPU for none."""
     return weights[0].device if weights else torch.device("cpu")

@@ -34,8 +34,9 @@ def check_free(plan: Plan, runs: Sequence[tuple[str, ...]]) -> list[str]:
         )
     if any(node.arguments.get("keep_routing") == "rollout" for node in plan.nodes.values()):
         found.append(
-            "cluster.schedule is free, and decoding.keep_routing is rollout: no routes are recorded "
-            "of rows in refilled seats; set decoding.keep_routing=none, or cluster.schedule=fixed"
+            "cluster.schedule is free, and decoding.keep_routing is rollout: no routes are "
+            "recorded of rows in refilled seats; set decoding.keep_routing=none, or "
+            "cluster.schedule=fixed"
         )
     return found
 

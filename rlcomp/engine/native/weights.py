@@ -34,9 +34,8 @@ def unread(transformer: Transformer) -> str | None:
         return "engine.compute is bfloat16"
     if transformer.kernel == "bfloat16":
         return "engine.linear is bfloat16"
-    if (
-        len({block.scale for block in layers.blocks}) > 1
-    ):  # scale_attn_by_inverse_layer_idx of GPT-2
+    # GPT-2's scale_attn_by_inverse_layer_idx.
+    if len({block.scale for block in layers.blocks}) > 1:
         return "its attention is scaled otherwise in every layer"
     names = {type(block.activation).__name__ for block in layers.blocks}
     unknown = names - set(_ACTIVATIONS)
