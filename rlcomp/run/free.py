@@ -9,7 +9,7 @@ from typing import Any
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 
-from rlcomp.arguments import Fraction, NonNegativeInt
+from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import cat
 from rlcomp.cluster.carried import Carried
 from rlcomp.cluster.pool import Admission, Pool
@@ -17,8 +17,9 @@ from rlcomp.cluster.worker import version_of
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import Cluster, Part, RefillsSeats, Reply, Request, WorkerLost
 from rlcomp.io import fields
-from rlcomp.io.made import Made, made_of, record_age, saved_rows
+from rlcomp.io.made import Made, made_of, record_age
 from rlcomp.metrics import Ledger, merge, progress, record, step
+from rlcomp.run.asked import check_requests, request_of, state_of
 from rlcomp.run.remote import RemoteStages, device_of
 from rlcomp.seed import next_request
 
@@ -221,7 +222,7 @@ class FreeStages(RemoteStages):
                 {"number": number, "place": place, **made.state()}
                 for (number, place), made in self.pool.done.items()
             ],
-            "asked": [_state(request) for _, request in self.pool.unfinished()],
+            "asked": [state_of(request) for _, request in self.pool.unfinished()],
             "number": self.number,
             "allowed": self.admission.allowed,
         }
@@ -235,7 +236,7 @@ class FreeStages(RemoteStages):
             name = tuple(fields.field(each, of, NonNegativeInt) for of in ("number", "place"))
             made = {of: fields.field(each, of, dict) for of in ("rows", "recorded")}
             self.pool.done[name[0], name[1]] = made_of(made)
-        for request in map(_request, fields.field(state, "asked", list)):
+        for request in map(request_of, fields.field(state, "asked", list)):
             self.pool.waiting.append(((request.number, request.part.first), request))
         # What is not done has not been started here.
         left = len(self.pool.waiting) * self._size
@@ -244,6 +245,12 @@ class FreeStages(RemoteStages):
                 f"'asked' holds {left} rows, and 'allowed' is {self.admission.allowed}"
             )
         self.admission.started = self.admission.allowed - left
+        check_requests(
+            [request for _, request in self.pool.waiting],
+            done=self.pool.done,
+            seeds=len(Carried(list(self.stages)).generators),
+            most=self.admission.allowed // self._size,
+        )
 
 
 def aged(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
@@ -262,30 +269,3 @@ def aged(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
     changes = (version[:, 1:] != version[:, :-1]) & mask[:, 1:] & mask[:, :-1]
     record("rollout/versions", changes.sum(1) + 1.0)
     return rows
-
-
-def _state(request: Request) -> dict[str, Any]:
-    """What a checkpoint holds of a request."""
-    part = request.part
-    return {
-        "number": request.number,
-        "progress": request.progress,
-        "step": request.step,
-        "seeds": list(request.seeds),
-        "part": [part.first, part.prompts, part.of],
-        "batch": request.batch.to_dict(),
-    }
-
-
-def _request(state: object) -> Request:
-    """A request from its saved state."""
-    part = fields.field(state, "part", list[int])
-    return Request(
-        number=fields.field(state, "number", NonNegativeInt),
-        version=None,
-        progress=fields.field(state, "progress", Fraction),
-        step=fields.field(state, "step", NonNegativeInt),
-        seeds=tuple(fields.field(state, "seeds", list[int])),
-        part=Part(*part),
-        batch=saved_rows(fields.field(state, "batch", dict)),
-    )

@@ -309,6 +309,34 @@ def test_a_state_that_cannot_be_is_refused():
     assert again.admission.started == 0
 
 
+BROKEN = {
+    "three numbers": ({"part": [0, 1]}, r"'part' is \[0, 1\]: must be 3 numbers"),
+    "before the first": ({"part": [-1, 1, 4]}, "must be one prompt of those of a batch"),
+    "behind the last": ({"part": [4, 1, 4]}, "must be one prompt of those of a batch"),
+    "two prompts": ({"part": [0, 2, 4]}, "must be one prompt of those of a batch"),
+    "more than were allowed": ({"part": [0, 1, 10**9]}, "must be one prompt of those of a batch"),
+    "no seed": ({"seeds": []}, "a request has 1 prompts and 0 seeds: must be 1 and 1"),
+    "no prompt": (
+        {"batch": {"prompt": encode_texts(["1+1=", "2+2="])}},
+        "a request has 2 prompts and 1 seeds: must be 1 and 1",
+    ),
+    "another one's place": ({"part": [1, 1, 4]}, "'asked' and 'done' hold a group twice"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_requests_that_no_run_has_left_are_refused(name):
+    change, told = BROKEN[name]
+    stage = free(staleness=1)
+    steps(stage, 1)
+    state = stage.run_state()
+    first, *others = state["asked"]
+    assert (first["part"], others[0]["part"]) == ([0, 1, 4], [1, 1, 4])
+
+    with pytest.raises(CheckpointError, match=told):
+        free(staleness=1).load_run_state({**state, "asked": [first | change, *others]})
+
+
 def test_a_phase_begins_and_ends_without_groups():
     stage = free(staleness=1)
     steps(stage, 2)
