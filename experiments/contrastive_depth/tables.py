@@ -24,13 +24,13 @@ UPDATES = 20  # of a round
 
 
 def cpu_seconds(runs, arm):
-    """CPU seconds of a run, its share of the start included; NaN of runs started by hand."""
-    path = runs / arm / "times"
-    if not path.is_file():
-        return float("nan")
-    children = path.read_text().splitlines()[1]  # user and system
-    spent = sum(60 * float(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", children))
-    return spent / len(finished(runs / arm))
+    """CPU seconds of a run, its share of the start included; of the sweeps that measured them."""
+    spent = number = 0
+    for path in (runs / arm).glob("**/times"):
+        children = path.read_text().splitlines()[1]  # user and system
+        spent += sum(60 * float(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", children))
+        number += len(finished(path.parent))
+    return spent / number if number else float("nan")
 
 
 def success(runs, arm):
