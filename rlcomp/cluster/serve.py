@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rlcomp.cluster.free import FreeWorker
 from rlcomp.cluster.worker import Worker, apply_settings, failure
+from rlcomp.errors import ProcessEnded
 from rlcomp.interfaces.cluster import Reply
 
 READY, REPLY, FAILED = "ready", "reply", "failed"
@@ -57,7 +58,12 @@ class Shared(NamedTuple):
 
 
 def _serve(connection: Connection) -> None:
-    settings, stages, shared, free = connection.recv()
+    try:
+        settings, stages, shared, free = connection.recv()
+    except Exception as error:  # where the run is gone, nobody is told
+        told = f"its stages have not come whole ({type(error).__name__}: {error})"
+        _send(connection, FAILED, failure(ProcessEnded(told)))
+        return
     try:
         apply_settings(settings)
         worker = Worker(stages) if free is None else FreeWorker(stages, free)

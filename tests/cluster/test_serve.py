@@ -8,7 +8,7 @@ import torch
 
 from rlcomp.cluster import serve
 from rlcomp.cluster.serve import FAILED, REPLY, Shared
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, ProcessEnded
 
 
 class Pipe:
@@ -176,3 +176,14 @@ def test_under_fixed_every_request_is_answered_with_its_weights():
     assert one == (REPLY, ("a", FIRST))
     assert failed[0] == FAILED
     assert other == (REPLY, ("b", SECOND))
+
+
+def test_stages_that_do_not_come_whole_are_told():
+    pipe = Pipe()  # as where the shared memory of the weights cannot be had
+
+    serve._serve(pipe)
+
+    ((kind, body),) = pipe.sent
+    assert kind == FAILED
+    with pytest.raises(ProcessEnded, match=r"its stages have not come whole \(EOFError: \)"):
+        raise pickle.loads(body)

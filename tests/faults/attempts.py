@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import multiprocessing.util
 import os
 import shutil
 import sys
@@ -58,6 +59,8 @@ def attempt(job, folder, at=None, act=None, beside=None, threads=1, more=None, *
     (notes / "told").touch()
     before = os.times()
     if not (child := os.fork()):
+        # The thread that hands out shared memory, where an earlier test needed one, is not here.
+        multiprocessing.util._run_after_forkers()
         torch.set_num_threads(threads)
         events = Events(at, act and _noting(notes, act))
         if more is not None:

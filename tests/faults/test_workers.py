@@ -1,9 +1,6 @@
 """Recipes whose rollouts are made by workers: the same run, to the bit, also when one is killed."""
 
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import workers
@@ -38,21 +35,6 @@ CASES = {
     ),
     "areal_decoupled": (("recipe=areal_decoupled", *TINY), ()),
 }
-
-
-def in_a_process_of_its_own(folder):
-    """The test again, in an interpreter that no other test has used: it is forked and killed."""
-    name = os.environ["PYTEST_CURRENT_TEST"].partition(" ")[0].rpartition("::")[2]
-    own = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    words = ["-m", "pytest", "-n", "0", "-p", "no:cacheprovider", f"{__file__}::{name}"]
-    ended = subprocess.run(
-        [sys.executable, *words, f"--basetemp={folder / 'own'}"],
-        env=own,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout[-5000:]
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +98,6 @@ def test_ray_gives_what_workers_inside_give(tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_worker_and_a_request_to_stop_change_nothing(tmp_path):
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        return in_a_process_of_its_own(tmp_path)
     words = ["recipe=grpo", *TINY]
     inside = left_by([*words, *INSIDE], tmp_path / "inside")
     job = planned([*words, "cluster=local", "cluster.timeout=120"])
