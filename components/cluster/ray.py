@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import logging
 import pickle
+import queue
 import signal
 import sys
 from collections import deque
 from collections.abc import Mapping
 from math import ceil
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from rlcomp.cluster.worker import Worker, apply_settings, failure, process_settings
+from rlcomp.cluster.actor import Serving
+from rlcomp.cluster.replies import Replies
+from rlcomp.cluster.worker import process_settings
 from rlcomp.errors import require
 from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request, WorkerLost
-
-# To import torch and take over the stages, on however busy a machine.
-_START_SECONDS = 600.0
 
 
 class RayCluster(Cluster):
@@ -33,9 +33,13 @@ class RayCluster(Cluster):
         workers: actors.
         remote: the stages that run on them; null: the collector of each phase.
         schedule: ``fixed``: what step ``k`` consumes was asked for in step ``k - staleness``.
+            ``free``: workers refill the seats of rows that have ended, take new weights between
+            decode steps, and a step consumes the groups that are done first.
         staleness: steps between request and use; null: as ``collector=delayed`` says, else 1.
+            Under ``free`` rollouts of so many steps are asked for ahead.
         timeout: seconds without a word after which a worker that is waited for is ended.
         restarts: how many lost workers of a run are started again.
+        free: how, under ``free``.
         address: of a running Ray (``auto``, ``HOST:6379``); null: one is started here.
         resources: of each actor: ``{num_cpus: 1, num_gpus: 0}``, and custom ones.
 
@@ -48,10 +52,11 @@ class RayCluster(Cluster):
         *,
         workers: PositiveInt = 1,
         remote: list[str] | None = None,
-        schedule: Literal["fixed"] = "fixed",
+        schedule: Literal["fixed", "free"] = "fixed",
         staleness: NonNegativeInt | None = None,
         timeout: PositiveFloat = 600.0,
         restarts: NonNegativeInt = 3,
+        free: Free | None = None,
         address: str | None = None,
         resources: dict[str, NonNegativeFloat] | None = None,
     ) -> None:
@@ -62,6 +67,7 @@ class RayCluster(Cluster):
             staleness=staleness,
             timeout=timeout,
             restarts=restarts,
+            free=free,
         )
         require("ray", "ray")
         self.address = address
@@ -72,12 +78,13 @@ class RayCluster(Cluster):
         self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
     ) -> None:
         """Connect, or start a Ray here; make the actors."""
-        del versions, free  # an object lives as long as a request holds it
+        del versions  # an object lives as long as a request holds it
         import ray
 
         if not ray.is_initialized():
             self._connect()
-        self._part = (process_settings(), list(sys.path), ray.put(stages), sizes)
+        self._published = 0
+        self._part = (list(sys.path), sizes, process_settings(), ray.put(stages), free)
         self.links = [_Actor(n, self._part, self._options()) for n in range(self.workers)]
 
     def _connect(self) -> None:
@@ -107,18 +114,23 @@ class RayCluster(Cluster):
         """Put the weights into the object store."""
         import ray
 
-        whole = torch.cat([each.cpu() for each in weights]) if weights else torch.empty(0)
-        return ray.put(whole.numpy())
+        nothing = torch.empty(0, dtype=torch.uint8)
+        whole = torch.cat([nothing, *(each.cpu() for each in weights)])
+        self._published += 1
+        return _Published(self._published - 1, ray.put(whole.numpy()))
 
     def ask(self, worker: int, weights: object, request: Request | None) -> None:
         """Hand a request to an actor."""
-        assert request is not None
         self.links[worker].ask(weights, request)
 
     def receive(self, worker: int, timeout: float) -> Reply:
         """The next reply of an actor."""
         reply: Reply = self.links[worker].receive(timeout)
         return reply
+
+    def poll(self, worker: int, silent: float) -> Reply | None:
+        """The next reply of an actor, if one is there."""
+        return self.links[worker].poll(silent, self.timeout)  # type: ignore[no-any-return]
 
     def restart(self, worker: int) -> None:
         """End an actor, and make one in its place."""
@@ -139,47 +151,34 @@ class RayCluster(Cluster):
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class _Actor:
-    """The run's end of an actor: what it has yet to answer, in order."""
+class _Published(NamedTuple):
+    """Weights in the object store."""
+
+    number: int
+    array: Any
+
+
+class _Actor(Replies):
+    """The run's end of an actor."""
 
     def __init__(self, number: int, part: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         import ray
 
-        settings, path, stages, sizes = part
-        self.number = number
-        made: Any = ray.remote(
-            max_restarts=0, max_task_retries=0, **{"num_cpus": 1} | dict(options)
-        )
-        self._actor: Any = made(_Serving).remote(settings, path, sizes)
-        self._waiting: deque[Any] = deque([self._actor.take.remote(stages)])
-        self._ready = False
+        path, sizes, settings, stages, free = part
+        words: dict[str, Any] = {
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "concurrency_groups": {"telling": 1},  # waits for replies beside the other calls
+            "num_cpus": 1,
+        }
+        made: Any = ray.remote(**words | dict(options))
+        self._actor: Any = made(Serving).remote(path, sizes)
+        self._actor.take.remote(settings, stages, free)
+        super().__init__(number, _Fetched(number, self._actor))
 
-    def ask(self, weights: object, request: Request) -> None:
+    def ask(self, weights: _Published, request: Request | None) -> None:
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
-        self._waiting.append(self._actor.answer.remote(weights, data))
-
-    def receive(self, timeout: float) -> Reply:
-        if not self._ready:
-            self._get(_START_SECONDS)
-            self._ready = True
-        reply: Reply = self._get(timeout)
-        return reply
-
-    def _get(self, timeout: float) -> Any:  # noqa: ANN401
-        import ray
-
-        try:
-            data = ray.get(self._waiting[0], timeout=timeout)
-        except ray.exceptions.GetTimeoutError:
-            raise WorkerLost(f"worker {self.number} says nothing for {timeout:g} s") from None
-        except ray.exceptions.RayActorError as error:
-            told = str(error).splitlines()[0]
-            raise WorkerLost(f"worker {self.number} died ({told})") from error
-        self._waiting.popleft()
-        failed, body = pickle.loads(data)
-        if failed:
-            raise pickle.loads(body)
-        return body
+        self._actor.ask.remote(weights.number, weights.array, data)
 
     def kill(self) -> None:
         import ray
@@ -187,35 +186,34 @@ class _Actor:
         ray.kill(self._actor, no_restart=True)
 
 
-class _Serving:
-    """What runs in the actor."""
+class _Fetched:
+    """What an actor has said: one call always waits in it for more."""
 
-    def __init__(self, settings: Mapping[str, Any], path: list[str], sizes: list[int]) -> None:
-        sys.path[:] = [*path, *(own for own in sys.path if own not in path)]
-        self.settings, self.sizes = settings, sizes
+    def __init__(self, number: int, actor: Any) -> None:  # noqa: ANN401
+        self._number, self._actor = number, actor
+        self._here: deque[Any] = deque()
+        self._call = self._next()
 
-    def take(self, stages: bytes) -> bytes:
-        """The stages."""
+    def _next(self) -> Any:  # noqa: ANN401
+        return self._actor.tell.options(concurrency_group="telling").remote()
 
-        def made() -> None:
-            apply_settings(self.settings)
-            self.worker = Worker(stages)
+    def get(self, *, timeout: float) -> Any:  # noqa: ANN401
+        if not self._here:
+            self._here.extend(pickle.loads(each) for each in self._fetch(timeout))
+        return self._here.popleft()
 
-        return _told(made)
+    def get_nowait(self) -> Any:  # noqa: ANN401
+        return self.get(timeout=0.0)
 
-    def answer(self, weights: Any, request: bytes) -> bytes:  # noqa: ANN401
-        """A rollout. The weights are in shared memory that cannot be written to."""
+    def _fetch(self, timeout: float) -> list[bytes]:
+        import ray
 
-        def made() -> Reply:
-            whole: Tensor = torch.from_numpy(weights.copy())  # Ray's own cannot be written to
-            self.worker.load(torch.split(whole, self.sizes))
-            return self.worker.answer(pickle.loads(request))
-
-        return _told(made)
-
-
-def _told(do: Any) -> bytes:  # noqa: ANN401
-    try:
-        return pickle.dumps((False, do()), protocol=pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
-        return pickle.dumps((True, failure(error)))
+        if not ray.wait([self._call], timeout=timeout)[0]:
+            raise queue.Empty
+        try:
+            told: list[bytes] = ray.get(self._call)
+        except ray.exceptions.RayActorError as error:
+            line = str(error).splitlines()[0]
+            raise WorkerLost(f"worker {self._number} died ({line})") from error
+        self._call = self._next()
+        return told

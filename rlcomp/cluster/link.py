@@ -15,15 +15,14 @@ from typing import Any
 
 from torch import multiprocessing
 
-from rlcomp.cluster.serve import FAILED, READY, serve
+from rlcomp.cluster.replies import Replies
+from rlcomp.cluster.serve import serve
 from rlcomp.interfaces.cluster import Reply, WorkerLost
 
-# To import torch and take over the stages, on however busy a machine.
-_START_SECONDS = 600.0
 _GONE = object()
 
 
-class Link:
+class Link(Replies):
     """A worker process. Neither sending nor receiving can hang the run: threads do both.
 
     Args:
@@ -31,7 +30,8 @@ class Link:
     """
 
     def __init__(self, number: int) -> None:
-        self.number = number
+        self._arrived: queue.SimpleQueue[object] = queue.SimpleQueue()
+        super().__init__(number, self._arrived)
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(theirs,), daemon=True)
@@ -41,8 +41,6 @@ class Link:
         self._end = Finalize(self, _kill, args=(self.process,), exitpriority=10)
         theirs.close()
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._ready = False
         for target in (self._send, self._read):
             threading.Thread(target=target, daemon=True).start()
 
@@ -50,60 +48,12 @@ class Link:
         """Hand over a message; returns at once."""
         self._outbox.put(told)
 
-    def receive(self, timeout: float) -> Reply:
-        """The next reply.
-
-        Raises:
-            WorkerLost: the process is gone, or says nothing for ``timeout`` seconds.
-            Exception: what the stages raised.
-        """
-        while True:
-            seconds = timeout if self._ready else _START_SECONDS
-            try:
-                told = self._inbox.get(timeout=seconds)
-            except queue.Empty:
-                raise self._silent(seconds) from None
-            if (reply := self._read_out(told)) is not None:
-                return reply
-
-    def poll(self, silent: float, timeout: float) -> Reply | None:
-        """The next reply, if one is there.
-
-        Args:
-            silent: seconds that a reply is being waited for.
-            timeout: the most of them.
-
-        Raises:
-            WorkerLost: the process is gone, or has said nothing for too long.
-            Exception: what the stages raised.
-        """
-        while True:
-            try:
-                told = self._inbox.get_nowait()
-            except queue.Empty:
-                seconds = timeout if self._ready else _START_SECONDS
-                if silent > seconds:
-                    raise self._silent(seconds) from None
-                return None
-            if (reply := self._read_out(told)) is not None:
-                return reply
-
-    def _silent(self, seconds: float) -> WorkerLost:
-        return WorkerLost(f"worker {self.number} says nothing for {seconds:g} s")
-
-    def _read_out(self, told: Any) -> Reply | None:  # noqa: ANN401
+    def read_out(self, told: Any) -> Reply | None:  # noqa: ANN401
         """What a message says; None: the worker is ready."""
         if told is _GONE:
             self.process.join(1.0)
             raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")
-        kind, body = told
-        if kind == FAILED:
-            raise pickle.loads(body)
-        if kind == READY:
-            self._ready = True
-            return None
-        reply: Reply = body
-        return reply
+        return super().read_out(told)
 
     def close(self) -> None:
         """End the process, whatever it does."""
@@ -119,9 +69,9 @@ class Link:
     def _read(self) -> None:
         try:
             while True:
-                self._inbox.put(pickle.loads(self._connection.recv_bytes()))
+                self._arrived.put(pickle.loads(self._connection.recv_bytes()))
         except (EOFError, OSError):
-            self._inbox.put(_GONE)
+            self._arrived.put(_GONE)
 
 
 def _kill(process: BaseProcess) -> None:

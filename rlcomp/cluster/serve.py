@@ -1,4 +1,4 @@
-"""The process of a local worker: reads requests, answers them, ends with the run."""
+"""A worker that reads requests and answers them; the process of a local one ends with its run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pickle
 import signal
 import threading
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -28,9 +28,33 @@ def serve(connection: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_run, daemon=True).start()
     try:
-        _serve(connection)
+        serve_messages(connection)
     except (EOFError, OSError):  # nobody is there any more
         return
+
+
+class Messages(Protocol):
+    """What a worker reads and writes: a connection, or what looks like one."""
+
+    def poll(self) -> bool:
+        """Whether a message is there."""
+        ...
+
+    def recv(self) -> Any:  # noqa: ANN401
+        """The next message, waited for."""
+        ...
+
+    def send_bytes(self, buf: bytes) -> None:
+        """Tell the run."""
+        ...
+
+
+class Published(Protocol):
+    """Where a worker finds the weights of a publication."""
+
+    def load(self, worker: Worker, number: int) -> bool:
+        """Have a worker take over a publication; whether it was whole."""
+        ...
 
 
 class Shared(NamedTuple):
@@ -57,7 +81,8 @@ class Shared(NamedTuple):
         return int(self.stamps[slot]) == number
 
 
-def _serve(connection: Connection) -> None:
+def serve_messages(connection: Messages) -> None:
+    """Answer what comes: first the stages, then requests with the numbers of their weights."""
     try:
         settings, stages, shared, free = connection.recv()
     except Exception as error:  # where the run is gone, nobody is told
@@ -75,7 +100,7 @@ def _serve(connection: Connection) -> None:
     serving(connection, worker, shared)  # type: ignore[arg-type]
 
 
-def _serve_fixed(connection: Connection, worker: Worker, shared: Shared) -> None:
+def _serve_fixed(connection: Messages, worker: Worker, shared: Published) -> None:
     while True:
         number, data = connection.recv()
         try:
@@ -87,7 +112,7 @@ def _serve_fixed(connection: Connection, worker: Worker, shared: Shared) -> None
             _send(connection, REPLY, reply)
 
 
-def _serve_free(connection: Connection, worker: FreeWorker, shared: Shared) -> None:
+def _serve_free(connection: Messages, worker: FreeWorker, shared: Published) -> None:
     """Decode; between two turns take what has come: all groups, and the newest weights."""
     newest = loaded = -1  # publications: the last one told of; the one that is decoded with
     while True:
@@ -110,7 +135,7 @@ def _serve_free(connection: Connection, worker: FreeWorker, shared: Shared) -> N
             _send(connection, REPLY, reply)
 
 
-def _come(connection: Connection, *, wait: bool) -> list[tuple[int, bytes]]:
+def _come(connection: Messages, *, wait: bool) -> list[tuple[int, bytes]]:
     """All messages that are there; at least one, where there is nothing else to do."""
     told: list[tuple[int, bytes]] = []
     while connection.poll() or (wait and not told):
@@ -118,7 +143,7 @@ def _come(connection: Connection, *, wait: bool) -> list[tuple[int, bytes]]:
     return told
 
 
-def _send(connection: Connection, kind: str, told: Any) -> None:  # noqa: ANN401
+def _send(connection: Messages, kind: str, told: Any) -> None:  # noqa: ANN401
     # Not Connection.send, which would hand every tensor over as a file of its own.
     connection.send_bytes(pickle.dumps((kind, told), protocol=pickle.HIGHEST_PROTOCOL))
 

@@ -24,8 +24,6 @@ def check_free(plan: Plan, runs: Sequence[tuple[str, ...]]) -> list[str]:
     cluster = plan.tree.get("cluster")
     if not isinstance(cluster, Node) or cluster.arguments.get("schedule") != "free":
         return []
-    if cluster.target.endswith("ray.RayCluster"):
-        return ["cluster=ray has schedule fixed only: set cluster=local, or cluster.schedule=fixed"]
     found = [told for run in runs for told in _of_run(plan, run)]
     if plan.tree.get("sampler_engine"):
         found.append(

@@ -143,7 +143,7 @@ def test_a_worker_of_the_schedule_begins_with_the_settings_of_the_run(free, made
         monkeypatch.setattr(serve, name, noted(name))
     pipe = Pipe([("torch", b"stages", "weights", free)])
 
-    serve._serve(pipe)
+    serve.serve_messages(pipe)
 
     given = (b"stages",) if free is None else (b"stages", free)
     kind = "_serve_fixed" if free is None else "_serve_free"
@@ -155,7 +155,7 @@ def test_stages_that_cannot_be_unpacked_are_told(monkeypatch):
     pipe = Pipe([("torch", b"no pickle", "weights", None)])
     monkeypatch.setattr(serve, "apply_settings", lambda settings: None)
 
-    serve._serve(pipe)
+    serve.serve_messages(pipe)
 
     ((kind, _),) = pipe.sent
     assert kind == FAILED
@@ -181,7 +181,7 @@ def test_under_fixed_every_request_is_answered_with_its_weights():
 def test_stages_that_do_not_come_whole_are_told():
     pipe = Pipe()  # as where the shared memory of the weights cannot be had
 
-    serve._serve(pipe)
+    serve.serve_messages(pipe)
 
     ((kind, body),) = pipe.sent
     assert kind == FAILED

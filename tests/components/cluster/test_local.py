@@ -12,60 +12,17 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.cluster import local
 from components.cluster.local import LocalCluster
-from components.collector.group import GroupCollector
-from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.cluster import link as link_module
 from rlcomp.cluster.carried import Carried
 from rlcomp.cluster.link import Link
-from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Free, Part, Request, WorkerLost
-from rlcomp.metrics import recording
-from rlcomp.run.free import FreeStages
+from rlcomp.interfaces.cluster import Free, Part, WorkerLost
 from rlcomp.run.remote import RemoteStages
-from rlcomp.testing import tiny_policy
 
-ALARM = 300
-
-
-@pytest.fixture(autouse=True)
-def alarm():
-    def ring(*_):
-        raise TimeoutError(f"a test hung for {ALARM} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(ALARM)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
-class Scaled(Component):
-    """``x`` times a weight; ``x = 3`` raises, ``x = 4`` hangs."""
-
-    fresh = True
-
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(1))
-        self.generator = torch.Generator().manual_seed(1)
-
-    def forward(self, batch):
-        if (batch["x"] == 3).any():
-            raise ConfigError("x is 3: set x=2")
-        if (batch["x"] == 4).any():
-            time.sleep(1000)
-        process = torch.full_like(batch["x"], os.getpid())
-        entries = {"y": batch["x"] * self.weight, "pid": process}
-        return TensorDict(entries, batch_size=batch.batch_size)
-
-
-def batch(*values):
-    return TensorDict({"x": torch.tensor(values, dtype=torch.float64)}, batch_size=[len(values)])
+from .conftest import Scaled, batch, consumed_once, made_while_one_dies, request
 
 
 def remote(**settings):
@@ -126,37 +83,18 @@ def test_weights_of_the_request_a_kill_an_error_a_hang_and_the_end():
 
 @pytest.mark.slow
 def test_under_schedule_free_a_kill_loses_what_is_in_flight_and_no_prompt():
-    torch.manual_seed(1)
-    policy = tiny_policy(scale=4.0)
-    collector = GroupCollector(policy=policy, group_size=2, max_new_tokens=6)
     cluster = LocalCluster(schedule="free", staleness=1, timeout=60.0, free=Free(look_every=2))
-    stage, found, versions, restarts = FreeStages(stages=[collector], cluster=cluster), [], [], 0
     try:
-        for number in range(5):
-            if number == 2:
-                os.kill(cluster.links[0].process.pid, signal.SIGKILL)
-            texts = [f"{number}+{n}=" for n in range(3)]
-            asked = TensorDict({"prompt": encode_texts(texts)}, batch_size=[3])
-            with recording() as ledger, torch.no_grad():
-                rows = stage(asked)
-            found += decode_texts(rows["prompt"])[::2]
-            versions.append(int(rows["policy_version"][rows["response_mask"]].max()))
-            restarts += ledger.means()["cluster/restarts"]
-            policy.updated()
+        found = made_while_one_dies(cluster, kill)
         process = cluster.links[0].process
-        left = stage.pool.unfinished()
     finally:
         cluster.close()
-    # Of 6 requests (that of the first step twice) 5 are consumed, each prompt of them once.
-    done = [decode_texts(made.rows["prompt"])[0] for made in stage.pool.done.values()]
-    under_way = [decode_texts(request.batch["prompt"])[0] for _, request in left]
-    every = sorted(f"{number}+{n}=" for number in (0, 0, 1, 2, 3, 4) for n in range(3))
-    assert sorted(found + done + under_way) == every
-    assert len(found) == 15
-    assert restarts == 1
-    assert versions[0] == 0
-    assert all(version <= number for number, version in enumerate(versions))
+    consumed_once(*found)
     assert not alive(process.pid)
+
+
+def kill(cluster):
+    os.kill(cluster.links[0].process.pid, signal.SIGKILL)
 
 
 class Kept(list):
@@ -174,49 +112,27 @@ class Kept(list):
 def link():
     """Without a process."""
     made = object.__new__(Link)
-    made.number, made._ready, made._inbox = 2, False, Kept()
+    made.number, made.ready, made.inbox = 2, False, Kept()
     made.process = SimpleNamespace(join=lambda seconds: None, exitcode=-9)
     return made
 
 
-def test_a_poll_takes_what_is_there_and_waits_for_nothing(link):
-    assert link.poll(0.0, 5.0) is None
-    link._inbox += [("ready", None), ("reply", "made"), ("reply", "other")]
+def test_a_process_that_is_gone_is_told_with_how_it_ended(link):
+    link.inbox += [("reply", "made"), link_module._GONE]
 
-    assert link.poll(9e9, 5.0) == "made"
-    assert link.poll(9e9, 5.0) == "other"
-    assert link.poll(5.0, 5.0) is None
-    with pytest.raises(WorkerLost, match="worker 2 says nothing for 5 s"):
-        link.poll(5.1, 5.0)
-
-
-def test_a_worker_that_is_not_ready_may_take_longer(link):
-    assert link.poll(600.0, 5.0) is None
-    with pytest.raises(WorkerLost, match="worker 2 says nothing for 600 s"):
-        link.poll(600.1, 5.0)
-
-
-def test_a_poll_tells_what_the_stages_raised_and_who_is_gone(link):
-    link._inbox += [("failed", pickle.dumps(ConfigError("set a=1"))), link_module._GONE]
-
-    with pytest.raises(ConfigError, match="set a=1"):
-        link.poll(0.0, 5.0)
+    assert link.poll(0.0, 5.0) == "made"
     with pytest.raises(WorkerLost, match=r"worker 2 died \(exit code -9\)"):
         link.poll(0.0, 5.0)
 
 
 def test_a_cluster_polls_with_its_timeout(link):
     cluster = LocalCluster(timeout=7.0, workers=2)
-    link._ready = True
+    link.ready = True
     cluster.links = [None, link]
 
     assert cluster.poll(1, 7.0) is None
     with pytest.raises(WorkerLost, match="for 7 s"):
         cluster.poll(1, 7.5)
-
-
-def request(value):
-    return Request(99, None, 0.0, 0, (1,), Part(0, 1, 1), batch(value))
 
 
 def test_too_little_shared_memory_is_told_before_it_is_written_to(monkeypatch):
