@@ -8,11 +8,13 @@ from tensordict import TensorDict
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.model.flow_policy import FlowPolicy
-from rlcomp.seed import new_generator
+from rlcomp.seed import new_generator, next_request
 
 
 class FlowSamples(Component):
     """Samples of a flow by its SDE, in groups that are compared with one another.
+
+    Each call is a request: what it draws follows from the generator's seed and its number alone.
 
     Reads nothing. Writes a new batch of ``B = num_groups * group_size`` rows: ``tokens`` (the
     number of the step), ``attention_mask``, ``response_mask`` (all true), ``rollout_log_probs``,
@@ -52,6 +54,7 @@ class FlowSamples(Component):
         """Sample."""
         rows, steps = self.num_groups * self.group_size, self.policy.num_steps
         states, log_probs = self.policy.draw(rows, self.generator)
+        next_request(self.generator)
         everywhere = torch.ones(rows, steps, dtype=torch.bool)
         return TensorDict(
             {

@@ -11,7 +11,7 @@ from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
 
 from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.component import Component
-from rlcomp.interfaces.batched_environment import Rewinds
+from rlcomp.interfaces.rewinds import Rewinds
 from rlcomp.io.fields import field
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import named_seed, new_generator
@@ -24,7 +24,7 @@ class StepCollector(Component):
     of the policy. Records ``episode/return`` and ``episode/length`` over the episodes that ended,
     and ``collector/frames``, steps of all copies together.
 
-    An environment whose state is tensors (:class:`rlcomp.interfaces.batched_environment.Rewinds`)
+    An environment whose state is tensors (:class:`rlcomp.interfaces.rewinds.Rewinds`)
     goes on where a checkpoint left it, to the bit. Any other one cannot be rewound: a resumed run
     has its weights, optimiser and replay back, but starts new episodes.
 

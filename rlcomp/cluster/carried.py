@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from rlcomp.engine.part import PartGenerator
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.rewinds import Rewinds
 from rlcomp.io.state import HasRunState
 
 
@@ -31,7 +32,7 @@ class Carried:
             wherever they stand, each once; as bytes.
 
     Raises:
-        ConfigError: a part has a state of its own that is no tensor, or cannot be sent.
+        ConfigError: a part has a state of its own that no request brings along, or cannot be sent.
     """
 
     def __init__(self, stages: Sequence[nn.Module]) -> None:
@@ -88,7 +89,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.storages: list[torch.UntypedStorage] = []
         self.generators: dict[int, torch.Generator] = {}
-        self.stateful: list[HasRunState] = []
+        self.stateful: list[object] = []
         self._places: dict[int, int] = {}
         self._tensors: list[Tensor] = []
 
@@ -104,7 +105,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, nn.Module):
             own = (*obj.parameters(recurse=False), *obj.buffers(recurse=False))
             self._tensors += [t for t in own if t.requires_grad or not isinstance(t, nn.Parameter)]
-        if isinstance(obj, HasRunState) and not isinstance(obj, type):
+        if isinstance(obj, (HasRunState, Rewinds)) and not isinstance(obj, type):
             self.stateful.append(obj)
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, TypeAlias
 
 import torch
 from tensordict import TensorDict
@@ -20,15 +20,6 @@ from rlcomp.seed import named_seed, new_generator
 
 # A parameter of the dynamics: one number, or one for each copy.
 Parameter: TypeAlias = float | Tensor
-
-
-@runtime_checkable
-class Rewinds(Protocol):
-    """An environment that a checkpoint holds, and that goes on exactly where it was."""
-
-    def present(self) -> TensorDict:
-        """What is seen now: the input of the next step."""
-        ...
 
 
 class BatchedEnvironment(EnvBase):  # type: ignore[misc]

@@ -127,6 +127,18 @@ def test_a_part_with_a_state_of_its_own_is_refused_by_name():
     Carried([Holding(kind=Counting)])  # the class has none
 
 
+class Rewinding(torch.nn.Module):
+    """As an environment whose buffers are where it is."""
+
+    def present(self):
+        raise AssertionError
+
+
+def test_so_is_an_environment_whose_state_is_tensors():
+    with pytest.raises(ConfigError, match="a Rewinding, which Holding runs, has a state from step"):
+        Carried([Holding(part=Rewinding())])
+
+
 def test_that_is_told_before_it_cannot_be_sent():
     counting = Counting()
     counting.numbers = (number for number in range(3))

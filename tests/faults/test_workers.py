@@ -34,7 +34,13 @@ CASES = {
         (*DELAYED, "collector@rollout.collector=greedy_baseline"),
     ),
     "areal_decoupled": (("recipe=areal_decoupled", *TINY), ()),
+    "flow_grpo": (
+        ("recipe=flow_grpo", "phases.fit.steps=1", "phases.rl.steps=3", "group_size=4"),
+        (*DELAYED, "collector@rollout.collector=flow_samples"),
+    ),
 }
+# Without what delays the rollouts of its own.
+AT_ONCE = {"areal_decoupled": ("collector@rollout=group",)}
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +68,9 @@ def words_of(name, base):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if name != "areal_decoupled"])
+@pytest.mark.parametrize("name", CASES)
 def test_a_step_that_waits_for_its_own_rollouts_is_that_without_a_cluster(name, base, tmp_path):
-    words, _ = words_of(name, base)
+    words = [*words_of(name, base)[0], *AT_ONCE.get(name, ())]
 
     here = left_by(words, tmp_path / "here")
     there = left_by([*words, *INSIDE, "cluster.staleness=0"], tmp_path / "there")

@@ -1,8 +1,13 @@
 import torch
+from tensordict import TensorDict
 
 from components.collector.flow_samples import FlowSamples
+from rlcomp.metrics import recording
 from rlcomp.model.flow_policy import FlowPolicy, velocity_network
+from rlcomp.run.remote import RemoteStages
+from rlcomp.seed import named_seed
 from rlcomp.testing import check_component
+from rlcomp.testing.cluster import InProcessCluster
 
 
 def collector(num_groups=2, group_size=3):
@@ -50,3 +55,17 @@ def test_each_batch_is_drawn_anew_and_the_same_seed_gives_the_same():
 
 def test_it_keeps_the_contract():
     check_component(collector())
+
+
+def test_each_call_is_a_request_of_its_own_seed_and_its_rows_may_come_from_a_worker():
+    here, there, batch = collector(), collector(), TensorDict(batch_size=[])
+    here.generator.manual_seed(4), there.generator.manual_seed(4)
+    remote = RemoteStages(stages=[there], cluster=InProcessCluster(staleness=0))
+
+    with recording(), torch.no_grad():
+        for _ in range(3):
+            assert torch.equal(here(batch)["sample"], remote(batch)["sample"])
+    seed = 4
+    for _ in range(3):
+        seed = named_seed(seed, "request")
+    assert here.generator.initial_seed() == seed
