@@ -6,6 +6,10 @@ rollout after the other. Printed are seconds a step, the shares of time in which
 are busy, and the mean age of rollouts. The cores are taken to be free: where processes share them,
 all take longer.
 
+For schedule ``free`` it reads lengths as well: log-normal ones, cut at ``max_new_tokens``, with the
+mean and the truncated share of the run (``--sigma`` where nothing was cut). What a rollout takes
+beyond its tokens, by a line through the steps, is that of decode steps, whatever their rows.
+
 ``--tails`` goes through the events of both schedules, decode step by decode step, for responses
 whose lengths are log-normal: under ``fixed`` a worker begins a rollout when all rows of the one
 before have ended, under ``free`` a row that has ended gives its seat to the next.
@@ -25,8 +29,10 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+import yaml
 from tensordict import TensorDict
 
 from components.cluster.local import LocalCluster
@@ -114,6 +120,20 @@ class Sizes:
     workers: int = 1
 
 
+class Course(NamedTuple):
+    """What a schedule comes to, decode step by decode step.
+
+    Attributes:
+        steps: seconds of each step of the run.
+        workers: share of their time in which they decode.
+        age: steps of the run from the last token of a row to its use, on average.
+    """
+
+    steps: list[float]
+    workers: float
+    age: float
+
+
 class Decoding:
     """One worker: rows that are sampled together, a token of each in every step.
 
@@ -127,6 +147,7 @@ class Decoding:
         self.sizes, self.refills = sizes, refills
         self.seats = -(-sizes.rows // sizes.workers)
         self.now, self.waiting, self.seated, self.ended = 0.0, deque(), {}, {}
+        self.busy = 0.0
 
     @property
     def idle(self):
@@ -150,6 +171,7 @@ class Decoding:
         if until < math.inf:
             steps = min(steps, math.ceil((until - self.now) / each))
         self.now += steps * each
+        self.busy += steps * each
         left = {name: length - steps for name, length in self.seated.items()}
         self.ended |= {name: self.now for name, length in left.items() if not length}
         self.seated = {name: length for name, length in left.items() if length}
@@ -166,10 +188,10 @@ def by_rows(lengths, sizes, *, staleness, free):
             it consumes its own.
 
     Returns:
-        Seconds of each step of the run.
+        The course of the run.
     """
     workers = [Decoding(sizes, refills=free) for _ in range(sizes.workers)]
-    asked, now, steps = 0, 0.0, []
+    asked, now, steps, ages, ends = 0, 0.0, [], [], []
     for number in range(len(lengths) // sizes.rows - staleness):
         began = now
         for worker in workers:
@@ -180,9 +202,15 @@ def by_rows(lengths, sizes, *, staleness, free):
             asked += 1
         last = (number + 1) * sizes.rows
         wanted = range(asked) if free else range(last - sizes.rows, last)
-        now = max(now, _when(workers, wanted, last if free else sizes.rows)) + sizes.learner
+        now = max(now, _when(workers, wanted, last if free else sizes.rows))
+        ended = sorted(t for w in workers for name, t in w.ended.items() if name in wanted)
+        mine = ended[last - sizes.rows : last] if free else ended
+        ages += [number - sum(end <= t for end in ends) for t in mine]
+        now += sizes.learner
+        ends.append(now)
         steps.append(now - began)
-    return steps
+    busy = sum(worker.busy for worker in workers) / sizes.workers
+    return Course(steps, min(busy / now, 1.0), statistics.mean(ages))
 
 
 def _when(workers, wanted, count):
@@ -195,32 +223,106 @@ def _when(workers, wanted, count):
         min(busy, key=lambda worker: worker.now).go_on()
 
 
+def rows_of(run):
+    """The metrics of each step with a rollout."""
+    lines = (Path(run) / "metrics.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if "time/rollout" in row]
+
+
 def times_of(run):
     """Seconds of each rollout and of the rest of its step, where a step has one."""
     found = []
-    for line in (Path(run) / "metrics.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        here = row.get("time/rollout")
-        if here is not None:
-            found.append((row.get("cluster/made", here), row["time/step"] - here))
+    for row in rows_of(run):
+        here = row["time/rollout"]
+        found.append((row.get("cluster/made", here), row["time/step"] - here))
     if not found:
         sys.exit(f"{run}: no step of metrics.jsonl has time/rollout: name a run with rollouts")
     return [made for made, _ in found], [rest for _, rest in found]
 
 
-def report(run, workers):
+def spread_of(mean, cut, limit):
+    """``mu, sigma`` of log-normal lengths of which a share is cut at a limit, and their mean then.
+
+    With ``z`` the standard score of the limit, ``mean / limit = pdf(z) cdf(z - sigma) / pdf(z -
+    sigma) + cut``, which falls as sigma grows.
+    """
+    normal = statistics.NormalDist()
+    z, low, high = normal.inv_cdf(1 - cut), 0.0, 8.0
+    for _ in range(60):
+        sigma = (low + high) / 2
+        at = normal.pdf(z) * normal.cdf(z - sigma) / normal.pdf(z - sigma) + cut
+        low, high = (sigma, high) if at > mean / limit else (low, sigma)
+    return math.log(limit) - z * sigma, sigma
+
+
+def shape_of(run, workers, sigma=None):
+    """Sizes and log-normal lengths of a run's rollouts; None where its spread is unknown."""
+    rows = rows_of(run)
+    if any("rollout/tokens" not in row for row in rows):
+        return None
+    config = yaml.safe_load((Path(run) / "run.yaml").read_text())["config"]
+    limit = config["max_new_tokens"]
+    mean, cut = (
+        statistics.mean(row[f"rollout/{of}"] for row in rows) for of in ("length", "truncated")
+    )
+    if sigma is not None:
+        mu = math.log(mean) - sigma**2 / 2
+    elif cut > 0 and mean > cut * limit and cut < 1:
+        mu, sigma = spread_of(mean, cut, limit)
+    else:
+        return None
+    count = round(statistics.mean(row["rollout/tokens"] / row["rollout/length"] for row in rows))
+    draw = random.Random(1)
+    wanted = count * (len(rows) + max(STALENESS))
+    lengths = [
+        max(1, min(limit, round(math.exp(mu + sigma * draw.gauss(0, 1))))) for _ in range(wanted)
+    ]
+    longest = statistics.mean(
+        max(lengths[first : first + count]) for first in range(0, wanted, count)
+    )
+    made, rest = times_of(run)
+    row, step = _line([each["rollout/tokens"] for each in rows], made)
+    return Sizes(count, step / longest, row, statistics.mean(rest), workers), lengths
+
+
+def _line(tokens, seconds):
+    """Seconds a token and seconds beside them, by least squares, neither below 0."""
+    mean = statistics.mean(tokens)
+    if len(set(tokens)) == 1:
+        return statistics.mean(seconds) / mean, 0.0
+    slope, beside = statistics.linear_regression(tokens, seconds)
+    if slope < 0:
+        return 0.0, statistics.mean(seconds)
+    return (slope, beside) if beside > 0 else (statistics.mean(seconds) / mean, 0.0)
+
+
+def report(run, workers, sigma=None):
     """Print the table."""
     rollouts, rest = times_of(run)
     together = statistics.mean(rollouts) + statistics.mean(rest)
     print(f"{len(rest)} steps; without a cluster {together:.3g} s a step")
-    print("| staleness | seconds a step | of that without | workers busy | rest busy | age |")
-    print("|---|---|---|---|---|---|")
-    for staleness in STALENESS:
-        found = fixed(rollouts, rest, staleness=staleness, workers=workers)
+    head = ("schedule", "staleness", "seconds a step", "of that without", "workers busy")
+    print("|", " | ".join([*head, "rest busy", "age"]), "|")
+    print("|---|---|---|---|---|---|---|")
+
+    def line(schedule, staleness, found):
         print(
-            f"| {staleness} | {found.step:.3g} | {found.step / together:.2f} "
+            f"| {schedule} | {staleness} | {found.step:.3g} | {found.step / together:.2f} "
             f"| {found.workers:.0%} | {found.learner:.0%} | {found.age:.2f} |"
         )
+
+    for staleness in STALENESS:
+        line("fixed", staleness, fixed(rollouts, rest, staleness=staleness, workers=workers))
+    shape = shape_of(run, workers, sigma)
+    if shape is None:
+        print("schedule free: no response was cut, or all: give the spread of lengths, --sigma 1")
+        return
+    sizes, lengths = shape
+    for staleness in STALENESS[1:]:
+        course = by_rows(lengths, sizes, staleness=staleness, free=True)
+        mean = statistics.mean(course.steps)
+        busy = min(sizes.learner / mean, 1.0)
+        line("free", staleness, Predicted(mean, course.workers, busy, course.age))
 
 
 class Sleeping(Component):
@@ -294,7 +396,7 @@ def tails(sigma, steps=8):
             mean = 2000 if sizes.rows > 64 else 128
             lengths = tailed(mean, sigma, rows, 8 * mean)
             found = [
-                statistics.mean(by_rows(lengths, sizes, staleness=staleness, free=free)[2:])
+                statistics.mean(by_rows(lengths, sizes, staleness=staleness, free=free).steps[2:])
                 for free in (False, True)
             ]
             print(
@@ -400,9 +502,9 @@ def measure_free(steps, rows=32, mean=64, learner=0.1):
         finally:
             cluster.close()
         # The first step asks for its own prompts twice, and waits for a process.
-        model_of = by_rows(lengths[:rows] + lengths, sizes, staleness=1, free=schedule == "free")
+        model = by_rows(lengths[:rows] + lengths, sizes, staleness=1, free=schedule == "free")
         found[schedule] = statistics.mean(told[2:])
-        print(f"{schedule}: predicted {statistics.mean(model_of[2:]):.3f} s a step, ", end="")
+        print(f"{schedule}: predicted {statistics.mean(model.steps[2:]):.3f} s a step, ", end="")
         print(f"measured {found[schedule]:.3f} s")
     gain = found["fixed"] / found["free"]
     print(json.dumps([{"row": "overlap, fixed over free", "value": gain, "unit": "x"}]))
@@ -424,6 +526,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", nargs="?", help="a run's directory")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--sigma", type=float, help="of the lengths, where the run cut none")
     parser.add_argument("--check", type=int, default=0, metavar="STEPS")
     parser.add_argument("--tails", type=float, default=0, metavar="SIGMA")
     parser.add_argument("--free", type=int, default=0, metavar="STEPS")
@@ -435,6 +538,6 @@ if __name__ == "__main__":
     elif given.free:
         measure_free(given.free)
     elif given.run:
-        report(given.run, given.workers)
+        report(given.run, given.workers, given.sigma)
     else:
         parser.error("name a run, or --check 40, --tails 1 or --free 8")

@@ -1,6 +1,7 @@
 """The model of benchmarks/overlap.py, by hand: rollouts of 2 s, the rest of a step 1 s, 3 steps."""
 
 import json
+import math
 import runpy
 from pathlib import Path
 
@@ -80,26 +81,97 @@ def sizes(overlap, rows=2, workers=1, row=0.0):
 def test_rows_come_as_by_hand(overlap, settings, steps):
     rows = [1, 5] * (3 + settings["staleness"])
 
-    assert overlap["by_rows"](rows, sizes(overlap), **settings) == pytest.approx(steps)
+    assert overlap["by_rows"](rows, sizes(overlap), **settings).steps == pytest.approx(steps)
+
+
+# As above: decoding from 0 to 15 s of 17, and from 0 to 9 s of 11. Under fixed rows end at 1, 5; 6,
+# 10; 11, 15, steps at 7, 12: one row of the second and of the third ended a step before its use.
+# Under free rows end at 1, 2; 5, 6; 7, 9, steps at 4 and 8: that of 7 s is used a step later.
+@pytest.mark.parametrize(
+    ("free", "workers", "age"), [(False, 15 / 17, 2 / 6), (True, 9 / 11, 1 / 6)]
+)
+def test_busy_workers_and_ages_come_as_by_hand(overlap, free, workers, age):
+    found = overlap["by_rows"]([1, 5] * 4, sizes(overlap), staleness=1, free=free)
+
+    assert found.workers == pytest.approx(workers)
+    assert found.age == pytest.approx(age)
+
+
+def test_the_spread_is_that_of_the_mean_and_of_what_was_cut(overlap):
+    # Half is cut at 100: the median. For sigma 1 the mean is 100 (exp(1/2) cdf(-1) + 1/2).
+    found = overlap["spread_of"](100 * (math.exp(0.5) * 0.158655254 + 0.5), 0.5, 100)
+
+    assert found == pytest.approx((math.log(100), 1.0), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "row", "beside"),
+    [([3, 5], 0.2, 1.0), ([1, 3], 2 / 15, 0.0), ([5, 3], 0.0, 4.0), ([2, 2], 0.0, 2.0)],
+)
+def test_a_line_through_the_steps_says_what_a_token_takes(overlap, seconds, row, beside):
+    assert overlap["_line"]([10, 20], seconds) == pytest.approx((row, beside))
+    assert overlap["_line"]([10, 10], [1, 3]) == pytest.approx((0.2, 0.0))
+
+
+def run_of(folder, *changes):
+    rows = [
+        {
+            **{"time/step": 3.0, "time/rollout": 1.0, "rollout/tokens": 8.0, "rollout/length": 4.0},
+            **{"rollout/truncated": 0.0, **change},
+        }
+        for change in changes
+    ]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "run.yaml").write_text("config: {max_new_tokens: 16}")
+    return folder
+
+
+def test_sizes_and_lengths_are_those_of_the_run(overlap, tmp_path):
+    found, lengths = overlap["shape_of"](run_of(tmp_path, {}, {}), 3, sigma=0.0)
+
+    assert found == overlap["Sizes"](2, 0.0, 0.125, 2.0, 3)
+    assert lengths == [4] * (2 * (2 + 4))
+    # 3 s for 8 tokens and 5 s for 16 are 0.25 s a token and 1 s beside them, in 6 decode steps.
+    two = run_of(
+        tmp_path,
+        {"time/rollout": 3.0},
+        {"time/rollout": 5.0, "rollout/tokens": 16.0, "rollout/length": 8.0},
+    )
+    found, lengths = overlap["shape_of"](two, 1, sigma=0.0)
+    assert set(lengths) == {6}
+    assert (found.rows, found.row) == (2, pytest.approx(0.25))
+    assert found.step == pytest.approx(1 / 6)
+
+
+def test_without_a_spread_only_fixed_is_told(overlap, tmp_path, capsys):
+    overlap["report"](run_of(tmp_path, {}, {}), 1)
+
+    told = capsys.readouterr().out
+    assert told.count("| fixed |") == 4
+    assert told.endswith("give the spread of lengths, --sigma 1\n")
+    overlap["report"](run_of(tmp_path, {"rollout/truncated": 0.1}, {}), 1)
+    assert capsys.readouterr().out.count("| free |") == 3
 
 
 def test_each_row_takes_its_share_of_a_decode_step(overlap):
     # Two rows: 1 + 2 * 0.5 s; then one: 1.5 s, four times; then 2 s of learning.
     found = overlap["by_rows"]([1, 5], sizes(overlap, row=0.5), staleness=0, free=False)
 
-    assert found == pytest.approx([2 + 4 * 1.5 + 2])
+    assert found.steps == pytest.approx([2 + 4 * 1.5 + 2])
 
 
 def test_rows_are_dealt_out(overlap):
     # Workers of one seat each: 3 and 5 tokens beside one another.
     found = overlap["by_rows"]([3, 5], sizes(overlap, workers=2), staleness=0, free=True)
 
-    assert found == pytest.approx([5 + 2])
+    assert found.steps == pytest.approx([5 + 2])
 
 
 def test_refilled_seats_gain_where_tails_are_long(overlap):
     long = overlap["tailed"](50, 1.0, 16 * 12, 400)
     of = overlap["Sizes"](16, 0.01, 0.0001, 0.3, 1)
-    fixed, free = (sum(overlap["by_rows"](long, of, staleness=1, free=f)) for f in (False, True))
+    fixed, free = (
+        sum(overlap["by_rows"](long, of, staleness=1, free=f).steps) for f in (False, True)
+    )
 
     assert fixed / free > 1.5
