@@ -1,13 +1,16 @@
 """1 = 2 = 3 ranks: parameters, gradients, metrics, moments, whatever a step is made of."""
 
 import contextlib
+import importlib
 import itertools
+import pkgutil
 from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
+import components.loss
 from components.learner.gradient import Learner
 from components.learner.per_objective import PerObjectiveLearner
 from components.loss.bradley_terry import BradleyTerry
@@ -42,6 +45,7 @@ from components.parallel.shard import Shard
 from components.pareto.mgda import Mgda
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import recording
 from rlcomp.model.critic import Critic
 from rlcomp.model.label_classifier import LabelClassifier
@@ -213,6 +217,61 @@ def apart(one, other):
     one, other = (torch.as_tensor(x, dtype=torch.float64) for x in (one, other))
     assert one.shape == other.shape
     return float((one - other).abs().max()) if one.numel() else 0.0
+
+
+def prepared():
+    """Classes of every part of a loss that looks at all rows of a step before its passes."""
+    for place in pkgutil.walk_packages(components.loss.__path__, "components.loss."):
+        for kind in vars(importlib.import_module(place.name)).values():
+            own = isinstance(kind, type) and kind.__module__ == place.name
+            if own and issubclass(kind, Part) and kind.step_keys:
+                yield kind
+
+
+def test_every_part_that_prepares_is_among_the_cases():
+    made = {make.func if isinstance(make, partial) else make for _, make in PARTS.values()}
+
+    assert {kind.__name__ for kind in prepared()} - {kind.__name__ for kind in made} == set()
+
+
+def shares(case):
+    """Of each pass over the rows of a batch: how many this rank has, and their response tokens."""
+    make, found = Make(0), []
+    with pytest.MonkeyPatch.context() as patch, sharing(Replicate()) as ranks:
+        mine = Dealt._mine
+
+        def noted(self, rows, split):
+            own, pieces = mine(self, rows, split)
+            found.append((len(own), int(rows[own]["response_mask"].sum())))
+            return own, pieces
+
+        patch.setattr(Dealt, "_mine", noted)
+        one = learner(make, case, torch.float64)
+        if ranks.lead(make.nodes):
+            with recording(progress=0.5), torch.no_grad():
+                one.accumulate(rows(one, case, torch.float64))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "case", "empty"),
+    [
+        (2, "top_entropy/token_mean/masked", 1),
+        (3, "top_entropy/token_mean/masked", 2),
+        (2, "davidson/own/masked", 1),
+    ],
+)
+def test_masked_rows_leave_ranks_without_a_token_that_is_learnt_from(of_all, size, case, empty):
+    of_ranks = of_all(size, partial(shares, case))
+
+    assert all(all(count for count, _ in found) for found in of_ranks)
+    assert sum(all(tokens == 0 for _, tokens in found) for found in of_ranks) == empty
+
+
+def test_a_single_row_leaves_ranks_without_any(of_all):
+    of_ranks = of_all(3, partial(shares, "top_entropy/token_mean/few"))
+
+    assert [{count for count, _ in found} for found in of_ranks] == [{1}, {0}, {0}]
 
 
 def check(found, expected):

@@ -258,9 +258,10 @@ def test_adapters_are_replicated_and_read_by_rank_0_alone_where_they_are_off(of_
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_nccl_takes_the_steps_of_one_process():
+@pytest.mark.parametrize("parallel", [Shard, Replicate])
+def test_nccl_takes_the_steps_of_one_process(parallel):
     make = Make(0)
-    with sharing(Shard(), "cuda"):
+    with sharing(parallel(), "cuda"):
         policy, learner = parts(make)
         policy.to("cuda")
         assert here().lead(make.nodes)
