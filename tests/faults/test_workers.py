@@ -1,6 +1,7 @@
 """Recipes whose rollouts are made by workers: the same run, to the bit, also when one is killed."""
 
 import signal
+import time
 
 import pytest
 import workers
@@ -8,6 +9,7 @@ from attempts import DONE, INTERRUPTED, attempt, left
 from page import rows_of
 from recipes import TEXT, TINY, planned, pretrain
 
+from rlcomp.io.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
@@ -107,7 +109,7 @@ def test_a_killed_worker_and_a_request_to_stop_change_nothing(tmp_path):
     words = ["recipe=grpo", *TINY]
     inside = left_by([*words, *INSIDE], tmp_path / "inside")
     job = planned([*words, "cluster=local", "cluster.timeout=120"])
-    asked = ("after asking a worker", 3)
+    asked = workers.ASKED
 
     with workers.alarm(workers.SECONDS):
         killed = attempt(
@@ -124,11 +126,31 @@ def test_a_killed_worker_and_a_request_to_stop_change_nothing(tmp_path):
     assert compared(left(tmp_path / "stopped" / "run")) == inside
 
 
+@pytest.mark.slow
+def test_a_worker_that_says_nothing_is_found_within_the_timeout_and_changes_nothing(tmp_path):
+    words = ["recipe=grpo", *TINY]
+    inside = left_by([*words, *INSIDE], tmp_path / "inside")
+    job = planned([*words, "cluster=local", f"cluster.timeout={workers.SILENT}"])
+
+    act, start = workers.stop_workers, time.monotonic()
+    with workers.alarm(workers.SECONDS):
+        ended = attempt(job, tmp_path / "silent", workers.ASKED, act, more=workers.watch_cluster)
+    seconds = time.monotonic() - start
+
+    assert ended.code == DONE, ended.told
+    assert compared(left(tmp_path / "silent" / "run")) == inside
+    steps = read_lines(tmp_path / "silent" / "run" / "metrics.jsonl")
+    assert sum(step.get("cluster/restarts", 0) for step in steps) == 1
+    # Longer by the run itself, and by what two workers take to import torch.
+    assert workers.SILENT <= seconds < workers.SILENT + 120
+
+
 def test_the_page_tells_of_every_fault_and_of_none_that_was_lost():
     rows = rows_of("workers")
 
-    assert [*rows] == [*workers.FAULTS, workers.STOP]
+    single = [workers.STOP, workers.SILENCE]
+    assert [*rows] == [*workers.FAULTS, *single]
     for what, points, seeds, equal, there, hangs in rows.values():
-        assert int(points) == (1 if what == workers.STOP else len(workers.POINTS))
+        assert int(points) == (1 if what in single else len(workers.POINTS))
         assert equal == f"{int(points) * int(seeds)} of {int(points) * int(seeds)}"
         assert (seeds, there, hangs) == ("3", "0", "0")

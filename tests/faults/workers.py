@@ -1,8 +1,9 @@
 """Workers and their run killed: ``python tests/faults/workers.py [--seeds N] [--points N]``.
 
 At each named point a worker is killed, in another attempt the run itself, and with a request under
-way the run is asked to stop. Each must equal the undisturbed run, and leave no process behind.
-Writes its table of docs/faults.md; ends with 1 where something was lost, is another, or hangs.
+way the run is asked to stop, or the worker stops answering. Each must equal the undisturbed run,
+and leave no process behind. Writes its table of docs/faults.md; ends with 1 where something
+was lost, is another, or hangs.
 """
 
 import argparse
@@ -27,6 +28,8 @@ from components.cluster.local import LocalCluster
 from rlcomp.run.remote import RemoteStages
 
 WORDS = ("recipe=grpo", *TINY, "phases.rl.steps=4", "cluster=local", "cluster.timeout=120")
+# Seconds after which a worker that says nothing is ended, where one does.
+SILENT = 15
 # Each a name, and for which time it is met.
 POINTS = (
     ("before publishing weights", 2),
@@ -58,6 +61,13 @@ def kill_workers(name):
     del name
     for process in multiprocessing.active_children():
         process.kill()
+
+
+def stop_workers(name):
+    """SIGSTOP of every worker of this process: they are there, and say nothing."""
+    del name
+    for process in multiprocessing.active_children():
+        os.kill(process.pid, signal.SIGSTOP)
 
 
 class Hung(Exception):
@@ -113,18 +123,19 @@ class Trial:
     def __init__(self, folder, seed):
         self.folder, self.seed, self.number = folder, seed, 0
         self.job = planned([*WORDS, f"seed={seed}"])
+        self.impatient = planned([*WORDS, f"seed={seed}", f"cluster.timeout={SILENT}"])
         self.counts, self.wrong = Counter(), []
         self.whole = self.attempt(folder / "whole")
         if self.whole.code != DONE:
             raise AssertionError(self.whole.told)
         self.expected = left(folder / "whole" / "run")
 
-    def attempt(self, folder, at=None, act=None, **settings):
+    def attempt(self, folder, at=None, act=None, job=None, **settings):
         """One attempt, with what it leaves behind counted."""
         os.environ[MARK] = mark = uuid.uuid4().hex
         try:
             with alarm(SECONDS):
-                ended = attempt(self.job, folder, at, act, more=watch_cluster, **settings)
+                ended = attempt(job or self.job, folder, at, act, more=watch_cluster, **settings)
         except Hung:
             self.counts["hangs"] += 1
             left_behind(mark, 0)
@@ -132,11 +143,11 @@ class Trial:
         self.counts["left"] += left_behind(mark)
         return ended
 
-    def fault(self, what, point, act, code):
+    def fault(self, what, point, act, code, job=None):
         """Something happens at a point; the run goes on if it has to, and is the same."""
         self.number += 1
         folder = self.folder / f"{self.number}"
-        ended = self.attempt(folder, point, act)
+        ended = self.attempt(folder, point, act, job)
         if ended.code != code:
             self.wrong.append(f"{what} {point}: ended with {ended.code}: {ended.told}")
             return
@@ -167,6 +178,8 @@ FAULTS = {
     "kill -9 of the run": (die, -signal.SIGKILL),
 }
 STOP = "SIGTERM with a request under way"
+SILENCE = "SIGSTOP of a worker with a request under way"
+ASKED = ("after asking a worker", 3)
 
 
 def main(points, seeds):
@@ -180,12 +193,13 @@ def main(points, seeds):
             for point in POINTS[:points]:
                 for what, (act, code) in FAULTS.items():
                     trial.fault(what, point, act, code)
-            trial.fault(STOP, ("after asking a worker", 3), ask_to_stop, INTERRUPTED)
+            trial.fault(STOP, ASKED, ask_to_stop, INTERRUPTED)
+            trial.fault(SILENCE, ASKED, stop_workers, DONE, trial.impatient)
             counts += trial.counts
             wrong += trial.wrong
             print(seed, dict(trial.counts), *trial.wrong, sep="\n", flush=True)
     rows = []
-    for what, met in {**dict.fromkeys(FAULTS, len(POINTS)), STOP: 1}.items():
+    for what, met in {**dict.fromkeys(FAULTS, len(POINTS)), STOP: 1, SILENCE: 1}.items():
         equal = f"{counts[what]} of {met * seeds}"
         rows.append([what, met, seeds, equal, counts["left"], counts["hangs"]])
     if (points, seeds) == (len(POINTS), 3):
