@@ -12,8 +12,11 @@ import torch
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# Kinds of a call that are compiled: dtypes, dimensions, with and without a gradient.
 _KINDS = 64
 _this_thread = threading.local()
+# By function, what was compiled of it.
+_made: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def compiles() -> bool:
@@ -49,19 +52,19 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
         >>> compiled(torch.add)(torch.tensor(1.0), 2)
         tensor(3.)
     """
-    kept: list[Callable[P, T]] = []
 
     @wraps(function)
     def call(*given: P.args, **named: P.kwargs) -> T:
         if not compiles():
             return function(*given, **named)
-        if not kept:
+        if function not in _made:
             import torch._dynamo.config as settings  # here: it takes two seconds
 
-            # Kinds of a call: dtypes, dimensions, with and without a gradient. Torch allows for 8.
+            # Torch allows for 8.
             settings.recompile_limit = max(settings.recompile_limit, _KINDS)
             compile: Any = torch.compile
-            kept.append(compile(function, dynamic=True))
-        return kept[0](*given, **named)
+            _made[function] = compile(function, dynamic=True)
+        fast: T = _made[function](*given, **named)
+        return fast
 
     return call
