@@ -51,12 +51,12 @@ def test_those_that_were_done_first_are_taken_in_the_order_in_which_they_were_as
 
 def test_what_is_not_done_is_told_in_order_wherever_it_is():
     pool = Pool(2)
-    pool.waiting.extend(((0, place), place) for place in range(4))
+    pool.waiting.extend(((0, place), -place) for place in range(4))
     for _ in range(3):
         pool.hand_over()
     pool.come_back(1, (0, 1), "made")
 
-    assert pool.unfinished() == [((0, 0), 0), ((0, 2), 2), ((0, 3), 3)]
+    assert pool.unfinished() == [((0, 0), 0), ((0, 2), -2), ((0, 3), -3)]
 
 
 def test_nothing_is_completed_twice():

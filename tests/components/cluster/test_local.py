@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -108,12 +107,21 @@ class Kept(list):
         return self.pop(0)
 
 
+class Ended:
+    """A process that was killed: how it ended is known once it was waited for."""
+
+    exitcode = None
+
+    def join(self, seconds):
+        self.exitcode = -9
+
+
 @pytest.fixture
 def link():
     """Without a process."""
     made = object.__new__(Link)
     made.number, made.ready, made.inbox = 2, False, Kept()
-    made.process = SimpleNamespace(join=lambda seconds: None, exitcode=-9)
+    made.process = Ended()
     return made
 
 
