@@ -37,9 +37,9 @@ def remote(stage=None, **settings):
     return RemoteStages(stages=[stage], cluster=InProcessCluster(**settings))
 
 
-def prompts(number):
-    texts = [f"{number}+{n}=" for n in range(4)]
-    return TensorDict({"prompt": encode_texts(texts)}, batch_size=[4])
+def prompts(number, count=4):
+    texts = [f"{number}+{n}=" for n in range(count)]
+    return TensorDict({"prompt": encode_texts(texts)}, batch_size=[count])
 
 
 def learn(policy, number):
@@ -52,12 +52,12 @@ def learn(policy, number):
     policy.updated()
 
 
-def steps(stage, policy, count=5, first=0):
+def steps(stage, policy, count=5, first=0, asked=4):
     """What each step consumes, with an update behind it, and what it records."""
     rows, metrics = [], []
     for number in range(first, first + count):
         with recording(progress=number / 10, step=number) as ledger, torch.no_grad():
-            rows.append(stage(prompts(number)))
+            rows.append(stage(prompts(number, asked)))
         metrics.append({k: v for k, v in ledger.means().items() if k[:8] != "cluster/"})
         learn(policy, number)
     return rows, metrics
@@ -112,13 +112,14 @@ def test_a_collector_that_simulates_the_delay_is_taken_out_and_says_how_long_it_
 def test_several_workers_give_the_tokens_of_one(workers):
     one, many = remote(staleness=0), remote(staleness=0, workers=workers)
 
-    alone, told = steps(one, policy_of(one), 2)
-    split, metrics = steps(many, policy_of(many), 2)
+    alone, told = steps(one, policy_of(one), 2, asked=9)
+    split, metrics = steps(many, policy_of(many), 2, asked=9)
 
+    assert {worker for worker, *_ in many.cluster.asked} == {*range(workers)}
     for a, b in zip(alone, split, strict=True):
         same_keys = ("tokens", "response_mask", "group_id", "truncated", "policy_version", "prompt")
         assert all(torch.equal(a[key], b[key]) for key in same_keys)
-        assert torch.allclose(a["rollout_log_probs"], b["rollout_log_probs"], atol=1e-5)
+        assert torch.allclose(a["rollout_log_probs"], b["rollout_log_probs"], atol=1e-5, rtol=0)
     assert [each["rollout/tokens"] for each in metrics] == [m["rollout/tokens"] for m in told]
     assert metrics[0]["rollout/length"] == told[0]["rollout/length"]
 
