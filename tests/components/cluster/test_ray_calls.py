@@ -1,13 +1,16 @@
 """What a Ray cluster asks of Ray: of a stand-in, which notes calls and says what it is told."""
 
+import logging
 import pickle
 import signal
 import sys
 import types
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+import yaml
 
 from components.cluster import ray as module
 from components.cluster.ray import RayCluster
@@ -108,8 +111,13 @@ def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
 
     started(free, workers=3, resources={"num_cpus": 0.5, "num_gpus": 1, "tpu": 2})
 
-    assert ray.begun["num_cpus"] == 2  # of 1.5
-    assert ray.begun["address"] is None
+    assert ray.begun == {
+        "address": None,
+        "num_cpus": 2,  # of 1.5
+        "include_dashboard": False,
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+    }
     assert signal.getsignal(signal.SIGTERM) is before
     assert [actor.made for actor in ray.actors] == [(Serving, [*sys.path], [1, 2])] * 3
     settings = module.process_settings()
@@ -127,8 +135,8 @@ def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
 def test_a_ray_that_runs_is_told_no_sizes_and_an_actor_has_one_core(ray):
     started(address="auto")
 
-    assert ray.begun["address"] == "auto"
-    assert "num_cpus" not in ray.begun
+    words = {"log_to_driver": False, "logging_level": logging.ERROR}
+    assert ray.begun == {"address": "auto", **words}  # the rest is as it was started
     assert len(ray.actors) == 1
     assert ray.words[0]["num_cpus"] == 1
     assert "resources" not in ray.words[0]
@@ -214,3 +222,16 @@ def test_ray_is_asked_for_before_anything_else(monkeypatch):
     monkeypatch.setattr(module, "require", missing)
     with pytest.raises(ConfigError, match=r"no \('ray', 'ray'\)"):
         RayCluster()
+
+
+def test_by_hand_one_gets_what_the_yaml_says(ray):
+    file = Path(module.__file__).parents[2] / "conf" / "cluster" / "ray.yaml"
+    said = yaml.safe_load(file.read_text())
+    del said["_target_"], said["free"], said["resources"]
+
+    made = RayCluster()
+
+    assert {name: getattr(made, name) for name in said} == said
+    assert made.free == Free()
+    assert made.resources is None
+    assert made._options() == {}
