@@ -1,5 +1,5 @@
 #!/bin/sh
-# Cost against horizon on the track: runs.sh RUNS SEEDS (0,1,2). About 20 CPU seconds a seed.
+# Cost against horizon on the track: runs.sh RUNS SEEDS (0,1,2). About a CPU minute a seed.
 set -e
 runs=$1 seeds=$2
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Offline on the early steps of a run of SAC, then online: runs.sh RUNS SEEDS (0,1,2). About six CPU minutes a seed.
+# Offline on the early steps of a run of SAC, then online: runs.sh RUNS SEEDS (0,1,2). About nine CPU minutes a seed.
 set -e
 runs=$1 seeds=$2
 
@@ -24,6 +24,9 @@ arm diffusion_bc diffusion_bc
 arm iql iql $online loss.objective.temperature=0.3 loss.objective.expectile=0.9
 arm td3_bc td3_bc $online loss.objective.alpha=100
 arm cql cql $online
+# The same learners without their terms for offline data.
+arm td3 td3_bc targets.updater.tau=0.02 loss.objective.alpha=1e6 phases.online=null
+arm sac_offline cql loss=sac targets.updater.tau=0.02 phases.online=null
 # What is learnt without information: rewards of a batch are dealt out to other steps of it.
 arm shuffled td3_bc targets.updater.tau=0.02 loss.objective.alpha=100 phases.online=null \
     +replay@shuffled=shuffled_rewards 'updates.stages=[sample,shuffled,learner,targets]'

@@ -21,6 +21,8 @@ ARMS = {
     "iql": "IQL",
     "td3_bc": "TD3+BC",
     "cql": "CQL",
+    "td3": "TD3, without the term of cloning",
+    "sac_offline": "SAC, without the conservative term",
     "shuffled": "TD3+BC, rewards shuffled",
 }
 PHASES = ("offline", "online")
@@ -100,8 +102,8 @@ def draw(rows, path):
                 axes.plot(updates, values, color=colour_of(index), alpha=0.25, linewidth=0.8)
             if curves:
                 axes.plot(*np.mean(curves, 0), ".-", color=colour_of(index), label=name)
-        axes.axhline(SAC, linestyle="--", color="grey", label="SAC, where the data end")
-        axes.axhline(DATA, linestyle=":", color="grey", label="the data, on average")
+        axes.axhline(SAC, linestyle="--", color="black", label="SAC, where the data end")
+        axes.axhline(DATA, linestyle=":", color="black", label="the data, on average")
         axes.grid(alpha=0.3)
         axes.set_xlabel(
             "updates" if phase == "offline" else "updates, each after a step of its own"
