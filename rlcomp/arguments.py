@@ -196,7 +196,7 @@ def _finite(value: Any) -> bool:  # noqa: ANN401
 
 
 # Whose classes nobody writes as a text.
-_OF_PARTS = ("rlcomp", "components", "torch", "tensordict", "transformers")
+_OF_PARTS = ("rlcomp", "components", "torch", "torchrl", "tensordict", "transformers")
 
 
 def _problem_part(kind: type, value: object) -> str | None:
