@@ -60,8 +60,8 @@ class SampleHindsight(Component):
         super().__init__()
         if not isinstance(environment, RewardsGoals):
             raise ConfigError(
-                f"{type(environment).__name__} has no reward_of, the reward of another goal: set "
-                "environment=reach, or draw without hindsight (replay@sample=sample)"
+                f"{type(environment).__name__} has no reward_of, the reward of another goal: begin "
+                "with recipe=her, or draw without hindsight (replay@sample=sample)"
             )
         replay.check_draws(batch_size)
         self.replay = replay

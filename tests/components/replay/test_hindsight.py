@@ -169,7 +169,7 @@ def test_fewer_rows_than_a_batch_are_told():
 
 def test_an_environment_without_goals_is_refused_when_it_is_built():
     replay = UniformReplay(capacity=9)
-    told = r"Pendulum has no reward_of.*environment=reach.*replay@sample=sample"
+    told = r"Pendulum has no reward_of.*recipe=her.*replay@sample=sample"
 
     with pytest.raises(ConfigError, match=told):
         SampleHindsight(
