@@ -104,6 +104,20 @@ def test_where_the_environment_ends_at_a_goal_a_step_that_reaches_it_terminates(
     assert torch.equal(rows["next", "done"], rows["next", "terminated"])
 
 
+def test_a_goal_is_reached_in_all_of_its_numbers():
+    replay, sample = sampler(terminate=True)
+    line = episodes()
+    line["next", "achieved_goal"] = line["next", "achieved_goal"] * torch.tensor([1.0, 0.0])
+    ExtendGoals(replay=replay)(line)
+
+    rows = drawn(sample, 50)
+
+    # The second number of each goal is reached by every step.
+    there = rows["desired_goal"][:, :1] == rows["next", "achieved_goal"][:, :1]
+    assert 0 < int(there.sum()) < len(there)
+    assert torch.equal(rows["next", "terminated"], there)
+
+
 def test_an_episode_that_goes_on_in_the_next_batch_is_one():
     replay, sample = sampler()
     whole = episodes(copies=1, steps=6)
