@@ -127,6 +127,15 @@ def test_a_step_that_begins_episodes_anew_is_torchrls_to_the_bit(kind):
     assert all(torch.equal(a, b) for a, b in zip(ours.buffers(), theirs.buffers(), strict=True))
 
 
+@pytest.mark.parametrize("kind", MADE)
+def test_what_is_seen_has_the_shapes_and_kinds_that_are_declared(kind):
+    environment = made(kind)
+    seen = environment.reset()
+
+    for key, spec in environment.observation_spec.items():
+        assert (seen[key].shape, seen[key].dtype) == (spec.shape, spec.dtype), key
+
+
 def test_a_seed_gives_the_same_dynamics_again():
     environment = made(Pendulum, UniformDynamics(width=0.5, ranges=None))
     found = []
