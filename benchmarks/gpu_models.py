@@ -19,6 +19,7 @@ PRECISIONS = {
     "float32": {"linear": "torch"},
     "tf32": {"linear": "tf32"},
     "bfloat16": {"compute": "bfloat16"},
+    "compiled": {"compute": "bfloat16", "compile": True},
 }
 QUICK = Workload("tiny", 2, 2, 6, 6, 8, 4)
 # 64 prompts, 8 answers each, of 256 of at most 512 tokens.

@@ -31,10 +31,10 @@ from rlcomp.engine.minibatch import micro_batches
 from rlcomp.engine.packing import pack
 
 # Nats: the largest difference in float32, the mean one otherwise. Of gradients, relative in norm.
-GATES = {"float32": 1e-4, "tf32": 5e-3, "bfloat16": 2e-2}
+GATES = {"float32": 1e-4, "tf32": 5e-3, "bfloat16": 2e-2, "compiled": 2e-2}
 BANDWIDTH, PEAK = 0.5, 0.4
 # Of an update: some 32 thousand packed tokens. And those of one forward and backward pass.
-PROMPTS, MICRO = 14, 2**13
+PROMPTS, MICRO = 14, {"tiny": 2**13, "0.5B": 2**14, "1.5B": 2**13}
 # The first of them is not measured.
 STEPS, PEER_STEPS = 3, 2
 
@@ -222,27 +222,27 @@ def updates(sizes, peaks):
         model = model_on_device(workload, tokenizer)
         batch = judged(rows_of(workload, tokenizer))
         peers = {"trl": update_by_trl(model, tokenizer, workload, batch)}
-        for precision in ("bfloat16", "tf32", "float32"):
+        for precision in ("compiled", "bfloat16", "tf32", "float32"):
             name = f"update {size} {precision}"
             engine = engine_of(precision)
             if engine is None:
                 yield unsupported(name)
                 continue
             policy = policy_of(model, tokenizer, engine)
-            yield update_row(name, policy, batch, peaks, peers)
+            yield update_row(name, policy, batch, MICRO[size], peaks, peers)
 
 
-def update_row(name, policy, batch, peaks, peers):
+def update_row(name, policy, batch, micro, peaks, peers):
     """Tokens a second, and the share of the bfloat16 peak of the linear layers' arithmetic."""
     loss = grpo_loss()
-    parts = list(micro_batches(batch, MICRO, 1, packed=True))
+    parts = list(micro_batches(batch, micro, 1, packed=True))
 
     def step(some):
         policy.zero_grad()
         for part in some:
             update(policy, loss, part)
 
-    step(parts[:1])
+    step(parts[:1] + parts[-1:])
     peak_gib(reset=True)
     spent = seconds(lambda: step(parts))
     tokens = sum(len(pack(part)[0].ids) for part in parts)
@@ -255,7 +255,7 @@ def update_row(name, policy, batch, peaks, peers):
         "answer tokens/s": f"{answers / spent:.0f}",
         "TFLOP/s": f"{rate / 1e12:.4g}",
         "peak GiB": said(peak_gib()),
-        "kernels": kernels_of(lambda: step(parts[:1])),
+        "kernels": f"{kernels_of(lambda: step(parts[:1]))} for a micro-batch of {micro}",
     }
     policy.zero_grad()
     share = rate / peaks["bfloat16"] if "bfloat16" in peaks else 0.0
@@ -272,7 +272,7 @@ def kernels_of(call):
         seconds(call)
     events = profiled.profiler.kineto_results.events()
     started = sum(event.device_type() == torch.autograd.DeviceType.CUDA for event in events)
-    return f"{started} for a micro-batch of {MICRO}"
+    return str(started)
 
 
 def step(sizes, _):
@@ -280,23 +280,23 @@ def step(sizes, _):
     for size in sizes:
         workload = workload_of(size, prompts=16)
         tokenizer = tokenizer_of(workload.size)
-        yield step_row(f"GRPO step {size} bfloat16", workload, tokenizer)
+        yield step_row(f"GRPO step {size} compiled", size, workload, tokenizer)
     for size in sizes:
         workload = workload_of(size, prompts=16)
         tokenizer = tokenizer_of(workload.size)
         yield train(f"GRPO step {size}, trl", model_on_device, workload, tokenizer, PEER_STEPS)
 
 
-def step_row(name, workload, tokenizer):
+def step_row(name, size, workload, tokenizer):
     """Answer tokens a second."""
     from gpu_steps import steps_of
 
-    engine = engine_of("bfloat16")
+    engine = engine_of("compiled")
     if engine is None:
         return unsupported(name)
     policy = policy_of(model_on_device(workload, tokenizer), tokenizer, engine)
     peak_gib(reset=True)
-    spent, tokens = steps_of(policy, tokenizer, workload, STEPS, MICRO)
+    spent, tokens = steps_of(policy, tokenizer, workload, STEPS, MICRO[size])
     figures = {"s": f"{spent:.2f}", "peak GiB": said(peak_gib())}
     facts = {"ours": spent, "work": tokens, "figures": figures}
     return row(name, tokens / spent, goal=None, unit="tokens/s", **facts)

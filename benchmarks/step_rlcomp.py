@@ -19,7 +19,6 @@ from components.reference.frozen import Frozen
 from components.reward.function import Function
 from components.sampler.epochs import Epochs
 from rlcomp import Component, Phase, run_phases
-from rlcomp.engine.freed_memory import keep_freed_memory
 from rlcomp.interfaces.task import Example
 
 
@@ -95,7 +94,6 @@ def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):
 def main(name, steps):
     """Take the turns, then check the numbers."""
     torch.set_num_threads(1)
-    keep_freed_memory()  # as a run does
     workload, turns = STEPS[name], Turns(steps)
     tokenizer, policy, texts = build(workload)
     stages, generator = stages_of(workload, tokenizer, policy, texts)

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rlcomp import Decoding, LanguageModel, causal_lm, character_tokenizer
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.freed_memory import keep_freed_memory
 from rlcomp.text.answers import answer_prompts
 
 # Each of S and M has 62 characters, <pad> and <eos>; the others have words.
@@ -136,6 +137,7 @@ def model_of(workload, tokenizer):
 
 def build(workload, linear="auto"):
     """Tokenizer, policy as rlcomp runs it, and prompts; ``linear`` is the engine's product."""
+    keep_freed_memory()  # as a run does; a peer in this process has it, too
     tokenizer = tokenizer_of(workload.size)
     policy = LanguageModel(
         model=model_of(workload, tokenizer),

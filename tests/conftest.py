@@ -33,6 +33,7 @@ settings.load_profile("rlcomp")
 ALLOWED_SKIPS = {
     "needs a GPU": "the machines of CI have none",
     "no public data sets": "they are no part of the repository, and may not be beside it",
+    "no huge pages": "a system may have none, and then nothing is asked of them",
     "no sandbox of tier": "a container may forbid namespaces, and other systems have none",
     "OpenEnv is not installed": "forty packages, a web server among them",
     "smolagents is not installed": "the endpoint is tried with it; programs need no more than HTTP",

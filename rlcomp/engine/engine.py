@@ -58,6 +58,10 @@ class Engine:
             forward and backward. ``native`` is by the library that comes compiled with rlcomp: in
             float32, on a CPU, by one thread. ``torch`` is by PyTorch. ``auto`` takes the first
             where it can; the log says which, and why.
+        compile: whether torch.compile fuses the kernels between the products of scoring and of
+            updates, for a GPU: each takes some seconds once. It needs Triton there, and a C++
+            compiler on a CPU, where what is ``native`` stays so. Only the packed forward pass heeds
+            it.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
@@ -66,6 +70,7 @@ class Engine:
     checkpointing: bool = False
     decode: Literal["auto", "native", "torch"] = "auto"
     update: Literal["auto", "native", "torch"] = "auto"
+    compile: bool = False
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
@@ -83,6 +88,11 @@ class Engine:
             raise ConfigError(
                 f"engine.compute is {self.compute}, which the forward pass of transformers does "
                 "not heed: use engine.forward=auto, or engine.compute=weights"
+            )
+        if self.forward == "transformers" and self.compile:
+            raise ConfigError(
+                "engine.compile is true, which the forward pass of transformers does not heed: use "
+                "engine.forward=auto, or engine.compile=false"
             )
         if self.forward == "transformers" and self.decode == "native":
             raise ConfigError(
@@ -137,7 +147,8 @@ class Engine:
                 _LOG.info(told, name, kernel, rest)
                 native = why is None
                 compute = None if self.compute == "weights" else torch.bfloat16
-                return Transformer(owner, read, kernel, self.checkpointing, compute, native)
+                keep = self.checkpointing
+                return Transformer(owner, read, kernel, keep, compute, native, self.compile)
             why = "it gives other numbers than the model's own"
         if self.forward == "packed":
             raise ConfigError(
@@ -146,6 +157,7 @@ class Engine:
             )
         note = "" if self.linear in ("auto", "torch") else f"; engine.linear={self.linear} is lost"
         note += "" if self.compute == "weights" else f"; engine.compute={self.compute} is lost"
+        note += "; engine.compile is lost" if self.compile else ""
         _LOG.warning(
             "%s: the forward pass of transformers, slower than ours: %s%s", name, why, note
         )

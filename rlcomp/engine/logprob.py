@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rlcomp.engine.compiling import compiled
 from rlcomp.engine.decoding import Decoding, at_temperature, kept
 from rlcomp.engine.sampling_mask import unpack
 
@@ -47,8 +48,8 @@ def token_log_probs(
     """
     if decoding.temperature == 0:
         return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
-    scaled = _scaled(logits, tokens, decoding, suppressed, recorded)
-    return -F.cross_entropy(scaled, tokens, reduction="none")
+    keep = _mask(logits, tokens, decoding, suppressed, recorded)
+    return _log_probs(logits, tokens, decoding.temperature, keep)
 
 
 def token_log_probs_slope(
@@ -83,9 +84,8 @@ def token_log_probs_slope(
         >>> token_log_probs_slope(torch.ones(1), logits, tokens, Decoding(temperature=0.5))
         tensor([[-1.,  1.]])
     """
-    share = (gradient / decoding.temperature)[:, None]
-    probs = _scaled(logits, tokens, decoding, suppressed, recorded).softmax(-1)
-    return probs.mul_(-share).scatter_add_(-1, tokens[:, None], share)
+    keep = _mask(logits, tokens, decoding, suppressed, recorded)
+    return _slope(gradient, logits, tokens, decoding.temperature, keep)
 
 
 def squared_probs(
@@ -119,22 +119,41 @@ def squared_probs(
     """
     if decoding.temperature == 0:
         return torch.ones_like(at_temperature(logits[:, 0], 1.0))
-    return _scaled(logits, tokens, decoding, suppressed, recorded).softmax(-1).square().sum(-1)
+    keep = _mask(logits, tokens, decoding, suppressed, recorded)
+    return _scaled(logits, decoding.temperature, keep).softmax(-1).square().sum(-1)
 
 
-def _scaled(
+@compiled
+def _log_probs(logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
+    return -F.cross_entropy(_scaled(logits, temperature, keep), tokens, reduction="none")
+
+
+@compiled
+def _slope(
+    gradient: Tensor, logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None
+) -> Tensor:
+    share = (gradient / temperature)[:, None]
+    probs = _scaled(logits, temperature, keep).softmax(-1)
+    return probs.mul_(-share).scatter_add_(-1, tokens[:, None], share)
+
+
+def _scaled(logits: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
+    """Logits over the temperature, ``-inf`` outside the sampling mask."""
+    scaled = at_temperature(logits, temperature)
+    return scaled if keep is None else _where(keep, scaled)
+
+
+def _mask(
     logits: Tensor,
     tokens: Tensor,
     decoding: Decoding,
     suppressed: Tensor | None,
     recorded: Tensor | None,
-) -> Tensor:
-    """Logits over the temperature, ``-inf`` outside the sampling mask."""
-    scaled = at_temperature(logits, decoding.temperature)
+) -> Tensor | None:
+    """The recorded sampling mask, or that of the filters; None if all tokens may be drawn."""
     if recorded is not None:
-        return _where(unpack(recorded, scaled.shape[-1]), scaled)
-    keep = _kept_or_taken(scaled.detach(), tokens, decoding, suppressed)
-    return scaled if keep is None else _where(keep, scaled)
+        return unpack(recorded, logits.shape[-1])
+    return _kept_or_taken(logits.detach(), tokens, decoding, suppressed)
 
 
 def _where(keep: Tensor, scaled: Tensor) -> Tensor:
@@ -143,17 +162,18 @@ def _where(keep: Tensor, scaled: Tensor) -> Tensor:
 
 
 def _kept_or_taken(
-    scaled: Tensor, tokens: Tensor, decoding: Decoding, suppressed: Tensor | None
+    logits: Tensor, tokens: Tensor, decoding: Decoding, suppressed: Tensor | None
 ) -> Tensor | None:
     """The sampling mask plus the sampled token, ``[N, V]`` (or ``[V]``); None if unrestricted."""
     if decoding.truncates:
+        scaled = at_temperature(logits, decoding.temperature)
         keep = kept(scaled if suppressed is None else _where(~suppressed, scaled), decoding)
     elif suppressed is None:
         return None
     elif not bool(suppressed[tokens].any()):
         return ~suppressed
     else:
-        keep = ~suppressed.expand_as(scaled)
+        keep = ~suppressed.expand_as(logits)
     return keep.scatter(-1, tokens[:, None], True)
 
 
@@ -177,10 +197,12 @@ def entropy(logits: Tensor, temperature: float, suppressed: Tensor | None = None
     """
     if temperature == 0:
         return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
-    scaled = at_temperature(logits, temperature)
-    if suppressed is not None:
-        scaled = _where(~suppressed, scaled)
-    log_probs = scaled.log_softmax(-1)
+    return _entropy(logits, temperature, None if suppressed is None else ~suppressed)
+
+
+@compiled
+def _entropy(logits: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
+    log_probs = _scaled(logits, temperature, keep).log_softmax(-1)
     # 0 * -inf is NaN, in the value and in the gradient: bound the factor, not the product.
     finite = log_probs.clamp(min=_NEVER)
     return -(log_probs.exp() * finite).sum(-1)

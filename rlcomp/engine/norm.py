@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rlcomp.engine.compiling import compiled
+
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """``weight * x / sqrt(mean(x^2) + eps)`` over the last dimension, worked out in float32.
@@ -36,6 +38,22 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         return _weighed(weight, _unit(x, eps)[0], x)
     result: Tensor = _RmsNorm.apply(x, weight, eps)  # type: ignore[no-untyped-call]
     return result
+
+
+@compiled
+def rms_norm_to(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+    """:func:`rms_norm` in a dtype of its own, by torch's operations alone: one kernel if compiled.
+
+    Args:
+        x: shape ``[..., H]``.
+        weight: shape ``[H]``.
+        eps: added to the mean square.
+        dtype: of the result.
+
+    Source:
+        as :func:`rms_norm`.
+    """
+    return F.rms_norm(x, weight.shape, weight.to(x.dtype), eps).to(dtype)
 
 
 def _weighed(weight: Tensor, unit: Tensor, x: Tensor) -> Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from rlcomp.engine.compiling import compiling
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.linear import Kernel, accumulate, linear
 from rlcomp.engine.logprob import token_log_probs, token_log_probs_slope
@@ -36,16 +37,18 @@ class Head:
         weight: shape ``[V, H]``.
         bias: shape ``[V]``; None for none.
         kernel: what multiplies.
+        compiles: whether what is made of logits is compiled, where it goes by tiles.
     """
 
     weight: Tensor
     bias: Tensor | None
     kernel: Kernel
+    compiles: bool = False
 
     def of(self, states: Tensor) -> Head:
         """The head whose factors have the dtype of the states."""
         bias = None if self.bias is None else self.bias.to(states.dtype)
-        return Head(self.weight.to(states.dtype), bias, self.kernel)
+        return replace(self, weight=self.weight.to(states.dtype), bias=bias)
 
     def logits(self, states: Tensor) -> Tensor:
         """Shape ``[N, V]``, of states ``[N, H]``, float32 at least."""
@@ -139,8 +142,8 @@ def by_rows(
     whole = head is None or states.dtype not in _HALF
     if whole and len(rows) * _width(states, head) <= _tile(states):
         return _at_once(measures, states, rows, head)
-    parts = (None, None, "torch") if head is None else (head.weight, head.bias, head.kernel)
-    return list(_ByTiles.apply(tuple(measures), rows, states, *parts))  # type: ignore[no-untyped-call]
+    parts = (None, None) if head is None else (head.weight, head.bias)
+    return list(_ByTiles.apply(tuple(measures), rows, head, states, *parts))  # type: ignore[no-untyped-call]
 
 
 def _at_once(
@@ -164,16 +167,19 @@ class _ByTiles(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         measures: tuple[Measure, ...],
         rows: Tensor,
+        head: Head | None,
         states: Tensor,
         weight: Tensor | None,
         bias: Tensor | None,
-        kernel: Kernel,
     ) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(rows, states, weight, bias)
-        ctx.measures, ctx.kernel = measures, kernel
-        head = None if weight is None else Head(weight, bias, kernel).of(states)
-        values = _measured(measures, states, rows, head)
+        # Of the head not its weights, which are saved.
+        ctx.measures = measures
+        ctx.head = None if head is None else (head.kernel, head.compiles)
+        own = None if weight is None else Head(weight, bias, *ctx.head).of(states)
+        with compiling(own is not None and own.compiles):
+            values = _measured(measures, states, rows, own)
         paired = zip(values, measures, strict=True)
         ctx.mark_non_differentiable(*(v for v, measure in paired if not measure.differentiable))
         return values
@@ -182,21 +188,20 @@ class _ByTiles(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         rows, states, weight, bias = ctx.saved_tensors
-        head = None if weight is None else Head(weight, bias, ctx.kernel).of(states)
+        head = None if weight is None else Head(weight, bias, *ctx.head).of(states)
         wanted = [(m, g) for m, g in zip(ctx.measures, gradients, strict=True) if g is not None]
         if not wanted:
             return (None,) * 6
         found = [
             torch.zeros_like(one, dtype=_wide(one)) if needed else None
-            for one, needed in zip((states, weight, bias), ctx.needs_input_grad[2:5], strict=True)
+            for one, needed in zip((states, weight, bias), ctx.needs_input_grad[3:], strict=True)
         ]
         for some, taken, logits in _tiles(states, rows, head):
-            for part, place in _parts(logits, some):
-                slopes = [_slope(measure, g[place], part, place) for measure, g in wanted]
-                part.copy_(torch.stack(slopes).sum(0) if len(slopes) > 1 else slopes[0])
-            _collect(found, rows[some], taken, logits, head)
+            with compiling(head is not None and head.compiles):
+                gradient = _gradient(wanted, logits, some)
+            _collect(found, rows[some], taken, gradient, head)
         made = zip(found, (states, weight, bias), strict=True)
-        return (None, None, *(None if one is None else one.to(of.dtype) for one, of in made), None)
+        return (None,) * 3 + tuple(None if one is None else one.to(of.dtype) for one, of in made)
 
 
 def _measured(
@@ -215,6 +220,17 @@ def _measured(
 def _wide(tensor: Tensor) -> torch.dtype:
     """The dtype of sums over tiles: bfloat16 would round at every tile."""
     return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _gradient(wanted: Sequence[tuple[Measure, Tensor]], logits: Tensor, some: slice) -> Tensor:
+    """With respect to a tile's logits, whose memory it takes where it is made in parts."""
+    for part, place in _parts(logits, some):
+        slopes = [_slope(measure, g[place], part, place) for measure, g in wanted]
+        slope = torch.stack(slopes).sum(0) if len(slopes) > 1 else slopes[0]
+        if len(part) == len(logits):
+            return slope
+        part.copy_(slope)
+    return logits
 
 
 def _slope(measure: Measure, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlcomp.engine.compiling import compiled, compiles
+
 
 def rotated(x: Tensor, rotation: Tensor) -> Tensor:
     """Apply rotary position embedding (RoPE) to pairs of features.
@@ -27,6 +29,8 @@ def rotated(x: Tensor, rotation: Tensor) -> Tensor:
         tensor([[[-4.,  3.]]])
     """
     cos, sin = rotation
+    if compiles():
+        return _in_one(x, cos, sin)
     if not torch.is_grad_enabled():
         return _turned(x, cos, sin)
     result: Tensor = _Rotated.apply(x, cos, sin)  # type: ignore[no-untyped-call]
@@ -39,6 +43,12 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     y[..., :half].addcmul_(x[..., half:], sin[..., half:], value=-1)
     y[..., half:].addcmul_(x[..., :half], sin[..., :half])
     return y
+
+
+@compiled
+def _in_one(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
 
 
 class _Rotated(torch.autograd.Function):

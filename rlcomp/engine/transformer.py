@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 from transformers.activations import SiLUActivation
@@ -14,10 +15,11 @@ from transformers.pytorch_utils import Conv1D
 
 from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.checkpointing import checkpointed
+from rlcomp.engine.compiling import compiled, compiles, compiling
 from rlcomp.engine.linear import Kernel, linear
 from rlcomp.engine.native import norm_gate
 from rlcomp.engine.native.tree_attention import tree_attention
-from rlcomp.engine.norm import rms_norm
+from rlcomp.engine.norm import rms_norm, rms_norm_to
 from rlcomp.engine.output_head import Head
 from rlcomp.engine.packing import Packed
 from rlcomp.engine.rotary import rotated
@@ -93,8 +95,8 @@ class Block:
         x = x + apply(self.out, attended, kernel)
         y = normed(self.norms[1], x, compute, native)
         first, *rest = (apply(module, y, kernel) for module in self.expand)
-        if native and rest and isinstance(self.activation, _SILU):
-            inner = norm_gate.gated(first, *rest)
+        if (native or compiles()) and rest and isinstance(self.activation, _SILU):
+            inner = norm_gate.gated(first, *rest) if native else gated(first, *rest)
         else:
             inner = self.activation(first)
             inner = inner * rest[0] if rest else inner
@@ -140,6 +142,7 @@ class Transformer(nn.Module):
             gradients. None for that of the weights everywhere.
         native: attention, RMSNorm, rotary embedding and SiLU gate by the native library, which
             takes float32 on a CPU.
+        compiles: what lies between products is compiled, where the library is not taken.
     """
 
     def __init__(
@@ -150,9 +153,10 @@ class Transformer(nn.Module):
         checkpointing: bool = False,
         compute: torch.dtype | None = None,
         native: bool = False,
+        compiles: bool = False,
     ) -> None:
         super().__init__()
-        self.native = native
+        self.native, self.compiles = native, compiles
         self.checkpointing = checkpointing
         self.compute = compute
         self.model = model
@@ -202,7 +206,9 @@ class Transformer(nn.Module):
             return block.finish(x, attended, self.kernel, self.compute, native)
 
         def whole(x: Tensor) -> Tensor:
-            return within(block.module, layer, x)
+            # Here, since it is called once more, in another thread, where layers are not kept.
+            with compiling(self.compiles and not native):
+                return within(block.module, layer, x)
 
         native = self._takes(x)
         return checkpointed(whole, x) if self.checkpointing else whole(x)
@@ -241,7 +247,9 @@ class Transformer(nn.Module):
     def head(self) -> Head | None:
         """The output head, with its current weights."""
         module = self.layers.head
-        return None if module is None else Head(module.weight, module.bias, self.kernel)
+        if module is None:
+            return None
+        return Head(module.weight, module.bias, self.kernel, self.compiles)
 
 
 # The method of a sharded module that runs a function while its parameters are whole.
@@ -285,10 +293,22 @@ def normed(
     """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel; in a dtype of its own."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
         y = _as_it_is(module, x)
+    elif compiles():
+        return rms_norm_to(x, module.weight, module.variance_epsilon, compute or x.dtype)  # type: ignore[arg-type]
     else:
         norm = norm_gate.rms_norm if native and module.weight.dtype == x.dtype else rms_norm
         y = norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
     return y if compute is None else y.to(compute)
+
+
+@compiled
+def gated(gate: Tensor, up: Tensor) -> Tensor:
+    """The SiLU gate ``silu(gate) * up``, shape ``[N, I]``: one kernel if compiled.
+
+    Source:
+        Shazeer 2020, "GLU variants improve Transformer", arXiv:2002.05202, eq. 5 (SwiGLU).
+    """
+    return F.silu(gate) * up
 
 
 def has_hooks(module: nn.Module) -> bool:

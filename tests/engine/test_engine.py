@@ -257,6 +257,7 @@ def test_other_words_are_refused(argument):
         ("bfloat16", Engine(linear="bfloat16")),
         ("tf32", Engine(linear="tf32")),
         ("half", Engine(linear="torch", compute="bfloat16")),
+        ("compiled", Engine(linear="torch", compute="bfloat16", compile=True)),
         ("transformers", Engine(forward="transformers", linear="torch", update="torch")),
     ],
 )
@@ -315,6 +316,17 @@ def test_half_precision_that_is_lost_is_named(caplog):
     policy(make_model("gpt_neox"), Engine(compute="bfloat16"))
 
     assert caplog.messages[0].endswith("engine.compute=bfloat16 is lost")
+
+
+def test_compilation_that_would_not_be_heeded_is_refused_or_named(caplog):
+    caplog.set_level(logging.WARNING)
+    with pytest.raises(ConfigError, match=r"engine.compile is true.*engine.compile=false"):
+        Engine(forward="transformers", compile=True)
+
+    policy(make_model("gpt_neox"), Engine(compile=True))
+
+    assert caplog.messages[0].endswith("; engine.compile is lost")
+    assert "engine.compute" not in caplog.messages[0]
 
 
 def decoding_line(caplog, engine, decoding=None, **settings):

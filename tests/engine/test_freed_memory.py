@@ -1,9 +1,15 @@
 """Freed memory stays with the process: told by the page faults of a process of its own."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
 
 from rlcomp.engine import freed_memory
 
@@ -24,11 +30,82 @@ print(json.dumps([faults(size), keep_freed_memory(), faults(size)]))
 
 
 def test_what_is_freed_is_asked_for_again_without_a_fault():
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    before, told, after = in_a_process(CODE)
 
-    before, told, after = json.loads(done.stdout)
     assert told is (platform.libc_ver()[0] == "glibc")
     assert not told or before > 20 * 1000 > 100 > after
+
+
+HUGE = """
+import json, resource, sys
+from rlcomp.engine.freed_memory import keep_freed_memory
+
+def huge():
+    found = [line for line in open("/proc/self/smaps_rollup") if line.startswith("AnonHugePages")]
+    return int(found[0].split()[1]) / 1024  # MB
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 2**20
+
+if "limited" in sys.argv:
+    resource.setrlimit(resource.RLIMIT_AS, (2**36, 2**36))
+before = resident()
+keep_freed_memory()
+taken = resident() - before
+block = b"1" * (64 * 2**20)
+print(json.dumps([taken, huge()]))
+"""
+
+
+def in_a_process(code, *words):
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists()
+    or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(),
+    reason="no huge pages",
+)
+def test_what_is_made_lies_in_huge_pages():
+    taken, huge = in_a_process(HUGE)
+    limited = in_a_process(HUGE, "limited")
+
+    assert taken < 8  # addresses, not memory
+    assert huge > 56
+    # Addresses that are limited are left to others.
+    always = "[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    assert always or limited[1] < 8
+
+
+def test_a_system_that_promises_no_more_memory_is_left_alone():
+    asked = SimpleNamespace(
+        malloc=Mock(return_value=None), free=Mock(), madvise=Mock(side_effect=AssertionError)
+    )
+
+    freed_memory._ask_for_huge_pages(asked)
+
+    (size,) = asked.malloc.call_args.args
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert size == min(whole // 4, 16 * 2**30)
+    asked.free.assert_not_called()
+
+
+def test_huge_pages_are_asked_for_within_what_was_given():
+    asked = SimpleNamespace(
+        malloc=Mock(return_value=5 * 2**21 + 16), free=Mock(), madvise=Mock(return_value=-1)
+    )
+
+    freed_memory._ask_for_huge_pages(asked)
+
+    (size,) = asked.malloc.call_args.args
+    first, length, advice = asked.madvise.call_args.args
+    assert (first, advice) == (6 * 2**21, 14)
+    assert length % 2**21 == 0
+    assert 0 <= 5 * 2**21 + 16 + size - (first + length) < 2**21
+    asked.free.assert_called_once_with(5 * 2**21 + 16)
 
 
 def test_other_systems_are_left_alone(monkeypatch):

@@ -21,7 +21,7 @@ from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import adapters_off
 from rlcomp.model.muon import MuonAdamW
-from rlcomp.parallel.ranks import here, sharing
+from rlcomp.parallel.ranks import sharing
 from rlcomp.testing import example_batch, tiny_policy
 from rlcomp.wiring.build import Make
 
@@ -258,15 +258,17 @@ def test_adapters_are_replicated_and_read_by_rank_0_alone_where_they_are_off(of_
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_nccl_takes_the_steps_of_one_process():
-    make = Make(0)
-    with sharing(Shard(), "cuda"):
-        policy, learner = parts(make)
-        policy.to("cuda")
-        assert here().lead(make.nodes)
-        with recording(progress=0.5), torch.no_grad():
-            learner(batch())
-        found, _ = collect(make.nodes)
+@pytest.mark.parametrize("parallel", [Shard(), Replicate(), Hybrid(parts=1)], ids=type)
+def test_nccl_takes_the_steps_of_one_process(parallel):
+    def after_4_steps(parallel):
+        make = Make(0)
+        with sharing(parallel, "cuda") if parallel else contextlib.nullcontext() as ranks:
+            policy, learner = parts(make)
+            policy.to("cuda")
+            assert ranks is None or ranks.lead(make.nodes)
+            for seed in range(4):
+                with recording(progress=0.5), torch.no_grad():
+                    learner(batch(seed))
+            return collect(make.nodes)[0]
 
-    expected, _ = went_on(None, None, (0,))
-    assert apart(found, expected) < 1e-9
+    assert apart(after_4_steps(parallel), after_4_steps(None)) < 1e-12

@@ -1,0 +1,70 @@
+"""Kernel fusion by torch.compile: what lies between the products of a pass, in few kernels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+
+P = ParamSpec("P")
+T = TypeVar("T")
+# Kinds of a call that are compiled: dtypes, dimensions, with and without a gradient.
+_KINDS = 64
+_this_thread = threading.local()
+# By function, what was compiled of it.
+_made: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def compiles() -> bool:
+    """Whether functions of :func:`compiled` are compiled here and now."""
+    return getattr(_this_thread, "compiles", False)
+
+
+@contextmanager
+def compiling(wanted: bool) -> Iterator[None]:
+    """Within it, and in this thread, functions of :func:`compiled` are compiled, or are not."""
+    before, _this_thread.compiles = compiles(), wanted
+    try:
+        yield
+    finally:
+        _this_thread.compiles = before
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """A function of tensors whose kernels torch.compile fuses within :func:`compiling`.
+
+    Elsewhere it runs as it is. It is compiled where it is first called, for some seconds, and for
+    all sizes. Its numbers differ by rounding: what is half precision between two of its steps is
+    float32 when they are one kernel.
+
+    Args:
+        function: of tensors, numbers and dtypes; none of its sizes is part of its meaning.
+
+    Source:
+        Ansel et al. 2024, "PyTorch 2: Faster machine learning through dynamic Python bytecode
+        transformation and graph compilation", section 4: TorchInductor.
+
+    Examples:
+        >>> compiled(torch.add)(torch.tensor(1.0), 2)
+        tensor(3.)
+    """
+
+    @wraps(function)
+    def call(*given: P.args, **named: P.kwargs) -> T:
+        if not compiles():
+            return function(*given, **named)
+        if function not in _made:
+            import torch._dynamo.config as settings  # here: it takes two seconds
+
+            # Torch allows for 8.
+            settings.recompile_limit = max(settings.recompile_limit, _KINDS)
+            compile: Any = torch.compile
+            _made[function] = compile(function, dynamic=True)
+        fast: T = _made[function](*given, **named)
+        return fast
+
+    return call

@@ -1,0 +1,178 @@
+"""Fused kernels: compiled only where it is asked for, and the numbers of the plain pass."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch._dynamo.config
+
+from rlcomp import Decoding, causal_lm, character_tokenizer
+from rlcomp.engine.compiling import compiled, compiles, compiling
+from rlcomp.engine.engine import Engine
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.rows import rows_from_ids
+
+TOKENIZER = character_tokenizer(characters="abcdefgh")
+PLAIN = {"linear": "torch", "update": "torch"}
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """In place of torch's: hands functions back as they are, and notes them."""
+    seen = SimpleNamespace(names=[], told=[], called=[])
+
+    def compile(function, **told):
+        seen.names.append(function.__name__)
+        seen.told.append(told)
+
+        def call(*given, **named):
+            seen.called.append(function.__name__)
+            return function(*given, **named)
+
+        return call
+
+    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    monkeypatch.setattr(torch, "compile", compile)
+    return seen
+
+
+def twice():
+    def double(x):
+        return 2 * x
+
+    return compiled(double)
+
+
+def test_a_function_is_compiled_once_and_only_within(compiler):
+    double = twice()
+
+    outside = double(3)
+    assert not compiles()
+    assert compiler.names == []
+    with compiling(True):
+        assert compiles()
+        assert [outside, double(4), double(x=5)] == [6, 8, 10]
+
+    assert not compiles()
+    assert compiler.names == ["double"]
+    assert compiler.told == [{"dynamic": True}]
+    assert compiler.called == ["double", "double"]
+    assert double.__name__ == "double"
+
+
+def test_what_is_inside_decides_and_an_error_leaves_it_as_it_was():
+    with compiling(True):
+        with compiling(False):
+            assert not compiles()
+        with pytest.raises(KeyError), compiling(False):
+            raise KeyError
+        assert compiles()
+
+
+def test_other_threads_do_not_hear_of_it():
+    found = []
+    with compiling(True):
+        thread = threading.Thread(target=lambda: found.append(compiles()))
+        thread.start()
+        thread.join()
+
+    assert found == [False]
+
+
+@pytest.mark.parametrize(("before", "after"), [(8, 64), (100, 100)])
+def test_more_kinds_of_calls_are_compiled_than_torch_compiles(compiler, before, after):
+    with torch._dynamo.config.patch(recompile_limit=before), compiling(True):
+        twice()(1)
+        assert torch._dynamo.config.recompile_limit == after
+    assert compiler.names == ["double"]
+
+
+def policy(model, **words):
+    return LanguageModel(
+        model=model,
+        tokenizer=TOKENIZER,
+        decoding=Decoding(),
+        engine=Engine(**PLAIN, **words),
+    )
+
+
+def make_model(architecture="qwen3"):
+    torch.manual_seed(0)
+    return causal_lm(
+        tokenizer=TOKENIZER,
+        architecture=architecture,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4 if architecture == "gpt2" else 2,
+        intermediate_size=48,
+        context_length=32,
+        overrides={"initializer_range": 0.3},
+    )
+
+
+def rows():
+    draw = torch.Generator().manual_seed(1)
+    tails = [torch.randint(2, 10, (n,), generator=draw).tolist() for n in (3, 9, 1, 6)]
+    return rows_from_ids(TOKENIZER, [[2, 3], [2, 3], [4, 5, 6], [7]], tails)
+
+
+def passed(owner):
+    """Log-probs, entropy, and the gradient of a sum of the log-probs, each weighed differently."""
+    batch = rows()
+    log_probs = owner.log_probs(batch)
+    weights = torch.linspace(-1, 2, log_probs.numel()).view(log_probs.shape)
+    owner.zero_grad()
+    (log_probs * weights).sum().backward()
+    gradient = torch.cat([p.grad.flatten() for p in owner.model.parameters()])
+    with torch.no_grad():
+        entropy = owner(batch.copy())["entropy"]
+    return log_probs.detach(), entropy, gradient.clone()
+
+
+def assert_alike(found, expected):
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-4)
+
+
+@pytest.fixture
+def _tiles(monkeypatch):
+    """So small that logits go by tiles, of 2 tokens each, as those of a large vocabulary do."""
+    monkeypatch.setattr("rlcomp.engine.output_head._TILE", 20)
+    monkeypatch.setattr("rlcomp.engine.output_head._LEAST_TOKENS", 2)
+
+
+FUNCTIONS = {"_log_probs", "_slope", "_entropy"}
+BETWEEN = {"rms_norm_to", "_in_one", "gated"}
+
+
+@pytest.mark.usefixtures("_tiles")
+@pytest.mark.parametrize(
+    ("architecture", "keep", "expected"),
+    [
+        ("qwen3", False, FUNCTIONS | BETWEEN),
+        ("qwen3", True, FUNCTIONS | BETWEEN),
+        ("gpt2", False, FUNCTIONS),  # LayerNorm, positions that are added, no gate
+    ],
+)
+def test_the_numbers_are_those_of_the_plain_pass(compiler, architecture, keep, expected):
+    model = make_model(architecture)
+    plain = passed(policy(model))
+    assert compiler.called == []
+
+    found = passed(policy(model, compile=True, checkpointing=keep))
+
+    assert_alike(found, plain)
+    assert set(compiler.called) == expected
+    assert not compiles()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # torch warns itself while it traces
+@pytest.mark.usefixtures("_tiles")
+def test_the_numbers_are_those_of_the_plain_pass_when_torch_compiles(monkeypatch):
+    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    model = make_model()
+
+    assert_alike(passed(policy(model, compile=True)), passed(policy(model)))
