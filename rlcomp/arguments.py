@@ -196,7 +196,7 @@ def _finite(value: Any) -> bool:  # noqa: ANN401
 
 
 # Whose classes nobody writes as a text.
-_OF_PARTS = ("rlcomp", "components", "torch", "tensordict", "transformers")
+_OF_PARTS = ("rlcomp", "components", "torch", "torchrl", "tensordict", "transformers")
 
 
 def _problem_part(kind: type, value: object) -> str | None:
@@ -216,7 +216,14 @@ def _problem_part(kind: type, value: object) -> str | None:
 @cache
 def _parameters(cls: type) -> tuple[inspect.Signature, dict[str, Any]]:
     init = cls.__init__  # type: ignore[misc]
-    return inspect.signature(init), typing.get_type_hints(init, include_extras=True)
+    unchecked: dict[str, Any] = {}  # names that are imported for type checkers only
+    while True:
+        try:
+            hints = typing.get_type_hints(init, localns=unchecked, include_extras=True)
+        except NameError as error:
+            unchecked[str(error.name)] = object
+        else:
+            return inspect.signature(init), hints
 
 
 _MANY, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.arguments import (
+    Checked,
     Fraction,
     NonEmptyText,
     NonNegativeFloat,
@@ -16,6 +17,7 @@ from rlcomp.arguments import (
     Probability,
     problem,
 )
+from rlcomp.errors import ConfigError
 
 GOOD = [
     (PositiveInt, 1),
@@ -83,3 +85,15 @@ def test_a_probability_is_a_number_from_0_to_1(value):
 @pytest.mark.parametrize("annotation", [Probability, Fraction, PositiveFloat, NonNegativeFloat])
 def test_nan_is_in_no_range(annotation):
     assert problem(annotation, float("nan")) is not None
+
+
+def test_a_name_that_only_a_type_checker_imports_is_not_checked():
+    class Part(metaclass=Checked):
+        def __init__(self, *, tokenizer, steps):
+            self.steps = steps
+
+        __init__.__annotations__ = {"tokenizer": "Imported | Never", "steps": "PositiveInt"}
+
+    assert Part(tokenizer="anything", steps=2).steps == 2
+    with pytest.raises(ConfigError, match="steps is 0: must be greater than 0"):
+        Part(tokenizer="anything", steps=0)

@@ -42,8 +42,9 @@ for name in {LIGHT}:
 def test_a_run_imports_no_tracker_extra_or_plot_before_it_needs_it():
     code = """
 import sys
-import rlcomp.run.launch
+import rlcomp.run.launch, rlcomp.model.schedule, components.learner.gradient
 heavy = {"wandb", "tensorboard", "matplotlib", "gymnasium", "peft", "datasets", "torchrl"}
+heavy |= {"transformers"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -51,5 +51,5 @@ class GoalStepCollector(StepCollector):
         if missing:
             raise ConfigError(
                 f"the environment shows no '{missing[0]}' ({', '.join(map(str, seen))}): hindsight "
-                "needs goals; set environment=reach, or recipe=sac without hindsight"
+                "needs goals, as the environment of recipe=her has them; or begin with recipe=sac"
             )

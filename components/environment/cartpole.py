@@ -52,15 +52,13 @@ class CartPole(BatchedEnvironment):
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One Euler step."""
         place, speed, angle, turning = state.unbind(1)
-        gravity, cart, pole, half_length, strength = (
-            self.dynamics[name] for name in self.dynamics_names
-        )
+        gravity, cart, pole, half_length, strength = self.dynamics.values()
         force = torch.where(action.view(-1) == 1, strength, -strength)
-        mass = cart + pole
-        swing = (force + pole * half_length * turning**2 * angle.sin()) / mass
-        inertia = half_length * (4 / 3 - pole * angle.cos() ** 2 / mass)
-        turned = (gravity * angle.sin() - angle.cos() * swing) / inertia
-        pushed = swing - pole * half_length * turned * angle.cos() / mass
+        mass, sine, cosine = cart + pole, angle.sin(), angle.cos()
+        swing = (force + pole * half_length * turning**2 * sine) / mass
+        inertia = half_length * (4 / 3 - pole * cosine**2 / mass)
+        turned = (gravity * sine - cosine * swing) / inertia
+        pushed = swing - pole * half_length * turned * cosine / mass
         after = torch.stack(
             [
                 place + self.seconds * speed,

@@ -54,7 +54,7 @@ class Pendulum(BatchedEnvironment):
         torque = action[:, 0].clamp(*self.action)
         upright = (angle + math.pi) % (2 * math.pi) - math.pi
         reward = -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
-        gravity, mass, length = (self.dynamics[name] for name in self.dynamics_names)
+        gravity, mass, length = self.dynamics.values()
         pull = 3 * gravity / (2 * length) * angle.sin()
         push = 3 / (mass * length**2) * torque
         speed = (speed + (pull + push) * self.seconds).clamp(-self.fastest, self.fastest)

@@ -52,7 +52,7 @@ class Track(BatchedEnvironment):
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One Euler step; an episode never terminates."""
         offset, heading, place = state.unbind(1)
-        speed, noise = (self.dynamics[name] for name in self.dynamics_names)
+        speed, noise = self.dynamics.values()
         slip = noise * torch.randn(len(state), generator=self.generator)
         step = speed * self.seconds
         turned = action[:, 0].clamp(*self.action) + slip - curvature(place)

@@ -43,22 +43,30 @@ class Episodes(Component):
 def greedy_steps(
     environment: EnvBase, policy: TensorDictModuleBase, num_steps: int, seed: int
 ) -> TensorDict:
-    """Steps of the policy's most likely actions, the same episodes each time: what follows each.
+    """First episodes under the policy's most likely actions: what follows each step.
+
+    The same episodes each time.
 
     Args:
         environment: ``N`` copies.
         policy: acts in it.
-        num_steps: of each copy; ended episodes begin anew.
+        num_steps: the most of each copy; ended episodes begin anew until all copies have ended one.
         seed: of the environment.
 
     Returns:
         Entries ``[N, T, ...]`` of ``next``.
     """
     environment.set_seed(seed, static_seed=True)
-    with set_exploration_type(ExplorationType.DETERMINISTIC):
-        rollout: TensorDict = environment.rollout(num_steps, policy, break_when_any_done=False)
-    played: TensorDict = rollout["next"]
-    return played
+    played: list[TensorDict] = []
+    with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
+        seen = environment.reset()
+        ended = torch.zeros_like(seen["done"])
+        while len(played) < num_steps and not bool(ended.all()):
+            stepped, seen = environment.step_and_maybe_reset(policy(seen))
+            played.append(stepped["next"])
+            ended |= stepped["next", "done"]
+    rows: TensorDict = torch.stack(played, dim=1)
+    return rows
 
 
 def first_return(reward: Tensor, done: Tensor) -> Tensor:

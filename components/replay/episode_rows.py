@@ -11,6 +11,9 @@ from torch import Tensor
 from components.replay.uniform import UniformReplay
 from rlcomp.errors import FlowError
 from rlcomp.functional.hindsight import episode_order
+from rlcomp.keys import nested
+
+_NEEDED = ("trajectory", "step_count", "next.achieved_goal")
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class EpisodeRows:
         """Draw so many steps uniformly with replacement, each with what follows it.
 
         Raises:
-            FlowError: the replay holds fewer rows.
+            FlowError: the replay holds fewer rows, or not what was achieved by each.
         """
         rows = self.replay.stored()
         held = len(self.replay)
@@ -66,6 +69,12 @@ class EpisodeRows:
             raise FlowError(
                 f"the replay holds {held} steps, batch_size is {count}: let it fill "
                 "first (phases.warm_up.steps), or lower batch_size"
+            )
+        there = rows.keys(include_nested=True)
+        if missing := [key for key in _NEEDED if nested(key) not in there]:
+            raise FlowError(
+                f"the replay holds no '{missing[0]}' of its steps, which goals are drawn from: "
+                "begin with recipe=her, or draw without goals (replay@sample=sample)"
             )
         order, last = self._episodes(rows)
         place = torch.randint(held, (count,), generator=generator)

@@ -13,6 +13,7 @@ from components.replay.extend_goals import ExtendGoals
 from components.replay.uniform import UniformReplay
 from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.component import Component
+from rlcomp.errors import ConfigError
 from rlcomp.functional.hindsight import future_places
 from rlcomp.interfaces.goal_environment import RewardsGoals
 from rlcomp.seed import new_generator
@@ -37,8 +38,8 @@ class SampleHindsight(Component):
             there.
 
     Raises:
-        ConfigError: the replay never holds so many rows.
-        FlowError: the replay holds fewer rows.
+        ConfigError: the environment has no goals, or the replay never holds so many rows.
+        FlowError: the replay holds fewer rows, or rows without goals.
 
     Source:
         Andrychowicz et al. 2017, arXiv:1707.01495, algorithm 1.
@@ -57,6 +58,11 @@ class SampleHindsight(Component):
         terminate_on_goal: bool,
     ) -> None:
         super().__init__()
+        if not isinstance(environment, RewardsGoals):
+            raise ConfigError(
+                f"{type(environment).__name__} has no reward_of, the reward of another goal: begin "
+                "with recipe=her, or draw without hindsight (replay@sample=sample)"
+            )
         replay.check_draws(batch_size)
         self.replay = replay
         self.rows = EpisodeRows(replay)

@@ -89,7 +89,8 @@ class UniformReplay(nn.Module):
         """The rows, as flat tensors, and the place of the next one."""
         rows = self.stored()
         flat = {} if rows is None else rows.flatten_keys(".").to_dict()
-        return {"rows": flat, "cursor": self.cursor}
+        # Sorted: a restored replay has its entries in another order, and is the same.
+        return {"rows": dict(sorted(flat.items())), "cursor": self.cursor}
 
     def load_run_state(self, state: dict[str, object]) -> None:
         """Restore rows and place.

@@ -1,11 +1,18 @@
 #!/bin/sh
-# All runs of the experiment, one thread each: runs.sh [DIRECTORY] [SEEDS]
-where=${1:-runs/interventions}
-for seed in ${2:-0 1 2 3 4}; do
-    rlcomp recipe=hil_serl seed="$seed" directory="$where/hil_serl-$seed"
-    rlcomp recipe=rlpd seed="$seed" directory="$where/rlpd-$seed"
-    rlcomp recipe=rlpd demonstration_environment.num_envs=34 seed="$seed" directory="$where/more-$seed"
-done
-for seed in ${2:-0 1 2 3 4}; do
-    rlcomp recipe=rlpd replay@sample=sample seed="$seed" directory="$where/sac-$seed"
-done
+# RLPD with and without interventions, and SAC alone: runs.sh RUNS SEEDS (0,1,2). About two CPU minutes a seed.
+set -e
+runs=$1 seeds=$2
+
+arm() ( # NAME OVERRIDES...: a run for each seed, unless they are there, and their CPU time, alone in this subshell
+    place=$runs/$1
+    shift
+    [ -d "$place" ] && return
+    rlcomp -m "$@" seed="$seeds" directory="$place"
+    times > "$place/times"
+)
+
+arm hil_serl recipe=hil_serl
+arm rlpd recipe=rlpd
+# As many demonstrated steps as the guide walks with interventions.
+arm more recipe=rlpd demonstration_environment.num_envs=34
+arm sac recipe=rlpd replay@sample=sample

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import torch
 from tensordict import TensorDict
-from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import encode_columns, encode_texts
@@ -20,6 +19,9 @@ from rlcomp.interfaces.prompt import Demonstration, Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.io.fields import field
 from rlcomp.text.prompt import or_text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Split = Literal["held_out", "training"]
 

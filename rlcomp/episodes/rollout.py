@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from rlcomp.engine.session import Said, Session
 from rlcomp.episodes.episode import Episode
@@ -15,6 +14,9 @@ from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.prompt import SILENT, Dialogue, Observed
 from rlcomp.text.continuation import encode_continuation
 from rlcomp.text.token_bytes import row_bytes
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 # Characters of an observation that are looked at for each token that it may have.
 _CHARACTERS = 16

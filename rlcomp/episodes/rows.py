@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import encode_texts
 from rlcomp.episodes.episode import Episode
 from rlcomp.text.padding import padded
 from rlcomp.text.rows import pad_id
 from rlcomp.text.tokenizer import decode_rows
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 def episode_rows(

@@ -90,7 +90,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
 
     @property
     def dynamics(self) -> dict[str, Parameter]:
-        """The parameters of the dynamics as they are now; ``[N]`` where they are drawn."""
+        """The parameters of the dynamics as they are now, in their order; ``[N]`` where drawn."""
         own: dict[str, Parameter] = {name: getattr(self, name) for name in self.dynamics_names}
         drawn = {name: self.drawn[:, place] for place, name in enumerate(self.ranges)}
         return {**own, **drawn, **self.shift}
@@ -154,14 +154,31 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             self.drawn = self.drawn[::group_size].repeat_interleave(group_size, dim=0)
         return self.present()
 
-    def _told(self, ended: Tensor) -> TensorDict:
+    def _told(self, ended: Tensor, **further: Tensor) -> TensorDict:
         counts = {
             "step_count": self.steps.clone(),
             "trajectory": self.trajectory.clone(),
             "episode_reward": self.rewards.clone(),
         }
         flags = dict.fromkeys(("done", "terminated", "truncated"), ended)
-        return TensorDict({**self.seen(self.state), **counts, **flags}, batch_size=self.batch_size)
+        entries = {**self.seen(self.state), **counts, **flags, **further}
+        return TensorDict(entries, batch_size=self.batch_size)
+
+    def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
+        """What torchrl's does; every entry is known here and need not be looked for.
+
+        Args:
+            tensordict: holds ``action``.
+
+        Returns:
+            The same with ``next``, and what is seen then, where new episodes have begun.
+        """
+        after = self._step(tensordict)
+        entries = {**dict(tensordict.items()), **dict(after.items())}
+        kept = {key: entry for key, entry in entries.items() if key not in ("next", "reward")}
+        seen = TensorDict(kept, self.batch_size)
+        tensordict.set("next", after)
+        return tensordict, self.maybe_reset(seen) if bool(after["done"].any()) else seen
 
     def _reset(self, tensordict: TensorDict | None = None, **_: object) -> TensorDict:
         asked = None if tensordict is None else tensordict.get("_reset", None)
@@ -182,10 +199,10 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         self.rewards = self.rewards + reward.view(-1, 1)
         ended = terminated.view(-1, 1)
         cut = self.steps >= self.max_steps
-        told = self._told(ended | cut)
-        told["reward"] = reward.view(-1, 1)
-        told["terminated"], told["truncated"] = ended, cut & ~ended
-        return told
+        only_cut = cut & ~ended
+        return self._told(
+            ended | cut, reward=reward.view(-1, 1), terminated=ended, truncated=only_cut
+        )
 
     def _set_seed(self, seed: int | None) -> None:
         start = 0 if seed is None else seed

@@ -8,16 +8,18 @@ is an adapter (:mod:`rlcomp.text.answers`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import Session
 from rlcomp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @runtime_checkable

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
-
-from transformers import PreTrainedModel
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)

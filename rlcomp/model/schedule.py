@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Literal
-
-import torch
-from transformers import get_scheduler
 
 from rlcomp.arguments import Fraction, Probability
 from rlcomp.component import check_arguments
@@ -19,12 +15,19 @@ _STEPS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Multiplier of the learning rate, from transformers' own formulas.
+    """Multiplier of the learning rate: transformers' formulas on a grid of 10,000 steps.
+
+    ``t / w`` up to ``t = w``, the end of the warm-up; behind it, with ``p = (t - w) / (1 - w)``, 1,
+    ``(1 - f) (1 - p) + f`` (linear) or ``(1 - f) (1 + cos(pi p)) / 2 + f`` (cosine).
 
     Attributes:
         name: shape after the warm-up.
         warmup: share of the phase in which the multiplier rises linearly from 0 to 1.
         final: multiplier at the end of the phase; a constant schedule has none to reach.
+
+    Source:
+        transformers 5, ``get_scheduler``: ``constant_with_warmup``, ``polynomial`` of power 1,
+        ``cosine_with_min_lr``; the same to the bit.
 
     Examples:
         >>> [Schedule(name="linear", final=0.1)(progress) for progress in (0.0, 0.5, 1.0)]
@@ -40,29 +43,18 @@ class Schedule:
 
     def __call__(self, progress: float) -> float:
         """The multiplier, in [0, 1], at a progress in [0, 1] of the phase."""
-        return float(self._multiplier(round(progress * _STEPS)))
+        step = round(progress * _STEPS)
+        # At least one step stays after the warm-up: the formulas divide by what is left.
+        ramp = min(round(self.warmup * _STEPS), _STEPS - 1)
+        if step < ramp:
+            return step / ramp
+        return self._after((step - ramp) / (_STEPS - ramp))
 
-    @cached_property
-    def _multiplier(self) -> Callable[[int], float]:
-        # transformers hides its formulas behind an optimizer of learning rate 1 that never steps.
-        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-        name, arguments = self._library_name()
-        schedule = get_scheduler(
-            name,
-            optimizer,
-            # At least one step stays after the warm-up: the formulas divide by what is left.
-            num_warmup_steps=min(round(self.warmup * _STEPS), _STEPS - 1),
-            num_training_steps=_STEPS,
-            scheduler_specific_kwargs=arguments,
-        )
-        multiplier: Callable[[int], float] = schedule.lr_lambdas[0]
-        return multiplier
-
-    def _library_name(self) -> tuple[str, dict[str, float]]:
-        """The library's schedule of this shape, and how it is told where to end."""
+    def _after(self, passed: float) -> float:
+        """The multiplier where a share of what follows the warm-up has passed."""
+        if self.name == "linear":
+            return (1 - self.final) * (1 - passed) + self.final
         if self.name == "cosine":
-            return "cosine_with_min_lr", {"min_lr_rate": self.final}
-        # The library refuses a decay that ends where it started.
-        if self.name == "linear" and self.final < 1.0:
-            return "polynomial", {"lr_end": self.final, "power": 1.0}
-        return "constant_with_warmup", {}
+            wave = 0.5 * (1 + math.cos(math.pi * passed))
+            return wave * (1 - self.final) + self.final
+        return 1.0

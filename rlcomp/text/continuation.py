@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from rlcomp.errors import DataError
 from rlcomp.text.token_bytes import row_bytes
 from rlcomp.text.tokenizer import encode_all
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 # What a text is encoded behind, and cut from; the first that no piece joins to the text.
 _BEFORE = ("\n", ".", "a", "0")

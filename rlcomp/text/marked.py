@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import groupby
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from rlcomp.text.continuation import encode_continuation
 from rlcomp.text.special_tokens import special_ids, special_tokens
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 from rlcomp.text.tokenizer import encode_all
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 # Private use. In somebody's text it is a character as any other: a bare special token is never his.
 MARK = "\ue000"

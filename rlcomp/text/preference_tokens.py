@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken
-from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.functional.simplex import lattice
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _TOKEN = re.compile(r"<preference(?::\d+)+>")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from rlcomp.arguments import Checked
 from rlcomp.columns import CONVERSATION
@@ -22,6 +21,9 @@ from rlcomp.interfaces.prompt import (
 from rlcomp.text.marked import marked
 from rlcomp.text.special_tokens import special_tokens
 from rlcomp.text.tokenizer import encode_all, encode_prompts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 class PlainDialogue:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from rlcomp.engine.draw import Sampled
 from rlcomp.engine.routing import UNKNOWN
@@ -15,6 +15,9 @@ from rlcomp.errors import DataError, NumericalError
 from rlcomp.interfaces.prompt import Demonstration
 from rlcomp.text.padding import padded, response_columns
 from rlcomp.text.prompt import TextPrompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 def encode_rows(

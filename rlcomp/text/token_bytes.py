@@ -6,12 +6,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from tokenizers import pre_tokenizers
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.text.tokenizer import encode_all
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 
@@ -137,6 +140,8 @@ def _difference(found: bytes, wanted: bytes) -> str:
 
 def _reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[int, str], bytes]:
     """The function from a token and its id to its bytes."""
+    from transformers import PreTrainedTokenizerFast
+
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ConfigError(
             f"the tokenizer is a {type(tokenizer).__name__}, which does not say what bytes its "

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.text.folder import foreign, json_object, local_only
 from rlcomp.text.preference_tokens import preference_points
+
+if TYPE_CHECKING:  # a second to import, and runs without language have no tokenizer
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 # Tokens of every tokenizer made here, and their ids.
 SPECIAL = {"<pad>": 0, "<eos>": 1}
@@ -66,6 +68,8 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 
 def small_tokenizer(backend: Tokenizer) -> PreTrainedTokenizerFast:
     """A tokenizer of transformers from one whose first tokens are :data:`SPECIAL`."""
+    from transformers import PreTrainedTokenizerFast
+
     # split_special_tokens: a text that spells "<eos>" is text, not the end of a response.
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
@@ -112,6 +116,8 @@ def _class_of(path: str) -> Any:  # noqa: ANN401
     Beside a model's config.json AutoTokenizer takes the class of the model's family instead, which
     adds that family's special tokens to a tokenizer of ours.
     """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
     file = Path(path) / "tokenizer_config.json"
     named = json_object(file).get("tokenizer_class") if file.exists() else None
     generic = ("TokenizersBackend", "PreTrainedTokenizerFast")

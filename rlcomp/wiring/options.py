@@ -31,12 +31,27 @@ def options_of(group: str, places: Iterable[Path]) -> dict[str, Path]:
     return {file.stem: file for place in places for file in sorted((place / group).glob("*.yaml"))}
 
 
-def recipes_with(name: str) -> list[str]:
-    """The recipes that bring a node along, the plainest first."""
+def recipes_with(name: str, asking: str = "", target: str = "") -> list[str]:
+    """The recipes that bring a node along, the plainest first.
+
+    Args:
+        name: of the node.
+        asking: the node that asks for it.
+        target: its class; a recipe where it has the same one stands in front of all others.
+    """
     line = re.compile(rf"^ *- /(\w+@)?{re.escape(name)}: ", re.MULTILINE)
     files = (config_directory() / "recipe").glob("*.yaml")
-    found = [file.stem for file in files if line.search(file.read_text(encoding="utf-8"))]
-    return sorted(found, key=lambda recipe: (len(recipe), recipe))
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
+    found = [recipe for recipe, text in texts.items() if line.search(text)]
+    same = "|".join(map(re.escape, _options_of_target(target))) or "(?!)"
+    asks = re.compile(rf"^ *- /(\w+@)?{re.escape(asking)}: ({same})$", re.MULTILINE)
+    return sorted(found, key=lambda one: (not asks.search(texts[one]), len(one), one))
+
+
+def _options_of_target(target: str) -> list[str]:
+    """The names of the options of a class."""
+    files = sorted(config_directory().glob("*/*.yaml"))
+    return [f.stem for f in files if target in _TARGET.findall(f.read_text(encoding="utf-8"))]
 
 
 def having(setting: str) -> list[str]:

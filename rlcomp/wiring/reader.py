@@ -198,7 +198,9 @@ class Reader:
         if unset := unset_variable(str(error)):
             return f"{dotted(path)} is {text}: {unset}"
         if text.startswith("${") and name.isidentifier() and name not in self.config:
-            if recipes := recipes_with(name):
+            part = self._at(path[:1])
+            target = str(part._get_node("_target_")) if isinstance(part, DictConfig) else ""
+            if recipes := recipes_with(name, str(path[0]), target):
                 return f"{dotted(path)}: no node '{name}': recipe={recipes[0]} has one"
             return f"{dotted(path)}: no node '{name}'{nearest(name, map(str, self.config))}"
         first = str(error).splitlines()[0]

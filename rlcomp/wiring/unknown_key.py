@@ -40,6 +40,12 @@ def unknown_key(
         return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
     if told := _taken_over(key, text, keys(parent)) or _elsewhere(key, text, keys(""), line):
         return told
+    if line and OmegaConf.select(line.config, parent) == {}:
+        given, value = _given(key, text)
+        return (
+            f"{key} is not in the config; {parent} is empty, and a + adds to it: "
+            f"+{given}={value or '...'}"
+        )
     if name in (beside := [*keys(parent)]):
         return (
             f"{key} is a choice of parts whose settings stand elsewhere; "

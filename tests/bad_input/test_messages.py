@@ -217,6 +217,12 @@ TABLE = {
         "(known: ",
         "); it takes no other: leave this out\n",
     ),
+    "key of an empty mapping": Bad(
+        ["recipe=sac", "loss.period.loss_actor=2"],
+        "loss.period.loss_actor is not in the config",
+        "loss.period is empty",
+        "a + adds to it: +loss.period.loss_actor=2\n",
+    ),
     "key that begins like one": Bad(
         ["decoding.temp=1"], "decoding.temp is not in", "temp", "did you mean 'temperature'?"
     ),

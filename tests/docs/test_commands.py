@@ -376,6 +376,8 @@ def experiment(words):
         arguments += [word for key, value in sizes.items() for word in (key, *value.split())]
     elif name.endswith("ladder/data.py"):
         arguments += ["--texts", "200"]
+    elif name.endswith("critics.py"):
+        arguments += ["--starts", "2"]
     elif name.endswith("stationarity.py"):
         arguments += ["--batches", "4", "--prompts", "2"]
     script([name, *(Path(word).name if word.endswith(".png") else word for word in arguments)])

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,8 @@ def in_a_process(code, *words):
 
 @pytest.mark.skipif(
     not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists()
-    or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(),
+    or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    or resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY,
     reason="no huge pages",
 )
 def test_what_is_made_lies_in_huge_pages():

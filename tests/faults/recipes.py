@@ -47,6 +47,17 @@ CONTROL = (
     "evaluation_environment.num_envs=2",
     "evaluation.max_steps=5",
 )
+OFF_POLICY = (
+    "phases.rl.steps=3",
+    "phases.rl.every={evaluation: 2, checkpoint: 1}",
+    "environment.num_envs=4",
+    "collector.num_steps=8",
+    "sample.batch_size=16",
+    "updates.times=2",
+    "replay.capacity=100",
+    "evaluation_environment.num_envs=2",
+    "evaluation.max_steps=5",
+)
 RECIPES = {
     "SFT, then GRPO": ("recipe=grpo", *TINY),
     "PPO, critic, adaptive KL": (
@@ -63,8 +74,25 @@ RECIPES = {
     "mask game": ("recipe=pretrain_zero", *TEXT, "proposal_rows.batch_size=4"),
     "Pareto (PAMA)": ("recipe=pama", *TINY),
     "CartPole": ("recipe=control_ppo", *CONTROL),
+    "SAC": (
+        "recipe=sac",
+        *OFF_POLICY,
+        "phases.warm_up.steps=1",
+        "+phases.warm_up.every={checkpoint: 1}",
+    ),
+    "HER": ("recipe=her", *OFF_POLICY, "environment.max_steps=9"),
+    "DAgger": (
+        "recipe=dagger",
+        "phases.dagger.steps=3",
+        "phases.dagger.every={evaluation: 2, checkpoint: 1}",
+        "+phases.demonstrate.every={checkpoint: 1}",
+        "+phases.clone.every={checkpoint: 1}",
+        "updates.times=2",
+        "evaluation_environment.num_envs=2",
+        "evaluation.horizons=[5]",
+    ),
 }
-# Environments cannot be rewound: such a run begins new episodes wherever it goes on.
+# gymnasium's environments cannot be rewound: such a run begins new episodes wherever it goes on.
 NEW_EPISODES = ("CartPole",)
 BASE = (
     "recipe=pretrain",

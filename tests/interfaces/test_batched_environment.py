@@ -3,6 +3,7 @@
 import pytest
 import torch
 from tensordict.nn import TensorDictModule
+from torchrl.envs import EnvBase
 
 from components.environment.cartpole import CartPole
 from components.environment.control import control_environment
@@ -103,6 +104,36 @@ def test_dynamics_are_drawn_where_an_episode_begins_and_stay_until_it_ends():
     environment.step_and_maybe_reset(seen)
     assert not torch.equal(environment.drawn[0], second[0])
     assert torch.equal(environment.drawn[1], second[1])
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_step_that_begins_episodes_anew_is_torchrls_to_the_bit(kind):
+    randomise = UniformDynamics(width=0.5, ranges=None)
+    ours, theirs = (made(kind, randomise, max_steps=3) for _ in range(2))
+    seen, expected = ours.reset(), theirs.reset()
+    for steps in range(8):
+        for environment in (ours, theirs):
+            environment.steps[0] += steps == 1  # this copy ends before the others
+        action = ours.action_spec.rand()
+        for one in (seen, expected):
+            one["action"], one["logits"] = action, torch.full((4, 2), float(steps))
+        stepped, seen = ours.step_and_maybe_reset(seen)
+        wanted, expected = EnvBase.step_and_maybe_reset(theirs, expected)
+        for one, other in ((stepped, wanted), (seen, expected)):
+            assert set(one.keys(True, True)) == set(other.keys(True, True))
+            for key in one.keys(True, True):
+                assert torch.equal(one[key], other[key]), (steps, key)
+            assert one.batch_size == other.batch_size
+    assert all(torch.equal(a, b) for a, b in zip(ours.buffers(), theirs.buffers(), strict=True))
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_what_is_seen_has_the_shapes_and_kinds_that_are_declared(kind):
+    environment = made(kind)
+    seen = environment.reset()
+
+    for key, spec in environment.observation_spec.items():
+        assert (seen[key].shape, seen[key].dtype) == (spec.shape, spec.dtype), key
 
 
 def test_a_seed_gives_the_same_dynamics_again():

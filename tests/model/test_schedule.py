@@ -1,8 +1,10 @@
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import get_scheduler
 
 from rlcomp.errors import ConfigError
 from rlcomp.model.schedule import Schedule
@@ -55,3 +57,22 @@ def test_a_warmup_that_takes_nearly_everything_leaves_the_end_its_value(name, en
     # The ramp ends a ten-thousandth before the end.
     values = [schedule(progress) for progress in (0.0, 0.5, 0.9999, 1.0)]
     assert values == pytest.approx([0.0, 0.5, 1.0, end], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "more"),
+    [
+        ("constant", "constant_with_warmup", {}),
+        ("linear", "polynomial", {"lr_end": 0.1, "power": 1.0}),
+        ("cosine", "cosine_with_min_lr", {"min_lr_rate": 0.1}),
+    ],
+)
+@pytest.mark.parametrize("warmup", [0.0, 0.0667])
+def test_the_formulas_are_those_of_transformers_to_the_bit(name, theirs, more, warmup):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    ramp = round(warmup * 10_000)
+    theirs = get_scheduler(theirs, optimizer, ramp, 10_000, scheduler_specific_kwargs=more)
+    schedule = Schedule(name=name, warmup=warmup, final=0.1)
+
+    steps = range(0, 10_001, 29)
+    assert [schedule(step / 10_000) for step in steps] == list(map(theirs.lr_lambdas[0], steps))

@@ -4,6 +4,7 @@ import pytest
 
 from rlcomp.errors import ConfigErrors
 from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.options import recipes_with
 from rlcomp.wiring.resolve import added, plan_of
 
 
@@ -15,6 +16,16 @@ def test_dynamics_of_no_environment_are_refused():
         plan_of(compose_config([*words, "randomise=uniform"]))
     plan_of(compose_config([*words, "randomise=none"]))
     plan_of(compose_config(["recipe=sac", "randomise=uniform", "directory=x"]))
+
+
+def test_a_node_that_is_not_there_is_told_with_a_recipe_that_uses_it_so():
+    # recipe=bc has a node of this name as well, which collects.
+    told = "sample.demonstrations: no node 'demonstrations': recipe=rlpd has one"
+
+    with pytest.raises(ConfigErrors, match=told):
+        plan_of(compose_config(["recipe=sac", "replay@sample=half_half", "directory=x"]))
+    assert recipes_with("demonstrations")[0] == "bc"
+    assert recipes_with("demonstrations", "sample", "nowhere.Part")[0] == "bc"
 
 
 def test_what_is_added_at_the_root_is_found_however_it_is_written():

@@ -38,6 +38,13 @@ def test_episodes_go_on_in_the_next_batch():
     assert second["next", "step_count"][..., 0].tolist() == [[4, 5, 6], [4, 5, 6]]
 
 
+def test_the_name_of_an_environment_is_none():
+    policy = make().policy
+
+    with pytest.raises(ConfigError, match=r"environment is 'x': must be a EnvBase"):
+        StepCollector(environment="x", policy=policy, exploration=Nothing(), num_steps=1)
+
+
 def test_only_ended_episodes_are_recorded():
     collector = make(num_steps=5, max_steps=2)
 

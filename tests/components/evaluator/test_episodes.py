@@ -8,7 +8,7 @@ from torch.distributions import Categorical
 from torchrl.modules import ProbabilisticActor
 
 from components.environment.gymnasium import gymnasium_environment
-from components.evaluator.episodes import Episodes, first_return
+from components.evaluator.episodes import Episodes, first_return, greedy_steps
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
 
@@ -61,12 +61,29 @@ def test_the_mean_over_the_copies_is_recorded(monkeypatch):
     right = rule(lambda seen: torch.ones(seen.shape[:-1], dtype=torch.int64))
     episodes = evaluation(right, num_envs=3)
     reward = torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0], [64.0, 1.0, 1.0]])
-    done = torch.tensor([[0, 1, 0], [0, 0, 0], [1, 0, 1]]).bool()
-    played = {"next": {"reward": reward[..., None], "done": done[..., None]}}
-    monkeypatch.setattr(episodes.environment, "rollout", lambda *_, **__: played)
+    done = torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 1]]).bool()
+    columns = iter(zip(reward.unsqueeze(-1).unbind(1), done.unsqueeze(-1).unbind(1), strict=True))
 
-    # 1 + 2; 8 + 16 + 32; 64.
+    def step(seen):
+        after = TensorDict(dict(zip(("reward", "done"), next(columns), strict=True)), [3])
+        return TensorDict({"next": after}, [3]), seen
+
+    monkeypatch.setattr(episodes.environment, "step_and_maybe_reset", step)
+
+    # 1 + 2; 8 + 16 + 32; 64. All have ended then, and a fourth step would be an error.
     assert measured(episodes) == pytest.approx(123 / 3)
+
+
+def test_steps_are_taken_until_every_copy_has_ended_one_episode():
+    with seeded(0, "environment"):
+        environment = gymnasium_environment(name="CartPole-v1", num_envs=4)
+    right = rule(lambda seen: torch.ones(seen.shape[:-1], dtype=torch.int64))
+
+    done = greedy_steps(environment, right, 60, seed=0)["done"][..., 0]
+    first = done.long().argmax(1)
+    assert done.any(1).all()
+    assert done.shape == (4, int(first.max()) + 1)
+    assert greedy_steps(environment, right, 5, seed=0).shape == (4, 5)
 
 
 def test_every_evaluation_has_the_same_starts():

@@ -97,6 +97,21 @@ def test_the_expert_acts_less_in_each_round_of_the_phase(round_, beta):
     assert float(mixed.mean()) == pytest.approx(beta, abs=0.018)
 
 
+def test_an_action_is_the_experts_as_a_whole():
+    class Pair(Always):
+        def forward(self, batch):
+            batch["action"] = torch.ones(batch.shape[0], 2)
+            return batch
+
+    seen = {"observation": torch.zeros(200, 1), "action": torch.zeros(200, 2)}
+    part = ExpertMixture(expert=Pair(), decay=0.5)
+    with recording(step=1):
+        mixed = part(TensorDict(seen, batch_size=[200]))["action"]
+
+    assert torch.equal(mixed[:, 0], mixed[:, 1])
+    assert 0 < float(mixed.mean()) < 1
+
+
 def test_without_decay_only_the_first_round_is_the_experts():
     part = ExpertMixture(expert=Always(), decay=0.0)
     means = []

@@ -2,12 +2,14 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.environment.pendulum import Pendulum
 from components.environment.reach import Reach
 from components.replay.extend_goals import ExtendGoals
 from components.replay.sample_hindsight import SampleHindsight
 from components.replay.uniform import UniformReplay
 from rlcomp.errors import ConfigError, FlowError
 from rlcomp.io.state import collect, restore
+from rlcomp.keys import nested
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
 
@@ -102,6 +104,20 @@ def test_where_the_environment_ends_at_a_goal_a_step_that_reaches_it_terminates(
     assert torch.equal(rows["next", "done"], rows["next", "terminated"])
 
 
+def test_a_goal_is_reached_in_all_of_its_numbers():
+    replay, sample = sampler(terminate=True)
+    line = episodes()
+    line["next", "achieved_goal"] = line["next", "achieved_goal"] * torch.tensor([1.0, 0.0])
+    ExtendGoals(replay=replay)(line)
+
+    rows = drawn(sample, 50)
+
+    # The second number of each goal is reached by every step.
+    there = rows["desired_goal"][:, :1] == rows["next", "achieved_goal"][:, :1]
+    assert 0 < int(there.sum()) < len(there)
+    assert torch.equal(rows["next", "terminated"], there)
+
+
 def test_an_episode_that_goes_on_in_the_next_batch_is_one():
     replay, sample = sampler()
     whole = episodes(copies=1, steps=6)
@@ -162,6 +178,29 @@ def test_fewer_rows_than_a_batch_are_told():
     ExtendGoals(replay=replay)(episodes())
 
     with pytest.raises(FlowError, match="holds 6 steps, batch_size is 7"):
+        sample()
+
+
+def test_an_environment_without_goals_is_refused_when_it_is_built():
+    replay = UniformReplay(capacity=9)
+    told = r"Pendulum has no reward_of.*recipe=her.*replay@sample=sample"
+
+    with pytest.raises(ConfigError, match=told):
+        SampleHindsight(
+            replay=replay,
+            environment=Pendulum(num_envs=1),
+            batch_size=2,
+            fraction=1.0,
+            terminate_on_goal=False,
+        )
+
+
+@pytest.mark.parametrize("key", ["trajectory", "step_count", "next.achieved_goal"])
+def test_steps_without_what_goals_are_drawn_from_are_told_by_the_key(key):
+    replay, sample = sampler()
+    replay.extend(episodes().reshape(-1).exclude(nested(key)))
+
+    with pytest.raises(FlowError, match=f"holds no '{key}'.*replay@sample=sample"):
         sample()
 
 

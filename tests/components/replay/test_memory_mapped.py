@@ -39,6 +39,16 @@ def through_a_file(state):
     return json.loads(json.dumps(state))
 
 
+def test_rows_are_in_files_once_there_are_some(tmp_path):
+    memory = replay(tmp_path)
+    assert [*tmp_path.rglob("*.memmap")] == []
+
+    memory.extend(steps(0, 3))
+
+    files = {file.stem for file in tmp_path.rglob("*.memmap")}
+    assert {"observation", "reward"} <= files
+
+
 def test_a_checkpoint_writes_the_rows_that_are_new_and_no_others(tmp_path):
     buffer = replay(tmp_path)
     buffer.extend(steps(0, 4))

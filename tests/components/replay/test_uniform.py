@@ -102,6 +102,7 @@ def test_a_restored_replay_draws_and_overwrites_as_the_first(tmp_path, stored):
     restore(tmp_path, {"replay": again}, *collect({"replay": first}), redraw=False)
 
     assert numbers(again) == numbers(first)
+    assert [*again.run_state()["rows"]] == [*first.run_state()["rows"]]
     for buffer in (first, again):
         Extend(replay=buffer)(steps(100, 2))
     assert numbers(again) == numbers(first)
