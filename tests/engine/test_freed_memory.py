@@ -1,7 +1,6 @@
 """Freed memory stays with the process: told by the page faults of a process of its own."""
 
 import json
-import os
 import platform
 import resource
 import subprocess
@@ -82,32 +81,34 @@ def test_what_is_made_lies_in_huge_pages():
     assert always or limited[1] < 8
 
 
-def test_a_system_that_promises_no_more_memory_is_left_alone():
+@pytest.mark.parametrize(("gigabytes", "size"), [(8, 2 * 2**30), (1000, 16 * 2**30)])
+def test_a_system_that_promises_no_more_memory_is_left_alone(monkeypatch, gigabytes, size):
+    whole = {"SC_PHYS_PAGES": gigabytes * 2**18, "SC_PAGE_SIZE": 2**12}
+    monkeypatch.setattr(freed_memory.os, "sysconf", whole.__getitem__)
     asked = SimpleNamespace(
         malloc=Mock(return_value=None), free=Mock(), madvise=Mock(side_effect=AssertionError)
     )
 
     freed_memory._ask_for_huge_pages(asked)
 
-    (size,) = asked.malloc.call_args.args
-    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert size == min(whole // 4, 16 * 2**30)
+    asked.malloc.assert_called_once_with(size)
     asked.free.assert_not_called()
 
 
 def test_huge_pages_are_asked_for_within_what_was_given():
+    start = 4 * 2**21 + 16
     asked = SimpleNamespace(
-        malloc=Mock(return_value=5 * 2**21 + 16), free=Mock(), madvise=Mock(return_value=-1)
+        malloc=Mock(return_value=start), free=Mock(), madvise=Mock(return_value=-1)
     )
 
     freed_memory._ask_for_huge_pages(asked)
 
     (size,) = asked.malloc.call_args.args
     first, length, advice = asked.madvise.call_args.args
-    assert (first, advice) == (6 * 2**21, 14)
+    assert (first, advice) == (5 * 2**21, 14)
     assert length % 2**21 == 0
-    assert 0 <= 5 * 2**21 + 16 + size - (first + length) < 2**21
-    asked.free.assert_called_once_with(5 * 2**21 + 16)
+    assert 0 <= start + size - (first + length) < 2**21
+    asked.free.assert_called_once_with(start)
 
 
 def test_other_systems_are_left_alone(monkeypatch):
