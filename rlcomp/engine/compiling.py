@@ -62,8 +62,8 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
             # Torch allows for 8.
             settings.recompile_limit = max(settings.recompile_limit, _KINDS)
-            compile: Any = torch.compile
-            _made[function] = compile(function, dynamic=True)
+            by_torch: Any = torch.compile
+            _made[function] = by_torch(function, dynamic=True)
         fast: T = _made[function](*given, **named)
         return fast
 
