@@ -56,17 +56,22 @@ def watch_cluster(events):
     events.around(RemoteStages, "settle", lambda *_: "settling")
 
 
+def own_workers():
+    """Processes that this one has started, not those of the one that it was forked from."""
+    return [one for one in multiprocessing.active_children() if one._parent_pid == os.getpid()]
+
+
 def kill_workers(name):
     """``kill -9`` of every worker of this process."""
     del name
-    for process in multiprocessing.active_children():
+    for process in own_workers():
         process.kill()
 
 
 def stop_workers(name):
     """SIGSTOP of every worker of this process: they are there, and say nothing."""
     del name
-    for process in multiprocessing.active_children():
+    for process in own_workers():
         os.kill(process.pid, signal.SIGSTOP)
 
 
