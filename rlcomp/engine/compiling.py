@@ -59,7 +59,10 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
             return function(*given, **named)
         if function not in _made:
             import torch._dynamo.config as settings  # here: it takes two seconds
+            import torch._functorch.config as gradients
 
+            # Several objectives are differentiated one after the other through one forward pass.
+            gradients.donated_buffer = False
             # Torch allows for 8.
             settings.recompile_limit = max(settings.recompile_limit, _KINDS)
             by_torch: Any = torch.compile
