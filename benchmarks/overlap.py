@@ -51,6 +51,8 @@ from rlcomp.text.rows import rollout_rows
 from rlcomp.text.tokenizer import character_tokenizer
 
 STALENESS = (0, 1, 2, 4)
+# What the steps of a run say of their responses.
+LENGTHS = ("rollout/tokens", "rollout/length", "rollout/truncated")
 # Seconds that a request and its reply take on their way.
 TRANSPORT = 0.005
 CHECKED = ((0.12, 0.08, 0, 0.0), (0.1, 0.1, 1, 0.0), (0.15, 0.05, 1, 0.5), (0.1, 0.1, 2, 1.0))
@@ -258,8 +260,6 @@ def spread_of(mean, cut, limit):
 def shape_of(run, workers, sigma=None):
     """Sizes and log-normal lengths of a run's rollouts; None where its spread is unknown."""
     rows = rows_of(run)
-    if any("rollout/tokens" not in row for row in rows):
-        return None
     config = yaml.safe_load((Path(run) / "run.yaml").read_text())["config"]
     limit = config["max_new_tokens"]
     mean, cut = (
@@ -313,6 +313,9 @@ def report(run, workers, sigma=None):
 
     for staleness in STALENESS:
         line("fixed", staleness, fixed(rollouts, rest, staleness=staleness, workers=workers))
+    if any(name not in row for row in rows_of(run) for name in LENGTHS):
+        print("schedule free: the steps have no lengths of responses (rollout/length)")
+        return
     shape = shape_of(run, workers, sigma)
     if shape is None:
         print("schedule free: no response was cut, or all: give the spread of lengths, --sigma 1")

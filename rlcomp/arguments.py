@@ -203,7 +203,7 @@ def _problem_part(kind: type, value: object) -> str | None:
     """The problem of a number, or of a text or None, where a component belongs."""
     part = kind.__module__.split(".")[0] in _OF_PARTS
     plain = (bool, int, float, type(None), *((str, list, dict) if part else ()))
-    if kind is object or not isinstance(value, plain):
+    if kind in (object, _Anything) or not isinstance(value, plain):
         return None
     if kind is Unbuilt:
         return "must be a _target_ with its arguments"
@@ -211,6 +211,22 @@ def _problem_part(kind: type, value: object) -> str | None:
         f"must be a {kind.__name__}; an option is chosen with slashes, group/part=option, and "
         "another node of the config is written ${name}"
     )
+
+
+class _Unchecked(type):
+    """Of what stands for a name that only type checkers import; so do its parts and its kinds."""
+
+    def __getattr__(cls, name: str) -> type:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return cls
+
+    def __getitem__(cls, _: object) -> type:
+        return cls
+
+
+class _Anything(metaclass=_Unchecked):
+    """Anything fits ``Name``, ``Name.Part`` and ``Name[...]``."""
 
 
 @cache
@@ -221,7 +237,7 @@ def _parameters(cls: type) -> tuple[inspect.Signature, dict[str, Any]]:
         try:
             hints = typing.get_type_hints(init, localns=unchecked, include_extras=True)
         except NameError as error:
-            unchecked[str(error.name)] = object
+            unchecked[str(error.name)] = _Anything
         else:
             return inspect.signature(init), hints
 

@@ -97,3 +97,17 @@ def test_a_name_that_only_a_type_checker_imports_is_not_checked():
     assert Part(tokenizer="anything", steps=2).steps == 2
     with pytest.raises(ConfigError, match="steps is 0: must be greater than 0"):
         Part(tokenizer="anything", steps=0)
+
+
+@pytest.mark.parametrize("text", ["Name", "Name[str]", "library.Name", "a.b.C[int] | None"])
+@pytest.mark.parametrize("value", [None, 1, "text", ["a"], {"a": 1}])
+def test_nor_is_what_is_made_of_such_a_name(text, value):
+    class Part(metaclass=Checked):
+        def __init__(self, *, part, steps):
+            self.part = part
+
+        __init__.__annotations__ = {"part": text, "steps": "PositiveInt"}
+
+    assert Part(part=value, steps=2).part == value
+    with pytest.raises(ConfigError, match="steps is 0: must be greater than 0"):
+        Part(part=value, steps=0)

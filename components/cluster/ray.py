@@ -19,7 +19,7 @@ from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveFloat, Po
 from rlcomp.cluster.actor import Serving
 from rlcomp.cluster.replies import Replies
 from rlcomp.cluster.worker import process_settings
-from rlcomp.errors import require
+from rlcomp.errors import ConfigError, require
 from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request, WorkerLost
 
 
@@ -45,6 +45,7 @@ class RayCluster(Cluster):
 
     Raises:
         MissingExtra: ray is not installed.
+        ConfigError: the Ray that is started here has too little for the actors.
     """
 
     def __init__(
@@ -103,6 +104,20 @@ class RayCluster(Cluster):
         self._own = True
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        if not self.address:
+            self._check_resources(ray.cluster_resources())  # type: ignore[no-untyped-call]
+
+    def _check_resources(self, there: Mapping[str, float]) -> None:
+        """An actor that needs more than this machine has would be waited for in vain."""
+        for name, each in (self.resources or {}).items():
+            have, needed = there.get(_RESOURCES.get(name, name), 0.0), self.workers * each
+            if needed > have:
+                self.close()
+                raise ConfigError(
+                    f"cluster.resources.{name} is {each:g}, {needed:g} for all workers, and the "
+                    f"Ray that is started here has {have:g}: lower it, or name another Ray in "
+                    "cluster.address"
+                )
 
     def _options(self) -> dict[str, Any]:
         known, given = ("num_cpus", "num_gpus"), self.resources or {}
@@ -149,6 +164,8 @@ class RayCluster(Cluster):
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Ray's names for what its actors are told under others.
+_RESOURCES = {"num_cpus": "CPU", "num_gpus": "GPU"}
 
 
 class _Published(NamedTuple):
@@ -212,8 +229,8 @@ class _Fetched:
             raise queue.Empty
         try:
             told: list[bytes] = ray.get(self._call)
-        except ray.exceptions.RayActorError as error:
-            line = str(error).splitlines()[0]
+        except ray.exceptions.RayError as error:  # it died, or its node, or too little memory
+            line = (str(error).splitlines() or [type(error).__name__])[0]
             raise WorkerLost(f"worker {self._number} died ({line})") from error
         self._call = self._next()
         return told

@@ -15,6 +15,7 @@ import torch
 
 from rlcomp.cluster.serve import FAILED, serve_messages
 from rlcomp.cluster.worker import Worker, failure
+from rlcomp.errors import ProcessEnded, exit_refused
 from rlcomp.interfaces.cluster import Free
 
 
@@ -74,7 +75,8 @@ class Serving:
 
     def _serve(self) -> None:
         try:
-            serve_messages(self)
+            with exit_refused("a stage on a worker", ProcessEnded):  # a thread would just be gone
+                serve_messages(self)
         except Exception as error:  # the actor lives on, and would say nothing
             self.send_bytes(pickle.dumps((FAILED, failure(error))))
 

@@ -37,6 +37,7 @@ class Replies:
         self.number = number
         self.inbox = inbox
         self.ready = False
+        self._started = 0.0  # seconds of the silence of now that its start has taken
 
     def receive(self, timeout: float) -> Reply:
         """The next reply.
@@ -70,10 +71,12 @@ class Replies:
                 told = self.inbox.get_nowait()
             except queue.Empty:
                 seconds = timeout if self.ready else START_SECONDS
-                if silent > seconds:
+                if silent - self._started > seconds:
                     raise self._silent(seconds) from None
                 return None
-            if (reply := self.read_out(told)) is not None:
+            reply = self.read_out(told)
+            self._started = silent if reply is None else 0.0
+            if reply is not None:
                 return reply
 
     def read_out(self, told: Any) -> Reply | None:  # noqa: ANN401

@@ -10,6 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
+from rlcomp.errors import ConfigError, in_one_line
+
 P = ParamSpec("P")
 T = TypeVar("T")
 # Kinds of a call that are compiled: dtypes, dimensions, with and without a gradient.
@@ -44,6 +46,9 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     Args:
         function: of tensors, numbers and dtypes; none of its sizes is part of its meaning.
 
+    Raises:
+        ConfigError: torch.compile lacks a compiler; when the function is called.
+
     Source:
         Ansel et al. 2024, "PyTorch 2: Faster machine learning through dynamic Python bytecode
         transformation and graph compilation", section 4: TorchInductor.
@@ -59,12 +64,30 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
             return function(*given, **named)
         if function not in _made:
             import torch._dynamo.config as settings  # here: it takes two seconds
+            import torch._functorch.config as gradients
 
+            # Several objectives are differentiated one after the other through one forward pass.
+            gradients.donated_buffer = False
             # Torch allows for 8.
             settings.recompile_limit = max(settings.recompile_limit, _KINDS)
             by_torch: Any = torch.compile
             _made[function] = by_torch(function, dynamic=True)
-        fast: T = _made[function](*given, **named)
+        with _refused():
+            fast: T = _made[function](*given, **named)
         return fast
 
     return call
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Context in which torch.compile tells what it lacks."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        raise ConfigError(
+            f"engine.compile is true, and torch.compile fails ({in_one_line(error)}): it needs "
+            "Triton on a GPU, and a C++ compiler on a CPU; or set engine.compile=false"
+        ) from error

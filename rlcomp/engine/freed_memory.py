@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import resource
+from pathlib import Path
 
 # Of mallopt(3): no allocation is a mapping of its own, and the heap is never made smaller.
 _M_MMAP_MAX, _NONE = -4, 0
@@ -14,6 +15,8 @@ _M_TRIM_THRESHOLD, _NEVER = -1, -1
 _MADV_HUGEPAGE, _HUGE = 14, 2**21
 # Addresses that the heap gets at once: this part of the machine's memory, and no more than that.
 _PART, _MOST = 4, 2**34
+# Of proc(5): 2 where what all processes may touch has to be there.
+_OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def keep_freed_memory() -> bool:
@@ -37,9 +40,20 @@ def keep_freed_memory() -> bool:
     libc = ctypes.CDLL(None)
     told = bool(libc.mallopt(_M_MMAP_MAX, _NONE))
     told = told and bool(libc.mallopt(_M_TRIM_THRESHOLD, _NEVER))
-    if told and resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+    if told and not _addresses_are_counted():
         _ask_for_huge_pages(libc)
     return told
+
+
+def _addresses_are_counted() -> bool:
+    """Whether addresses without memory are missed by others: limits, or no overcommitment."""
+    limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    limited = any(resource.getrlimit(one)[0] != resource.RLIM_INFINITY for one in limits)
+    try:
+        policy = _OVERCOMMIT.read_text().strip()
+    except OSError:  # no Linux, or nobody may look
+        policy = ""
+    return limited or policy == "2"
 
 
 def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:

@@ -139,7 +139,7 @@ def by_rows(
         [tensor([1., 1., 1.])]
     """
     # What half precision does to logits only tiles avoid: they add up in float32.
-    whole = head is None or states.dtype not in _HALF
+    whole = head is None or states.dtype not in _HALF or not len(rows)
     if whole and len(rows) * _width(states, head) <= _tile(states):
         return _at_once(measures, states, rows, head)
     parts = (None, None) if head is None else (head.weight, head.bias)

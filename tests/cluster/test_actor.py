@@ -15,7 +15,7 @@ from rlcomp.cluster import actor
 from rlcomp.cluster.actor import Handed, Serving
 from rlcomp.cluster.carried import Carried
 from rlcomp.cluster.worker import process_settings
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import Free, Part, Request
 from rlcomp.testing import tiny_policy
 
@@ -140,6 +140,15 @@ def test_an_error_is_told(serving, monkeypatch):
 
     assert kind == "failed"
     with pytest.raises(ConfigError, match="set a=1"):
+        raise pickle.loads(body)
+
+
+def test_code_that_ends_the_process_does_not_just_end_the_thread(monkeypatch):
+    monkeypatch.setattr(actor, "serve_messages", lambda _: sys.exit(3))
+    ((kind, body),) = told_by(Serving([], []), 1)
+
+    assert kind == "failed"
+    with pytest.raises(ProcessEnded, match=r"a stage on a worker ends the process \(SystemExit: 3"):
         raise pickle.loads(body)
 
 

@@ -51,6 +51,19 @@ def test_a_worker_that_is_not_ready_may_take_longer():
     assert replies.inbox.waited == [600.0]
 
 
+def test_a_start_that_takes_longer_than_the_timeout_is_no_silence():
+    replies = Replies(2, Inbox(READY))
+
+    assert replies.poll(20.0, 5.0) is None
+    assert replies.poll(25.0, 5.0) is None
+    with pytest.raises(WorkerLost, match="worker 2 says nothing for 5 s"):
+        replies.poll(25.1, 5.0)
+    replies.inbox.append(REPLY)
+    assert replies.poll(26.0, 5.0) == "made"
+    with pytest.raises(WorkerLost, match="worker 2 says nothing for 5 s"):
+        replies.poll(5.1, 5.0)
+
+
 def test_a_reply_is_waited_for_and_a_ready_worker_may_be_silent_for_the_timeout_only():
     replies = Replies(2, Inbox(READY, REPLY))
 

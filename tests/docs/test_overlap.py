@@ -153,6 +153,20 @@ def test_without_a_spread_only_fixed_is_told(overlap, tmp_path, capsys):
     assert capsys.readouterr().out.count("| free |") == 3
 
 
+@pytest.mark.parametrize("name", ["rollout/tokens", "rollout/length", "rollout/truncated"])
+def test_nor_is_more_told_of_a_run_without_lengths(overlap, tmp_path, capsys, name):
+    run = run_of(tmp_path, {}, {"rollout/truncated": 0.1})
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    del lines[1][name]  # as of the search for proofs
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    overlap["report"](run, 1)
+
+    told = capsys.readouterr().out
+    assert told.count("| fixed |") == 4
+    assert told.endswith("the steps have no lengths of responses (rollout/length)\n")
+
+
 def test_each_row_takes_its_share_of_a_decode_step(overlap):
     # Two rows: 1 + 2 * 0.5 s; then one: 1.5 s, four times; then 2 s of learning.
     found = overlap["by_rows"]([1, 5], sizes(overlap, row=0.5), staleness=0, free=False)

@@ -6,10 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch._dynamo.config
+import torch._functorch.config
 
 from rlcomp import Decoding, causal_lm, character_tokenizer
 from rlcomp.engine.compiling import compiled, compiles, compiling
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.norm import rms_norm_to
+from rlcomp.errors import ConfigError
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.rows import rows_from_ids
 
@@ -86,6 +89,56 @@ def test_more_kinds_of_calls_are_compiled_than_torch_compiles(compiler, before, 
         twice()(1)
         assert torch._dynamo.config.recompile_limit == after
     assert compiler.names == ["double"]
+
+
+class Failed(Exception):
+    """As of torch's compiler."""
+
+    __module__ = "torch._inductor.exc"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Failed("InvalidCxxCompiler: none\n\nand more"), ConfigError),
+        (ValueError("of the function"), ValueError),
+    ],
+)
+def test_what_the_compiler_lacks_is_told_with_the_remedy(monkeypatch, error, told):
+    def fails(function, **_):
+        def call(*_):
+            raise error
+
+        return call
+
+    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    monkeypatch.setattr(torch, "compile", fails)
+    with pytest.raises(told) as found, compiling(True):
+        twice()(1)
+
+    if told is ConfigError:
+        words = "fails (Failed: InvalidCxxCompiler: none and more): it needs Triton on a GPU"
+        assert words in str(found.value)
+        assert str(found.value).endswith("or set engine.compile=false")
+
+
+def test_what_is_kept_for_a_gradient_stays_for_another_one(compiler):
+    with torch._functorch.config.patch(donated_buffer=True), compiling(True):
+        twice()(1)
+        assert torch._functorch.config.donated_buffer is False
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_compiled_function_is_differentiated_more_than_once(monkeypatch):
+    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    x = torch.randn(5, 8, requires_grad=True)
+    with compiling(True):
+        y = rms_norm_to(x, torch.ones(8), 1e-6, torch.float32)
+
+    first, other = (torch.autograd.grad(y.sum(), x, retain_graph=keep)[0] for keep in (True, False))
+
+    assert torch.equal(first, other)
 
 
 def policy(model, **words):

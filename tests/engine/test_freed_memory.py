@@ -95,6 +95,32 @@ def test_a_system_that_promises_no_more_memory_is_left_alone(monkeypatch, gigaby
     asked.free.assert_not_called()
 
 
+@pytest.mark.parametrize(
+    ("limit", "policy", "asked"),
+    [
+        (None, "0\n", 1),
+        (None, "1\n", 1),
+        (None, None, 1),  # no such file
+        (None, "2\n", 0),
+        (resource.RLIMIT_AS, "0\n", 0),
+        (resource.RLIMIT_DATA, "0\n", 0),
+    ],
+)
+def test_where_addresses_are_counted_none_are_taken(monkeypatch, tmp_path, limit, policy, asked):
+    file, libc, seen = tmp_path / "policy", Mock(), []
+    if policy is not None:
+        file.write_text(policy)
+    monkeypatch.setattr(freed_memory, "_OVERCOMMIT", file)
+    limits = {limit: 2**40}
+    monkeypatch.setattr(freed_memory.resource, "getrlimit", lambda kind: (limits.get(kind, -1), -1))
+    monkeypatch.setattr(freed_memory.platform, "libc_ver", lambda: ("glibc", "2"))
+    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda _: libc)
+    monkeypatch.setattr(freed_memory, "_ask_for_huge_pages", seen.append)
+
+    assert freed_memory.keep_freed_memory() is True
+    assert seen == [libc] * asked
+
+
 def test_huge_pages_are_asked_for_within_what_was_given():
     start = 4 * 2**21 + 16
     asked = SimpleNamespace(

@@ -324,6 +324,20 @@ def test_no_listed_token_gives_nothing(tiles):
     assert not states.grad.any()
 
 
+def test_nor_does_it_in_half_precision():
+    weight = torch.randn(12, 4).bfloat16().requires_grad_()
+    states = torch.randn(3, 4).bfloat16().requires_grad_()
+    none = torch.zeros(0, dtype=torch.int64)
+    measures = [taken_log_probs(none, Decoding()), Measure(lambda logits, _: entropy(logits, 1.0))]
+
+    found = by_rows(measures, states, none, Head(weight, None, "torch"))
+    torch.cat(found).sum().backward()
+
+    assert [(value.shape, value.dtype) for value in found] == [((0,), torch.float32)] * 2
+    assert not states.grad.any()
+    assert not weight.grad.any()
+
+
 def test_half_precision_is_measured_in_float32(tiles):
     states, rows, tokens, head = problem(0)
     half = Head(head.weight.detach().bfloat16().requires_grad_(), None, "torch")

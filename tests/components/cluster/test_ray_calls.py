@@ -23,7 +23,11 @@ from .conftest import request
 READY, REPLY = (pickle.dumps(told) for told in (("ready", None), ("reply", "made")))
 
 
-class Died(Exception):
+class RayError(Exception):
+    """As of an actor that is out of memory, of a node that is gone."""
+
+
+class Died(RayError):
     """As of an actor."""
 
 
@@ -47,7 +51,7 @@ class Actor:
 class StandIn(types.ModuleType):
     """As the module ``ray``."""
 
-    exceptions = SimpleNamespace(RayActorError=Died)
+    exceptions = SimpleNamespace(RayError=RayError, RayActorError=Died)
 
     def __init__(self):
         super().__init__("ray")
@@ -62,6 +66,9 @@ class StandIn(types.ModuleType):
 
     def shutdown(self):
         self.begun = None
+
+    def cluster_resources(self):
+        return {"CPU": 2.0, "GPU": 3.0, "tpu": 6.0}
 
     def put(self, what):
         return ("stored", what)
@@ -132,6 +139,23 @@ def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "each", "told"),
+    [
+        ("num_gpus", 1.6, r"num_gpus is 1.6, 3.2 for all workers, and the Ray .* has 3: lower"),
+        ("npu", 1, r"cluster.resources.npu is 1, 2 for all workers, and the Ray .* has 0: lower"),
+    ],
+)
+def test_what_this_machine_does_not_have_is_told(ray, name, each, told):
+    with pytest.raises(ConfigError, match=told):
+        started(workers=2, resources={"num_cpus": 1, name: each})
+    assert ray.actors == []
+    assert not ray.is_initialized()
+
+    started(workers=2, resources={name: each}, address="auto")  # that may grow
+    assert len(ray.actors) == 2
+
+
 def test_a_ray_that_runs_is_told_no_sizes_and_an_actor_has_one_core(ray):
     started(address="auto")
 
@@ -179,12 +203,15 @@ def test_errors_and_deaths_are_told(ray):
     ray.actors[0].says += [
         [pickle.dumps(("failed", pickle.dumps(ConfigError("set a=1"))))],
         Died("the actor died\nand more"),
+        RayError("too little memory"),
+        RayError(),
     ]
 
     with pytest.raises(ConfigError, match="set a=1"):
         cluster.receive(0, 5.0)
-    with pytest.raises(WorkerLost, match=r"^worker 0 died \(the actor died\)$"):
-        cluster.receive(0, 5.0)
+    for line in ("the actor died", "too little memory", "RayError"):
+        with pytest.raises(WorkerLost, match=rf"^worker 0 died \({line}\)$"):
+            cluster.receive(0, 5.0)
 
 
 def test_an_actor_is_ended_and_made_anew_in_its_place(ray):
