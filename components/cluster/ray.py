@@ -187,6 +187,8 @@ class _Actor(Replies):
             "max_task_retries": 0,
             "concurrency_groups": {"telling": 1},  # waits for replies beside the other calls
             "num_cpus": 1,
+            # It computes in a thread of its own, whose memory would not be kept: one arena for all.
+            "runtime_env": {"env_vars": {"MALLOC_ARENA_MAX": "1"}},
         }
         made: Any = ray.remote(**words | dict(options))
         self._actor: Any = made(Serving).remote(path, sizes)

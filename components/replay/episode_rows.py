@@ -74,7 +74,8 @@ class EpisodeRows:
         if missing := [key for key in _NEEDED if nested(key) not in there]:
             raise FlowError(
                 f"the replay holds no '{missing[0]}' of its steps, which goals are drawn from: "
-                "begin with recipe=her, or draw without goals (replay@sample=sample)"
+                "begin with recipe=her or recipe=contrastive, or draw without goals "
+                "(replay@sample=sample)"
             )
         order, last = self._episodes(rows)
         place = torch.randint(held, (count,), generator=generator)

@@ -17,6 +17,7 @@ from components.cluster.local import LocalCluster
 from rlcomp.cluster import link as link_module
 from rlcomp.cluster.carried import Carried
 from rlcomp.cluster.link import Link
+from rlcomp.cluster.replies import Replies
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import Free, Part, WorkerLost
 from rlcomp.run.remote import RemoteStages
@@ -120,7 +121,7 @@ class Ended:
 def link():
     """Without a process."""
     made = object.__new__(Link)
-    made.number, made.ready, made.inbox = 2, False, Kept()
+    Replies.__init__(made, 2, Kept())
     made.process = Ended()
     return made
 

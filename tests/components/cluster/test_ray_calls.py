@@ -134,6 +134,7 @@ def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
     assert ray.words == 3 * [
         {
             **{"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {"telling": 1}},
+            "runtime_env": {"env_vars": {"MALLOC_ARENA_MAX": "1"}},
             **{"num_cpus": 0.5, "num_gpus": 1, "resources": {"tpu": 2}},
         }
     ]
