@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcomp.io.json_lines import read_lines
 from rlcomp.report.colours import colour_of
+from rlcomp.report.experiment import show
 from rlcomp.report.statistics import estimate, paired
 
 NAMES = {
@@ -96,19 +94,5 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", type=Path)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--figure", type=Path)
-    given = parser.parse_args()
-    rows = read_lines(given.runs) if given.runs.suffix == ".jsonl" else collect(given.runs)
-    if given.results:
-        given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    print(table(rows))
-    if given.figure:
-        draw(rows, given.figure)
-
-
 if __name__ == "__main__":
-    main()
+    show(__doc__, collect, table, draw)

@@ -1,16 +1,13 @@
 """Interventions beside demonstrations: ``tables.py RUNS|RESULTS.jsonl --figure F.png``."""
 
-import argparse
-import json
 import re
-from pathlib import Path
 from statistics import mean
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.io.json_lines import read_lines
 from rlcomp.report.colours import colour_of
+from rlcomp.report.experiment import show
 from rlcomp.report.runs import finished
 from rlcomp.report.statistics import estimate, paired
 
@@ -85,7 +82,7 @@ def table(rows):
 
 def draw(rows, path):
     """Success alone, and the share of steps taken over, over rounds."""
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    figure = Figure(figsize=(13, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 2)
     for axes, (key, (_, label)) in zip(panels, METRICS.items(), strict=True):
@@ -100,23 +97,10 @@ def draw(rows, path):
         axes.set_xlabel("round of 128 steps and 128 updates")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
-    panels[0].legend(fontsize="small", loc="upper left")
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside right center", fontsize="small")
     figure.savefig(path, dpi=110)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", type=Path)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--figure", type=Path)
-    given = parser.parse_args()
-    rows = read_lines(given.runs) if given.runs.suffix == ".jsonl" else collect(given.runs)
-    if given.results:
-        given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    print(table(rows))
-    if given.figure:
-        draw(rows, given.figure)
-
-
 if __name__ == "__main__":
-    main()
+    show(__doc__, collect, table, draw)

@@ -1,17 +1,14 @@
 """Greedy return offline and then online: ``tables.py RUNS|RESULTS.jsonl --figure F.png``."""
 
-import argparse
-import json
 import re
-from pathlib import Path
 from statistics import mean
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.io.json_lines import read_lines
 from rlcomp.report.colours import colour_of
+from rlcomp.report.experiment import show
 from rlcomp.report.runs import finished
 from rlcomp.report.statistics import estimate, paired
 
@@ -115,19 +112,5 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", type=Path)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--figure", type=Path)
-    given = parser.parse_args()
-    rows = read_lines(given.runs) if given.runs.suffix == ".jsonl" else collect(given.runs)
-    if given.results:
-        given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    print(table(rows))
-    if given.figure:
-        draw(rows, given.figure)
-
-
 if __name__ == "__main__":
-    main()
+    show(__doc__, collect, table, draw)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -12,6 +9,7 @@ from matplotlib.figure import Figure
 
 from rlcomp.io.json_lines import read_lines
 from rlcomp.report.colours import colour_of
+from rlcomp.report.experiment import show
 from rlcomp.report.statistics import estimate, paired
 
 MEMBERS, COEFFICIENTS = ("one", "four"), ("0", "0.03", "0.1", "0.3")
@@ -155,21 +153,10 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", type=Path)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--figure", type=Path)
-    given = parser.parse_args()
-    rows = read_lines(given.runs) if given.runs.suffix == ".jsonl" else collect(given.runs)
-    if given.results:
-        given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    print(table(rows))
-    print(proxies(rows))
-    print(ensemble(rows))
-    if given.figure:
-        draw(rows, given.figure)
+def tables(rows):
+    """All of them."""
+    return "\n".join([table(rows), proxies(rows), ensemble(rows)])
 
 
 if __name__ == "__main__":
-    main()
+    show(__doc__, collect, tables, draw)

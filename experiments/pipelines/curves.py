@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from itertools import groupby
-from pathlib import Path
 from statistics import mean
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -13,6 +10,7 @@ from matplotlib.figure import Figure
 
 from rlcomp.io.json_lines import read_lines
 from rlcomp.report.colours import colour_of
+from rlcomp.report.experiment import show
 
 NAMES = {
     "instruct_gpt": "InstructGPT",
@@ -92,19 +90,5 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", type=Path)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--figure", type=Path)
-    given = parser.parse_args()
-    rows = read_lines(given.runs) if given.runs.suffix == ".jsonl" else collect(given.runs)
-    if given.results:
-        given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    print(table(rows))
-    if given.figure:
-        draw(rows, given.figure)
-
-
 if __name__ == "__main__":
-    main()
+    show(__doc__, collect, table, draw)
