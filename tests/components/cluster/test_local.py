@@ -1,6 +1,7 @@
 """A local cluster with real processes: kills, hangs, ends. Every test has an alarm."""
 
 import contextlib
+import multiprocessing
 import os
 import pickle
 import queue
@@ -254,3 +255,17 @@ def test_a_request_goes_to_its_worker_with_the_place_of_its_weights():
     ((place, data),) = cluster.links[1]
     assert place == 2
     assert pickle.loads(data).batch["x"].tolist() == [5.0]
+
+
+def test_what_a_worker_says_arrives_and_its_end_last(link):
+    ours, theirs = multiprocessing.Pipe()
+    link._connection, link._arrived = ours, queue.SimpleQueue()
+    for told in (("ready", None), ("reply", "made")):
+        theirs.send_bytes(pickle.dumps(told))
+    theirs.close()
+
+    link._read()
+
+    arrived = [link._arrived.get_nowait() for _ in range(3)]
+    assert arrived == [("ready", None), ("reply", "made"), link_module._GONE]
+    assert link._arrived.empty()
