@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ def show(
     collect: Callable[[Path], Rows],
     table: Callable[[Rows], str],
     draw: Callable[[Rows, Path], None],
-    arguments: Sequence[str] | None = None,
 ) -> None:
     """Print the table of ``RUNS``, a folder or a file of rows in JSON Lines.
 
@@ -30,13 +29,12 @@ def show(
         collect: from the folder of the runs to rows.
         table: from the rows to Markdown.
         draw: from the rows to a file.
-        arguments: of the command line; None for those of the process.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("runs", type=Path)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--figure", type=Path)
-    given = parser.parse_args(arguments)
+    given = parser.parse_args()
     rows = read_lines(given.runs) if given.runs.suffix == ".jsonl" else collect(given.runs)
     if given.results:
         given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
