@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Two threads on a busy machine can be slower than one.
 export OMP_NUM_THREADS ?= 1
+# Compiled files are kept, whatever the machine says: half of collecting the tests is compiling them.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all coverage test-pages test-pythons docs faults soak lint format check clean
 

@@ -21,6 +21,8 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+# Nothing of what is imported becomes garbage: a sixth of the suite's time went into looking for it.
+gc.set_threshold(50_000, 20, 100)
 
 # No deadline: a busy machine is not a bug. No database: a run leaves nothing behind. Fewer than the
 # usual number of examples, so that the tests take a few minutes on two cores.
@@ -47,10 +49,9 @@ ALLOWED_SKIPS = {
 
 
 def pytest_collection_finish() -> None:
-    """Keep what is imported out of garbage collections: a sixth of the suite's time went there."""
+    """Keep what is imported out of garbage collections."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

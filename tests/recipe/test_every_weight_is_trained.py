@@ -1,5 +1,6 @@
 """No recipe shows weights that nobody trains: each moves, or is declared frozen here."""
 
+import functools
 import json
 
 import pytest
@@ -20,6 +21,7 @@ from rlcomp.wiring.resolve import plan_of
 CONF = config_directory() / "recipe"
 
 
+@functools.cache  # one that others start from is read once
 def of_control(recipe):
     """Whether a recipe, or the one it starts from, has networks too small for a GPU."""
     config = OmegaConf.load(CONF / f"{recipe}.yaml")
