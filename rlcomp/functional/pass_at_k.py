@@ -10,6 +10,9 @@ from torch import Tensor
 
 from rlcomp.errors import ConfigError
 
+# Problems that a bootstrap draws at once: few calls, and 16 MB.
+_DRAWN = 2**20
+
 
 def pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
     """pass@k: probability that k of the n responses, without replacement, contain a correct one.
@@ -90,9 +93,10 @@ def bootstrap_interval(
     if size == 0:
         raise ConfigError("bootstrap_interval needs the value of at least one problem")
     values = values.detach().cpu().double()
-    means = torch.stack(
-        [values[torch.randint(size, (size,), generator=generator)].mean() for _ in range(resamples)]
-    )
+    rows = max(1, _DRAWN // size)
+    sizes = [min(rows, resamples - first) for first in range(0, resamples, rows)]
+    drawn = (torch.randint(size, (some, size), generator=generator) for some in sizes)
+    means = torch.cat([values[problems].mean(1) for problems in drawn])
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     low, high = torch.quantile(means, tails).tolist()
     return low, high

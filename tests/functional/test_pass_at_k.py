@@ -145,6 +145,19 @@ def test_the_bootstrap_depends_on_the_generator_only():
     assert first == second
 
 
+@pytest.mark.parametrize("size", [3, 700, 2**20 + 1])  # one block of 2,000 resamples; two; each
+def test_the_bootstrap_draws_resample_after_resample(size):
+    values, resamples = torch.arange(size) % 7 / 7, 2000 if size < 1000 else 2
+    one = torch.Generator().manual_seed(5)
+    drawn = [torch.randint(size, (size,), generator=one) for _ in range(resamples)]
+    means = torch.stack([values.double()[problems].mean() for problems in drawn])
+
+    found = bootstrap_interval(values, 0.5, torch.Generator().manual_seed(5), resamples)
+
+    quartiles = torch.tensor([0.25, 0.75], dtype=torch.float64)
+    assert found == pytest.approx(torch.quantile(means, quartiles).tolist(), abs=1e-12)
+
+
 def test_the_bootstrap_of_no_problem_is_refused():
     with pytest.raises(ConfigError, match="at least one problem"):
         bootstrap_interval(torch.zeros(0), 0.95, torch.Generator())
