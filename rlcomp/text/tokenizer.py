@@ -141,7 +141,10 @@ def encode_all(
     Raises:
         DataError: a text holds a character the tokenizer cannot write; the message names it.
     """
-    chosen = {} if split_special_tokens is None else {"split_special_tokens": split_special_tokens}
+    # Nothing but ids: the rest is half of the work.
+    chosen = {"return_attention_mask": False, "return_token_type_ids": False}
+    if split_special_tokens is not None:
+        chosen["split_special_tokens"] = split_special_tokens
     try:
         ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False, **chosen)[
             "input_ids"
