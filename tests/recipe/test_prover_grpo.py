@@ -1,5 +1,7 @@
 """A prover that is told why its proof failed learns to repair it, and not by chance."""
 
+import shutil
+
 import pytest
 
 from rlcomp.io.json_lines import read_lines
@@ -17,14 +19,26 @@ def run(directory, *words):
 
 
 SHORT = ["phases.rl.steps=20", "phases.rl.every.evaluation=20", "evaluation.num_prompts=128"]
+SHORT += ["experiment=shuffled_own_rewards"]
 
 
-def test_first_attempts_and_repairs_are_learnt(tmp_path, at_work):
-    at_work("prover_grpo", run(tmp_path, *SHORT))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that has the part which deals rewards out, and does not use it, and its metrics."""
+    directory = tmp_path_factory.mktemp("prover") / "run"
+    return directory, run(directory, *SHORT, "~phases.rl.insert")
 
 
-def test_nothing_is_learnt_from_shuffled_rewards(tmp_path):
-    rows = run(tmp_path, *SHORT, "experiment=shuffled_own_rewards")
+def test_first_attempts_and_repairs_are_learnt(whole, at_work):
+    at_work("prover_grpo", whole[1])
+
+
+def test_nothing_is_learnt_from_shuffled_rewards(whole, tmp_path):
+    # From the same warm start, which needs no rewards: a second one would be it to the bit.
+    place = shutil.copytree(whole[0], tmp_path / "run")
+    started = f"resume={place}/checkpoints/step-00000200"
+    rows = run(place, *SHORT, started)
+    assert [row["phase"] for row in rows].count("rl") == 20
 
     found = [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
     assert found[-1] < found[0] + 0.05
