@@ -1,10 +1,10 @@
 """What every test shares: one thread, one hypothesis profile, the folder of public data, runs."""
 
-import copy
 import gc
 import hashlib
 import json
 import os
+import pickle
 import runpy
 import shutil
 import subprocess
@@ -83,10 +83,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_hydra() -> Iterator[None]:
-    """Composing a config takes half the time: each packaged yaml is read once a session.
+    """Composing a config takes a third of the time: each packaged yaml is read once a session.
 
     And it is untraced: of Hydra no line counts, and traced it takes twice as long.
     """
+    import omegaconf.base
     from hydra._internal import defaults_list
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra._internal.config_repository import ConfigRepository
@@ -97,6 +98,7 @@ def quick_hydra() -> Iterator[None]:
 
     mode = Hydra.get_mode
     traced, read = ConfigLoaderImpl.load_configuration, ConfigRepository.load_config
+    merged = ConfigLoaderImpl._compose_config_from_defaults_list
     choices, found = defaults_list._create_interpolation_map, {}
     packaged = {str(config_directory()), "hydra.conf"}
 
@@ -113,8 +115,16 @@ def quick_hydra() -> Iterator[None]:
         if source is None or source.path not in packaged:
             return read(self, config_path)  # a test's own file, which it may change
         if config_path not in found:
-            found[config_path] = read(self, config_path)
-        return copy.deepcopy(found[config_path])
+            found[config_path] = pickle.dumps(read(self, config_path))
+        return pickle.loads(found[config_path])  # a copy, in a quarter of the time of deepcopy's
+
+    def merge_all(*args: Any, **settings: Any) -> Any:
+        """Every merge tells all nodes so far who their parents are: once, at the end, will do."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(omegaconf.base.Box, "_re_parent", lambda self: None)
+            config = merged(*args, **settings)
+        config._re_parent()
+        return config
 
     def known_choices(overrides: Any, defaults: Any, self_added: bool) -> Any:
         """Made for every yaml anew, which is a third of the work; only ``${...}`` looks into it."""
@@ -131,6 +141,7 @@ def quick_hydra() -> Iterator[None]:
         patch.setattr(Hydra, "get_mode", set_mode)
         patch.setattr(ConfigLoaderImpl, "load_configuration", untraced)
         patch.setattr(ConfigRepository, "load_config", read_once)
+        patch.setattr(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge_all)
         patch.setattr(defaults_list, "_create_interpolation_map", known_choices)
         yield
 

@@ -8,7 +8,7 @@ from rlcomp.engine.native.build import SOURCES, compiler, instruction_sets
 from rlcomp.engine.native.library import instruction_set
 
 FUZZ = Path(__file__).with_name("fuzz_update.cpp")
-SANITIZED = ["-std=c++17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZED = ["-std=c++17", "-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 # Those that this machine can run: its own, and what came before.

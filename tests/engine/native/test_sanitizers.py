@@ -8,7 +8,7 @@ import pytest
 from rlcomp.engine.native import build
 
 FUZZ = Path(__file__).with_name("fuzz.cpp")
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1", "-O1"]
 
 
 @pytest.mark.slow
