@@ -1,5 +1,7 @@
 """Solver and verifier: both learn by the truth, as one model and as two, and not by chance."""
 
+import shutil
+
 import pytest
 
 from rlcomp.io.json_lines import read_lines
@@ -17,16 +19,27 @@ def run(directory, *words):
 
 
 SHORT = ["phases.rl.steps=20", "phases.rl.every.evaluation=20"]
+SHORT += ["experiment=shuffled_own_rewards"]
 
 
-def test_solver_and_verifier_are_learnt(tmp_path, at_work):
-    at_work("solver_verifier", run(tmp_path, *SHORT))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that has the part which deals rewards out, and does not use it, and its metrics."""
+    directory = tmp_path_factory.mktemp("solver_verifier") / "run"
+    return directory, run(directory, *SHORT, "~phases.rl.insert")
 
 
-def test_nothing_is_learnt_from_shuffled_rewards(tmp_path):
-    words = ["experiment=shuffled_own_rewards", "phases.warm_start.steps=300"]
-    rows = run(tmp_path, *SHORT, *words, "phases.warm_start.every={evaluation: 300}")
+def test_solver_and_verifier_are_learnt(whole, at_work):
+    at_work("solver_verifier", whole[1])
 
+
+def test_nothing_is_learnt_from_shuffled_rewards(whole, tmp_path):
+    # From the same warm start, which needs no rewards: a second one would be it to the bit.
+    place = shutil.copytree(whole[0], tmp_path / "run")
+    rows = run(place, *SHORT, f"resume={place}/checkpoints/step-00000500")
+    assert [row["phase"] for row in rows].count("rl") == 20
+
+    # Seed 0: .60 and .84 become .53 and .78; with true rewards .93 and .98.
     for name in ("evaluation/right", "evaluation/verdict_right"):
         found = [row[name] for row in rows if name in row]
         assert found[-1] < found[0] + 0.05
