@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "bf16x6.cpp"
 #include "norm_gate.cpp"
 #include "tree_attention.cpp"
 
@@ -195,8 +196,37 @@ static void gate() {
     expect(close(dup, of_up), "gradient of what is gated");
 }
 
+// Matrices end where their last number does, and lie either way.
+static void product() {
+    const int64_t m = number(1, 90), n = number(1, 90), k = number(0, 3) ? number(1, 80) : 1100;
+    const bool a_turned = number(0, 1), b_turned = number(0, 1), c_turned = number(0, 1);
+    const Numbers a = random(m * k), b = random(k * n);
+    Numbers c = random(m * n);
+    const auto at = [](bool turned, int64_t rows, int64_t columns, int64_t i, int64_t j) {
+        return turned ? j * rows + i : i * columns + j;
+    };
+    const bool add = number(0, 1);
+    Doubles wanted(m * n);
+    for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+            double& sum = wanted[at(c_turned, m, n, i, j)];
+            sum = add ? c[at(c_turned, m, n, i, j)] : 0.0;
+            for (int64_t l = 0; l < k; ++l)
+                sum += (double)a[at(a_turned, m, k, i, l)] * b[at(b_turned, k, n, l, j)];
+        }
+    const auto row = [](bool turned, int64_t columns) { return turned ? 1 : columns; };
+    const auto column = [](bool turned, int64_t rows) { return turned ? rows : 1; };
+    bf16x6({a.data(), row(a_turned, k), column(a_turned, m)},
+           {b.data(), row(b_turned, n), column(b_turned, k)},
+           {c.data(), row(c_turned, n), column(c_turned, m)}, m, n, k, add);
+    for (size_t i = 0; i < c.size(); ++i)
+        expect(std::fabs(c[i] - wanted[i]) < 1e-6 * k + 1e-6, "product");
+}
+
 int main(int, char** arguments) {
+    const bool products = has_bf16x6();
     for (int64_t round = std::atoll(arguments[1]); round > 0; --round) {
+        if (products) product();
         attention();
         norm();
         gate();
