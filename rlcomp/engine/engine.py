@@ -25,6 +25,7 @@ from rlcomp.engine.transformer import Layers, Transformer
 from rlcomp.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
+_TOLD = "%s: packed forward pass, linear layers by %s, attention, norms and softmax by %s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +39,8 @@ class Engine:
             Qwen3, GPT-2) and agrees with the second on a few tokens; the log says which it took.
         linear: how linear layers multiply. ``torch``, ``onednn`` and ``bf16x6`` are all float32,
             the last by six bfloat16 products on a CPU's matrix unit (Intel AMX), in scoring and
-            updates, by one thread; ``auto``
-            takes what a start-up probe finds fastest on this machine. ``bfloat16`` rounds the
+            updates, by one thread. ``auto`` takes that where it can, else the first or what a
+            start-up probe finds clearly faster, the second. ``bfloat16`` rounds the
             factors of every product, three decimal digits, and keeps weights and sums in float32.
             ``tf32`` rounds them to TF32, four digits, on a GPU, and is ``torch`` elsewhere.
             Only the packed forward pass heeds it. Whatever it is, sampling keeps large matrices in
@@ -58,8 +59,8 @@ class Engine:
             processor and can do what is asked: it has no filters (top-k, top-p, min-p), no half
             precision and no GPU. The log says which it took, and why.
         update: how attention, norms, rotary embedding and gate of the packed pass are computed,
-            forward and backward. ``native`` is by the library that comes compiled with rlcomp: in
-            float32, on a CPU, by one thread. ``torch`` is by PyTorch. ``auto`` takes the first
+            and what is read off its logits, forward and backward. ``native`` is by the library that
+            comes compiled with rlcomp: in float32, on a CPU, by one thread. ``torch`` is by PyTorch. ``auto`` takes the first
             where it can; the log says which, and why.
         compile: whether torch.compile fuses the kernels between the products of scoring and of
             updates, for a GPU: each takes some seconds once. It needs Triton there, and a C++
@@ -146,8 +147,7 @@ class Engine:
             if _agree(Transformer(owner, read, "torch"), theirs, model.device):
                 kernel, why = self.kernel(), self._why_not_native(model)
                 rest = "the native library" if why is None else f"torch ({why})"
-                told = "%s: packed forward pass, linear layers by %s, attention and norms by %s"
-                _LOG.info(told, name, kernel, rest)
+                _LOG.info(_TOLD, name, kernel, rest)
                 native = why is None
                 compute = None if self.compute == "weights" else torch.bfloat16
                 keep = self.checkpointing

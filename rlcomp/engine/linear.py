@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -26,7 +26,7 @@ _LEAST = {"onednn": (8, 2**21), "bf16x6": (64, 2**22)}
 _LEAST_ADDED = 128
 # Rows of a weight's gradient made at a time: what is added then lies in the cache.
 _BLOCK = 1024
-# Another kernel is taken only where it is clearly faster, so that runs on one machine choose alike.
+# oneDNN is taken only where it is clearly faster, so that runs on one machine choose alike.
 _CLEARLY = 1.3
 _PROBE = (256, 512, 512)  # rows, inputs, outputs: some 2 ms
 _PROBES = 20
@@ -112,39 +112,35 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
         out[rows].add_(_product(_factor(g[:, rows], kernel).t(), factor, kernel))
 
 
-@cache
 def fastest_kernel() -> Kernel:
-    """Benchmark: the fastest float32 matmul on this machine, ``torch``, ``onednn`` or ``bf16x6``.
-
-    Tried once per process in some 80 ms, with as many threads as torch has then; draws no random
-    numbers from torch's own generator.
+    """The fastest float32 matmul on this machine: ``bf16x6``, ``onednn`` or ``torch``.
 
     Returns:
-        Of those that are clearly faster than ``torch``, and as exact as float32 should be, the
-        fastest; else ``torch``.
+        ``bf16x6`` where there is a matrix unit and torch has one thread, which it beats by a half:
+        without timing, so that two processes choose alike. Else what a benchmark says, tried once
+        per process in some 80 ms, which draws no random numbers from torch's own generator:
+        ``onednn`` if it is clearly faster and as exact as float32 should be; else ``torch``.
     """
+    if torch.get_num_threads() == 1 and bf16x6.missing() is None:
+        return "bf16x6"
+    return _faster_kernel()
+
+
+@cache
+def _faster_kernel() -> Kernel:
+    if not has_onednn():
+        return "torch"
     rows, inputs, outputs = _PROBE
     seeded = torch.Generator("cpu").manual_seed(0)
     x = torch.randn(rows, inputs, generator=seeded, dtype=torch.float32, device="cpu")
     weight = torch.randn(outputs, inputs, generator=seeded, dtype=torch.float32, device="cpu")
     with torch.no_grad():
         exact = x.double() @ weight.double().t()
-
-        def is_exact(kernel: Kernel) -> bool:
-            error = (_product(x, weight, kernel) - exact).abs().max() / exact.abs().max()
-            return bool(error <= 1e-5)
-
-        others = [kernel for kernel in _others() if is_exact(kernel)]
-        calls = [partial(_product, x, weight, kernel) for kernel in ("torch", *others)]
-        usual, *times = _seconds(*calls)
-    best, kernel = min(zip(times, others, strict=True), default=(usual, "torch"))
-    return kernel if usual > _CLEARLY * best else "torch"
-
-
-def _others() -> list[Kernel]:
-    """The float32 kernels beside torch's own that this machine has."""
-    found: list[Kernel] = ["onednn"] if has_onednn() else []
-    return [*found, "bf16x6"] if bf16x6.missing() is None else found
+        error = (_product(x, weight, "onednn") - exact).abs().max() / exact.abs().max()
+        if not error <= 1e-5:
+            return "torch"
+        usual, other = _seconds(lambda: F.linear(x, weight), lambda: _product(x, weight, "onednn"))
+    return "onednn" if usual > _CLEARLY * other else "torch"
 
 
 def has_onednn() -> bool:

@@ -77,8 +77,8 @@ def told(caplog, engine=AUTO, **model):
     made = make_model()
     made = made.to(model["dtype"]) if model else made
     used = policy(made, engine)._transformer.native
-    lines = [line for line in caplog.messages if "attention and norms by " in line]
-    return used, lines[-1].rpartition("attention and norms by ")[2]
+    lines = [line for line in caplog.messages if "attention, norms and softmax by " in line]
+    return used, lines[-1].rpartition("attention, norms and softmax by ")[2]
 
 
 def test_the_native_library_is_taken_where_it_can_be(caplog):

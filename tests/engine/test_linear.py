@@ -352,77 +352,71 @@ def test_choosing_and_multiplying_change_no_setting():
     x, weight = values(rows, inputs, seed=0), values(outputs, inputs, seed=1)
     before = settings()
 
-    fastest_kernel.cache_clear()
-    for kernel in (fastest_kernel(), "torch", "onednn", "bfloat16"):
+    module._faster_kernel.cache_clear()
+    for kernel in (module._faster_kernel(), fastest_kernel(), *("torch", "onednn", "bfloat16")):
         run(x, weight, None, torch.ones(rows, outputs), kernel)
 
     assert settings() == before
 
 
-def test_the_fastest_kernel_is_a_float32_one_and_chosen_once():
+@pytest.fixture
+def timed(monkeypatch):
+    """A machine without a matrix unit, whose kernels are timed anew; set the times."""
+
+    def take(*seconds):
+        monkeypatch.setattr(module, "_seconds", lambda *calls: list(seconds))
+
+    monkeypatch.setattr(bf16x6, "missing", lambda: "no unit")
+    module._faster_kernel.cache_clear()
+    yield take
+    module._faster_kernel.cache_clear()
+
+
+def test_the_faster_kernel_is_a_float32_one_and_chosen_once(timed):
     chosen = fastest_kernel()
 
-    assert chosen in ("torch", "onednn", "bf16x6")
-    assert fastest_kernel.cache_info().currsize == 1
+    assert chosen in ("torch", "onednn")
+    assert module._faster_kernel.cache_info().currsize == 1
     assert fastest_kernel() == chosen
 
 
-@pytest.fixture
-def machine(monkeypatch):
-    """A machine with some kernels beside torch's, and how long each takes, torch's first."""
-
-    def of(*kernels, seconds):
-        fastest_kernel.cache_clear()
-        monkeypatch.setattr(module, "_others", lambda: list(kernels))
-        monkeypatch.setattr(module, "_seconds", lambda *calls: seconds[: len(calls)])
-        product = module._product
-        exact = {"onednn": "torch", "bf16x6": "torch"}
-        monkeypatch.setattr(
-            module, "_product", lambda x, w, kernel: product(x, w, exact.get(kernel, kernel))
-        )
-
-    yield of
-    fastest_kernel.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("kernels", "seconds", "chosen"),
-    [
-        ((), [1.0], "torch"),
-        (("onednn",), [1.0, 0.78], "torch"),  # 1.28 times as fast
-        (("onednn",), [1.0, 0.76], "onednn"),  # 1.32
-        (("onednn", "bf16x6"), [1.0, 0.7, 0.6], "bf16x6"),
-        (("onednn", "bf16x6"), [1.0, 0.5, 0.6], "onednn"),
-        (("onednn", "bf16x6"), [1.0, 2.0, 0.9], "torch"),
-    ],
-)
-def test_the_fastest_is_taken_where_it_is_clearly_faster(machine, kernels, seconds, chosen):
-    machine(*kernels, seconds=seconds)
-
-    assert fastest_kernel() == chosen
-
-
-def test_a_kernel_coarser_than_float32_is_not_taken(machine, monkeypatch):
-    # As on a CPU whose oneDNN multiplies in bfloat16: of three, the second is left out.
-    machine("onednn", "bf16x6", seconds=[1.0, 0.7, 0.1])
-    exact = module._product
-    monkeypatch.setattr(
-        module,
-        "_product",
-        lambda x, w, kernel: (
-            (x.bfloat16() @ w.bfloat16().t()).float() if kernel == "onednn" else exact(x, w, kernel)
-        ),
-    )
-
-    assert fastest_kernel() == "bf16x6"
-
-
-def test_which_kernels_there_are(monkeypatch):
-    monkeypatch.setattr(bf16x6, "missing", lambda: None)
-    assert module._others() == ["onednn", "bf16x6"] if has_onednn() else ["bf16x6"]
-    monkeypatch.setattr(bf16x6, "missing", lambda: "not here")
+def test_without_onednn_the_fastest_kernel_is_torch(monkeypatch, timed):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    assert module._others() == []
+    timed(1.0, 0.5)
+
+    assert fastest_kernel() == "torch"
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    # 1.28 and 1.32 times as fast.
+    ("seconds", "chosen"),
+    [((1.0, 0.78), "torch"), ((1.0, 0.76), "onednn")],
+)
+def test_onednn_is_taken_only_where_it_is_clearly_faster(timed, seconds, chosen):
+    timed(*seconds)
+
+    assert fastest_kernel() == chosen
+
+
+@needs_onednn
+def test_onednn_is_not_taken_where_it_is_coarser_than_float32(monkeypatch, timed):
+    # As on a CPU whose oneDNN multiplies in bfloat16.
+    monkeypatch.setattr(module, "_product", lambda x, w, _: x.bfloat16() @ w.bfloat16().t())
+    timed(1.0, 0.5)
+
+    assert fastest_kernel() == "torch"
+
+
+@pytest.mark.parametrize(("threads", "chosen"), [(1, "bf16x6"), (2, "torch")])
+def test_a_matrix_unit_is_taken_for_one_thread_whatever_the_time(
+    monkeypatch, timed, threads, chosen
+):
+    monkeypatch.setattr(bf16x6, "missing", lambda: None)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    timed(1.0, 1.0)
+
+    assert fastest_kernel() == chosen
 
 
 @pytest.mark.parametrize(("rows", "inputs", "products"), [(64, 128, 1), (64, 127, 0), (63, 512, 0)])

@@ -9,6 +9,7 @@
 
 #include "bf16x6.cpp"
 #include "norm_gate.cpp"
+#include "softmax.cpp"
 #include "tree_attention.cpp"
 
 using namespace rlcomp;
@@ -196,6 +197,45 @@ static void gate() {
     expect(close(dup, of_up), "gradient of what is gated");
 }
 
+static void softmax() {
+    const int64_t rows = number(1, 4), size = number(0, 3) ? number(1, 70) : number(1000, 1100);
+    const double temperature = number(0, 1) ? 1.0 : 0.7;
+    const bool masked = number(0, 1);
+    const Numbers logits = random(rows * size), g = random(rows);
+    Numbers bias(size), log_probs(rows), entropies(rows), slopes(rows * size),
+        of_entropy(rows * size);
+    std::vector<int64_t> tokens(rows);
+    for (int64_t i = 1; i < size; ++i)
+        if (number(0, 3) == 0) bias[i] = -INFINITY;
+    const float* by = masked ? bias.data() : nullptr;
+    rlcomp_log_probs(logits.data(), by, temperature, rows, size, tokens.data(), log_probs.data());
+    rlcomp_entropies(logits.data(), by, temperature, rows, size, entropies.data());
+    rlcomp_log_probs_backward(logits.data(), by, temperature, rows, size, tokens.data(), g.data(),
+                              slopes.data());
+    rlcomp_entropies_backward(logits.data(), by, temperature, rows, size, g.data(),
+                              of_entropy.data());
+    for (int64_t r = 0; r < rows; ++r) {
+        double total = 0, entropy = 0;
+        const auto weight = [&](int64_t i) {
+            return std::exp(logits[r * size + i] / temperature + (masked ? bias[i] : 0.0));
+        };
+        for (int64_t i = 0; i < size; ++i) total += weight(i);
+        for (int64_t i = 0; i < size; ++i) {
+            const double p = weight(i) / total;
+            if (p > 0) entropy -= p * std::log(p);
+            const double slope = g[r] * ((i == 0) - p) / temperature;
+            expect(std::fabs(slopes[r * size + i] - slope) < 1e-5, "gradient of a log-prob");
+        }
+        for (int64_t i = 0; i < size; ++i) {
+            const double p = weight(i) / total;
+            const double slope = p > 0 ? -g[r] * p * (std::log(p) + entropy) / temperature : 0.0;
+            expect(std::fabs(of_entropy[r * size + i] - slope) < 1e-5, "gradient of an entropy");
+        }
+        expect(std::fabs(entropies[r] - entropy) < 1e-5, "entropy");
+        expect(std::fabs(log_probs[r] - std::log(weight(0) / total)) < 1e-5, "log-prob");
+    }
+}
+
 // Matrices end where their last number does, and lie either way.
 static void product() {
     const int64_t m = number(1, 90), n = number(1, 90), k = number(0, 3) ? number(1, 80) : 1100;
@@ -230,6 +270,7 @@ int main(int, char** arguments) {
         attention();
         norm();
         gate();
+        softmax();
     }
     std::puts("right");
 }
