@@ -60,8 +60,8 @@ class Engine:
             precision and no GPU. The log says which it took, and why.
         update: how attention, norms, rotary embedding and gate of the packed pass are computed,
             and what is read off its logits, forward and backward. ``native`` is by the library that
-            comes compiled with rlcomp: in float32, on a CPU, by one thread. ``torch`` is by PyTorch. ``auto`` takes the first
-            where it can; the log says which, and why.
+            comes compiled with rlcomp: in float32, on a CPU, by one thread. ``torch`` is by
+            PyTorch. ``auto`` takes the first where it can; the log says which, and why.
         compile: whether torch.compile fuses the kernels between the products of scoring and of
             updates, for a GPU: each takes some seconds once. It needs Triton there, and a C++
             compiler on a CPU, where what is ``native`` stays so. Only the packed forward pass heeds
